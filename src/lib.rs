@@ -1,0 +1,1 @@
+//! Thalweg: a dataflow task-graph runtime.
