@@ -1,0 +1,282 @@
+//! The directory of one data: its replicas, and which parts of them are valid.
+
+use super::CopyId;
+use crate::ids::{DataId, SpaceId};
+use crate::region::{Block, RegionMap};
+use smallvec::SmallVec;
+
+/// Names a replica; unique in a runtime. [`ReplicaId::HOME`] is every data's home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ReplicaId(pub(crate) u64);
+
+impl ReplicaId {
+    /// The data in host memory, where the user put it.
+    pub(crate) const HOME: Self = Self(0);
+}
+
+/// A box in one address space.
+#[derive(Debug, Clone)]
+pub(crate) struct Replica {
+    pub(crate) id: ReplicaId,
+    pub(crate) space: SpaceId,
+    pub(crate) block: Block,
+    pub(crate) pins: u32,
+    /// When a task last used it, on the placement's own counter.
+    pub(crate) last_use: u64,
+    /// On its way out: no task may choose it any more.
+    pub(crate) leaving: bool,
+}
+
+/// A copy to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    pub(crate) copy: CopyId,
+    pub(crate) from: ReplicaId,
+    pub(crate) to: ReplicaId,
+    pub(crate) block: Block,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Filling(CopyId),
+    Valid,
+}
+
+type Holders = SmallVec<[(ReplicaId, State); 2]>;
+
+/// The replicas of one data.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) data: DataId,
+    pub(crate) element_bytes: usize,
+    replicas: Vec<Replica>,
+    holders: RegionMap<Holders>,
+}
+
+impl Directory {
+    /// A data that is valid at home alone.
+    pub(crate) fn new(data: DataId, whole: Block, element_bytes: usize) -> Self {
+        let home =
+            Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, last_use: 0, leaving: false };
+        let holders = Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]);
+        // Boxes of one-dimensional data are intervals; `RegionMap` needs only to know whether one dimension suffices.
+        let ndim = if whole.extents()[1..] == [1, 1, 1] { 1 } else { 4 };
+        Self { data, element_bytes, replicas: vec![home], holders: RegionMap::new(whole, ndim, holders) }
+    }
+
+    /// The replica of this id.
+    ///
+    /// # Panics
+    /// If there is none: ids come from this directory, and pinned replicas stay.
+    pub(crate) fn replica(&self, id: ReplicaId) -> &Replica {
+        self.replicas.iter().find(|replica| replica.id == id).expect("a replica in use exists")
+    }
+
+    pub(crate) fn replica_mut(&mut self, id: ReplicaId) -> &mut Replica {
+        self.replicas.iter_mut().find(|replica| replica.id == id).expect("a replica in use exists")
+    }
+
+    /// All replicas but the home.
+    pub(crate) fn away(&self) -> impl Iterator<Item = &Replica> {
+        self.replicas.iter().filter(|replica| replica.id != ReplicaId::HOME)
+    }
+
+    /// The bytes of a replica.
+    pub(crate) fn bytes(&self, block: &Block) -> u64 {
+        (block.volume() * self.element_bytes) as u64
+    }
+
+    /// The largest replica in `space` that holds all of `block`'s places; the home in host memory.
+    pub(crate) fn covering(&self, space: SpaceId, block: &Block) -> Option<ReplicaId> {
+        (self.replicas.iter())
+            .filter(|replica| replica.space == space && !replica.leaving && replica.block.contains(block))
+            .max_by_key(|replica| (replica.block.volume(), replica.id))
+            .map(|replica| replica.id)
+    }
+
+    /// Adds a replica in which nothing is valid yet.
+    pub(crate) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block, last_use: u64) {
+        self.replicas.push(Replica { id, space, block, pins: 0, last_use, leaving: false });
+    }
+
+    /// The bytes of `block` that are valid in no replica in `space`.
+    pub(crate) fn missing_bytes(&self, space: SpaceId, block: &Block) -> u64 {
+        let mut missing = 0;
+        self.holders.peek(block, |part, holders| {
+            let here = |(id, _): &(ReplicaId, State)| self.replica(*id).space == space;
+            if !holders.iter().any(here) {
+                missing += self.bytes(&part);
+            }
+        });
+        missing
+    }
+
+    /// The spaces in which all of `block` is valid.
+    pub(crate) fn valid_in(&self, spaces: impl Iterator<Item = SpaceId>, block: &Block) -> Vec<SpaceId> {
+        spaces
+            .filter(|space| {
+                let mut everywhere = true;
+                self.holders.peek(block, |_, holders| {
+                    everywhere &=
+                        holders.iter().any(|(id, state)| *state == State::Valid && self.replica(*id).space == *space);
+                });
+                everywhere
+            })
+            .collect()
+    }
+
+    /// Plans the copies that make `block` valid in replica `to`, each from the nearest valid replica.
+    ///
+    /// Parts on their way already are not copied again; their copies go to `pending`.
+    pub(crate) fn fill(
+        &mut self,
+        to: ReplicaId,
+        block: &Block,
+        next_copy: &mut u64,
+        pending: &mut Vec<CopyId>,
+        transfers: &mut Vec<Transfer>,
+    ) {
+        let target = self.replica(to).space;
+        let replicas = &self.replicas;
+        let distance = |id: ReplicaId| {
+            let space = replicas.iter().find(|replica| replica.id == id).map_or(SpaceId::HOST, |replica| replica.space);
+            match () {
+                () if space == target => 0,
+                () if !space.is_host() && !target.is_host() => 1,
+                () => 2,
+            }
+        };
+        self.holders.visit(block, |part, holders| match holders.iter().find(|(id, _)| *id == to) {
+            Some((_, State::Valid)) => {}
+            Some((_, State::Filling(copy))) => pending.push(*copy),
+            None => {
+                let nearest = (holders.iter())
+                    .filter(|(_, state)| *state == State::Valid)
+                    .min_by_key(|(id, _)| (distance(*id), *id))
+                    .map(|(id, _)| *id)
+                    .expect("every part is valid somewhere");
+                let copy = CopyId(*next_copy);
+                *next_copy += 1;
+                holders.push((to, State::Filling(copy)));
+                transfers.push(Transfer { copy, from: nearest, to, block: part });
+            }
+        });
+    }
+
+    /// Plans the copies home of what only `id` holds.
+    pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Vec<Transfer>) {
+        let block = self.replica(id).block;
+        self.holders.visit(&block, |part, holders| {
+            let valid = |(_, state): &&(ReplicaId, State)| *state == State::Valid;
+            let alone = holders.iter().filter(valid).all(|(holder, _)| *holder == id);
+            if alone
+                && holders.iter().any(|(holder, _)| *holder == id)
+                && !holders.iter().any(|(h, _)| *h == ReplicaId::HOME)
+            {
+                let copy = CopyId(*next_copy);
+                *next_copy += 1;
+                holders.push((ReplicaId::HOME, State::Filling(copy)));
+                transfers.push(Transfer { copy, from: id, to: ReplicaId::HOME, block: part });
+            }
+        });
+    }
+
+    /// Whether some part is valid in this replica alone.
+    #[cfg(test)]
+    fn holds_the_only_copy(&self, id: ReplicaId) -> bool {
+        let mut alone = false;
+        self.holders.peek(&self.replica(id).block, |_, holders| {
+            let mut valid = holders.iter().filter(|(_, state)| *state == State::Valid);
+            alone |= valid.next().is_some_and(|(holder, _)| *holder == id) && valid.next().is_none();
+        });
+        alone
+    }
+
+    /// A copy has arrived: what it filled is valid, unless it was overwritten elsewhere meanwhile.
+    pub(crate) fn arrived(&mut self, transfer: &Transfer) {
+        self.holders.visit(&transfer.block, |_, holders| {
+            for (id, state) in holders.iter_mut() {
+                if *id == transfer.to && *state == State::Filling(transfer.copy) {
+                    *state = State::Valid;
+                }
+            }
+        });
+    }
+
+    /// A task wrote `block` in replica `id`: it alone is valid now.
+    pub(crate) fn written(&mut self, id: ReplicaId, block: &Block) {
+        let mut parts = 0;
+        self.holders.visit(block, |_, holders| {
+            parts += 1;
+            holders.clear();
+            holders.push((id, State::Valid));
+        });
+        self.holders.unite_beyond(block, parts, 8);
+    }
+
+    /// Drops a replica; what it held is valid elsewhere, or lost.
+    pub(crate) fn remove(&mut self, id: ReplicaId) {
+        let block = self.replica(id).block;
+        self.holders.visit(&block, |_, holders| holders.retain(|(holder, _)| *holder != id));
+        self.replicas.retain(|replica| replica.id != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEVICE: SpaceId = SpaceId(1);
+    const PEER: SpaceId = SpaceId(2);
+
+    fn filled(directory: &mut Directory, to: u64, space: SpaceId, block: Block) -> Vec<Transfer> {
+        let (mut pending, mut transfers) = (vec![], vec![]);
+        if directory.covering(space, &block) != Some(ReplicaId(to)) {
+            directory.add(ReplicaId(to), space, block, 0);
+        }
+        directory.fill(ReplicaId(to), &block, &mut (to * 100), &mut pending, &mut transfers);
+        transfers.iter().for_each(|transfer| directory.arrived(transfer));
+        transfers
+    }
+
+    #[test]
+    fn copies_come_from_the_nearest_valid_replica() {
+        let mut directory = Directory::new(DataId(0), Block::whole(&[100]), 8);
+        let half = Block::interval(0..50);
+        assert_eq!(filled(&mut directory, 1, DEVICE, half)[0].from, ReplicaId::HOME);
+        directory.written(ReplicaId(1), &half);
+        assert_eq!(directory.missing_bytes(SpaceId::HOST, &Block::interval(0..100)), 400);
+        let transfers = filled(&mut directory, 2, PEER, Block::interval(25..75));
+        let sources: Vec<_> = transfers.iter().map(|t| (t.from, t.block.range(0))).collect();
+        assert_eq!(
+            sources,
+            [(ReplicaId(1), 25..50), (ReplicaId::HOME, 50..75)],
+            "device to device, the rest from home"
+        );
+    }
+
+    #[test]
+    fn a_part_under_way_is_waited_for_and_not_copied_twice() {
+        let mut directory = Directory::new(DataId(0), Block::whole(&[100]), 8);
+        let block = Block::interval(0..100);
+        directory.add(ReplicaId(1), DEVICE, block, 0);
+        let (mut pending, mut transfers) = (vec![], vec![]);
+        directory.fill(ReplicaId(1), &block, &mut 7, &mut pending, &mut transfers);
+        directory.fill(ReplicaId(1), &block, &mut 8, &mut pending, &mut transfers);
+        assert_eq!((transfers.len(), pending), (1, vec![CopyId(7)]));
+    }
+
+    #[test]
+    fn a_late_write_back_does_not_revive_what_was_overwritten() {
+        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
+        let block = Block::interval(0..10);
+        filled(&mut directory, 1, DEVICE, block);
+        directory.written(ReplicaId(1), &block);
+        assert!(directory.holds_the_only_copy(ReplicaId(1)));
+        let mut transfers = vec![];
+        directory.write_back(ReplicaId(1), &mut 9, &mut transfers);
+        directory.written(ReplicaId(1), &block);
+        directory.arrived(&transfers[0]);
+        assert_eq!(directory.valid_in([SpaceId::HOST, DEVICE].into_iter(), &block), [DEVICE]);
+    }
+}

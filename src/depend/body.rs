@@ -1,0 +1,112 @@
+//! What the engine and the drivers need of a task's body, whatever its types.
+
+use super::AccessRecord;
+use crate::error::BoxError;
+use crate::ids::{CuId, DeviceId};
+use crate::machine::UnitKind;
+use crate::region::{Block, MAX_DIMS};
+
+/// A typed closure with its accesses, seen from outside.
+pub(crate) trait Body: Send {
+    /// Visits the declared accesses in order.
+    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>));
+
+    /// Runs the body that fits the unit. May panic with whatever the user's code panics with.
+    fn run(&mut self, env: &Env<'_>) -> Result<(), BoxError>;
+
+    /// Drops the user's closures without running them.
+    fn discard(&mut self);
+
+    /// Combines the private replica of the `access`-th access into the data's home, within `block`.
+    fn combine(&mut self, access: usize, block: &Block);
+
+    /// Which kinds of unit there is a body for.
+    fn kinds(&self) -> Kinds;
+}
+
+/// Where and on what a body runs.
+#[derive(Debug)]
+pub(crate) struct Env<'a> {
+    pub(crate) context: &'a Context,
+    /// Where each access's region lies; absent on the host, where data lie at home.
+    pub(crate) sites: Option<&'a [Site]>,
+}
+
+/// Where a region lies: the address of its first element, and how far apart its elements are.
+#[derive(Debug, Clone, Copy)]
+pub struct Site {
+    /// Address of the region's first element.
+    pub first: *mut u8,
+    /// Elements from one index to the next, per dimension.
+    pub strides: [usize; MAX_DIMS],
+}
+
+// SAFETY is not at stake: a site is only an address. Whoever dereferences it answers for that.
+#[allow(unsafe_code)] // raw addresses are not Send by themselves
+unsafe impl Send for Site {}
+#[allow(unsafe_code)] // as above
+unsafe impl Sync for Site {}
+
+/// The kinds of unit that a task has bodies for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Kinds {
+    pub(crate) cpu: bool,
+    pub(crate) emulated: bool,
+}
+
+impl Kinds {
+    /// Whether there is a body for units of this kind.
+    pub(crate) fn has(self, kind: UnitKind) -> bool {
+        match kind {
+            UnitKind::Cpu => self.cpu,
+            UnitKind::Emulated => self.emulated,
+            UnitKind::Cuda | UnitKind::Hip | UnitKind::OpenCl | UnitKind::Fpga | UnitKind::Gpu => false,
+        }
+    }
+
+    /// The kinds in words.
+    pub(crate) fn describe(self) -> &'static str {
+        match (self.cpu, self.emulated) {
+            (true, true) => "CPU and EMU",
+            (true, false) => "CPU",
+            (false, true) => "EMU",
+            (false, false) => "no kind",
+        }
+    }
+}
+
+/// What a body can ask about the unit it runs on (000, Table 2, in Rust's terms).
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub(crate) unit: CuId,
+    pub(crate) kind: UnitKind,
+    pub(crate) device: Option<DeviceId>,
+    pub(crate) inner_cores: usize,
+}
+
+impl Context {
+    /// The id of the compute unit.
+    pub fn unit(&self) -> CuId {
+        self.unit
+    }
+
+    /// The unit's kind.
+    pub fn kind(&self) -> UnitKind {
+        self.kind
+    }
+
+    /// Whether the unit is a CPU unit.
+    pub fn is_cpu(&self) -> bool {
+        self.kind == UnitKind::Cpu
+    }
+
+    /// The device that the task runs on, on a device unit.
+    pub fn device(&self) -> Option<DeviceId> {
+        self.device
+    }
+
+    /// How many cores the unit has for parallelism inside the body; rayon uses them by itself.
+    pub fn inner_cores(&self) -> usize {
+        self.inner_cores
+    }
+}

@@ -1,0 +1,108 @@
+//! One data, as the dependence layer sees it: a shape, and who used which part last.
+
+use super::Mode;
+use super::fragment::Fragment;
+use crate::ids::DataId;
+use crate::region::{Block, MAX_DIMS, RegionMap};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A registered data without its memory: what dependences and placement need to know.
+pub(crate) struct Datum {
+    pub(crate) id: DataId,
+    name: OnceLock<String>,
+    shape: [usize; MAX_DIMS],
+    ndim: usize,
+    pub(crate) element_bytes: usize,
+    pub(super) fragments: Mutex<RegionMap<Fragment>>,
+    taken: AtomicBool,
+}
+
+impl Datum {
+    pub(crate) fn new(id: DataId, shape: &[usize], element_bytes: usize) -> Self {
+        let whole = Block::whole(shape);
+        let mut padded = [1; MAX_DIMS];
+        padded[..shape.len()].copy_from_slice(shape);
+        Self {
+            id,
+            name: OnceLock::new(),
+            shape: padded,
+            ndim: shape.len(),
+            element_bytes,
+            fragments: Mutex::new(RegionMap::new(whole, shape.len(), Fragment::default())),
+            taken: AtomicBool::new(false),
+        }
+    }
+
+    /// Names the data for messages; the first name stays.
+    pub(crate) fn set_name(&self, name: String) {
+        let _ = self.name.set(name);
+    }
+
+    /// All of it.
+    #[inline]
+    pub(crate) fn whole(&self) -> Block {
+        Block::whole(&self.shape)
+    }
+
+    /// Extents of all [`MAX_DIMS`] dimensions; those the data does not have are 1.
+    #[inline]
+    pub(crate) fn shape(&self) -> &[usize; MAX_DIMS] {
+        &self.shape
+    }
+
+    /// A region of this data in words.
+    pub(crate) fn describe(&self, block: &Block) -> String {
+        block.display(self.ndim).to_string()
+    }
+
+    /// Whether `take` has given the memory back.
+    #[inline]
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Marks the memory as given back; false if it already was.
+    pub(crate) fn mark_taken(&self) -> bool {
+        !self.taken.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl fmt::Display for Datum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.get() {
+            Some(name) => write!(f, "data `{name}`"),
+            None => write!(f, "{}", self.id),
+        }
+    }
+}
+
+impl fmt::Debug for Datum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} {:?}", self.whole())
+    }
+}
+
+/// One declared access: a region and a mode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AccessRecord<'a> {
+    pub(crate) datum: &'a Datum,
+    pub(crate) block: Block,
+    pub(crate) mode: Mode,
+}
+
+impl AccessRecord<'_> {
+    /// Whether the order of the two matters.
+    pub(crate) fn conflicts_with(&self, other: &AccessRecord<'_>) -> bool {
+        std::ptr::eq(self.datum, other.datum)
+            && (self.mode.writes() || other.mode.writes())
+            && self.block.overlaps(&other.block)
+    }
+
+    /// The bytes of the region.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.block.volume() * self.datum.element_bytes) as u64
+    }
+}

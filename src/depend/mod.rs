@@ -1,0 +1,82 @@
+//! Dependences: from the accesses of tasks to the edges between them.
+//!
+//! Program order of submission defines the result. Each data has a [`Datum`] with a map from its parts to
+//! [`fragment::Fragment`]s: who wrote the part last and who has read it since. A submission walks the fragments its
+//! accesses touch, links an edge from every task found there that has not finished, and leaves itself behind.
+//!
+//! What never happens here: no task is run, no data is touched, no unit is chosen. A finishing task does not come back
+//! to the data either; it only counts its successors down. So submitting and finishing meet at single tasks, not at
+//! data.
+//!
+//! Invariants:
+//! 1. All of one task's accesses are entered under the locks of all its data at once, taken in the order of their
+//!    addresses. Hence edges always lead from earlier to later submissions, and there is no cycle.
+//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses.
+//! 3. Poison travels along edges that carry a value, and stays in the failed task, which its fragments keep alive.
+
+mod body;
+mod commutative;
+mod datum;
+mod fragment;
+mod graph;
+mod mode;
+mod reduction;
+mod register;
+
+pub use body::Context;
+pub(crate) use body::Site;
+pub(crate) use body::{Body, Env, Kinds};
+pub(crate) use commutative::Arbiter;
+pub(crate) use datum::{AccessRecord, Datum};
+pub(crate) use graph::Recorder;
+pub use graph::{Dependence, GraphTask, TaskGraph};
+pub use mode::Mode;
+pub(crate) use mode::OpId;
+pub(crate) use reduction::combine_in_turn;
+pub(crate) use register::register;
+
+use crate::ids::TaskId;
+use crate::sync;
+use std::borrow::Cow;
+use std::panic::Location;
+
+/// What the tasks of the runtime are made of.
+pub(crate) struct Node;
+
+impl sync::Kind for Node {
+    type Shared = Meta;
+    type Owned = Option<Box<Side>>;
+    type Body = dyn Body;
+}
+
+pub(crate) type TaskRef = sync::TaskRef<Node>;
+pub(crate) type OwnedTask = sync::OwnedTask<Node>;
+pub(crate) type Submitting = sync::Submitting<Node>;
+
+/// What everybody may know of a task.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    pub(crate) id: TaskId,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) priority: i32,
+    /// Made by the runtime itself (a read, a release): not counted, not recorded.
+    pub(crate) internal: bool,
+    /// Has commutative accesses, so it also waits for its turn (see [`Arbiter`]).
+    pub(crate) commutative: bool,
+}
+
+/// What few tasks need, kept out of the header.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// Where the task's private replicas are combined, and when.
+    pub(crate) tickets: Vec<reduction::Ticket>,
+    /// The user's estimate of the task's work, in any unit that is the same for all tasks.
+    pub(crate) cost: Option<f64>,
+    /// The task's place in an iteration space.
+    pub(crate) place: Option<crate::sched::Place>,
+    /// The address space that an internal task is bound to.
+    pub(crate) space: Option<crate::ids::SpaceId>,
+    /// The data that is gone when this (internal) task has run.
+    pub(crate) forget: Option<crate::ids::DataId>,
+}

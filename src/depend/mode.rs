@@ -1,0 +1,60 @@
+//! The ways in which a task can access a region.
+
+use std::fmt;
+
+/// How a task accesses a region (OmpSs-2's words).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Reads.
+    In,
+    /// Overwrites all of it, without reading.
+    Out,
+    /// Reads and writes.
+    InOut,
+    /// Updates element by element, atomically, together with other concurrent tasks.
+    Concurrent,
+    /// Reads and writes, one task at a time, in any order among commutative tasks.
+    Commutative,
+    /// Adds a private contribution by an associative operation.
+    Reduction(OpId),
+}
+
+/// Names a reduction's operation: two reductions run side by side only if it is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OpId(pub(crate) u32);
+
+impl Mode {
+    /// Whether the access may change the region.
+    #[inline]
+    pub fn writes(self) -> bool {
+        self != Mode::In
+    }
+
+    /// Whether the access uses what the region held before.
+    #[inline]
+    pub fn reads(self) -> bool {
+        self != Mode::Out
+    }
+
+    /// Whether tasks with this access to the same region need no order among themselves.
+    ///
+    /// Commutative tasks still exclude each other in time.
+    #[inline]
+    pub fn joins(self, other: Mode) -> bool {
+        self == other && !matches!(self, Mode::Out | Mode::InOut)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::In => "in",
+            Mode::Out => "out",
+            Mode::InOut => "inout",
+            Mode::Concurrent => "concurrent",
+            Mode::Commutative => "commutative",
+            Mode::Reduction(_) => "reduction",
+        })
+    }
+}

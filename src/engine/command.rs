@@ -1,0 +1,57 @@
+//! What the engine asks of a driver.
+
+use crate::coherence::{CopyId, ReplicaId};
+use crate::depend::OwnedTask;
+use crate::ids::{CuId, DataId, DeviceId, SpaceId};
+use crate::region::Block;
+use smallvec::SmallVec;
+
+/// What the driver has to do, in this order.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Run the task at home: on any CPU unit (the short way), or, if it is the runtime's own, at once.
+    Run(OwnedTask),
+    /// Run the task on its unit, on the replicas given.
+    Launch(Box<Launch>),
+    /// Do not run the task; report it as skipped.
+    Skip(OwnedTask),
+    /// Get memory for a replica.
+    Reserve { replica: ReplicaId, space: SpaceId, bytes: u64 },
+    /// Copy a box from one replica to another, then report it as arrived.
+    Copy(Box<CopyOrder>),
+    /// Give a replica's memory back.
+    Release { replica: ReplicaId },
+    /// Already carried out.
+    Nothing,
+}
+
+/// A task for a unit.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) task: OwnedTask,
+    pub(crate) unit: CuId,
+    pub(crate) device: Option<DeviceId>,
+    /// The replica of each access, in order; of a reduction, the home (its body works on a private buffer).
+    pub(crate) places: SmallVec<[Where; 4]>,
+}
+
+/// A replica, and what a driver needs to find a region in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Where {
+    pub(crate) data: DataId,
+    pub(crate) replica: ReplicaId,
+    /// The box that the replica holds, row by row.
+    pub(crate) holds: Block,
+}
+
+/// One copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CopyOrder {
+    pub(crate) copy: CopyId,
+    pub(crate) from: Where,
+    pub(crate) from_space: SpaceId,
+    pub(crate) to: Where,
+    pub(crate) to_space: SpaceId,
+    pub(crate) block: Block,
+    pub(crate) element_bytes: usize,
+}

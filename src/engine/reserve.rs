@@ -1,0 +1,160 @@
+//! Reserving a task's whole working set in one step, and evicting what is in the way.
+//!
+//! A region is served by a replica that covers it, or by a new one of exactly its box. If the new ones do not fit, idle
+//! replicas leave, the least recently used first: at once if what they hold is valid elsewhere, after a write-back home
+//! otherwise. Meanwhile the task waits and holds nothing.
+
+use super::command::{Command, Where};
+use super::placement::{Assigned, Placement};
+use crate::coherence::{ReplicaId, Room};
+use crate::depend::{AccessRecord, Mode};
+use crate::ids::{DataId, SpaceId};
+use crate::region::Block;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+
+/// A region that a task needs in its space.
+struct Wanted {
+    access: usize,
+    data: DataId,
+    block: Block,
+    /// Where it will lie.
+    found: Option<ReplicaId>,
+}
+
+type Reserved = (Assigned, SmallVec<[Where; 4]>, u64);
+
+impl Placement {
+    /// Pins a replica for every access of the task, or changes nothing (but may start write-backs) and gives it back.
+    pub(super) fn reserve(&mut self, assigned: Assigned, out: &mut Vec<Command>) -> Result<Reserved, Assigned> {
+        let space = assigned.space;
+        let (mut wanted, mut private_bytes) = (Vec::new(), 0);
+        let mut access = 0;
+        assigned.task.body().accesses(&mut |record: AccessRecord<'_>| {
+            // Reductions work on a private buffer and are combined at home.
+            let at_home = space.is_host() || matches!(record.mode, Mode::Reduction(_)) || record.block.is_empty();
+            if !space.is_host() && matches!(record.mode, Mode::Reduction(_)) {
+                private_bytes += record.bytes();
+            }
+            let found = at_home.then_some(ReplicaId::HOME);
+            wanted.push(Wanted { access, data: record.datum.id, block: record.block, found });
+            access += 1;
+        });
+        // Large regions first: their replicas may cover the small ones.
+        wanted.sort_by_key(|w| Reverse(w.block.volume()));
+        if !space.is_host() && !self.make_room(space, &mut wanted, private_bytes, out) {
+            return Err(assigned);
+        }
+        let mut places: SmallVec<[Where; 4]> = SmallVec::new();
+        wanted.sort_by_key(|w| w.access);
+        for w in &wanted {
+            let id = w.found.unwrap_or(ReplicaId::HOME);
+            let Some(directory) = self.directories.get_mut(&w.data) else { continue };
+            let replica = directory.replica_mut(id);
+            replica.pins += 1;
+            places.push(Where { data: w.data, replica: id, holds: replica.block });
+        }
+        if private_bytes > 0 {
+            self.memories.reserve(space, private_bytes);
+        }
+        self.busy[space.index()] += 1;
+        Ok((assigned, places, private_bytes))
+    }
+
+    /// Finds or makes replicas for all that is wanted; false if the memory is not free yet.
+    fn make_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64, out: &mut Vec<Command>) -> bool {
+        self.find_covering(space, wanted);
+        let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
+        // Pinned while room is sought, so that what the task needs is not evicted for it.
+        self.pin(&chosen, 1);
+        let mut room = self.memories.room(space, private_bytes + self.new_bytes(wanted), &self.directories);
+        self.pin(&chosen, -1);
+        if room == Room::Never && self.busy[space.index()] == 0 && !self.leaving_in(space) {
+            // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
+            for w in wanted.iter_mut().filter(|w| w.found != Some(ReplicaId::HOME)) {
+                w.found = None;
+            }
+            room = self.memories.room(space, private_bytes + self.new_bytes(wanted), &self.directories);
+        }
+        match room {
+            Room::Free => {}
+            Room::Never => return false,
+            Room::After(leaving) => {
+                if !self.evict(&leaving, out) {
+                    return false;
+                }
+            }
+        }
+        for i in 0..wanted.len() {
+            if wanted[i].found.is_some() {
+                continue;
+            }
+            let (data, block) = (wanted[i].data, wanted[i].block);
+            let Some(directory) = self.directories.get_mut(&data) else { continue };
+            // A larger region of the same task may have been given a replica just now.
+            let id = directory.covering(space, &block).unwrap_or_else(|| {
+                let id = ReplicaId(self.next_replica);
+                self.next_replica += 1;
+                directory.add(id, space, block, self.uses);
+                let bytes = directory.bytes(&block);
+                self.memories.reserve(space, bytes);
+                out.push(Command::Reserve { replica: id, space, bytes });
+                id
+            });
+            wanted[i].found = Some(id);
+        }
+        true
+    }
+
+    fn find_covering(&self, space: SpaceId, wanted: &mut [Wanted]) {
+        for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
+            w.found = self.directories.get(&w.data).and_then(|directory| directory.covering(space, &w.block));
+        }
+    }
+
+    /// The bytes of the replicas that have to be made: regions inside an earlier (larger) one need none.
+    fn new_bytes(&self, wanted: &[Wanted]) -> u64 {
+        let mut bytes = 0;
+        for (i, w) in wanted.iter().enumerate().filter(|(_, w)| w.found.is_none()) {
+            let inside =
+                |other: &Wanted| other.found.is_none() && other.data == w.data && other.block.contains(&w.block);
+            if !wanted[..i].iter().any(inside) {
+                bytes += self.directories.get(&w.data).map_or(0, |directory| directory.bytes(&w.block));
+            }
+        }
+        bytes
+    }
+
+    fn pin(&mut self, replicas: &[(DataId, ReplicaId)], by: i32) {
+        for (data, id) in replicas {
+            if let Some(directory) = self.directories.get_mut(data) {
+                let pins = &mut directory.replica_mut(*id).pins;
+                *pins = pins.wrapping_add_signed(by);
+            }
+        }
+    }
+
+    fn leaving_in(&self, space: SpaceId) -> bool {
+        let leaving = |directory: &crate::coherence::Directory| directory.away().any(|r| r.space == space && r.leaving);
+        self.directories.values().any(leaving)
+    }
+
+    /// Sends replicas away; true if all are gone at once, false if some are being written back first.
+    fn evict(&mut self, leaving: &[(DataId, ReplicaId)], out: &mut Vec<Command>) -> bool {
+        let mut all_gone = true;
+        for (data, id) in leaving {
+            self.evictions += 1;
+            let mut transfers = Vec::new();
+            if let Some(directory) = self.directories.get_mut(data) {
+                directory.replica_mut(*id).leaving = true;
+                directory.write_back(*id, &mut self.next_copy, &mut transfers);
+                all_gone &= transfers.is_empty();
+            }
+            for transfer in transfers {
+                self.start_copy(*data, transfer, true, out);
+            }
+            self.drop_if_leaving(*data, *id, out);
+        }
+        all_gone
+    }
+}

@@ -1,0 +1,301 @@
+//! What can go wrong, in the words of the person who can mend it.
+//!
+//! Three moments, three types: [`BuildError`] before anything runs, [`SubmitError`] when a task or a request is refused
+//! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
+
+use crate::ids::TaskId;
+use std::fmt;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Any error a body may return.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a runtime could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The unit string or the places make no units.
+    #[error("compute units: {0}")]
+    Units(#[from] crate::machine::ConfigError),
+    /// No scheduler has this name.
+    #[error("scheduler: there is no `{name}`; those that exist are {}", known.join(", "))]
+    UnknownScheduler {
+        /// What was asked for.
+        name: String,
+        /// Every name that exists.
+        known: Vec<&'static str>,
+    },
+    /// A builder argument is out of its range.
+    #[error("{argument}: {problem}")]
+    Argument {
+        /// The builder's method.
+        argument: &'static str,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// The operating system gave no thread.
+    #[error("could not start a thread for {what}: {source}")]
+    Thread {
+        /// What the thread was for.
+        what: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+/// Why a task or a request was refused; nothing was changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// A region reaches past its data.
+    #[error("{data}: region {region} is out of bounds; the data is {shape}")]
+    OutOfBounds {
+        /// The data's name.
+        data: String,
+        /// The region asked for.
+        region: String,
+        /// The whole of the data.
+        shape: String,
+    },
+    /// A `concurrent` region has gaps in memory.
+    #[error("{data}: region {region} is not contiguous in memory, which a concurrent access needs; take whole rows")]
+    NotContiguous {
+        /// The data's name.
+        data: String,
+        /// The region asked for.
+        region: String,
+    },
+    /// Two accesses of one task overlap and one of them writes.
+    #[error(
+        "task `{task}`: its accesses to {first} and {second} of {data} overlap, and one of them writes; \
+         declare one access that covers both, or regions that do not overlap"
+    )]
+    OverlappingAccesses {
+        /// The task's name.
+        task: String,
+        /// The data's name.
+        data: String,
+        /// The first region with its mode.
+        first: String,
+        /// The second region with its mode.
+        second: String,
+    },
+    /// The data belongs to another runtime.
+    #[error("{data} is registered with another runtime; register it with the one that runs the task")]
+    ForeignData {
+        /// The data's name.
+        data: String,
+    },
+    /// The data was given back by `take`.
+    #[error("{data} was taken back from the runtime; register it again to use it")]
+    Taken {
+        /// The data's name.
+        data: String,
+    },
+    /// The task has no body at all.
+    #[error("task `{task}` has no body; give it one with .cpu(..), .host(..) or .emulated(..)")]
+    NoBody {
+        /// The task's name.
+        task: String,
+    },
+    /// The task has no body for any unit of the machine.
+    #[error("task `{task}` has bodies for {bodies} only, and the machine's units are {units}")]
+    NoUnit {
+        /// The task's name.
+        task: String,
+        /// The kinds it has bodies for.
+        bodies: String,
+        /// The machine's configuration.
+        units: String,
+    },
+    /// The task's data fit into no memory that it could run in.
+    #[error(
+        "task `{task}` needs {needed_bytes} bytes at once; the largest device memory it could use has {capacity_bytes}"
+    )]
+    WorkingSet {
+        /// The task's name.
+        task: String,
+        /// The sum of its regions' sizes.
+        needed_bytes: u64,
+        /// The largest capacity among its units' memories.
+        capacity_bytes: u64,
+    },
+    /// An index outside its iteration space.
+    #[error("task `{task}`: index {index} is outside iteration space `{space}` of {len}")]
+    Index {
+        /// The task's name.
+        task: String,
+        /// The space's name.
+        space: String,
+        /// The index asked for.
+        index: usize,
+        /// The number of indices.
+        len: usize,
+    },
+    /// A waiting call inside a task's body would wait for that very task.
+    #[error("`{call}` was called inside a task's body, where it would wait for itself; call it outside")]
+    InsideTask {
+        /// The method.
+        call: &'static str,
+    },
+    /// The address space does not exist.
+    #[error("there is no {space}; the machine has {count} address spaces")]
+    NoSuchSpace {
+        /// What was asked for.
+        space: String,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+/// Why a task failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FailureReason {
+    /// The body panicked, with this message.
+    Panicked(String),
+    /// The body returned this error.
+    Returned(BoxError),
+    /// The unit's device was lost, and with it the only copy of what the task needed.
+    DeviceLost(String),
+    /// The runtime was dropped while unwinding, and the task never started.
+    Cancelled,
+}
+
+impl FailureReason {
+    /// What a panic said, if it said it in words.
+    pub(crate) fn from_panic(payload: Box<dyn std::any::Any + Send>) -> Self {
+        let message = match payload.downcast::<String>() {
+            Ok(message) => *message,
+            Err(payload) => match payload.downcast::<&'static str>() {
+                Ok(message) => (*message).to_owned(),
+                Err(payload) => {
+                    // Dropping a stranger's payload may panic again; that must not reach the caller.
+                    let drop_it = std::panic::AssertUnwindSafe(|| drop(payload));
+                    if let Err(again) = std::panic::catch_unwind(drop_it) {
+                        std::mem::forget(again);
+                    }
+                    "a value that is not a message".to_owned()
+                }
+            },
+        };
+        Self::Panicked(message)
+    }
+}
+
+impl fmt::Display for FailureReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Returned(error) => write!(f, "failed: {error}"),
+            Self::DeviceLost(what) => write!(f, "lost: {what}"),
+            Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+/// A task that failed: the root of everything that was skipped because of it.
+#[derive(Debug)]
+pub struct TaskFailure {
+    task: TaskId,
+    name: String,
+    submitted_at: &'static Location<'static>,
+    reason: FailureReason,
+    skipped: AtomicU64,
+}
+
+impl TaskFailure {
+    pub(crate) fn new(
+        task: TaskId,
+        name: &str,
+        submitted_at: &'static Location<'static>,
+        reason: FailureReason,
+    ) -> Self {
+        Self { task, name: name.to_owned(), submitted_at, reason, skipped: AtomicU64::new(0) }
+    }
+
+    #[cfg(test)]
+    #[track_caller]
+    pub(crate) fn for_tests(name: &str) -> Self {
+        Self::new(TaskId(0), name, Location::caller(), FailureReason::Cancelled)
+    }
+
+    /// The task that failed.
+    pub fn task(&self) -> TaskId {
+        self.task
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where in the program it was submitted.
+    pub fn submitted_at(&self) -> &'static Location<'static> {
+        self.submitted_at
+    }
+
+    /// What happened.
+    pub fn reason(&self) -> &FailureReason {
+        &self.reason
+    }
+
+    /// How many tasks were skipped so far because they would have used what this one did not write.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_skipped(&self) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Display for TaskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`, submitted at {}, {}", self.task, self.name, self.submitted_at, self.reason)?;
+        match self.skipped() {
+            0 => Ok(()),
+            n => write!(f, " ({n} tasks that use what it should have written were skipped)"),
+        }
+    }
+}
+
+/// Every failure since the last wait, in the order in which they happened.
+#[derive(Debug, Clone)]
+pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);
+
+impl Deref for Failures {
+    type Target = [Arc<TaskFailure>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, failure) in self.0.iter().enumerate() {
+            let separator = if i > 0 { "; " } else { "" };
+            write!(f, "{separator}{failure}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a waiting call reports.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Tasks failed; all others ran.
+    #[error("tasks failed: {0}")]
+    Failed(Failures),
+    /// The region asked for was not written because of this failure.
+    #[error("the region's value was lost: {0}")]
+    Poisoned(Arc<TaskFailure>),
+    /// The request itself was refused.
+    #[error(transparent)]
+    Refused(#[from] SubmitError),
+}

@@ -1,0 +1,157 @@
+//! The small numbers by which the layers name units, spaces and devices to each other.
+//!
+//! They are newtypes so that a unit's number can't be passed where a space's number is meant.
+//! Nothing here knows whether a number is in use: that is the [`Machine`](crate::machine::Machine)'s knowledge.
+//!
+//! Invariants: ids of one kind count from 0 without gaps, so [`index`](CuId::index) may index a `Vec`;
+//! device `d` owns address space `d + 1`, because space 0 is the host's.
+
+use std::fmt;
+
+/// A compute unit (CU): `0..NCPU` are CPU units, `NCPU..NCU` device units.
+///
+/// The numbering is that of González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
+///
+/// ```
+/// use thalweg::ids::CuId;
+/// assert_eq!(CuId(3).to_string(), "unit 3");
+/// assert_eq!(CuId(3).index(), 3);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CuId(pub u16);
+
+/// An address space (AS): host memory, or the memory of one device.
+///
+/// ```
+/// use thalweg::ids::{DeviceId, SpaceId};
+/// assert_eq!(SpaceId::HOST.to_string(), "host");
+/// assert_eq!(SpaceId(2).to_string(), "space 2");
+/// assert_eq!(SpaceId(2).device(), Some(DeviceId(1)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpaceId(pub u16);
+
+/// A device: one memory and what computes on it.
+///
+/// ```
+/// use thalweg::ids::{DeviceId, SpaceId};
+/// assert_eq!(DeviceId(1).to_string(), "device 1");
+/// assert_eq!(DeviceId(1).space(), SpaceId(2));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u16);
+
+impl CuId {
+    /// The number as a `Vec` index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl SpaceId {
+    /// Host memory, which every machine has.
+    pub const HOST: Self = Self(0);
+
+    /// The number as a `Vec` index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether this is host memory.
+    pub const fn is_host(self) -> bool {
+        self.0 == Self::HOST.0
+    }
+
+    /// The device whose memory this is; `None` for the host.
+    pub const fn device(self) -> Option<DeviceId> {
+        match self.0.checked_sub(1) {
+            Some(device) => Some(DeviceId(device)),
+            None => None,
+        }
+    }
+}
+
+impl DeviceId {
+    /// The number as a `Vec` index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The address space of the device's memory.
+    ///
+    /// # Panics
+    ///
+    /// On `DeviceId(u16::MAX)`, which no machine has
+    /// (see [`MAX_DEVICES`](crate::machine::MAX_DEVICES)).
+    pub const fn space(self) -> SpaceId {
+        match self.0.checked_add(1) {
+            Some(space) => SpaceId(space),
+            None => panic!("device number out of range"),
+        }
+    }
+}
+
+/// A submitted task, numbered in order of submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u64);
+
+/// A registered data, numbered in order of registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DataId(pub u32);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.0)
+    }
+}
+
+impl fmt::Display for DataId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data {}", self.0)
+    }
+}
+
+impl fmt::Display for CuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unit {}", self.0)
+    }
+}
+
+impl fmt::Display for SpaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_host() { f.write_str("host") } else { write!(f, "space {}", self.0) }
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_and_spaces_correspond() {
+        assert_eq!(SpaceId::HOST.device(), None);
+        for d in [0, 1, 7, u16::MAX - 1].map(DeviceId) {
+            assert_eq!(d.space().device(), Some(d));
+            assert!(!d.space().is_host());
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "device number out of range")]
+    fn the_last_number_has_no_space() {
+        DeviceId(u16::MAX).space();
+    }
+
+    #[test]
+    fn ids_order_by_number() {
+        assert!(CuId(2) < CuId(10));
+        assert!(SpaceId::HOST < SpaceId(1));
+        assert!(DeviceId(2) < DeviceId(10));
+    }
+}

@@ -1,0 +1,283 @@
+//! What units a user wishes for: 4 CPU units of 4 cores, 2 units of one GPU.
+//!
+//! A wish is a list of terms, the computing unit descriptors of González-Tallada and Morancho, "Compute units in
+//! OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse` reads them.
+//!
+//! This file never looks at the machine: whether the units can be had is [`Machine::plan`](super::Machine::plan)'s say.
+//!
+//! Invariants of a [`UnitConfig`]: at least one term; each count and size at least 1; never more than
+//! [`MAX_UNITS`] units, [`MAX_DEVICES`] devices and [`MAX_UNIT_SIZE`] per unit. Its text parses back to itself.
+
+use std::fmt;
+
+use super::error::{ConfigError, Field};
+
+/// Most units that a configuration can have.
+pub const MAX_UNITS: usize = 1024;
+/// Most devices that all units of a configuration can have together.
+pub const MAX_DEVICES: usize = 1024;
+/// Most cores (CPU unit) or devices (device unit) that one unit can have.
+pub const MAX_UNIT_SIZE: usize = 1024;
+
+/// What executes a unit's tasks.
+///
+/// ```
+/// use thalweg::machine::UnitKind;
+/// assert_eq!(UnitKind::from_keyword("opencl"), Some(UnitKind::OpenCl));
+/// assert_eq!(UnitKind::Emulated.to_string(), "EMU");
+/// assert!(UnitKind::Gpu.is_device() && !UnitKind::Cpu.is_device());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnitKind {
+    /// `CPU`: cores of the host.
+    Cpu,
+    /// `EMU`: a device in host memory that runs CPU bodies on its own address space.
+    Emulated,
+    /// `CUDA`: an NVIDIA GPU.
+    Cuda,
+    /// `HIP`: an AMD GPU.
+    Hip,
+    /// `OPENCL`: an OpenCL device.
+    OpenCl,
+    /// `FPGA`: a reconfigurable device.
+    Fpga,
+    /// `GPU`: any GPU that is found.
+    Gpu,
+}
+
+impl UnitKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [Self::Cpu, Self::Emulated, Self::Cuda, Self::Hip, Self::OpenCl, Self::Fpga, Self::Gpu];
+
+    /// The kind as configurations write it.
+    pub const fn keyword(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Emulated => "EMU",
+            Self::Cuda => "CUDA",
+            Self::Hip => "HIP",
+            Self::OpenCl => "OPENCL",
+            Self::Fpga => "FPGA",
+            Self::Gpu => "GPU",
+        }
+    }
+
+    /// The kind of this keyword, in upper or lower case.
+    pub fn from_keyword(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.keyword().eq_ignore_ascii_case(word))
+    }
+
+    /// Whether units of this kind have devices with address spaces of their own.
+    pub const fn is_device(self) -> bool {
+        !matches!(self, Self::Cpu)
+    }
+}
+
+impl fmt::Display for UnitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.keyword())
+    }
+}
+
+/// One term `count:KIND:size` of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UnitTerm {
+    /// How many units.
+    pub count: usize,
+    /// Which kind of unit.
+    pub kind: UnitKind,
+    /// Cores of each CPU unit, or devices of each device unit.
+    pub size: usize,
+}
+
+impl fmt::Display for UnitTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.count, self.kind, self.size)
+    }
+}
+
+/// The units that a program wishes for: a list of terms, in the user's order.
+///
+/// ```
+/// use thalweg::machine::UnitConfig;
+/// let config: UnitConfig = "4 :: cpu :: 4, 2:GPU:1".parse()?;
+/// assert_eq!(config.to_string(), "4:CPU:4,2:GPU:1");
+/// assert_eq!(config, "4x4+2".parse()?);
+/// assert_eq!((config.num_units(), config.num_devices()), (6, 2));
+/// # Ok::<(), thalweg::machine::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UnitConfig {
+    terms: Vec<UnitTerm>,
+}
+
+impl UnitConfig {
+    /// A configuration of these terms.
+    ///
+    /// # Errors
+    ///
+    /// When there is no term, a count or size is zero, or a limit ([`MAX_UNITS`], [`MAX_DEVICES`],
+    /// [`MAX_UNIT_SIZE`]) is passed.
+    pub fn new(terms: Vec<UnitTerm>) -> Result<Self, ConfigError> {
+        if terms.is_empty() {
+            return Err(ConfigError::Empty);
+        }
+        for (position, term) in (1..).zip(&terms) {
+            check_term(term, position)?;
+        }
+        let config = Self { terms };
+        let (mut units, mut devices) = (0, 0);
+        for (position, term) in (1..).zip(&config.terms) {
+            units += term.count;
+            if units > MAX_UNITS {
+                return Err(ConfigError::TooManyUnits { term: term.to_string(), position, units: config.num_units() });
+            }
+            devices += devices_of(term);
+            if devices > MAX_DEVICES {
+                return Err(ConfigError::TooManyDevices {
+                    term: term.to_string(),
+                    position,
+                    devices: config.num_devices(),
+                });
+            }
+        }
+        Ok(config)
+    }
+
+    /// The terms, in the order given.
+    pub fn terms(&self) -> &[UnitTerm] {
+        &self.terms
+    }
+
+    /// Units of all terms together.
+    pub fn num_units(&self) -> usize {
+        self.terms.iter().map(|term| term.count).sum()
+    }
+
+    /// Devices of all units together.
+    pub fn num_devices(&self) -> usize {
+        self.terms.iter().map(devices_of).sum()
+    }
+}
+
+/// That both numbers are within what a single term can have.
+fn check_term(term: &UnitTerm, position: usize) -> Result<(), ConfigError> {
+    for (field, value, limit) in [(Field::Count, term.count, MAX_UNITS), (Field::Size, term.size, MAX_UNIT_SIZE)] {
+        let term = term.to_string();
+        if value == 0 {
+            return Err(ConfigError::Zero { term, position, field });
+        }
+        if value > limit {
+            return Err(ConfigError::NumberTooLarge { term, position, field });
+        }
+    }
+    Ok(())
+}
+
+fn devices_of(term: &UnitTerm) -> usize {
+    if term.kind.is_device() { term.count * term.size } else { 0 }
+}
+
+impl fmt::Display for UnitConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, term) in self.terms.iter().enumerate() {
+            write!(f, "{}{term}", if i == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn term(count: usize, kind: UnitKind, size: usize) -> UnitTerm {
+        UnitTerm { count, kind, size }
+    }
+
+    fn error(terms: &[UnitTerm]) -> ConfigError {
+        UnitConfig::new(terms.to_vec()).unwrap_err()
+    }
+
+    #[test]
+    fn no_term_is_no_configuration() {
+        assert_eq!(error(&[]), ConfigError::Empty);
+    }
+
+    #[test]
+    fn zero_count_or_size() {
+        for (count, size, field) in [(0, 1, Field::Count), (1, 0, Field::Size)] {
+            let e = error(&[term(1, UnitKind::Cpu, 1), term(count, UnitKind::Gpu, size)]);
+            let term = format!("{count}:GPU:{size}");
+            let text = format!("term 2 (`{term}`): the {field} is zero; write 1 or more, or drop the term");
+            assert_eq!(e.to_string(), text);
+            assert_eq!(e, ConfigError::Zero { term, position: 2, field });
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_a_term() {
+        for (count, size, field, limit) in [
+            (MAX_UNITS + 1, 1, Field::Count, MAX_UNITS),
+            (usize::MAX, usize::MAX, Field::Count, MAX_UNITS),
+            (1, MAX_UNIT_SIZE + 1, Field::Size, MAX_UNIT_SIZE),
+        ] {
+            let e = error(&[term(count, UnitKind::Cpu, size)]);
+            let text = format!("the {field} is too large; it can be at most {limit}");
+            assert!(e.to_string().ends_with(&text), "{e}");
+            assert!(matches!(e, ConfigError::NumberTooLarge { position: 1, field: f, .. } if f == field));
+        }
+        UnitConfig::new(vec![term(MAX_UNITS, UnitKind::Cpu, MAX_UNIT_SIZE)]).unwrap();
+    }
+
+    #[test]
+    fn units_are_limited_in_total() {
+        let cpu = |count| term(count, UnitKind::Cpu, 1);
+        UnitConfig::new(vec![cpu(1000), cpu(24)]).unwrap();
+        let e = error(&[cpu(1000), cpu(25), cpu(5)]);
+        let expected = ConfigError::TooManyUnits { term: "25:CPU:1".into(), position: 2, units: 1030 };
+        assert_eq!(e, expected);
+        assert!(e.to_string().contains("at most 1024"), "{e}");
+    }
+
+    #[test]
+    fn devices_are_limited_in_total() {
+        let emu = |count, size| term(count, UnitKind::Emulated, size);
+        assert_eq!(UnitConfig::new(vec![emu(2, 512)]).unwrap().num_devices(), MAX_DEVICES);
+        let e = error(&[term(4, UnitKind::Cpu, 4), emu(2, 512), emu(1, 1)]);
+        let expected = ConfigError::TooManyDevices { term: "1:EMU:1".into(), position: 3, devices: 1025 };
+        assert_eq!(e, expected);
+    }
+
+    #[test]
+    fn cores_are_not_devices() {
+        let config =
+            UnitConfig::new(vec![term(2, UnitKind::Gpu, 3), term(4, UnitKind::Cpu, 8), term(1, UnitKind::Fpga, 1)]);
+        let config = config.unwrap();
+        assert_eq!((config.num_units(), config.num_devices()), (7, 7));
+        assert_eq!(config.to_string(), "2:GPU:3,4:CPU:8,1:FPGA:1");
+    }
+
+    proptest! {
+        #[test]
+        fn text_parses_back(terms in prop::collection::vec(
+            (1usize..=8, prop::sample::select(&UnitKind::ALL[..]), 1usize..=8), 1..=16,
+        )) {
+            let terms = terms.into_iter().map(|(count, kind, size)| term(count, kind, size));
+            let config = UnitConfig::new(terms.collect()).unwrap();
+            let text = config.to_string();
+            prop_assert_eq!(text.parse::<UnitConfig>().unwrap(), config.clone());
+            let sloppy = text.to_lowercase().replace(':', " :: ").replace(',', " , ");
+            prop_assert_eq!(sloppy.parse::<UnitConfig>().unwrap(), config);
+        }
+
+        #[test]
+        fn any_text_gives_a_configuration_or_an_error(text in "[0-9xX×+:, CPUGgz-]{0,24}") {
+            if let Ok(config) = text.parse::<UnitConfig>() {
+                prop_assert_eq!(config.to_string().parse::<UnitConfig>(), Ok(config));
+            }
+        }
+    }
+}

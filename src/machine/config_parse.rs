@@ -1,0 +1,255 @@
+//! How unit configurations are written: `"4:CPU:4,2:GPU:1"` or `"4x4+2"`.
+//!
+//! Two notations of the same thing:
+//!
+//! - `count:KIND:size` terms with commas between them, of González-Tallada and Morancho, "Compute units in OpenMP" (2024),
+//!   section 3.2.1 and Figures 10 and 11, which separate the parts with one colon or with two.
+//! - `N×M+G`, N CPU units of M cores and G units of one GPU, of the same authors' "Evaluation of work distribution
+//!   schedulers" (2024), section 3; `N×M+D×G`, D units of G GPUs, stands in the former's section 3.1.1.
+//!   `x` is as good as `×`.
+//!
+//! This file reads text only; limits are [`UnitConfig::new`]'s.
+//!
+//! Invariant: blanks between the parts and the case of letters never matter.
+
+use std::str::FromStr;
+
+use super::config::{UnitConfig, UnitKind, UnitTerm};
+use super::error::{ConfigError, Field};
+
+impl FromStr for UnitConfig {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        if text.trim().is_empty() {
+            return Err(ConfigError::Empty);
+        }
+        let is_product = !text.contains(':') && text.contains(['x', 'X', '×', '+']);
+        Self::new(if is_product { products(text)? } else { list(text)? })
+    }
+}
+
+/// A term as written, with its number, so that every error can name both.
+struct Written<'a> {
+    text: &'a str,
+    position: usize,
+}
+
+impl Written<'_> {
+    fn missing(&self, field: Field) -> ConfigError {
+        ConfigError::MissingField { term: self.text.to_owned(), position: self.position, field }
+    }
+
+    fn number(&self, text: &str, field: Field) -> Result<usize, ConfigError> {
+        let (term, position) = (self.text.to_owned(), self.position);
+        if text.is_empty() {
+            Err(self.missing(field))
+        } else if text.bytes().all(|b| b.is_ascii_digit()) {
+            // Digits alone can only fail to parse by being too many.
+            text.parse().map_err(|_| ConfigError::NumberTooLarge { term, position, field })
+        } else {
+            Err(ConfigError::NotANumber { term, position, field, text: text.to_owned() })
+        }
+    }
+
+    fn kind(&self, text: &str) -> Result<UnitKind, ConfigError> {
+        if text.is_empty() {
+            return Err(self.missing(Field::Kind));
+        }
+        UnitKind::from_keyword(text).ok_or_else(|| ConfigError::UnknownKind {
+            term: self.text.to_owned(),
+            position: self.position,
+            kind: text.to_owned(),
+        })
+    }
+}
+
+/// `count:KIND:size, ...`
+fn list(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
+    let terms = (1..).zip(text.split(','));
+    terms.map(|(position, text)| term(&Written { text: text.trim(), position })).collect()
+}
+
+fn term(written: &Written<'_>) -> Result<UnitTerm, ConfigError> {
+    if written.text.is_empty() {
+        return Err(ConfigError::EmptyTerm { position: written.position });
+    }
+    let single = written.text.replace("::", ":");
+    let parts: Vec<&str> = single.split(':').map(str::trim).collect();
+    match parts[..] {
+        [count, kind, size] => Ok(UnitTerm {
+            count: written.number(count, Field::Count)?,
+            kind: written.kind(kind)?,
+            size: written.number(size, Field::Size)?,
+        }),
+        [count] if is_number(count) => Err(written.missing(Field::Kind)),
+        [count, size] if is_number(count) && is_number(size) => Err(written.missing(Field::Kind)),
+        [count, _] if is_number(count) => Err(written.missing(Field::Size)),
+        [_] | [_, _] => Err(written.missing(Field::Count)),
+        _ => Err(ConfigError::ExtraField { term: written.text.to_owned(), position: written.position }),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// `N×M`, `N×M+G` or `N×M+D×G`
+fn products(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
+    let (cpus, gpus) = match text.split_once('+') {
+        Some((cpus, gpus)) => (cpus, Some(gpus)),
+        None => (text, None),
+    };
+    let mut terms = vec![product(cpus, 1, UnitKind::Cpu, None)?];
+    if let Some(gpus) = gpus {
+        terms.push(product(gpus, 2, UnitKind::Gpu, Some(1))?);
+    }
+    Ok(terms)
+}
+
+/// `count×size`, or `count` alone where a size is implied.
+fn product(text: &str, position: usize, kind: UnitKind, implied_size: Option<usize>) -> Result<UnitTerm, ConfigError> {
+    let written = Written { text: text.trim(), position };
+    if written.text.is_empty() {
+        return Err(written.missing(Field::Count));
+    }
+    let (count, size) = match written.text.split_once(['x', 'X', '×']) {
+        Some((count, size)) => (count, Some(size.trim())),
+        None => (written.text, None),
+    };
+    let count = written.number(count.trim(), Field::Count)?;
+    let size = match (size, implied_size) {
+        (Some(size), _) => written.number(size, Field::Size)?,
+        (None, Some(size)) => size,
+        (None, None) => return Err(written.missing(Field::Size)),
+    };
+    Ok(UnitTerm { count, kind, size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        text.parse::<UnitConfig>().unwrap().to_string()
+    }
+
+    fn error(text: &str) -> ConfigError {
+        text.parse::<UnitConfig>().unwrap_err()
+    }
+
+    #[test]
+    fn strings_of_the_documents() {
+        // "Compute units in OpenMP": Figure 11, then section 3.2.1.
+        assert_eq!(canonical("4:CPU:4, 2:GPU:1"), "4:CPU:4,2:GPU:1");
+        assert_eq!(canonical(" 2::CPU::4, 2::GPU::1 "), "2:CPU:4,2:GPU:1");
+        // "Evaluation of work distribution schedulers", Table 2.
+        for (text, expected) in [
+            ("1x2 + 4", "1:CPU:2,4:GPU:1"),
+            ("1x4 + 1", "1:CPU:4,1:GPU:1"),
+            ("4x2 + 1", "4:CPU:2,1:GPU:1"),
+            ("7x2 + 2", "7:CPU:2,2:GPU:1"),
+            ("3x4 + 4", "3:CPU:4,4:GPU:1"),
+        ] {
+            assert_eq!(canonical(text), expected);
+        }
+    }
+
+    #[test]
+    fn blanks_case_and_signs_do_not_matter() {
+        assert_eq!(canonical("1 : emu : 2,\t3 :: Fpga::1"), "1:EMU:2,3:FPGA:1");
+        assert_eq!(canonical("2:cpu:1,2:CUDA:1,1:Cpu:4"), "2:CPU:1,2:CUDA:1,1:CPU:4");
+        for text in ["7×2+2", "7X2+2", " 7 x 2 + 2 ", "7x2+2x1", "07x2+2"] {
+            assert_eq!(canonical(text), "7:CPU:2,2:GPU:1");
+        }
+        assert_eq!(canonical("4x8"), "4:CPU:8");
+        assert_eq!(canonical("4 × 4 + 2 × 3"), "4:CPU:4,2:GPU:3");
+    }
+
+    #[test]
+    fn nothing_written() {
+        for text in ["", "  \t"] {
+            assert_eq!(error(text), ConfigError::Empty);
+        }
+        for (text, position) in [("1:CPU:1,,1:EMU:1", 2), ("1:CPU:1, ", 2), (",1:CPU:1", 1)] {
+            assert_eq!(error(text), ConfigError::EmptyTerm { position });
+        }
+    }
+
+    #[test]
+    fn missing_parts() {
+        for (text, position, field) in [
+            ("4", 1, Field::Kind),
+            ("4:4", 1, Field::Kind),
+            ("4::4", 1, Field::Kind),
+            ("4: :4", 1, Field::Kind),
+            ("4:CPU:4,2:GPU", 2, Field::Size),
+            ("4:CPU:4,2:GPU:", 2, Field::Size),
+            ("CPU:4", 1, Field::Count),
+            ("CPU", 1, Field::Count),
+            (":CPU:4", 1, Field::Count),
+            ("x4", 1, Field::Count),
+            ("+2", 1, Field::Count),
+            ("4x2+", 2, Field::Count),
+            ("4x", 1, Field::Size),
+            ("8+2", 1, Field::Size),
+        ] {
+            let e = error(text);
+            assert!(
+                matches!(&e, ConfigError::MissingField { position: p, field: f, .. }
+                    if (*p, *f) == (position, field)),
+                "{text}: {e}"
+            );
+            assert!(e.to_string().contains(&format!("has no {field}; write count:KIND:size")));
+        }
+    }
+
+    #[test]
+    fn too_many_parts() {
+        let (term, position) = ("4:CPU:4 2:GPU:1".to_owned(), 2);
+        let e = error("1:CPU:1,4:CPU:4 2:GPU:1");
+        assert!(e.to_string().contains("separate terms with commas"), "{e}");
+        assert_eq!(e, ConfigError::ExtraField { term, position });
+    }
+
+    #[test]
+    fn numbers_are_digits() {
+        for (text, position, field, wrong) in [
+            ("four:CPU:4", 1, Field::Count, "four"),
+            ("1:CPU:1,-1:EMU:1", 2, Field::Count, "-1"),
+            ("+1:CPU:1", 1, Field::Count, "+1"),
+            ("1:CPU:1.5", 1, Field::Size, "1.5"),
+            ("4x2x3", 1, Field::Size, "2x3"),
+            ("4x2+1+1", 2, Field::Count, "1+1"),
+        ] {
+            let e = error(text);
+            assert!(
+                matches!(&e, ConfigError::NotANumber { position: p, field: f, text, .. }
+                    if (*p, *f, text.as_str()) == (position, field, wrong)),
+                "{text}: {e}"
+            );
+            assert!(e.to_string().ends_with("is not a whole number; write digits"), "{e}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_bounded() {
+        let too_large = |text| matches!(error(text), ConfigError::NumberTooLarge { .. });
+        assert!(too_large("1025:CPU:1"));
+        assert!(too_large("99999999999999999999999:CPU:1"));
+        assert!(too_large("1x1025"));
+        assert!(matches!(error("4x0"), ConfigError::Zero { field: Field::Size, .. }));
+        assert!(matches!(error("4x1+0"), ConfigError::Zero { field: Field::Count, position: 2, .. }));
+        assert!(matches!(error("1024x1+1"), ConfigError::TooManyUnits { units: 1025, position: 2, .. }));
+    }
+
+    #[test]
+    fn unknown_kinds_list_the_known() {
+        let e = error("2:CPU:1,1:XPU:1");
+        for kind in UnitKind::ALL {
+            assert!(e.to_string().contains(kind.keyword()), "{e}");
+        }
+        let (term, kind) = ("1:XPU:1".into(), "XPU".into());
+        assert_eq!(e, ConfigError::UnknownKind { term, position: 2, kind });
+    }
+}

@@ -1,0 +1,263 @@
+//! What can be wrong with a wished-for machine, and what is merely worth saying.
+//!
+//! A [`ConfigError`] stops a machine from being planned; a [`Warning`] comes with a machine that works
+//! but may be slower than its description suggests. Neither is printed here: callers decide where it goes.
+//!
+//! Invariant: every message names the place in the text (terms count from 1) and what would be right.
+
+use std::fmt;
+
+use super::config::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
+use crate::ids::CuId;
+
+/// A part of a configuration term `count:KIND:size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// How many units.
+    Count,
+    /// Which kind of unit.
+    Kind,
+    /// How many cores (CPU units) or devices (device units) in each unit.
+    Size,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Count => "count",
+            Self::Kind => "kind",
+            Self::Size => "size",
+        })
+    }
+}
+
+/// Why a unit configuration can't be read, or can't be planned on this machine.
+///
+/// ```
+/// use thalweg::machine::UnitConfig;
+/// let error = "4:CPU:4,2:TPU:1".parse::<UnitConfig>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "term 2 (`2:TPU:1`): unknown kind of unit `TPU`; \
+///      the kinds are CPU, EMU, CUDA, HIP, OPENCL, FPGA, GPU"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// There is no text, or no term in it.
+    #[error("empty unit configuration; write for instance `4:CPU:4,2:EMU:1` or `4x4+2`")]
+    Empty,
+    /// Two commas in a row, or a comma at an end.
+    #[error("term {position} is empty; write count:KIND:size there, or drop the comma")]
+    EmptyTerm {
+        /// The term's number, from 1.
+        position: usize,
+    },
+    /// A term lacks one of its three parts.
+    #[error(
+        "term {position} (`{term}`) has no {field}; \
+         write count:KIND:size as in `4:CPU:4`, or the whole as NxM+G as in `4x4+2`"
+    )]
+    MissingField {
+        /// The term as written.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+        /// The part that is missing.
+        field: Field,
+    },
+    /// A term has more than three parts.
+    #[error(
+        "term {position} (`{term}`) has more than count:KIND:size; separate terms with commas, as in `4:CPU:4,2:EMU:1`"
+    )]
+    ExtraField {
+        /// The term as written.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+    },
+    /// A count or size is not a whole number.
+    #[error("term {position} (`{term}`): the {field} `{text}` is not a whole number; write digits")]
+    NotANumber {
+        /// The term as written.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+        /// The part that is wrong.
+        field: Field,
+        /// That part as written.
+        text: String,
+    },
+    /// A count or size is zero.
+    #[error("term {position} (`{term}`): the {field} is zero; write 1 or more, or drop the term")]
+    Zero {
+        /// The term as written.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+        /// The part that is zero.
+        field: Field,
+    },
+    /// A count or size is beyond what one term can have.
+    #[error(
+        "term {position} (`{term}`): the {field} is too large; it can be at most {limit}",
+        limit = if *field == Field::Size { MAX_UNIT_SIZE } else { MAX_UNITS }
+    )]
+    NumberTooLarge {
+        /// The term as written.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+        /// The part that is too large.
+        field: Field,
+    },
+    /// A kind that does not exist.
+    #[error(
+        "term {position} (`{term}`): unknown kind of unit `{kind}`; the kinds are {}",
+        UnitKind::ALL.map(UnitKind::keyword).join(", ")
+    )]
+    UnknownKind {
+        /// The term as written.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+        /// The kind as written.
+        kind: String,
+    },
+    /// All terms together have too many units.
+    #[error(
+        "{units} units in all, of which term {position} (`{term}`) is the first too many; \
+         there can be at most {MAX_UNITS}"
+    )]
+    TooManyUnits {
+        /// The term that goes past the limit.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+        /// The units of all terms together.
+        units: usize,
+    },
+    /// All terms together have too many devices.
+    #[error(
+        "{devices} devices in all, of which term {position} (`{term}`) is the first too many; \
+         there can be at most {MAX_DEVICES}"
+    )]
+    TooManyDevices {
+        /// The term that goes past the limit.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+        /// The devices of all terms together.
+        devices: usize,
+    },
+    /// The kind exists, but this build can't run it.
+    #[error(
+        "term {position} (`{term}`): this build has no backend for {kind} units; \
+         use EMU, an emulated device in host memory"
+    )]
+    NoSuchDevice {
+        /// The kind asked for.
+        kind: UnitKind,
+        /// The term, in canonical form.
+        term: String,
+        /// The term's number, from 1.
+        position: usize,
+    },
+    /// The topology has no core to place a unit on.
+    #[error("this process may use no core at all; a machine needs at least one")]
+    NoCores,
+    /// `OMP_PLACES` has fewer places than there are units.
+    #[error("OMP_PLACES lists {places} places for {units} compute units; list at least {units}, one per unit")]
+    TooFewPlaces {
+        /// How many places there are.
+        places: usize,
+        /// How many units there are.
+        units: usize,
+    },
+    /// A CPU unit's place has another number of cores than the unit.
+    #[error(
+        "place {} of OMP_PLACES has {place_size} cores, but CPU {unit} is configured with {unit_size}; \
+         make both the same",
+        unit.index()
+    )]
+    PlaceSize {
+        /// The unit, and with it the number of its place, from 0 as in OpenMP.
+        unit: CuId,
+        /// How many cores its place lists.
+        place_size: usize,
+        /// How many cores the configuration gives it.
+        unit_size: usize,
+    },
+}
+
+/// A machine can be had, but not quite the one that was described.
+///
+/// ```
+/// use thalweg::machine::{Machine, Topology};
+/// let (_, warnings) = Machine::plan(&"2:CPU:4".parse()?, None, &Topology::with_cores(2))?;
+/// assert_eq!(
+///     warnings[0].to_string(),
+///     "the configuration asks for 8 cores, but this process may use 2: compute units share cores"
+/// );
+/// # Ok::<(), thalweg::machine::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// More cores are asked for than there are: they are handed out round robin.
+    SharedCores {
+        /// Cores that the configuration asks for, hosting cores of device units included.
+        asked: usize,
+        /// Cores that this process may use.
+        available: usize,
+    },
+    /// A core is listed more than once in the places of the units.
+    OverlappingPlaces {
+        /// The core.
+        core: usize,
+        /// The first unit whose place lists it.
+        first: CuId,
+        /// The next one; the same unit when one place lists the core twice.
+        second: CuId,
+    },
+    /// A place lists a core that this process may not use; threads can't be pinned to it.
+    CoreNotAllowed {
+        /// The core.
+        core: usize,
+        /// The unit whose place lists it.
+        unit: CuId,
+    },
+    /// More cores are in use than the CPU quota pays for.
+    OverQuota {
+        /// Different cores that the units use.
+        cores: usize,
+        /// CPU quota, in whole CPUs.
+        quota: usize,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SharedCores { asked, available } => write!(
+                f,
+                "the configuration asks for {asked} cores, but this process may use {available}: \
+                 compute units share cores"
+            ),
+            Self::OverlappingPlaces { core, first, second } => {
+                write!(f, "OMP_PLACES lists core {core} more than once, for {first} and {second}: they share it")
+            }
+            Self::CoreNotAllowed { core, unit } => write!(
+                f,
+                "OMP_PLACES gives core {core} to {unit}, but this process may not use that core: \
+                 its thread can't be pinned"
+            ),
+            Self::OverQuota { cores, quota } => write!(
+                f,
+                "the units use {cores} cores, but the CPU quota of this process is {quota}: \
+                 the system will throttle them"
+            ),
+        }
+    }
+}

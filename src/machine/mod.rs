@@ -1,0 +1,228 @@
+//! The machine a program runs on: its compute units, address spaces and cores.
+//!
+//! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and
+//! [`Machine::plan`] lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers
+//! look things up in. Nothing here starts a thread, pins one, opens a device or reads the environment.
+//!
+//! Invariants of a [`Machine`]: unit `i` has id `i`; CPU units come first; every unit has at least one core, the
+//! first being its hosting thread's; CPU units work in host memory and have no device; each device belongs to
+//! exactly one device unit, devices are numbered in the order of units, and device `d` has space `d + 1`.
+
+mod assign;
+mod config;
+mod config_parse;
+mod cursor;
+mod error;
+mod places;
+mod places_parse;
+mod plan;
+mod topology;
+
+pub use config::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitConfig, UnitKind, UnitTerm};
+pub use error::{ConfigError, Field, Warning};
+pub use places::{MAX_CORES, MAX_PLACES, Places, PlacesError};
+pub use topology::{Core, Topology};
+
+use crate::ids::{CuId, DeviceId, SpaceId};
+
+/// What executes tasks: some cores that work together, or a core that leads devices.
+///
+/// After González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputeUnit {
+    /// Its number in the machine.
+    pub id: CuId,
+    /// What executes its tasks.
+    pub kind: UnitKind,
+    /// Its cores, by the system's numbers; the hosting thread's comes first. A core may stand here twice
+    /// where there are too few.
+    pub cores: Vec<usize>,
+    /// Its devices; empty for a CPU unit.
+    pub devices: Vec<DeviceId>,
+}
+
+impl ComputeUnit {
+    /// The core of the thread that leads the unit.
+    pub fn hosting_core(&self) -> usize {
+        self.cores[0]
+    }
+
+    /// How many cores work on one task of a CPU unit; those that lead a device unit (one, unless its place has more).
+    pub fn inner_cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// Whether its tasks run on cores, in host memory.
+    pub fn is_cpu(&self) -> bool {
+        !self.is_device()
+    }
+
+    /// Whether its tasks run on devices, in their memory.
+    pub fn is_device(&self) -> bool {
+        self.kind.is_device()
+    }
+}
+
+/// The compute units and address spaces of a run.
+///
+/// ```
+/// use thalweg::ids::{CuId, DeviceId, SpaceId};
+/// use thalweg::machine::{Machine, Topology};
+///
+/// let (machine, warnings) = Machine::plan(&"1:EMU:2,2:CPU:4".parse()?, None, &Topology::with_cores(9))?;
+/// assert!(warnings.is_empty());
+/// assert_eq!((machine.num_cpu_units(), machine.num_device_units()), (2, 1));
+/// assert_eq!(machine.unit(CuId(1)).cores, [4, 5, 6, 7]);
+/// assert_eq!(machine.unit(CuId(2)).cores, [8]);
+/// assert_eq!(machine.spaces().collect::<Vec<_>>(), [SpaceId::HOST, SpaceId(1), SpaceId(2)]);
+/// assert_eq!(machine.space_of(CuId(0)), SpaceId::HOST);
+/// assert_eq!(machine.spaces_of(CuId(2)).collect::<Vec<_>>(), [SpaceId(1), SpaceId(2)]);
+/// assert_eq!(machine.unit_of_device(DeviceId(1)), CuId(2));
+/// # Ok::<(), thalweg::machine::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    units: Vec<ComputeUnit>,
+    num_cpu_units: usize,
+    /// The unit of each device.
+    device_units: Vec<CuId>,
+}
+
+impl Machine {
+    /// All units, by id.
+    pub fn units(&self) -> &[ComputeUnit] {
+        &self.units
+    }
+
+    /// The unit of this id.
+    ///
+    /// # Panics
+    ///
+    /// When this machine has no such unit.
+    pub fn unit(&self, id: CuId) -> &ComputeUnit {
+        &self.units[id.index()]
+    }
+
+    /// The CPU units, ids `0..NCPU`.
+    pub fn cpu_units(&self) -> impl ExactSizeIterator<Item = &ComputeUnit> {
+        self.units[..self.num_cpu_units].iter()
+    }
+
+    /// The device units, ids `NCPU..NCU`.
+    pub fn device_units(&self) -> impl ExactSizeIterator<Item = &ComputeUnit> {
+        self.units[self.num_cpu_units..].iter()
+    }
+
+    /// How many units there are (NCU).
+    pub fn num_units(&self) -> usize {
+        self.units.len()
+    }
+
+    /// How many CPU units there are (NCPU).
+    pub fn num_cpu_units(&self) -> usize {
+        self.num_cpu_units
+    }
+
+    /// How many device units there are.
+    pub fn num_device_units(&self) -> usize {
+        self.units.len() - self.num_cpu_units
+    }
+
+    /// How many devices all units have together.
+    pub fn num_devices(&self) -> usize {
+        self.device_units.len()
+    }
+
+    /// How many address spaces there are: the host's, and one per device.
+    pub fn num_spaces(&self) -> usize {
+        self.num_devices() + 1
+    }
+
+    /// All address spaces: the host's, then one per device.
+    pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + use<> {
+        // Planning bounds the devices by `MAX_DEVICES`, so their number fits.
+        (0..=self.device_units.len() as u16).map(SpaceId)
+    }
+
+    /// The space that a unit's tasks work in: host memory, or that of the unit's first device.
+    ///
+    /// # Panics
+    ///
+    /// When this machine has no such unit.
+    pub fn space_of(&self, id: CuId) -> SpaceId {
+        let first = self.unit(id).devices.first();
+        first.map_or(SpaceId::HOST, |device| device.space())
+    }
+
+    /// All spaces that a unit's tasks can work in: host memory, or that of each of its devices.
+    ///
+    /// # Panics
+    ///
+    /// When this machine has no such unit.
+    pub fn spaces_of(&self, id: CuId) -> impl Iterator<Item = SpaceId> + '_ {
+        let unit = self.unit(id);
+        let host = unit.is_cpu().then_some(SpaceId::HOST);
+        host.into_iter().chain(unit.devices.iter().map(|device| device.space()))
+    }
+
+    /// The unit that leads a device.
+    ///
+    /// # Panics
+    ///
+    /// When this machine has no such device.
+    pub fn unit_of_device(&self, id: DeviceId) -> CuId {
+        self.device_units[id.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(config: &str) -> Machine {
+        let topology = Topology::with_cores(64);
+        Machine::plan(&config.parse().unwrap(), None, &topology).unwrap().0
+    }
+
+    #[test]
+    fn a_machine_of_cores_alone() {
+        let m = machine("2:CPU:1");
+        assert_eq!((m.num_units(), m.num_cpu_units(), m.num_device_units()), (2, 2, 0));
+        assert_eq!((m.num_devices(), m.num_spaces()), (0, 1));
+        assert_eq!(m.spaces().collect::<Vec<_>>(), [SpaceId::HOST]);
+        assert_eq!(m.device_units().len(), 0);
+        assert!(m.cpu_units().all(|unit| unit.is_cpu() && !unit.is_device()));
+    }
+
+    #[test]
+    fn a_machine_of_devices_alone() {
+        let m = machine("2:EMU:1");
+        assert_eq!(m.cpu_units().len(), 0);
+        assert!(m.device_units().all(|unit| unit.is_device() && unit.inner_cores() == 1));
+        assert_eq!(m.space_of(CuId(1)), SpaceId(2));
+        assert_eq!(m.unit_of_device(DeviceId(1)), CuId(1));
+    }
+
+    #[test]
+    fn every_device_belongs_to_one_unit_and_every_space_to_someone() {
+        let m = machine("2:EMU:3,3:CPU:2,1:EMU:1");
+        assert_eq!((m.num_devices(), m.num_spaces()), (7, 8));
+        let mut reached: Vec<SpaceId> = m.device_units().flat_map(|u| m.spaces_of(u.id)).collect();
+        reached.insert(0, SpaceId::HOST);
+        assert_eq!(reached, m.spaces().collect::<Vec<_>>());
+        for unit in m.units() {
+            assert_eq!(m.unit(unit.id), unit);
+            assert_eq!(Some(m.space_of(unit.id)), m.spaces_of(unit.id).next());
+            for &device in &unit.devices {
+                assert_eq!(m.unit_of_device(device), unit.id);
+            }
+        }
+        assert!(m.cpu_units().all(|unit| m.spaces_of(unit.id).eq([SpaceId::HOST])));
+    }
+
+    #[test]
+    #[should_panic(expected = "out of bounds")]
+    fn a_unit_of_another_machine() {
+        machine("2:CPU:1").unit(CuId(2));
+    }
+}

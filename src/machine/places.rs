@@ -1,0 +1,225 @@
+//! `OMP_PLACES` lists: which cores each compute unit gets, as OpenMP programs say it.
+//!
+//! `places_parse` reads them, after the OpenMP API specification 5.2, section 21.1.6. A list is taken at its word
+//! and never compared with the machine: what its cores are good for is [`Machine::plan`](super::Machine::plan)'s say.
+//!
+//! Invariants of [`Places`]: at least one place; no place is empty; at most [`MAX_PLACES`] places and cores per place;
+//! every core is below [`MAX_CORES`]. Order and repetition are kept. The text of it parses back to itself.
+
+use std::fmt;
+
+/// Cores are numbered below this, the capacity of the system's fixed-size affinity mask.
+pub const MAX_CORES: usize = 1024;
+/// Most places in a list, and most entries in a place.
+pub const MAX_PLACES: usize = 1024;
+
+/// Why an `OMP_PLACES` list can't be read. Columns count characters, from 1.
+///
+/// ```
+/// use thalweg::machine::Places;
+/// let error = "{0:4},{4;4}".parse::<Places>().unwrap_err();
+/// assert_eq!(error.to_string(), "OMP_PLACES, column 9: found `;`, expected `:`, `,` or `}`");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlacesError {
+    /// There is no text.
+    #[error("OMP_PLACES is empty; list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`")]
+    Empty,
+    /// Something else should stand here.
+    #[error("OMP_PLACES, column {column}: found {found}, expected {expected}")]
+    Unexpected {
+        /// Where.
+        column: usize,
+        /// What stands there.
+        found: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// An abstract name instead of a list.
+    #[error(
+        "OMP_PLACES, column {column}: the abstract name `{name}` is not supported; \
+         list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`"
+    )]
+    AbstractName {
+        /// Where.
+        column: usize,
+        /// The name.
+        name: String,
+    },
+    /// A number that can't be a core, a count or a stride.
+    #[error(
+        "OMP_PLACES, column {column}: the number {text} is too large; cores are numbered 0 to {}",
+        MAX_CORES - 1
+    )]
+    NumberTooLarge {
+        /// Where.
+        column: usize,
+        /// The number as written.
+        text: String,
+    },
+    /// A count of zero.
+    #[error("OMP_PLACES, column {column}: the count is zero; write 1 or more")]
+    ZeroCount {
+        /// Where.
+        column: usize,
+    },
+    /// More than [`MAX_PLACES`] places, or entries in a place.
+    #[error(
+        "OMP_PLACES, column {column}: too many; there can be at most {MAX_PLACES} places, \
+         and as many cores in each"
+    )]
+    TooMany {
+        /// Where.
+        column: usize,
+    },
+    /// A core that no machine has, written or reached by a stride.
+    #[error(
+        "OMP_PLACES, column {column}: this gives core {core}; cores are numbered 0 to {}",
+        MAX_CORES - 1
+    )]
+    NoSuchCore {
+        /// Where.
+        column: usize,
+        /// The number.
+        core: i64,
+    },
+    /// `!` before something that was not listed.
+    #[error(
+        "OMP_PLACES, column {column}: `!` takes away {what}, which is not listed before it; \
+         list it first, or drop the `!`"
+    )]
+    NotListed {
+        /// Where.
+        column: usize,
+        /// The core or place.
+        what: String,
+    },
+    /// `!` took away all there was.
+    #[error("OMP_PLACES, column {column}: `!` has taken away everything; keep at least one")]
+    NothingLeft {
+        /// Where.
+        column: usize,
+    },
+}
+
+/// A list of places, each a list of core numbers.
+///
+/// ```
+/// use thalweg::machine::Places;
+/// let places: Places = "{0:2}:2:2, {8}:2:1, 12".parse()?;
+/// assert_eq!(places.as_slice(), [vec![0, 1], vec![2, 3], vec![8], vec![9], vec![12]]);
+/// assert_eq!(places.to_string(), "{0,1},{2,3},{8},{9},{12}");
+/// assert!(!places.overlaps());
+/// # Ok::<(), thalweg::machine::PlacesError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Places {
+    pub(super) places: Vec<Vec<usize>>,
+}
+
+impl Places {
+    /// The places, in the order listed.
+    pub fn as_slice(&self) -> &[Vec<usize>] {
+        &self.places
+    }
+
+    /// Whether any core is listed more than once, in one place or in several.
+    /// OpenMP allows that; the threads placed there share the core.
+    pub fn overlaps(&self) -> bool {
+        let mut cores = self.places.concat();
+        cores.sort_unstable();
+        cores.windows(2).any(|pair| pair[0] == pair[1])
+    }
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, place) in self.places.iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { "," }, braced(place))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn braced(place: &[usize]) -> String {
+    let cores: Vec<String> = place.iter().map(usize::to_string).collect();
+    format!("{{{}}}", cores.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places(text: &str) -> Places {
+        text.parse().unwrap()
+    }
+
+    /// The canonical text: intervals and repetitions written out.
+    fn expanded(text: &str) -> String {
+        places(text).to_string()
+    }
+
+    #[test]
+    fn overlap_within_and_between_places() {
+        assert!(!places("{0:4}:4:4").overlaps());
+        assert!(places("{0:4},{3}").overlaps());
+        assert!(places("{1,1}").overlaps());
+        assert!(places("{0}:2:0").overlaps());
+    }
+
+    #[test]
+    fn order_and_repetition_are_kept() {
+        let p = places("{3,1,1},{2},{1}");
+        assert_eq!(p.as_slice(), [vec![3, 1, 1], vec![2], vec![1]]);
+        assert_eq!(p.to_string(), "{3,1,1},{2},{1}");
+    }
+
+    /// "Evaluation of work distribution schedulers", Table 2, taken at its word.
+    #[test]
+    fn table_2_of_the_evaluation_of_schedulers() {
+        for (text, places) in [
+            // For 1x2+4.
+            ("{0:2}:1:1, {2}:4:1", "{0,1},{2},{3},{4},{5}"),
+            // For 1x4+1, says the table; literally a place of three cores, and core 3 left out.
+            // 1x4+1 would be {0:4}:1:1,{4}:1:1.
+            ("{0:3}:1:1, {4}:1:1", "{0,1,2},{4}"),
+            // For 4x2+1.
+            ("{0:2}:4:2, {8}:1:1", "{0,1},{2,3},{4,5},{6,7},{8}"),
+            // For 7x2+2.
+            ("{0:2}:7:2, {14}:2:1", "{0,1},{2,3},{4,5},{6,7},{8,9},{10,11},{12,13},{14},{15}"),
+            // For 3x4+4.
+            ("{0:4}:3:4, {12}:4:1", "{0,1,2,3},{4,5,6,7},{8,9,10,11},{12},{13},{14},{15}"),
+        ] {
+            assert_eq!(expanded(text), places);
+        }
+    }
+
+    #[test]
+    fn other_lists_of_the_documents() {
+        let four = "{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}";
+        assert_eq!(expanded("{0:4},{4:4},{8:4},{12:4}"), four);
+        assert_eq!(expanded("{0:4}:4:4"), four);
+        assert_eq!(
+            expanded("{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {9}, {10}, {11}"),
+            "{0,1},{2,3},{4,5},{6,7},{8},{9},{10},{11}"
+        );
+        // Meant there as cores 1..=11 and 13..=47 (13:35); literally 47 cores from 13 on.
+        let places: Places = "{0},{12},{1:11,13:47}".parse().unwrap();
+        let third: Vec<usize> = (1..=11).chain(13..=59).collect();
+        assert_eq!(places.as_slice(), [vec![0], vec![12], third]);
+    }
+
+    proptest! {
+        #[test]
+        fn text_parses_back(places in prop::collection::vec(
+            prop::collection::vec(0..MAX_CORES, 1..6), 1..12,
+        )) {
+            let text = Places { places: places.clone() }.to_string();
+            let parsed: Places = text.parse().unwrap();
+            prop_assert_eq!(parsed.as_slice(), &places[..]);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Makes a machine of a configuration: numbers the units and devices, and has `assign` give them cores.
+//!
+//! Units are numbered CPU units first, whatever the order in the text, after González-Tallada and Morancho,
+//! "Compute units in OpenMP" (2024), section 3.1.1.
+//!
+//! Nothing here looks for devices: only kinds that need no hardware can be planned, others are refused.
+//!
+//! Invariant: what is merely wasteful (units that share cores) is a [`Warning`]; only what
+//! contradicts itself or can't exist is an error.
+
+use super::assign::{Cores, Wish, consecutive_cores, ids, over_quota, placed_cores};
+use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitKind, UnitTerm, Warning};
+use crate::ids::DeviceId;
+
+impl Machine {
+    /// The machine that a configuration describes, on the cores of `topology`.
+    ///
+    /// A term `N:CPU:M` gives N units of M cores; `D:EMU:G` gives D units of one hosting core and G emulated
+    /// devices. With `places`, unit `i` gets the `i`-th of them, core for core; spare places are not used. Without, units
+    /// get consecutive cores, and go round robin when there are too few.
+    ///
+    /// Warnings come in a fixed order, at most one for each core and unit.
+    ///
+    /// # Errors
+    ///
+    /// - [`ConfigError::NoSuchDevice`]: a kind that this build has no backend for.
+    /// - [`ConfigError::NoCores`]: the topology is empty.
+    /// - [`ConfigError::TooFewPlaces`], [`ConfigError::PlaceSize`]: the places don't fit the units.
+    ///
+    /// ```
+    /// use thalweg::ids::CuId;
+    /// use thalweg::machine::{ConfigError, Machine, Topology};
+    ///
+    /// let topology = Topology::from_cores(vec![2, 3, 8, 9, 10]);
+    /// let places = "{8,9},{2,3},10".parse().unwrap();
+    /// let (machine, _) = Machine::plan(&"2:CPU:2,1:EMU:1".parse()?, Some(&places), &topology)?;
+    /// assert_eq!(machine.unit(CuId(0)).hosting_core(), 8);
+    ///
+    /// let refused = Machine::plan(&"2:CPU:2,1:GPU:1".parse()?, None, &topology);
+    /// assert!(matches!(refused, Err(ConfigError::NoSuchDevice { .. })));
+    /// # Ok::<(), ConfigError>(())
+    /// ```
+    pub fn plan(
+        config: &UnitConfig,
+        places: Option<&Places>,
+        topology: &Topology,
+    ) -> Result<(Self, Vec<Warning>), ConfigError> {
+        check_backends(config)?;
+        let wishes = units_in_order(config);
+        let (cores, mut warnings) = match places {
+            Some(places) => placed_cores(&wishes, places, topology)?,
+            None => consecutive_cores(&wishes, topology)?,
+        };
+        warnings.extend(over_quota(&cores, topology));
+        Ok((assemble(&wishes, cores), warnings))
+    }
+}
+
+fn check_backends(config: &UnitConfig) -> Result<(), ConfigError> {
+    for (position, term) in (1..).zip(config.terms()) {
+        match term.kind {
+            UnitKind::Cpu | UnitKind::Emulated => {}
+            kind => {
+                let term = term.to_string();
+                return Err(ConfigError::NoSuchDevice { kind, term, position });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One wish per unit, by unit id.
+fn units_in_order(config: &UnitConfig) -> Vec<Wish> {
+    let units = |&UnitTerm { count, kind, size }: &UnitTerm| vec![Wish { kind, size }; count];
+    let mut wishes: Vec<Wish> = config.terms().iter().flat_map(units).collect();
+    wishes.sort_by_key(|wish| wish.kind.is_device());
+    wishes
+}
+
+fn assemble(wishes: &[Wish], cores: Cores) -> Machine {
+    // `MAX_DEVICES` is far below `u16::MAX`.
+    let mut next_device = (0..=u16::MAX).map(DeviceId);
+    let units: Vec<ComputeUnit> = ids()
+        .zip(wishes)
+        .zip(cores)
+        .map(|((id, &Wish { kind, size }), cores)| {
+            let num_devices = if kind.is_device() { size } else { 0 };
+            let devices = next_device.by_ref().take(num_devices).collect();
+            ComputeUnit { id, kind, cores, devices }
+        })
+        .collect();
+    Machine {
+        num_cpu_units: units.iter().filter(|unit| unit.is_cpu()).count(),
+        device_units: units.iter().flat_map(|u| u.devices.iter().map(|_| u.id)).collect(),
+        units,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::CuId;
+
+    fn plan(config: &str, cores: usize) -> Result<Machine, ConfigError> {
+        let config = config.parse().unwrap();
+        let (machine, warnings) = Machine::plan(&config, None, &Topology::with_cores(cores))?;
+        assert_eq!(warnings, []);
+        Ok(machine)
+    }
+
+    /// "Evaluation of work distribution schedulers", Figure 5: 8 units on 20 cores.
+    #[test]
+    fn figure_5_of_the_evaluation_of_schedulers() {
+        let machine = plan("4:EMU:1,4:CPU:4", 20).unwrap();
+        for (i, unit) in machine.units().iter().enumerate() {
+            assert_eq!(unit.id.index(), i);
+            assert_eq!(unit.is_cpu(), i < 4);
+            let expected: Vec<usize> = if i < 4 { (4 * i..4 * i + 4).collect() } else { vec![12 + i] };
+            assert_eq!(unit.cores, expected);
+            assert_eq!(unit.devices.len(), usize::from(i >= 4));
+        }
+        assert_eq!(machine.unit(CuId(6)).devices, [DeviceId(2)]);
+    }
+
+    #[test]
+    fn terms_of_a_kind_keep_their_order() {
+        let machine = plan("1:EMU:2,1:CPU:3,2:EMU:1,1:CPU:1", 7).unwrap();
+        let units: Vec<_> = machine.units().iter().map(|u| (u.kind, u.inner_cores(), &u.devices[..])).collect();
+        let emu = UnitKind::Emulated;
+        assert_eq!(
+            units,
+            [
+                (UnitKind::Cpu, 3, &[][..]),
+                (UnitKind::Cpu, 1, &[]),
+                (emu, 1, &[DeviceId(0), DeviceId(1)]),
+                (emu, 1, &[DeviceId(2)]),
+                (emu, 1, &[DeviceId(3)]),
+            ]
+        );
+    }
+
+    #[test]
+    fn kinds_without_a_backend_are_refused() {
+        for kind in UnitKind::ALL {
+            let planned = plan(&format!("1:CPU:1,2:{kind}:1"), 8);
+            if matches!(kind, UnitKind::Cpu | UnitKind::Emulated) {
+                assert!(planned.is_ok());
+                continue;
+            }
+            let e = planned.unwrap_err();
+            let term = format!("2:{kind}:1");
+            let message = format!("(`{term}`): this build has no backend for {kind} units; use EMU");
+            assert!(e.to_string().contains(&message), "{e}");
+            let position = 2;
+            let expected = ConfigError::NoSuchDevice { kind, term, position };
+            assert_eq!(e, expected);
+        }
+    }
+}

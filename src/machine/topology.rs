@@ -1,0 +1,211 @@
+//! What the machine has: the cores this process may use, how they share caches and memory, and its CPU quota.
+//!
+//! Everything but the cores is best effort: where the system does not tell, the answer is `None`, and nothing
+//! here fails. It reads and never pins; and since a pinned thread sees only its own core, a topology must be
+//! detected before any thread is pinned.
+//!
+//! Invariants: cores are in ascending order, each once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::thread::available_parallelism;
+
+/// A logical core, as the system numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Core {
+    /// The system's number.
+    pub id: usize,
+    /// Its NUMA node.
+    pub numa_node: Option<usize>,
+    /// The group of cores that share its L3 cache, named by the lowest of them.
+    pub l3_group: Option<usize>,
+}
+
+impl Core {
+    /// A core of which only the number is known.
+    const fn bare(id: usize) -> Self {
+        Self { id, numa_node: None, l3_group: None }
+    }
+}
+
+/// The cores that this process may use, and what is known of them.
+///
+/// ```
+/// use thalweg::machine::Topology;
+/// let here = Topology::detect();
+/// assert!(!here.cores().is_empty());
+/// assert!((1..=here.cores().len()).contains(&here.parallelism()));
+///
+/// let made_up = Topology::from_cores(vec![6, 4]);
+/// assert_eq!(made_up.core_ids().collect::<Vec<_>>(), [4, 6]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    cores: Vec<Core>,
+    cpu_quota: Option<usize>,
+}
+
+impl Topology {
+    /// The topology that the calling thread sees. Call it before pinning that thread.
+    ///
+    /// Cores come from the thread's affinity mask; NUMA nodes and L3 groups from Linux's sysfs. The quota is
+    /// that of the control groups (v2 `cpu.max`, v1 `cpu.cfs_quota_us`), read through
+    /// [`std::thread::available_parallelism`].
+    pub fn detect() -> Self {
+        let parallelism = available_parallelism().map_or(1, usize::from);
+        let mut cores: BTreeSet<usize> =
+            core_affinity::get_core_ids().unwrap_or_default().into_iter().map(|core| core.id).collect();
+        if cores.is_empty() {
+            cores = (0..parallelism).collect();
+        }
+        let sysfs = Path::new("/sys/devices/system/cpu");
+        Self::of(cores.into_iter().map(|id| read_core(sysfs, id))).with_cpu_quota(parallelism)
+    }
+
+    /// A machine with cores `0..n`, of which nothing else is known.
+    pub fn with_cores(n: usize) -> Self {
+        Self::of((0..n).map(Core::bare))
+    }
+
+    /// A machine with these cores, of which nothing else is known. Order and repetition don't matter.
+    pub fn from_cores(cores: Vec<usize>) -> Self {
+        let cores: BTreeSet<usize> = cores.into_iter().collect();
+        Self::of(cores.into_iter().map(Core::bare))
+    }
+
+    /// The same machine where the process may use no more than `cpus` CPUs' time.
+    /// A quota of as many CPUs as there are cores is none.
+    #[must_use]
+    pub fn with_cpu_quota(mut self, cpus: usize) -> Self {
+        self.cpu_quota = (cpus < self.cores.len()).then_some(cpus);
+        self
+    }
+
+    fn of(cores: impl Iterator<Item = Core>) -> Self {
+        Self { cores: cores.collect(), cpu_quota: None }
+    }
+
+    /// The cores that this process may use, in ascending order.
+    pub fn cores(&self) -> &[Core] {
+        &self.cores
+    }
+
+    /// The numbers of these cores, in ascending order.
+    pub fn core_ids(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.cores.iter().map(|core| core.id)
+    }
+
+    /// Whether this process may use the core.
+    pub fn contains(&self, core: usize) -> bool {
+        self.cores.binary_search_by_key(&core, |c| c.id).is_ok()
+    }
+
+    /// CPU time that the process may use, in whole CPUs (rounded down, at least 1);
+    /// `None` when its cores are the only limit.
+    pub fn cpu_quota(&self) -> Option<usize> {
+        self.cpu_quota
+    }
+
+    /// How many threads can make progress at once: the number of cores, or the quota if that is less.
+    pub fn parallelism(&self) -> usize {
+        self.cpu_quota.unwrap_or(self.cores.len())
+    }
+}
+
+/// What sysfs says of one core.
+fn read_core(sysfs: &Path, id: usize) -> Core {
+    let core = sysfs.join(format!("cpu{id}"));
+    Core { id, numa_node: numa_node(&core), l3_group: l3_group(&core) }
+}
+
+/// A core's directory has an entry `nodeN` for its NUMA node.
+fn numa_node(core: &Path) -> Option<usize> {
+    fs::read_dir(core)
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix("node")?.parse().ok())
+        .min()
+}
+
+/// Of the core's caches, `cache/indexN`, the one of level 3 lists who shares it: "0-3,8".
+fn l3_group(core: &Path) -> Option<usize> {
+    let read = |dir: &Path, file| fs::read_to_string(dir.join(file)).ok();
+    let mut caches = fs::read_dir(core.join("cache")).ok()?.flatten().map(|entry| entry.path());
+    let l3 = caches.find(|cache| read(cache, "level").is_some_and(|level| level.trim() == "3"))?;
+    let shared = read(&l3, "shared_cpu_list")?;
+    shared.split(['-', ',']).next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn this_machine_has_cores_and_a_sane_quota() {
+        let here = Topology::detect();
+        assert!(!here.cores().is_empty());
+        assert!(here.cores().windows(2).all(|pair| pair[0].id < pair[1].id));
+        assert_eq!(here.parallelism(), available_parallelism().unwrap().get());
+        assert!(here.cpu_quota().is_none_or(|quota| quota < here.cores().len()));
+    }
+
+    #[test]
+    fn a_pinned_thread_sees_one_core() {
+        let last = Topology::detect().core_ids().last().unwrap();
+        let pinned = std::thread::spawn(move || {
+            core_affinity::set_for_current(core_affinity::CoreId { id: last })
+                .then(|| Topology::detect().core_ids().collect::<Vec<_>>())
+        });
+        // Where the system refuses to pin there is nothing to see.
+        if let Some(cores) = pinned.join().unwrap() {
+            assert_eq!(cores, [last]);
+        }
+    }
+
+    #[test]
+    fn made_up_machines() {
+        assert_eq!(Topology::with_cores(3).core_ids().collect::<Vec<_>>(), [0, 1, 2]);
+        let some = Topology::from_cores(vec![9, 2, 9, 5]);
+        assert_eq!(some.core_ids().collect::<Vec<_>>(), [2, 5, 9]);
+        assert!(some.contains(5) && !some.contains(3));
+        assert_eq!(some.parallelism(), 3);
+    }
+
+    #[test]
+    fn a_quota_counts_when_it_is_less_than_the_cores() {
+        let machine = Topology::with_cores(4);
+        assert_eq!(machine.clone().with_cpu_quota(4).cpu_quota(), None);
+        let throttled = machine.with_cpu_quota(2);
+        assert_eq!((throttled.cpu_quota(), throttled.parallelism()), (Some(2), 2));
+    }
+
+    #[test]
+    fn sysfs_tells_node_and_l3_group() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let cpu = sysfs.path().join("cpu5");
+        fs::create_dir_all(cpu.join("node1")).unwrap();
+        write(&cpu.join("cache/index0/level"), "1\n");
+        write(&cpu.join("cache/index0/shared_cpu_list"), "5\n");
+        write(&cpu.join("cache/index3/level"), "3\n");
+        write(&cpu.join("cache/index3/shared_cpu_list"), "4-7,12-15\n");
+        let expected = Core { id: 5, numa_node: Some(1), l3_group: Some(4) };
+        assert_eq!(read_core(sysfs.path(), 5), expected);
+    }
+
+    #[test]
+    fn what_sysfs_does_not_tell_is_none() {
+        let sysfs = tempfile::tempdir().unwrap();
+        assert_eq!(read_core(sysfs.path(), 0), Core::bare(0));
+        let cpu = sysfs.path().join("cpu1");
+        fs::create_dir_all(cpu.join("node_backup")).unwrap();
+        write(&cpu.join("cache/index2/level"), "2\n");
+        write(&cpu.join("cache/index3/level"), "3\n");
+        write(&cpu.join("cache/index3/shared_cpu_list"), "?\n");
+        assert_eq!(read_core(sysfs.path(), 1), Core::bare(1));
+    }
+}

@@ -1,0 +1,227 @@
+//! Declared accesses with their types: from a region and a mode to the view that the body gets.
+
+use super::buffer::{DataCell, strides_of};
+use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
+use crate::depend::{AccessRecord, Mode, Site};
+use crate::region::Block;
+use std::marker::PhantomData;
+
+/// One declared access, stored in its task.
+///
+/// Implemented here for every mode; the trait is public only because bodies' argument types are spelled with it.
+pub trait Access: Send + 'static {
+    /// What the body gets.
+    type View<'a>;
+
+    /// The view, at the region's place.
+    ///
+    /// # Safety
+    /// Rules 1–3 of the module hold for `'a`; `site`, if given, is where the region lies, else it lies at home.
+    #[doc(hidden)]
+    unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a>;
+
+    #[doc(hidden)]
+    fn visit(&self, visit: &mut dyn FnMut(crate::memory::access::Record<'_>));
+
+    #[doc(hidden)]
+    fn combine(&mut self, _block: &Block) {}
+}
+
+/// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Record<'a>(pub(crate) AccessRecord<'a>);
+
+/// A region of a data, checked against its bounds.
+#[derive(Debug)]
+pub(crate) struct Declared<T, S: Shape> {
+    cell: *const DataCell,
+    spans: S::Spans,
+    element: PhantomData<fn() -> T>,
+}
+
+// SAFETY: the pointer is to a `Sync` cell that outlives the task (rule 3).
+unsafe impl<T, S: Shape> Send for Declared<T, S> {}
+
+impl<T: Element, S: Shape> Declared<T, S> {
+    /// A region within the bounds of `cell`, whose elements are of type `T` in `S` dimensions.
+    pub(crate) fn new(cell: &DataCell, block: &Block) -> Self {
+        debug_assert!(cell.datum.whole().contains(block) && cell.datum.element_bytes == size_of::<T>());
+        Self { cell, spans: S::Spans::of_block(block), element: PhantomData }
+    }
+
+    /// No element of `cell`, whatever its type and dimensions.
+    pub(crate) fn of_nothing(cell: &DataCell) -> Self {
+        Self { cell, spans: S::Spans::of_block(&Block::interval(0..0)), element: PhantomData }
+    }
+
+    fn cell(&self) -> &DataCell {
+        // SAFETY: the cell outlives the task that this is stored in (rule 3).
+        unsafe { &*self.cell }
+    }
+
+    #[inline]
+    fn site(&self, given: Option<Site>) -> Site {
+        given.unwrap_or_else(|| {
+            let cell = self.cell();
+            Site { first: cell.address(&self.spans.block()), strides: cell.strides() }
+        })
+    }
+
+    #[inline]
+    fn record(&self, mode: Mode) -> Record<'_> {
+        Record(AccessRecord { datum: &self.cell().datum, block: self.spans.block(), mode })
+    }
+}
+
+macro_rules! plain_access {
+    ($($(#[$doc:meta])* $name:ident, $mode:expr, $view:ident, $method:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<T, S: Shape>(pub(crate) Declared<T, S>);
+
+        impl<T: Element, S: Shape> Access for $name<T, S> {
+            type View<'a> = S::$view<'a, T>;
+
+            #[inline]
+            unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a> {
+                // SAFETY: the caller's promise; dependences keep conflicting tasks away meanwhile (rule 2).
+                unsafe { S::$method(self.0.site(site), &self.0.spans) }
+            }
+
+            #[inline]
+            fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+                visit(self.0.record($mode));
+            }
+        }
+    )*};
+}
+
+plain_access! {
+    /// `in`: reads.
+    In, Mode::In, View, view;
+    /// `out`: overwrites.
+    Out, Mode::Out, ViewMut, view_mut;
+    /// `inout`: reads and writes.
+    InOut, Mode::InOut, ViewMut, view_mut;
+    /// `commutative`: as `inout`, in any order, one at a time.
+    Commute, Mode::Commutative, ViewMut, view_mut;
+}
+
+/// `concurrent`: atomic updates, together with others. The region is contiguous.
+#[derive(Debug)]
+pub struct Concur<T, S: Shape>(pub(crate) Declared<T, S>);
+
+impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
+    type View<'a> = Shared<'a, T>;
+
+    unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Shared<'a, T> {
+        let len = self.0.spans.block().volume();
+        // SAFETY: the caller's promise; submission refuses regions with gaps, and all tasks of the group get such views.
+        unsafe { Shared::new(self.0.site(site).first.cast(), len) }
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        visit(self.0.record(Mode::Concurrent));
+    }
+}
+
+/// `reduction`: a private replica, combined in the order of submission.
+#[derive(Debug)]
+pub struct Reduce<T, S: Shape, R> {
+    pub(crate) declared: Declared<T, S>,
+    pub(crate) reducer: R,
+    pub(crate) private: Vec<T>,
+}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
+    type View<'a> = S::ViewMut<'a, T>;
+
+    unsafe fn view<'a>(&'a mut self, _: Option<Site>) -> Self::View<'a> {
+        self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
+        S::of_slice(&mut self.private, &self.declared.spans)
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        visit(self.declared.record(Mode::Reduction(self.reducer.id())));
+    }
+
+    fn combine(&mut self, block: &Block) {
+        let Self { declared, reducer, private } = self;
+        let own = declared.spans.block();
+        let (home, mine) = (declared.cell().strides(), strides_of(&own.extents()));
+        let rows = |d: usize| block.lo()[d]..block.hi()[d];
+        for (i, j) in rows(0).flat_map(|i| rows(1).map(move |j| (i, j))) {
+            for (k, l) in rows(2).flat_map(|k| rows(3).map(move |l| (k, l))) {
+                let index = [i, j, k, l];
+                let to: usize = (0..4).map(|d| index[d] * home[d]).sum();
+                let from: usize = (0..4).map(|d| (index[d] - own.lo()[d]) * mine[d]).sum();
+                // SAFETY: within the region, which nobody but this group's combining touches until the group is done.
+                let accumulator = unsafe { &mut *declared.cell().base().cast::<T>().add(to) };
+                reducer.combine(accumulator, private[from]);
+            }
+        }
+    }
+}
+
+/// The accesses of one task: a tuple of up to twelve.
+pub trait AccessList: Send + 'static {
+    /// The tuple of views that the body gets.
+    type Views<'a>;
+
+    /// # Safety
+    /// As for [`Access::view`], for each.
+    #[doc(hidden)]
+    unsafe fn views<'a>(&'a mut self, sites: Option<&[Site]>) -> Self::Views<'a>;
+
+    #[doc(hidden)]
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
+
+    #[doc(hidden)]
+    fn combine(&mut self, access: usize, block: &Block);
+}
+
+macro_rules! tuples {
+    ($(($($a:ident $i:tt),*))*) => {$(
+        impl<$($a: Access),*> AccessList for ($($a,)*) {
+            type Views<'a> = ($($a::View<'a>,)*);
+
+            #[inline]
+            #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // the empty tuple has neither views nor sites
+            unsafe fn views<'a>(&'a mut self, sites: Option<&[Site]>) -> Self::Views<'a> {
+                // SAFETY: the caller's promise.
+                unsafe { ($(self.$i.view(sites.map(|sites| sites[$i])),)*) }
+            }
+
+            #[inline]
+            #[allow(unused_variables)] // of the empty tuple
+            fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+                $(self.$i.visit(visit);)*
+            }
+
+            #[allow(unused_variables)] // of the empty tuple
+            fn combine(&mut self, access: usize, block: &Block) {
+                match access {
+                    $($i => self.$i.combine(block),)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}

@@ -1,0 +1,157 @@
+//! The operations of reductions.
+
+use super::Element;
+use crate::depend::OpId;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// An associative operation with an identity.
+pub trait Reducer<T>: Clone + Send + Sync + 'static {
+    /// The value that changes nothing: what a private replica starts with.
+    fn identity(&self) -> T;
+    /// Adds `contribution` to `accumulator`.
+    fn combine(&self, accumulator: &mut T, contribution: T);
+    /// Reductions with the same id on the same region run side by side.
+    fn id(&self) -> OpId;
+}
+
+/// Addition, from zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sum;
+
+/// The smallest value, from the largest there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Min;
+
+/// The largest value, from the smallest there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Max;
+
+const SUM: OpId = OpId(0);
+const MIN: OpId = OpId(1);
+const MAX: OpId = OpId(2);
+static NEXT: AtomicU32 = AtomicU32::new(16);
+
+macro_rules! built_in {
+    ($($t:ty, $least:expr, $most:expr;)*) => {$(
+        impl Reducer<$t> for Sum {
+            fn identity(&self) -> $t {
+                <$t>::default()
+            }
+            fn combine(&self, accumulator: &mut $t, contribution: $t) {
+                *accumulator += contribution;
+            }
+            fn id(&self) -> OpId {
+                SUM
+            }
+        }
+        impl Reducer<$t> for Min {
+            fn identity(&self) -> $t {
+                $most
+            }
+            fn combine(&self, accumulator: &mut $t, contribution: $t) {
+                *accumulator = (*accumulator).min(contribution);
+            }
+            fn id(&self) -> OpId {
+                MIN
+            }
+        }
+        impl Reducer<$t> for Max {
+            fn identity(&self) -> $t {
+                $least
+            }
+            fn combine(&self, accumulator: &mut $t, contribution: $t) {
+                *accumulator = (*accumulator).max(contribution);
+            }
+            fn id(&self) -> OpId {
+                MAX
+            }
+        }
+    )*};
+}
+
+built_in! {
+    f64, f64::NEG_INFINITY, f64::INFINITY; f32, f32::NEG_INFINITY, f32::INFINITY;
+    u64, u64::MIN, u64::MAX; i64, i64::MIN, i64::MAX; u32, u32::MIN, u32::MAX; i32, i32::MIN, i32::MAX;
+    usize, usize::MIN, usize::MAX;
+}
+
+/// Arrays are reduced element by element.
+impl<T: Element, const N: usize, R: Reducer<T>> Reducer<[T; N]> for Elementwise<R> {
+    fn identity(&self) -> [T; N] {
+        [self.0.identity(); N]
+    }
+
+    fn combine(&self, accumulator: &mut [T; N], contribution: [T; N]) {
+        for (a, c) in accumulator.iter_mut().zip(contribution) {
+            self.0.combine(a, c);
+        }
+    }
+
+    fn id(&self) -> OpId {
+        self.0.id()
+    }
+}
+
+/// Applies an operation to every element of an array: `Elementwise(Sum)` on `[f64; 5]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elementwise<R>(pub R);
+
+type Operation<T> = dyn Fn(&mut T, T) + Send + Sync;
+
+/// An operation of the user's own; clones are the same operation.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let product = Reduction::new("product", 1.0, |a: &mut f64, b| *a *= b);
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let x = rt.scalar(1.0);
+/// for i in 1..=5 {
+///     rt.task("factor", (x.reduction(product.clone()),)).cpu(move |_, (x,)| x[0] = i as f64).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&x)?, 120.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Reduction<T> {
+    name: &'static str,
+    id: OpId,
+    identity: T,
+    operation: Arc<Operation<T>>,
+}
+
+impl<T: Element> Reduction<T> {
+    /// An associative operation, by what changes nothing and what adds a contribution to an accumulator.
+    ///
+    /// Contributions are combined in the order of submission; the operation need not be commutative.
+    pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
+        let id = OpId(NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { name, id, identity, operation: Arc::new(operation) }
+    }
+}
+
+impl<T: Clone> Clone for Reduction<T> {
+    fn clone(&self) -> Self {
+        Self { identity: self.identity.clone(), operation: self.operation.clone(), ..*self }
+    }
+}
+
+impl<T> fmt::Debug for Reduction<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reduction({})", self.name)
+    }
+}
+
+impl<T: Element> Reducer<T> for Reduction<T> {
+    fn identity(&self) -> T {
+        self.identity
+    }
+
+    fn combine(&self, accumulator: &mut T, contribution: T) {
+        (self.operation)(accumulator, contribution);
+    }
+
+    fn id(&self) -> OpId {
+        self.id
+    }
+}

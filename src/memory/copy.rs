@@ -1,0 +1,87 @@
+//! Copying boxes between arrays of different strides.
+
+use crate::depend::Site;
+use crate::region::MAX_DIMS;
+
+/// One box to copy; both sites have the box's first element.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BoxCopy {
+    pub(crate) from: Site,
+    pub(crate) to: Site,
+    pub(crate) extents: [usize; MAX_DIMS],
+    pub(crate) element_bytes: usize,
+}
+
+impl BoxCopy {
+    /// The bytes it moves.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.extents.iter().product::<usize>() * self.element_bytes) as u64
+    }
+}
+
+/// Copies a box, in runs as long as both sides are contiguous.
+///
+/// # Safety
+/// Both sites are valid for the box, nobody writes the source's or touches the destination's elements meanwhile, and the
+/// two do not overlap.
+pub(crate) unsafe fn copy_box(copy: &BoxCopy) {
+    let BoxCopy { from, to, extents, element_bytes } = *copy;
+    if extents.contains(&0) {
+        return;
+    }
+    let mut run = 1;
+    let mut outer = MAX_DIMS;
+    while outer > 0 {
+        let d = outer - 1;
+        if extents[d] > 1 && (from.strides[d] != run || to.strides[d] != run) {
+            break;
+        }
+        run *= extents[d];
+        outer = d;
+    }
+    let mut index = [0; MAX_DIMS];
+    loop {
+        let offset = |site: &Site| (0..outer).map(|d| index[d] * site.strides[d]).sum::<usize>() * element_bytes;
+        // SAFETY: the caller's promise; the offsets stay inside the box.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                from.first.add(offset(&from)),
+                to.first.add(offset(&to)),
+                run * element_bytes,
+            );
+        }
+        let mut d = outer;
+        loop {
+            if d == 0 {
+                return;
+            }
+            d -= 1;
+            index[d] += 1;
+            if index[d] < extents[d] {
+                break;
+            }
+            index[d] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_a_block_of_a_matrix() {
+        let source: Vec<u32> = (0..60).collect(); // 6 × 10
+        let mut target = vec![0u32; 12]; // 3 × 4
+        let copy = BoxCopy {
+            from: Site { first: source[22..].as_ptr().cast_mut().cast(), strides: [10, 1, 1, 1] },
+            to: Site { first: target.as_mut_ptr().cast(), strides: [4, 1, 1, 1] },
+            extents: [3, 4, 1, 1],
+            element_bytes: 4,
+        };
+        // SAFETY: rows 2..5 and columns 2..6 lie in the source, and the target holds 3 × 4.
+        unsafe { copy_box(&copy) };
+        assert_eq!(target, [22, 23, 24, 25, 32, 33, 34, 35, 42, 43, 44, 45]);
+        assert_eq!(copy.bytes(), 48);
+    }
+}

@@ -1,0 +1,36 @@
+//! Host memory and the typed views that a body gets of it.
+//!
+//! The one place where addresses become references. What makes that sound is said once here:
+//!
+//! 1. A view is made only when its task runs, from a region that was checked against its data's bounds at submission.
+//! 2. While a task runs, no task with a conflicting access does: that is what the dependence layer promises, and the
+//!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
+//! 3. A data's memory outlives every task that accesses it: giving the memory up is itself a task that updates all of it.
+//! 4. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
+
+#![allow(unsafe_code)] // addresses become references here; every use states its reason
+
+mod access;
+mod buffer;
+mod combine;
+mod copy;
+mod payload;
+mod shape;
+mod shared;
+
+pub(crate) use access::Declared;
+pub use access::{Access, AccessList, Commute, Concur, In, InOut, Out, Reduce};
+pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
+pub use combine::{Elementwise, Max, Min, Reducer, Reduction, Sum};
+pub(crate) use copy::{BoxCopy, copy_box};
+pub use payload::{IntoOutcome, NoBody, Slot, With};
+pub(crate) use payload::{Payload, Sole};
+pub use shape::{Shape, Spans};
+pub use shared::{AtomicElement, Shared};
+
+/// What a data can be made of: plain bytes that may be copied to any memory.
+///
+/// Every [`bytemuck::Pod`] type is one: numbers, arrays of them, and structs that derive `Pod`.
+pub trait Element: bytemuck::Pod + Send + Sync {}
+
+impl<T: bytemuck::Pod + Send + Sync> Element for T {}

@@ -1,0 +1,125 @@
+//! A task's accesses and bodies side by side, with their types: what the engine runs as a [`Body`].
+
+use super::{Access, AccessList};
+use crate::depend::{AccessRecord, Body, Context, Env, Kinds};
+use crate::error::BoxError;
+use crate::machine::UnitKind;
+use crate::region::Block;
+use std::marker::PhantomData;
+
+/// What a body may return: nothing, or a result.
+pub trait IntoOutcome {
+    /// The failure, if it is one.
+    fn into_outcome(self) -> Result<(), BoxError>;
+}
+
+impl IntoOutcome for () {
+    #[inline]
+    fn into_outcome(self) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
+    fn into_outcome(self) -> Result<(), BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// A place for a body: [`NoBody`], or a closure in [`With`].
+pub trait Slot<A: AccessList>: Send + 'static {
+    /// Whether there is a body here.
+    const PRESENT: bool;
+
+    /// Runs the body.
+    #[doc(hidden)]
+    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
+}
+
+/// No body for this kind of unit.
+#[derive(Debug)]
+pub struct NoBody;
+
+impl<A: AccessList> Slot<A> for NoBody {
+    const PRESENT: bool = false;
+
+    fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
+        unreachable!("tasks are placed only on units that they have a body for")
+    }
+}
+
+/// A closure as a body.
+pub struct With<F, R>(pub(crate) F, pub(crate) PhantomData<fn() -> R>);
+
+impl<A, F, R> Slot<A> for With<F, R>
+where
+    A: AccessList,
+    F: for<'c, 'a> FnOnce(&'c Context, A::Views<'a>) -> R + Send + 'static,
+    R: IntoOutcome + 'static,
+{
+    const PRESENT: bool = true;
+
+    #[inline]
+    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
+        (self.0)(context, views).into_outcome()
+    }
+}
+
+/// The body of one of the runtime's own tasks: one access, no context.
+pub(crate) struct Sole<F>(pub(crate) F);
+
+impl<A, F> Slot<(A,)> for Sole<F>
+where
+    A: Access,
+    F: for<'a> FnOnce(A::View<'a>) + Send + 'static,
+{
+    const PRESENT: bool = true;
+
+    fn call(self, _: &Context, (view,): (A::View<'_>,)) -> Result<(), BoxError> {
+        (self.0)(view);
+        Ok(())
+    }
+}
+
+/// The typed content of a task.
+pub(crate) struct Payload<A, C, E> {
+    pub(crate) accesses: A,
+    /// For CPU units, and for emulated devices unless `host_only`.
+    pub(crate) cpu: Option<C>,
+    /// For emulated devices; preferred there.
+    pub(crate) emulated: Option<E>,
+    pub(crate) host_only: bool,
+}
+
+impl<A: AccessList, C: Slot<A>, E: Slot<A>> Body for Payload<A, C, E> {
+    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
+        self.accesses.visit(&mut |record| visit(record.0));
+    }
+
+    #[inline]
+    fn run(&mut self, env: &Env<'_>) -> Result<(), BoxError> {
+        // SAFETY: the engine runs a body once, when its dependences are satisfied and its regions lie where `env` says.
+        let views = unsafe { self.accesses.views(env.sites) };
+        if E::PRESENT && env.context.kind != UnitKind::Cpu {
+            self.cpu = None;
+            return self.emulated.take().expect("a body runs once").call(env.context, views);
+        }
+        if E::PRESENT {
+            self.emulated = None;
+        }
+        self.cpu.take().expect("a body runs once").call(env.context, views)
+    }
+
+    fn discard(&mut self) {
+        self.cpu = None;
+        self.emulated = None;
+    }
+
+    fn combine(&mut self, access: usize, block: &Block) {
+        self.accesses.combine(access, block);
+    }
+
+    fn kinds(&self) -> Kinds {
+        Kinds { cpu: C::PRESENT, emulated: E::PRESENT || (C::PRESENT && !self.host_only) }
+    }
+}

@@ -1,0 +1,157 @@
+//! How many dimensions a data has, and what its views look like.
+
+use super::Element;
+use crate::depend::Site;
+use crate::region::{Block, MAX_DIMS};
+use ndarray::{ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder};
+use std::fmt::Debug;
+
+/// One of ndarray's dimensions [`Ix1`] to [`Ix4`]: one dimension gives slices, more give ndarray's views.
+pub trait Shape: Dimension + Send + Sync + sealed::Sealed + 'static {
+    /// Index ranges of a region, one per dimension.
+    type Spans: Spans;
+    /// What `in` gives a body.
+    type View<'a, T: Element>;
+    /// What `out` and `inout` give a body.
+    type ViewMut<'a, T: Element>;
+    /// An owned copy of a region.
+    type Owned<T: Element>: Send;
+
+    /// A view of the region at `site`.
+    ///
+    /// # Safety
+    /// For `'a`, the region lies at `site`, initialised, and nobody writes it.
+    unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T>;
+
+    /// A mutable view of the region at `site`.
+    ///
+    /// # Safety
+    /// For `'a`, the region lies at `site`, initialised, and nobody else reads or writes it.
+    unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T>;
+
+    /// A mutable view of a vector that holds a region's elements in row-major order.
+    fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T>;
+
+    /// A copy of what a view shows.
+    fn to_owned<T: Element>(view: &Self::View<'_, T>) -> Self::Owned<T>;
+
+    /// An owned array from elements in row-major order.
+    fn from_vec<T: Element>(elements: Vec<T>, shape: &[usize]) -> Self::Owned<T>;
+}
+
+/// Index ranges of a region in a fixed number of dimensions.
+pub trait Spans: Copy + Send + Sync + Debug + sealed::Sealed + 'static {
+    /// The ranges as a block.
+    fn block(&self) -> Block;
+    /// The block's ranges.
+    fn of_block(block: &Block) -> Self;
+}
+
+/// `N` ranges; lower corner first.
+#[derive(Debug, Clone, Copy)]
+pub struct SpansOf<const N: usize> {
+    lo: [usize; N],
+    hi: [usize; N],
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<const N: usize> Sealed for super::SpansOf<N> {}
+    impl Sealed for super::Ix1 {}
+    impl Sealed for super::Ix2 {}
+    impl Sealed for super::Ix3 {}
+    impl Sealed for super::Ix4 {}
+}
+
+impl<const N: usize> SpansOf<N> {
+    #[inline]
+    fn extents(&self) -> [usize; N] {
+        std::array::from_fn(|d| self.hi[d] - self.lo[d])
+    }
+}
+
+impl<const N: usize> Spans for SpansOf<N> {
+    #[inline]
+    fn block(&self) -> Block {
+        let (mut lo, mut hi) = ([0; MAX_DIMS], [1; MAX_DIMS]);
+        lo[..N].copy_from_slice(&self.lo);
+        hi[..N].copy_from_slice(&self.hi);
+        Block::from_corners(lo, hi)
+    }
+
+    #[inline]
+    fn of_block(block: &Block) -> Self {
+        Self { lo: std::array::from_fn(|d| block.lo()[d]), hi: std::array::from_fn(|d| block.hi()[d]) }
+    }
+}
+
+impl Shape for Ix1 {
+    type Spans = SpansOf<1>;
+    type View<'a, T: Element> = &'a [T];
+    type ViewMut<'a, T: Element> = &'a mut [T];
+    type Owned<T: Element> = Vec<T>;
+
+    #[inline]
+    unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a [T] {
+        // SAFETY: the caller's promise; one-dimensional regions are contiguous in every space.
+        unsafe { std::slice::from_raw_parts(site.first.cast(), spans.hi[0] - spans.lo[0]) }
+    }
+
+    #[inline]
+    unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a mut [T] {
+        // SAFETY: the caller's promise; one-dimensional regions are contiguous in every space.
+        unsafe { std::slice::from_raw_parts_mut(site.first.cast(), spans.hi[0] - spans.lo[0]) }
+    }
+
+    fn of_slice<'a, T: Element>(slice: &'a mut [T], _: &Self::Spans) -> &'a mut [T] {
+        slice
+    }
+
+    fn to_owned<T: Element>(view: &&[T]) -> Vec<T> {
+        view.to_vec()
+    }
+
+    fn from_vec<T: Element>(elements: Vec<T>, _: &[usize]) -> Vec<T> {
+        elements
+    }
+}
+
+macro_rules! several_dimensions {
+    ($($ix:ident, $n:literal;)*) => {$(
+        impl Shape for $ix {
+            type Spans = SpansOf<$n>;
+            type View<'a, T: Element> = ArrayView<'a, T, $ix>;
+            type ViewMut<'a, T: Element> = ArrayViewMut<'a, T, $ix>;
+            type Owned<T: Element> = ndarray::Array<T, $ix>;
+
+            #[inline]
+            unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T> {
+                let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
+                // SAFETY: the caller's promise; the strides are those of the array that the region lies in.
+                unsafe { ArrayView::from_shape_ptr(ndarray::Dim(spans.extents()).strides(ndarray::Dim(strides)), site.first.cast()) }
+            }
+
+            #[inline]
+            unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T> {
+                let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
+                // SAFETY: as above, and nobody else has the region.
+                unsafe { ArrayViewMut::from_shape_ptr(ndarray::Dim(spans.extents()).strides(ndarray::Dim(strides)), site.first.cast()) }
+            }
+
+            fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T> {
+                ArrayViewMut::from_shape(ndarray::Dim(spans.extents()), slice).expect("the vector has the region's size")
+            }
+
+            fn to_owned<T: Element>(view: &Self::View<'_, T>) -> Self::Owned<T> {
+                view.to_owned()
+            }
+
+            fn from_vec<T: Element>(elements: Vec<T>, shape: &[usize]) -> Self::Owned<T> {
+                let shape: [usize; $n] = std::array::from_fn(|d| shape[d]);
+                ndarray::Array::from_shape_vec(ndarray::Dim(shape), elements).expect("the vector has the data's size")
+            }
+        }
+    )*};
+}
+
+several_dimensions! { Ix2, 2; Ix3, 3; Ix4, 4; }

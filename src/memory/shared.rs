@@ -1,0 +1,144 @@
+//! The view of a `concurrent` access: many tasks at once, element by element.
+
+use super::Element;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A region that other tasks update at the same time; every operation on an element is atomic.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let histogram = rt.data(vec![0u64; 4]);
+/// for i in 0..100 {
+///     rt.task("count", (histogram.concurrent(),)).cpu(move |_, (bins,)| bins.update(i % 4, |n| n + 1)).submit()?;
+/// }
+/// assert_eq!(rt.take(histogram)?, [25; 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Shared<'a, T> {
+    first: *mut T,
+    len: usize,
+    region: PhantomData<&'a [T]>,
+}
+
+// SAFETY: elements are only reached by atomic operations.
+unsafe impl<T: AtomicElement> Send for Shared<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: AtomicElement> Sync for Shared<'_, T> {}
+
+/// Elements of four or eight bytes, aligned as such, which the hardware updates atomically.
+pub trait AtomicElement: Element + sealed::Sealed {
+    /// Reads the element at `address`.
+    ///
+    /// # Safety
+    /// `address` is valid, aligned, and accessed by nothing but atomic operations meanwhile.
+    #[doc(hidden)]
+    unsafe fn atomic_load(address: *mut Self) -> Self;
+
+    /// Writes `new` if the element at `address` still has the bits of `old`.
+    ///
+    /// # Safety
+    /// As for `atomic_load`.
+    #[doc(hidden)]
+    unsafe fn atomic_replace(address: *mut Self, old: Self, new: Self) -> bool;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! atomic_elements {
+    ($($t:ty as $bits:ty, $atomic:ty;)*) => {$(
+        impl sealed::Sealed for $t {}
+        impl AtomicElement for $t {
+            #[inline]
+            unsafe fn atomic_load(address: *mut Self) -> Self {
+                // SAFETY: the caller's promise; both types have the same size and alignment.
+                bytemuck::cast(unsafe { <$atomic>::from_ptr(address.cast()) }.load(Ordering::Relaxed))
+            }
+
+            #[inline]
+            unsafe fn atomic_replace(address: *mut Self, old: Self, new: Self) -> bool {
+                let (old, new): ($bits, $bits) = (bytemuck::cast(old), bytemuck::cast(new));
+                // SAFETY: the caller's promise; both types have the same size and alignment.
+                let atomic = unsafe { <$atomic>::from_ptr(address.cast()) };
+                atomic.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            }
+        }
+    )*};
+}
+
+atomic_elements! {
+    f64 as u64, AtomicU64; u64 as u64, AtomicU64; i64 as u64, AtomicU64;
+    f32 as u32, AtomicU32; u32 as u32, AtomicU32; i32 as u32, AtomicU32;
+}
+
+impl<T: AtomicElement> Shared<'_, T> {
+    /// # Safety
+    /// For the view's lifetime, `len` elements lie at `first`, and nothing but such views accesses them.
+    pub(super) unsafe fn new(first: *mut T, len: usize) -> Self {
+        Self { first, len, region: PhantomData }
+    }
+
+    /// The number of elements; of a region with several dimensions, all of them in row-major order.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the region is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn address(&self, index: usize) -> *mut T {
+        assert!(index < self.len, "index {index} of a shared region of {}", self.len);
+        self.first.wrapping_add(index)
+    }
+
+    /// The element's value at this moment.
+    ///
+    /// # Panics
+    /// If `index` is not less than `len`.
+    #[inline]
+    pub fn load(&self, index: usize) -> T {
+        // SAFETY: in bounds, and every access to the region is atomic.
+        unsafe { T::atomic_load(self.address(index)) }
+    }
+
+    /// Sets the element.
+    ///
+    /// # Panics
+    /// If `index` is not less than `len`.
+    #[inline]
+    pub fn store(&self, index: usize, value: T) {
+        self.update(index, |_| value);
+    }
+
+    /// Replaces the element by `f` of it, atomically; `f` is called again if another task was faster.
+    ///
+    /// # Panics
+    /// If `index` is not less than `len`.
+    #[inline]
+    pub fn update(&self, index: usize, f: impl Fn(T) -> T) {
+        let address = self.address(index);
+        loop {
+            // SAFETY: in bounds, and every access to the region is atomic.
+            let old = unsafe { T::atomic_load(address) };
+            // SAFETY: as above.
+            if unsafe { T::atomic_replace(address, old, f(old)) } {
+                return;
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Shared<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shared({} elements)", self.len)
+    }
+}

@@ -1,0 +1,185 @@
+//! A half-open box of indices.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The most dimensions a data can have.
+pub const MAX_DIMS: usize = 4;
+
+/// A half-open box of up to [`MAX_DIMS`] dimensions; dimensions that a data does not have are `0..1`.
+///
+/// ```
+/// use thalweg::region::Block;
+/// let a = Block::new(&[0..4, 0..4]);
+/// let b = Block::new(&[2..6, 3..9]);
+/// assert_eq!(a.intersection(&b), Some(Block::new(&[2..4, 3..4])));
+/// assert_eq!(a.volume(), 16);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block {
+    lo: [usize; MAX_DIMS],
+    hi: [usize; MAX_DIMS],
+}
+
+impl Block {
+    /// The box with these ranges, outermost dimension first.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_DIMS`] ranges.
+    pub fn new(ranges: &[Range<usize>]) -> Self {
+        assert!(ranges.len() <= MAX_DIMS, "a block has at most {MAX_DIMS} dimensions");
+        let mut block = Self { lo: [0; MAX_DIMS], hi: [1; MAX_DIMS] };
+        for (d, range) in ranges.iter().enumerate() {
+            block.lo[d] = range.start;
+            block.hi[d] = range.end;
+        }
+        block
+    }
+
+    /// A one-dimensional box.
+    #[inline]
+    pub fn interval(range: Range<usize>) -> Self {
+        Self { lo: [range.start, 0, 0, 0], hi: [range.end, 1, 1, 1] }
+    }
+
+    /// The box between two corners, the upper one exclusive.
+    #[inline]
+    pub fn from_corners(lo: [usize; MAX_DIMS], hi: [usize; MAX_DIMS]) -> Self {
+        Self { lo, hi }
+    }
+
+    /// All of an array of this shape.
+    pub fn whole(shape: &[usize]) -> Self {
+        let mut block = Self { lo: [0; MAX_DIMS], hi: [1; MAX_DIMS] };
+        block.hi[..shape.len()].copy_from_slice(shape);
+        block
+    }
+
+    /// The range of dimension `d`.
+    #[inline]
+    pub fn range(&self, d: usize) -> Range<usize> {
+        self.lo[d]..self.hi[d]
+    }
+
+    /// The lower corner.
+    #[inline]
+    pub fn lo(&self) -> &[usize; MAX_DIMS] {
+        &self.lo
+    }
+
+    /// The upper corner (exclusive).
+    #[inline]
+    pub fn hi(&self) -> &[usize; MAX_DIMS] {
+        &self.hi
+    }
+
+    /// The number of indices along each dimension.
+    #[inline]
+    pub fn extents(&self) -> [usize; MAX_DIMS] {
+        std::array::from_fn(|d| self.hi[d].saturating_sub(self.lo[d]))
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn volume(&self) -> usize {
+        self.extents().iter().product()
+    }
+
+    /// Whether the box has no element.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        (0..MAX_DIMS).any(|d| self.lo[d] >= self.hi[d])
+    }
+
+    /// Whether the two share an element.
+    #[inline]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        (0..MAX_DIMS).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
+    }
+
+    /// Whether every element of `other` is one of this box; an empty box lies in every box.
+    #[inline]
+    pub fn contains(&self, other: &Self) -> bool {
+        other.is_empty() || (0..MAX_DIMS).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d])
+    }
+
+    /// Whether every index of `other` lies in the ranges of this box, even if `other` is empty.
+    #[inline]
+    pub fn encloses(&self, other: &Self) -> bool {
+        (0..MAX_DIMS).all(|d| self.lo[d] <= other.lo[d] && other.lo[d] <= other.hi[d] && other.hi[d] <= self.hi[d])
+    }
+
+    /// Whether the box's elements lie one after the other in a row-major array over `whole`.
+    pub fn is_contiguous_in(&self, whole: &Self) -> bool {
+        // From the innermost dimension on: full ranges, then at most one partial one, then single indices.
+        let mut d = MAX_DIMS;
+        while d > 0 && self.range(d - 1) == whole.range(d - 1) {
+            d -= 1;
+        }
+        self.is_empty() || (0..d.saturating_sub(1)).all(|outer| self.range(outer).len() == 1)
+    }
+
+    /// The elements common to both, if there are any.
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
+        let both = Self {
+            lo: std::array::from_fn(|d| self.lo[d].max(other.lo[d])),
+            hi: std::array::from_fn(|d| self.hi[d].min(other.hi[d])),
+        };
+        (0..MAX_DIMS).all(|d| both.lo[d] < both.hi[d]).then_some(both)
+    }
+
+    /// Calls `piece` with disjoint boxes that together are this box without `hole` (at most two per dimension).
+    ///
+    /// ```
+    /// use thalweg::region::Block;
+    /// let mut rest = 0;
+    /// Block::new(&[0..10, 0..10]).subtract(&Block::new(&[2..4, 2..4]), |piece| rest += piece.volume());
+    /// assert_eq!(rest, 96);
+    /// ```
+    pub fn subtract(&self, hole: &Self, mut piece: impl FnMut(Self)) {
+        let Some(hole) = self.intersection(hole) else {
+            piece(*self);
+            return;
+        };
+        let mut rest = *self;
+        for d in 0..MAX_DIMS {
+            if rest.lo[d] < hole.lo[d] {
+                let mut below = rest;
+                below.hi[d] = hole.lo[d];
+                piece(below);
+                rest.lo[d] = hole.lo[d];
+            }
+            if hole.hi[d] < rest.hi[d] {
+                let mut above = rest;
+                above.lo[d] = hole.hi[d];
+                piece(above);
+                rest.hi[d] = hole.hi[d];
+            }
+        }
+    }
+
+    /// Writes the first `ndim` ranges, as `[0..4, 2..8]`.
+    pub fn display(&self, ndim: usize) -> impl fmt::Display + use<> {
+        DisplayBlock(*self, ndim.clamp(1, MAX_DIMS))
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = (0..MAX_DIMS).rev().find(|&d| self.range(d) != (0..1)).unwrap_or(0);
+        fmt::Display::fmt(&self.display(last + 1), f)
+    }
+}
+
+struct DisplayBlock(Block, usize);
+
+impl fmt::Display for DisplayBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for d in 0..self.1 {
+            let comma = if d > 0 { ", " } else { "" };
+            write!(f, "{comma}{}..{}", self.0.lo[d], self.0.hi[d])?;
+        }
+        f.write_str("]")
+    }
+}

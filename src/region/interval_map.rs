@@ -1,0 +1,168 @@
+//! Values over the disjoint intervals of one dimension.
+//!
+//! A map that has never been split is one value and no allocation: most data are always used whole. Otherwise the
+//! intervals lie in an ordered tree by their start, so that a block which was visited before costs one look-up.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Values over disjoint intervals that cover one range.
+#[derive(Debug)]
+pub struct IntervalMap<V> {
+    parts: Parts<V>,
+}
+
+#[derive(Debug)]
+enum Parts<V> {
+    One(Range<usize>, V),
+    /// start → (end, value)
+    Many(BTreeMap<usize, (usize, V)>),
+}
+
+impl<V: Clone> IntervalMap<V> {
+    /// One interval with one value.
+    pub fn new(whole: Range<usize>, value: V) -> Self {
+        Self { parts: Parts::One(whole, value) }
+    }
+
+    /// Visits every interval inside `range` in ascending order, after splitting those that cross its ends.
+    #[inline]
+    pub fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {
+        if range.is_empty() {
+            return;
+        }
+        if let Parts::One(whole, value) = &mut self.parts {
+            if range == *whole {
+                visit(range, value);
+                return;
+            }
+            let parts = BTreeMap::from([(whole.start, (whole.end, value.clone()))]);
+            self.parts = Parts::Many(parts);
+        }
+        let Parts::Many(parts) = &mut self.parts else { unreachable!("made so above") };
+        if let Some((end, value)) = parts.get_mut(&range.start) {
+            if *end == range.end {
+                visit(range, value);
+                return;
+            }
+        } else {
+            split(parts, range.start);
+        }
+        split(parts, range.end);
+        for (start, (end, value)) in parts.range_mut(range) {
+            visit(*start..*end, value);
+        }
+    }
+
+    /// Visits the overlap with `range` of every interval that has one, in ascending order.
+    pub fn peek(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &V)) {
+        if range.is_empty() {
+            return;
+        }
+        match &self.parts {
+            Parts::One(whole, value) => {
+                let (lo, hi) = (whole.start.max(range.start), whole.end.min(range.end));
+                if lo < hi {
+                    visit(lo..hi, value);
+                }
+            }
+            Parts::Many(parts) => {
+                let first = parts.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
+                for (start, (end, value)) in parts.range(first..range.end) {
+                    let (lo, hi) = ((*start).max(range.start), (*end).min(range.end));
+                    if lo < hi {
+                        visit(lo..hi, value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes one interval of all that lie inside `range`, which must begin and end where intervals do.
+    pub fn unite(&mut self, range: Range<usize>) {
+        let Parts::Many(parts) = &mut self.parts else { return };
+        if range.is_empty() {
+            return;
+        }
+        let inner: Vec<usize> = parts.range(range.clone()).skip(1).map(|(start, _)| *start).collect();
+        for start in inner {
+            parts.remove(&start);
+        }
+        if let Some((end, _)) = parts.get_mut(&range.start) {
+            *end = range.end;
+        }
+    }
+
+    /// How many intervals there are.
+    pub fn len(&self) -> usize {
+        match &self.parts {
+            Parts::One(whole, _) => usize::from(!whole.is_empty()),
+            Parts::Many(parts) => parts.len(),
+        }
+    }
+
+    /// Whether there is no interval.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Splits the interval that has `at` strictly inside it, if there is one.
+fn split<V: Clone>(parts: &mut BTreeMap<usize, (usize, V)>, at: usize) {
+    if let Some((start, (end, value))) = parts.range_mut(..at).next_back()
+        && *start < at
+        && at < *end
+    {
+        let right = (*end, value.clone());
+        *end = at;
+        parts.insert(at, right);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against one value per index.
+        #[test]
+        fn agrees_with_an_array(
+            ops in prop::collection::vec((0usize..64, 0usize..64, any::<bool>()), 1..60)
+        ) {
+            let mut map = IntervalMap::new(0..64, 0usize);
+            let mut model = [0usize; 64];
+            for (k, (a, b, unite)) in ops.into_iter().enumerate() {
+                let range = a.min(b)..a.max(b);
+                map.visit(range.clone(), |_, v| *v = k + 1);
+                model[range.clone()].fill(k + 1);
+                if unite {
+                    map.unite(range);
+                }
+                let mut covered = 0;
+                map.peek(0..64, |r, v| {
+                    assert_eq!(r.start, covered);
+                    covered = r.end;
+                    assert!(model[r].iter().all(|m| m == v));
+                });
+                prop_assert_eq!(covered, 64);
+            }
+        }
+    }
+
+    #[test]
+    fn an_exact_match_does_not_split() {
+        let mut map = IntervalMap::new(0..100, 'a');
+        map.visit(10..20, |_, v| *v = 'b');
+        assert_eq!(map.len(), 3);
+        map.visit(10..20, |range, v| assert_eq!((range, *v), (10..20, 'b')));
+        assert_eq!(map.len(), 3);
+    }
+
+    #[test]
+    fn empty_ranges_touch_nothing() {
+        let mut map = IntervalMap::new(0..100, 'a');
+        map.visit(10..10, |_, _| panic!("nothing to visit"));
+        assert_eq!(map.len(), 1);
+    }
+}

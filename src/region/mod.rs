@@ -1,0 +1,89 @@
+//! Regions: the boxes inside a data that tasks declare.
+//!
+//! Everything here is pure arithmetic on index ranges: no data, no tasks, no locks. A [`Block`] is a half-open box of
+//! up to [`MAX_DIMS`] dimensions. Two maps keep a value per part of a data and split their parts where a new block
+//! crosses them: [`IntervalMap`] for one dimension (ordered), [`BlockMap`] for more (a hashed grid).
+//!
+//! Invariants of both maps:
+//! 1. The parts are disjoint and together cover the whole data, always.
+//! 2. A part is split only where a visited block crosses it, so a block that was visited once is found whole.
+
+mod block;
+mod block_map;
+mod interval_map;
+
+pub use block::{Block, MAX_DIMS};
+pub use block_map::BlockMap;
+pub use interval_map::IntervalMap;
+
+/// A map from the parts of a data to values, whichever the number of dimensions.
+///
+/// ```
+/// use thalweg::region::{Block, RegionMap};
+/// let mut map = RegionMap::new(Block::whole(&[100]), 1, "old");
+/// map.visit(&Block::interval(20..30), |_, value| *value = "new");
+/// let mut seen = vec![];
+/// map.visit(&Block::whole(&[100]), |block, value| seen.push((block.range(0), *value)));
+/// assert_eq!(seen, [(0..20, "old"), (20..30, "new"), (30..100, "old")]);
+/// ```
+#[derive(Debug)]
+pub enum RegionMap<V> {
+    /// One dimension: intervals, visited in ascending order.
+    Line(IntervalMap<V>),
+    /// More dimensions: boxes, visited in no particular (but deterministic) order.
+    Grid(Box<BlockMap<V>>),
+}
+
+impl<V: Clone> RegionMap<V> {
+    /// A map over `whole`, a block of `ndim` dimensions, with the same value everywhere.
+    pub fn new(whole: Block, ndim: usize, value: V) -> Self {
+        if ndim <= 1 {
+            Self::Line(IntervalMap::new(whole.range(0), value))
+        } else {
+            Self::Grid(Box::new(BlockMap::new(whole, value)))
+        }
+    }
+
+    /// Visits every part inside `block`, after splitting the parts that cross its faces.
+    #[inline]
+    pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
+        match self {
+            Self::Line(map) => map.visit(block.range(0), |range, value| visit(Block::interval(range), value)),
+            Self::Grid(map) => map.visit(block, visit),
+        }
+    }
+
+    /// Visits every part that overlaps `block`, splitting nothing; the visitor sees the overlap, not the whole part.
+    pub fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
+        match self {
+            Self::Line(map) => map.peek(block.range(0), |range, value| visit(Block::interval(range), value)),
+            Self::Grid(map) => map.peek(block, visit),
+        }
+    }
+
+    /// Makes one part of all parts inside `block` if they are more than `most`; the first one's value stays.
+    ///
+    /// To be called when all parts inside `block` hold equal values (after a write of the whole block), so that a long
+    /// history of crossing blocks does not leave a long list of small parts.
+    pub fn unite_beyond(&mut self, block: &Block, visited: usize, most: usize) {
+        if visited > most {
+            match self {
+                Self::Line(map) => map.unite(block.range(0)),
+                Self::Grid(map) => map.unite(block),
+            }
+        }
+    }
+
+    /// How many parts there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Line(map) => map.len(),
+            Self::Grid(map) => map.len(),
+        }
+    }
+
+    /// Whether there is no part at all (a data without elements).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

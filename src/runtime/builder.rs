@@ -1,0 +1,291 @@
+//! Describing a runtime and starting its threads.
+
+use super::core::Core;
+use super::devices::{CopyJob, Devices};
+use super::host::Host;
+use super::ready::ReadyQueues;
+use super::{Releaser, Runtime, Seat};
+use crate::depend::Context;
+use crate::device::{Device, EmulatedDevice};
+use crate::engine::{Command, Engine, Event, Placement};
+use crate::error::BuildError;
+use crate::ids::{CuId, DeviceId};
+use crate::machine::{ComputeUnit, Machine, Places, Topology, UnitConfig, UnitKind};
+use crate::sched;
+use core_affinity::CoreId;
+use crossbeam_deque::Worker;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
+
+static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
+const WINDOW: usize = 4096;
+
+/// Describes a [`Runtime`].
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:2,1:EMU:1").scheduler("dynamic").build()?;
+/// assert_eq!((rt.machine().cpu_units().len(), rt.machine().device_units().len()), (1, 1));
+///
+/// let error = Runtime::builder().scheduler("fastest").build().unwrap_err();
+/// assert_eq!(error.to_string(), "scheduler: there is no `fastest`; those that exist are stealing, dynamic");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a runtime starts only when built"]
+pub struct Builder {
+    units: Option<String>,
+    places: Option<String>,
+    scheduler: String,
+    submitter_hosts_unit: bool,
+    window: usize,
+    record_graph: bool,
+    detect_conflicts: bool,
+    emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            units: None,
+            places: None,
+            scheduler: "stealing".to_owned(),
+            submitter_hosts_unit: false,
+            window: WINDOW,
+            record_graph: false,
+            detect_conflicts: false,
+            emulated: Box::new(|_| EmulatedDevice::new()),
+        }
+    }
+
+    /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of one
+    /// emulated device each. See [`UnitConfig`] for all that can be written. The default is one CPU unit per core.
+    pub fn compute_units(mut self, units: impl Into<String>) -> Self {
+        self.units = Some(units.into());
+        self
+    }
+
+    /// Which cores the units get, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th place is
+    /// the n-th unit's. The default is consecutive cores.
+    pub fn places(mut self, places: impl Into<String>) -> Self {
+        self.places = Some(places.into());
+        self
+    }
+
+    /// The scheduler by name: `stealing` (the default) or `dynamic`.
+    pub fn scheduler(mut self, name: impl Into<String>) -> Self {
+        self.scheduler = name.into();
+        self
+    }
+
+    /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of a further thread.
+    ///
+    /// With as many units as cores there is then no thread too many. While that thread neither waits nor submits, other
+    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. The thread is not pinned. No effect on a
+    /// machine without CPU units.
+    pub fn submitter_hosts_unit(mut self, yes: bool) -> Self {
+        self.submitter_hosts_unit = yes;
+        self
+    }
+
+    /// How many tasks may be pending before a hosting submitter executes some itself. The default is 4096.
+    ///
+    /// Not a limit: if nothing can be executed and nothing finishes, submission goes on.
+    pub fn window(mut self, tasks: usize) -> Self {
+        self.window = tasks;
+        self
+    }
+
+    /// Records all tasks and dependences for [`Runtime::graph`]. Memory grows with every task.
+    pub fn record_graph(mut self, yes: bool) -> Self {
+        self.record_graph = yes;
+        self
+    }
+
+    /// A mode for tests, in which running tasks are checked for conflicts ([`Runtime::conflicts`]).
+    pub fn detect_conflicts(mut self, yes: bool) -> Self {
+        self.detect_conflicts = yes;
+        self
+    }
+
+    /// How the emulated devices behave, by their number. The default is [`EmulatedDevice::new`] for all.
+    pub fn emulated_devices(mut self, device: impl Fn(usize) -> EmulatedDevice + 'static) -> Self {
+        self.emulated = Box::new(device);
+        self
+    }
+
+    /// Starts the runtime.
+    ///
+    /// # Errors
+    /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is out of
+    /// its range, or the system gives no thread.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let topology = Topology::detect();
+        let config: UnitConfig = match &self.units {
+            Some(units) => units.parse()?,
+            None => format!("{}:CPU:1", topology.cores().len().max(1)).parse()?,
+        };
+        let places: Option<Places> = self.places.as_deref().map(str::parse).transpose().map_err(places_error)?;
+        let (machine, warnings) = Machine::plan(&config, places.as_ref(), &topology)?;
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        if self.window == 0 {
+            let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
+            return Err(BuildError::Argument { argument: "window", problem });
+        }
+        let devices = self.devices(&machine)?;
+        let mut capacities_bytes = vec![u64::MAX];
+        capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes()));
+        let policy = sched::by_name(&self.scheduler, machine.num_units()).ok_or_else(|| {
+            BuildError::UnknownScheduler { name: self.scheduler.clone(), known: sched::NAMES.to_vec() }
+        })?;
+        let short_way = devices.is_empty() && policy.short_way();
+        let placement = (!short_way).then(|| Placement::new(&machine, &capacities_bytes, policy));
+        let (devices, jobs) = if short_way {
+            (None, Vec::new())
+        } else {
+            let (devices, jobs) = Devices::new(devices);
+            (Some(devices), jobs)
+        };
+
+        let deques: Vec<_> = machine.units().iter().map(|_| Worker::new_lifo()).collect();
+        let guest = Worker::new_lifo();
+        let stealers = deques.iter().chain([&guest]).map(Worker::stealer).collect();
+        let home = Context { unit: CuId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
+        let core = Arc::new(Core::new(
+            NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed),
+            Engine::new(placement, self.record_graph),
+            ReadyQueues::new(&machine, stealers, home),
+            devices,
+            self.detect_conflicts.then(Default::default),
+            self.window as u64,
+            machine,
+        ));
+        let hosts_unit = self.submitter_hosts_unit && core.machine.num_cpu_units() > 0;
+        let mut runtime = Runtime {
+            owner: Arc::new(Releaser(Arc::downgrade(&core))),
+            threads: Vec::new(),
+            copy_threads: Vec::new(),
+            seat: None,
+            configuration: config.to_string(),
+            capacities_bytes,
+            warnings,
+            next_data: AtomicU32::new(0),
+            next_space: AtomicU32::new(0),
+            core,
+        };
+        for (unit, deque) in deques.into_iter().enumerate() {
+            let machine_unit = runtime.core.machine.units()[unit].clone();
+            if unit == 0 && hosts_unit {
+                Host::new(&runtime.core, 0, deque, inner_pool(&machine_unit, false)?).enter();
+            } else {
+                runtime.threads.push(start_unit(&runtime.core, machine_unit, deque)?);
+            }
+        }
+        if hosts_unit {
+            let unit = runtime.core.machine.units()[0].clone();
+            let pool = inner_pool(&unit, false)?;
+            runtime.seat = Some(Mutex::new(Seat(Host::new(&runtime.core, 0, guest, pool))));
+        }
+        for (device, jobs) in jobs.into_iter().enumerate() {
+            runtime.copy_threads.push(start_copy_engine(&runtime.core, DeviceId(device as u16), jobs)?);
+        }
+        Ok(runtime)
+    }
+
+    fn devices(&self, machine: &Machine) -> Result<Vec<Box<dyn Device>>, BuildError> {
+        let make = |number| {
+            let device = (self.emulated)(number);
+            match device.problem() {
+                Some(problem) => Err(BuildError::Argument { argument: "emulated_devices", problem }),
+                None => Ok(Box::new(device) as Box<dyn Device>),
+            }
+        };
+        (0..machine.num_devices()).map(make).collect()
+    }
+}
+
+fn places_error(error: crate::machine::PlacesError) -> BuildError {
+    BuildError::Argument { argument: "places", problem: error.to_string() }
+}
+
+fn pin(core: usize) {
+    if !core_affinity::set_for_current(CoreId { id: core }) {
+        tracing::debug!("core {core} can not be pinned to");
+    }
+}
+
+fn thread_error(what: &str, source: std::io::Error) -> BuildError {
+    BuildError::Thread { what: what.to_owned(), source }
+}
+
+/// The pool that rayon uses inside a unit's bodies.
+///
+/// A unit's own thread joins its pool, so that a body is already inside it. The thread of the user's that hosts a unit
+/// does not: its own use of rayon stays as it is, and for a unit of one core there is no pool at all.
+fn inner_pool(unit: &ComputeUnit, join: bool) -> Result<Option<rayon::ThreadPool>, BuildError> {
+    if unit.is_cpu() && unit.inner_cores() == 1 && !join {
+        return Ok(None);
+    }
+    let cores = if unit.is_cpu() { unit.cores.clone() } else { unit.cores[..1].to_vec() };
+    let (id, count) = (unit.id, cores.len());
+    let mut builder = rayon::ThreadPoolBuilder::new()
+        .num_threads(count)
+        .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
+        .start_handler(move |n| pin(cores[n]))
+        .panic_handler(|payload| {
+            // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.
+            tracing::error!("{}", crate::error::FailureReason::from_panic(payload));
+        });
+    if join {
+        builder = builder.use_current_thread();
+    }
+    builder.build().map(Some).map_err(|error| thread_error(&format!("{id}"), std::io::Error::other(error)))
+}
+
+fn start_unit(
+    core: &Arc<Core>,
+    unit: ComputeUnit,
+    deque: Worker<crate::depend::OwnedTask>,
+) -> Result<JoinHandle<()>, BuildError> {
+    let core = core.clone();
+    let what = unit.id.to_string();
+    let life = move || {
+        pin(unit.hosting_core());
+        // In the pool or not, tasks run; without it rayon would only use the cores of others too.
+        let pool = inner_pool(&unit, true);
+        if let Err(error) = &pool {
+            tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
+        }
+        let host = Host::new(&core, unit.id.index(), deque, None);
+        host.clone().enter();
+        host.work(&core);
+        Host::leave(core.id);
+        drop(pool);
+    };
+    let name = format!("thalweg-{}", what.replace(' ', ""));
+    std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
+}
+
+fn start_copy_engine(
+    core: &Arc<Core>,
+    device: DeviceId,
+    jobs: Receiver<CopyJob>,
+) -> Result<JoinHandle<()>, BuildError> {
+    let core = core.clone();
+    let life = move || {
+        let Some(devices) = &core.devices else { return };
+        let mut out: Vec<Command> = Vec::new();
+        while let Ok(job) = jobs.recv() {
+            let Some(copy) = devices.serve(device, &job) else { return };
+            core.engine.on(Event::Copied(copy), &mut out);
+            core.carry_out(None, &mut out);
+        }
+    };
+    let what = format!("the copies of {device}");
+    let name = format!("thalweg-copy{}", device.0);
+    std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
+}

@@ -1,0 +1,234 @@
+//! What all threads of a runtime share, and how commands of the engine are carried out.
+
+use super::conflict::ConflictDetector;
+use super::devices::Devices;
+use super::host::Host;
+use super::ready::ReadyQueues;
+use crate::depend::{AccessRecord, Body, Env, Meta, OwnedTask, Side, Submitting, TaskRef};
+use crate::engine::{Command, Engine, Event, Outcome};
+use crate::error::FailureReason;
+use crate::ids::TaskId;
+use crate::machine::Machine;
+use crate::sync::Sleep;
+use crossbeam_utils::CachePadded;
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::time::Instant;
+
+/// The shared part of a runtime.
+pub(crate) struct Core {
+    /// Tells this runtime from others in the process.
+    pub(crate) id: u64,
+    pub(crate) machine: Machine,
+    pub(crate) engine: Engine,
+    pub(crate) ready: ReadyQueues,
+    pub(crate) devices: Option<Devices>,
+    /// Where threads sleep that execute tasks.
+    pub(crate) idle: Sleep,
+    /// Where threads sleep that wait for something and execute nothing.
+    pub(crate) waiters: Sleep,
+    pub(crate) conflicts: Option<ConflictDetector>,
+    pub(crate) window: u64,
+    pub(crate) shutdown: AtomicBool,
+    /// No further body is run: the program is unwinding.
+    pub(crate) cancelled: AtomicBool,
+    submitted: CachePadded<AtomicU64>,
+    /// Tasks finished by each unit, and by threads that are no unit's; each counter has one writer at a time.
+    finished: Box<[CachePadded<AtomicU64>]>,
+    /// Of `finished`, how many were the runtime's own.
+    internal: Box<[CachePadded<AtomicU64>]>,
+}
+
+/// How a task is described at submission.
+pub(crate) struct Description {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) priority: i32,
+    pub(crate) internal: bool,
+    pub(crate) side: Option<Box<Side>>,
+}
+
+impl Core {
+    #[allow(clippy::too_many_arguments)] // called once, by the builder
+    pub(crate) fn new(
+        id: u64,
+        engine: Engine,
+        ready: ReadyQueues,
+        devices: Option<Devices>,
+        conflicts: Option<ConflictDetector>,
+        window: u64,
+        machine: Machine,
+    ) -> Self {
+        let counters = || (0..=machine.num_units()).map(|_| CachePadded::default()).collect();
+        Self {
+            id,
+            engine,
+            ready,
+            devices,
+            idle: Sleep::new(),
+            waiters: Sleep::new(),
+            conflicts,
+            window,
+            shutdown: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            submitted: CachePadded::default(),
+            finished: counters(),
+            internal: counters(),
+            machine,
+        }
+    }
+
+    /// Tasks submitted and not yet finished.
+    pub(crate) fn pending(&self) -> u64 {
+        // Finished before submitted: if the two are equal now, nothing was pending at the first reading.
+        let finished: u64 = self.finished.iter().map(|count| count.load(Ordering::Acquire)).sum();
+        self.submitted.load(Ordering::Acquire) - finished
+    }
+
+    /// Tasks of the user's that each unit has finished.
+    pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
+        let both = self.finished.iter().zip(&self.internal);
+        let counts = both.map(|(all, own)| all.load(Ordering::Acquire) - own.load(Ordering::Acquire));
+        counts.take(self.machine.num_units()).collect()
+    }
+
+    /// Submits a task; the caller has checked its accesses.
+    #[inline]
+    pub(crate) fn submit<P: Body + 'static>(
+        &self,
+        description: Description,
+        payload: P,
+        accesses: &[AccessRecord<'_>],
+    ) -> (TaskId, TaskRef) {
+        let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
+        let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
+        let Description { name, location, priority, internal, side } = description;
+        let meta = Meta { id, name, location, priority, internal, commutative };
+        let task = Submitting::new(meta, side, payload, |payload| payload as *mut (dyn Body + 'static));
+        let reference = task.share();
+        Host::with(self.id, |host| match host {
+            Some(host) => {
+                let mut out = host.commands.take();
+                self.engine.on(Event::Submitted(task, accesses), &mut out);
+                self.carry_out(Some(host), &mut out);
+                host.commands.set(out);
+                if id.0.is_multiple_of(super::host::CHECK_WINDOW_EVERY) {
+                    host.help_beyond_window(self);
+                }
+            }
+            None => {
+                let mut out = Vec::new();
+                self.engine.on(Event::Submitted(task, accesses), &mut out);
+                self.carry_out(None, &mut out);
+            }
+        });
+        (id, reference)
+    }
+
+    /// Carries out what the engine asked for, and what follows from that at once.
+    #[inline]
+    pub(crate) fn carry_out(&self, host: Option<&Host>, out: &mut Vec<Command>) {
+        let mut next = 0;
+        while next < out.len() {
+            let batch: &mut Vec<Command> = out;
+            match std::mem::replace(&mut batch[next], Command::Nothing) {
+                Command::Nothing => {}
+                Command::Run(task) if self.devices.is_none() => {
+                    self.ready.push(task, host);
+                    self.idle.wake(1);
+                }
+                Command::Run(task) => self.run_at_home(task, out),
+                Command::Skip(task) => self.skip(task, out),
+                Command::Launch(launch) => {
+                    self.ready.push_launch(launch);
+                    self.idle.wake_all();
+                }
+                command => {
+                    if let Some(devices) = &self.devices {
+                        devices.carry_out(command, |event| self.engine.on(event, out));
+                    }
+                }
+            }
+            next += 1;
+        }
+        out.clear();
+    }
+
+    /// Runs one of the runtime's own tasks on this thread, now.
+    fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
+        let bound_to_device = task.owned().as_ref().is_some_and(|side| side.space.is_some_and(|s| !s.is_host()));
+        let outcome = if bound_to_device {
+            self.discard(&mut task); // the copy was all that was wanted
+            Outcome::Done { elapsed_ns: 0 }
+        } else {
+            self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None })
+        };
+        self.end(task, outcome, None, out);
+    }
+
+    fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
+        self.discard(&mut task);
+        self.end(task, Outcome::Skipped, None, out);
+    }
+
+    /// Reports a task as ended and counts it for `unit`.
+    #[inline]
+    pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, unit: Option<usize>, out: &mut Vec<Command>) {
+        let internal = task.shared().internal;
+        self.engine.on(Event::Finished(task, outcome), out);
+        let slot = unit.unwrap_or(self.finished.len() - 1);
+        let count = |counter: &AtomicU64| match unit {
+            // One writer: no need for a locked instruction.
+            Some(_) => counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release),
+            None => drop(counter.fetch_add(1, Ordering::AcqRel)),
+        };
+        if internal {
+            count(&self.internal[slot]);
+        }
+        count(&self.finished[slot]);
+        if internal {
+            self.wake_those_who_wait(); // somebody may wait for it
+        }
+    }
+
+    /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here.
+    #[inline]
+    pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>) -> Outcome {
+        if task.poison().is_some() {
+            self.discard(task);
+            return Outcome::Skipped;
+        }
+        if self.cancelled.load(Ordering::Relaxed) && !task.shared().internal {
+            self.discard(task);
+            return Outcome::Failed(FailureReason::Cancelled);
+        }
+        let start = self.devices.is_some().then(Instant::now);
+        let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
+        match catch_unwind(AssertUnwindSafe(|| task.body_mut().run(env))) {
+            Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
+            Ok(Err(error)) => Outcome::Failed(FailureReason::Returned(error)),
+            Err(payload) => Outcome::Failed(FailureReason::from_panic(payload)),
+        }
+    }
+
+    fn discard(&self, task: &mut OwnedTask) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body_mut().discard())) {
+            let _ = FailureReason::from_panic(payload); // a captured value's destructor panicked; nothing depends on it
+        }
+    }
+
+    /// To be called by a thread that has executed tasks and found no more: wakes those who wait for the end.
+    pub(crate) fn notify_if_quiescent(&self) {
+        fence(Ordering::SeqCst);
+        if self.pending() == 0 {
+            self.wake_those_who_wait();
+        }
+    }
+
+    /// Lets everybody who waits look again; some of them execute tasks meanwhile.
+    pub(crate) fn wake_those_who_wait(&self) {
+        self.waiters.wake_all();
+        self.idle.wake_all();
+    }
+}

@@ -1,0 +1,234 @@
+//! Hosting threads: each leads one compute unit and executes its tasks.
+//!
+//! A finishing task's first ready successor is executed next, without a queue: its data are in the cache. An idle thread
+//! looks around for a while, ever less often, and then sleeps ([`crate::sync::Sleep`]).
+//!
+//! The thread that builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are
+//! pending. While it does neither, tasks in its deque are there for others to steal.
+
+use super::core::Core;
+use crate::depend::{Context, Env, OwnedTask, Site};
+use crate::engine::{Command, Launch};
+use crossbeam_deque::Worker;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How many submissions pass between two looks at the window.
+pub(super) const CHECK_WINDOW_EVERY: u64 = 32;
+/// How long an idle thread looks around before it sleeps.
+const LOOK_AROUND: Duration = Duration::from_micros(60);
+/// How long a submitter waits for progress before it exceeds the window.
+const AWAIT_PROGRESS: Duration = Duration::from_micros(200);
+
+/// A thread's part in a runtime.
+pub(crate) struct Host {
+    runtime: u64,
+    pub(super) unit: usize,
+    pub(super) deque: Worker<OwnedTask>,
+    /// A vector to reuse; empty while somebody up the stack has it.
+    pub(super) commands: Cell<Vec<Command>>,
+    context: Context,
+    /// For a unit with several cores whose thread is not itself in the pool.
+    pool: Option<rayon::ThreadPool>,
+    /// How many pending tasks the submitter puts up with at the moment.
+    patience: Cell<u64>,
+    /// How many bodies of this runtime are on this thread's stack.
+    depth: Cell<u32>,
+}
+
+thread_local! {
+    /// The runtimes in which this thread hosts a unit; one, as a rule.
+    static HOSTS: RefCell<Vec<Rc<Host>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Host {
+    pub(super) fn new(core: &Core, unit: usize, deque: Worker<OwnedTask>, pool: Option<rayon::ThreadPool>) -> Rc<Self> {
+        let machine_unit = &core.machine.units()[unit];
+        let context = Context {
+            unit: machine_unit.id,
+            kind: machine_unit.kind,
+            device: machine_unit.devices.first().copied(),
+            inner_cores: machine_unit.inner_cores(),
+        };
+        Rc::new(Self {
+            runtime: core.id,
+            unit,
+            deque,
+            commands: Cell::default(),
+            context,
+            pool,
+            patience: Cell::new(core.window),
+            depth: Cell::new(0),
+        })
+    }
+
+    /// Makes this thread the host.
+    pub(super) fn enter(self: Rc<Self>) {
+        HOSTS.with(|hosts| hosts.borrow_mut().push(self));
+    }
+
+    /// This thread hosts nothing in that runtime any more.
+    pub(super) fn leave(runtime: u64) {
+        let _ = HOSTS.try_with(|hosts| hosts.borrow_mut().retain(|host| host.runtime != runtime));
+    }
+
+    /// Calls `f` with this thread's part in that runtime, if it has one.
+    #[inline]
+    pub(super) fn with<R>(runtime: u64, f: impl FnOnce(Option<&Host>) -> R) -> R {
+        let host = HOSTS.try_with(|hosts| hosts.borrow().iter().find(|host| host.runtime == runtime).cloned());
+        f(host.ok().flatten().as_deref())
+    }
+
+    /// Whether a body of this runtime is running on this thread.
+    pub(super) fn in_body(runtime: u64) -> bool {
+        Self::with(runtime, |host| host.is_some_and(|host| host.depth.get() > 0))
+    }
+
+    /// The life of a unit's own thread.
+    pub(super) fn work(&self, core: &Core) {
+        self.run_until(core, || core.shutdown.load(Ordering::Acquire) && core.pending() == 0);
+    }
+
+    /// Executes tasks until `done`; sleeps while there are none.
+    pub(super) fn run_until(&self, core: &Core, done: impl Fn() -> bool) {
+        let mut executed = false;
+        let mut idle_since: Option<Instant> = None;
+        let mut pauses = 1;
+        while !done() {
+            if self.step(core) {
+                (executed, idle_since, pauses) = (true, None, 1);
+                continue;
+            }
+            if std::mem::take(&mut executed) {
+                core.notify_if_quiescent();
+            }
+            let since = *idle_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < LOOK_AROUND {
+                (0..pauses).for_each(|_| std::hint::spin_loop());
+                pauses = (pauses * 2).min(256);
+                if pauses == 256 {
+                    std::thread::yield_now();
+                }
+            } else {
+                core.idle.sleep_unless(|| done() || core.ready.in_sight(self.unit));
+                (idle_since, pauses) = (None, 1);
+            }
+        }
+        if executed {
+            core.notify_if_quiescent();
+        }
+        if core.ready.in_sight(self.unit) {
+            core.idle.wake(1); // this thread may have been woken for a task that it does not stay for
+        }
+    }
+
+    /// The submitter's contribution when many tasks are pending: executes some, so that memory and caches stay small.
+    ///
+    /// If nothing can be executed and nothing finishes either, everything may be waiting for what this thread has yet
+    /// to submit: then it goes on submitting, with twice the patience.
+    #[inline]
+    pub(super) fn help_beyond_window(&self, core: &Core) {
+        let pending = core.pending();
+        if pending > self.patience.get() {
+            self.help(core, pending);
+        } else if pending < core.window / 2 {
+            self.patience.set(core.window);
+        }
+    }
+
+    #[cold]
+    fn help(&self, core: &Core, pending: u64) {
+        if self.depth.get() > 0 {
+            return; // a body that submits must end before anything else runs on this thread
+        }
+        let target = self.patience.get() / 2;
+        let (mut last, mut since) = (pending, Instant::now());
+        loop {
+            let pending = core.pending();
+            if pending <= target {
+                return;
+            }
+            if self.step(core) || pending < last {
+                (last, since) = (pending, Instant::now());
+            } else if since.elapsed() > AWAIT_PROGRESS {
+                self.patience.set(self.patience.get().max(pending) * 2);
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Executes one task and the chain of first successors behind it; false if there was none.
+    #[inline]
+    fn step(&self, core: &Core) -> bool {
+        if core.devices.is_some() {
+            let Some(launch) = core.ready.pop_launch(self.unit) else { return false };
+            self.execute_launch(core, *launch);
+            return true;
+        }
+        let Some(mut task) = core.ready.pop(self) else { return false };
+        loop {
+            match self.execute(core, task) {
+                Some(next) => task = next,
+                None => return true,
+            }
+        }
+    }
+
+    /// Runs a task the short way; returns the successor to run next.
+    #[inline]
+    fn execute(&self, core: &Core, mut task: OwnedTask) -> Option<OwnedTask> {
+        let env = Env { context: &self.context, sites: None };
+        let outcome = self.inside(|| core.run_body(&mut task, &env));
+        let mut out = self.commands.take();
+        core.end(task, outcome, Some(self.unit), &mut out);
+        let next = match out.pop() {
+            // The successor submitted first comes last.
+            Some(Command::Run(next)) if next.shared().priority == 0 && !core.ready.has_urgent() => Some(next),
+            Some(other) => {
+                out.push(other);
+                None
+            }
+            None => None,
+        };
+        core.carry_out(Some(self), &mut out);
+        self.commands.set(out);
+        next
+    }
+
+    /// Runs a placed task on its replicas.
+    fn execute_launch(&self, core: &Core, launch: Launch) {
+        let Launch { mut task, device, places, .. } = launch;
+        let context = Context { device, ..self.context.clone() };
+        let outcome = match (&core.devices, device) {
+            (Some(devices), Some(device)) => {
+                let sites: Vec<Site> = devices.sites(&task, &places);
+                let mut outcome = None;
+                devices.run(device, &mut || {
+                    let env = Env { context: &context, sites: Some(&sites) };
+                    outcome = Some(self.inside(|| core.run_body(&mut task, &env)));
+                });
+                outcome.expect("a device runs the body it is given")
+            }
+            _ => self.inside(|| core.run_body(&mut task, &Env { context: &context, sites: None })),
+        };
+        let mut out = self.commands.take();
+        core.end(task, outcome, Some(self.unit), &mut out);
+        core.carry_out(Some(self), &mut out);
+        self.commands.set(out);
+    }
+
+    /// Runs `body` as this unit: with its cores, and marked as inside a body.
+    #[inline]
+    fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+        self.depth.set(self.depth.get() + 1);
+        let result = match &self.pool {
+            None => body(),
+            Some(pool) => pool.install(body),
+        };
+        self.depth.set(self.depth.get() - 1);
+        result
+    }
+}

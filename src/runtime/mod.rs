@@ -1,0 +1,237 @@
+//! The real driver: threads that execute tasks, and the front door to it all.
+//!
+//! [`Runtime`] owns a thread per compute unit (the building thread may host unit 0), pinned, and one per device for its
+//! copies. All of them do the same: take a task, run it, tell the engine, carry out what the engine says.
+
+mod builder;
+mod conflict;
+mod core;
+mod devices;
+mod host;
+mod ready;
+mod statistics;
+mod submit;
+mod wait;
+
+pub use builder::Builder;
+pub use statistics::{LinkStatistics, Statistics};
+pub use submit::TaskBuilder;
+
+use self::core::{Core, Description};
+use self::host::Host;
+use crate::depend::{Side, TaskGraph};
+use crate::ids::{DataId, SpaceId};
+use crate::machine::{Machine, Warning};
+use crate::memory::{DataCell, Element, NoBody, Out, Payload, Shape, Sole};
+use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
+use ndarray::{Array, Ix1};
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::fmt;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+/// A dataflow task-graph runtime.
+///
+/// ```
+/// use thalweg::prelude::*;
+///
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let x = rt.data(vec![1.0f64; 1000]);
+/// let y = rt.data(vec![2.0f64; 1000]);
+/// for part in blocks(1000, 100) {
+///     rt.task("axpy", (x.slice(part.clone()).input(), y.slice(part).inout()))
+///         .cpu(|_, (x, y)| for (y, x) in y.iter_mut().zip(x) { *y += 0.5 * x })
+///         .submit()?;
+/// }
+/// rt.wait()?;
+/// assert_eq!(rt.take(y)?, [2.5; 1000]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Dropping the runtime waits for all tasks; while the program is unwinding from a panic, tasks that have not started
+/// are cancelled instead.
+pub struct Runtime {
+    core: Arc<Core>,
+    owner: Arc<Releaser>,
+    threads: Vec<JoinHandle<()>>,
+    copy_threads: Vec<JoinHandle<()>>,
+    /// Who holds it executes for unit 0, if that has no thread of its own; inside is a guest's part in the runtime.
+    seat: Option<Mutex<Seat>>,
+    configuration: String,
+    capacities_bytes: Vec<u64>,
+    warnings: Vec<Warning>,
+    next_data: AtomicU32,
+    next_space: AtomicU32,
+}
+
+/// What a thread needs that executes for unit 0 in its host's absence.
+struct Seat(Rc<Host>);
+
+#[allow(unsafe_code)] // an `Rc` moves between threads here
+// SAFETY: the `Rc` is never cloned out of the seat, so it is one owner that moves with the lock.
+unsafe impl Send for Seat {}
+
+impl std::ops::Deref for Seat {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.0
+    }
+}
+
+/// Frees data whose handles are all gone, in the order of dependences.
+struct Releaser(Weak<Core>);
+
+impl Owner for Releaser {
+    fn release(&self, ReleasedCell(cell): ReleasedCell) {
+        let Some(core) = self.0.upgrade() else { return };
+        // SAFETY of the order: this task overwrites all of the data, so it comes after every task that uses it.
+        let whole = cell.datum.whole();
+        let record = crate::depend::AccessRecord { datum: &cell.datum, block: whole, mode: crate::depend::Mode::Out };
+        let kept = cell.clone();
+        let forget = Sole(move |_: &mut [u8]| drop(kept));
+        let payload = Payload {
+            accesses: (Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell)),),
+            cpu: Some(forget),
+            emulated: Some(NoBody),
+            host_only: true,
+        };
+        let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
+        let (name, location) = (Cow::Borrowed("release"), Location::caller());
+        let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
+        core.submit(description, payload, &[record]);
+    }
+}
+
+impl Runtime {
+    /// Starts to describe a runtime.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Registers a vector as a one-dimensional data.
+    pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
+        let shape = [elements.len()];
+        self.register(elements, &shape)
+    }
+
+    /// Registers one value, as a data of one element.
+    pub fn scalar<T: Element>(&self, value: T) -> Data<T> {
+        self.data(vec![value])
+    }
+
+    /// Registers an array of one to four dimensions; its elements are put into row-major order if they are not.
+    pub fn array<T: Element, S: Shape>(&self, array: Array<T, S>) -> Data<T, S> {
+        let shape = array.shape().to_vec();
+        let elements = if array.is_standard_layout() {
+            let (elements, offset) = array.into_raw_vec_and_offset();
+            let first = offset.unwrap_or(0);
+            let len: usize = shape.iter().product();
+            if first == 0 && elements.len() == len { elements } else { elements[first..first + len].to_vec() }
+        } else {
+            array.iter().copied().collect()
+        };
+        self.register(elements, &shape)
+    }
+
+    fn register<T: Element, S: Shape>(&self, elements: Vec<T>, shape: &[usize]) -> Data<T, S> {
+        let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
+        let cell = DataCell::new(self.core.id, id, shape, elements);
+        if let Some(devices) = &self.core.devices {
+            devices.add_home(&cell);
+        }
+        let owner: Weak<dyn Owner> = Arc::downgrade(&self.owner) as Weak<dyn Owner>;
+        Data::new(cell, owner)
+    }
+
+    /// Begins the description of a task with these accesses, a tuple of up to twelve.
+    pub fn task<A: AccessTuple>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
+        TaskBuilder::new(self, name.into(), accesses)
+    }
+
+    /// Makes an iteration space with one index per weight; a weight is the relative work at its index.
+    pub fn iteration_space(&self, name: impl Into<String>, weights: Vec<f64>) -> IterationSpace {
+        IterationSpace::new(self.next_space.fetch_add(1, Ordering::Relaxed), name.into(), weights)
+    }
+
+    /// The units and address spaces.
+    pub fn machine(&self) -> &Machine {
+        &self.core.machine
+    }
+
+    /// The units as a configuration string.
+    pub fn configuration(&self) -> &str {
+        &self.configuration
+    }
+
+    /// What was not as asked for, such as fewer cores than units.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The address spaces in which all of a region is valid at this moment.
+    pub fn valid_in<T: Element, S: Shape>(&self, region: &Region<T, S>) -> Vec<SpaceId> {
+        let data = region.data.handle.cell.datum.id;
+        let placement = self.core.engine.placement();
+        placement.map_or_else(|| vec![SpaceId::HOST], |placement| placement.lock().valid_in(data, &region.block))
+    }
+
+    /// How many bytes an address space holds; the host's are not counted.
+    pub fn capacity_bytes(&self, space: SpaceId) -> u64 {
+        self.capacities_bytes.get(space.index()).copied().unwrap_or(0)
+    }
+
+    /// The graph of the tasks submitted so far, if [`Builder::record_graph`] was asked for.
+    pub fn graph(&self) -> Option<TaskGraph> {
+        self.core.engine.graph()
+    }
+
+    /// What ran where, and what moved.
+    pub fn statistics(&self) -> Statistics {
+        Statistics::of(&self.core)
+    }
+
+    /// Conflicts between running tasks, if [`Builder::detect_conflicts`] was asked for: none, unless the runtime is wrong.
+    pub fn conflicts(&self) -> Vec<String> {
+        self.core.conflicts.as_ref().map_or_else(Vec::new, |detector| detector.found())
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.core.cancelled.store(true, Ordering::Relaxed);
+        }
+        if !Host::in_body(self.core.id) {
+            self.wait_until(|| self.core.pending() == 0);
+        }
+        for failure in self.core.engine.take_failures() {
+            tracing::warn!("{failure}, and nobody waited for it");
+        }
+        self.core.shutdown.store(true, Ordering::SeqCst);
+        self.core.wake_those_who_wait();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        if let Some(devices) = &self.core.devices {
+            devices.stop();
+        }
+        for thread in self.copy_threads.drain(..) {
+            let _ = thread.join();
+        }
+        Host::leave(self.core.id);
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("units", &self.configuration)
+            .field("pending", &self.core.pending())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,178 @@
+//! Where ready tasks wait for a thread.
+//!
+//! The short way has a deque per hosting thread, from which others steal, and one queue for threads that host no unit.
+//! Tasks with a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks wait
+//! in their unit's inbox.
+
+use super::host::Host;
+use crate::depend::{Context, OwnedTask};
+use crate::engine::Launch;
+use crate::machine::Machine;
+use crossbeam_deque::{Injector, Steal, Stealer};
+use parking_lot::Mutex;
+use std::cmp::{Ordering as Order, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// All queues of ready tasks.
+pub(crate) struct ReadyQueues {
+    stealers: Vec<Stealer<OwnedTask>>,
+    injector: Injector<OwnedTask>,
+    urgent: Heap,
+    patient: Heap,
+    inboxes: Vec<Inbox>,
+    home: Context,
+}
+
+#[derive(Default)]
+struct Inbox {
+    launches: Mutex<VecDeque<Box<Launch>>>,
+    len: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Heap {
+    tasks: Mutex<BinaryHeap<Prioritized>>,
+    len: AtomicUsize,
+}
+
+struct Prioritized(OwnedTask);
+
+impl Prioritized {
+    fn key(&self) -> (i32, Reverse<u64>) {
+        (self.0.shared().priority, Reverse(self.0.shared().id.0))
+    }
+}
+
+impl PartialEq for Prioritized {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Prioritized {}
+
+impl PartialOrd for Prioritized {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Prioritized {
+    fn cmp(&self, other: &Self) -> Order {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Heap {
+    fn push(&self, task: OwnedTask) {
+        let mut tasks = self.tasks.lock();
+        tasks.push(Prioritized(task));
+        self.len.store(tasks.len(), Ordering::Release);
+    }
+
+    fn pop(&self) -> Option<OwnedTask> {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut tasks = self.tasks.lock();
+        let task = tasks.pop();
+        self.len.store(tasks.len(), Ordering::Release);
+        task.map(|prioritized| prioritized.0)
+    }
+}
+
+impl ReadyQueues {
+    pub(crate) fn new(machine: &Machine, stealers: Vec<Stealer<OwnedTask>>, home: Context) -> Self {
+        Self {
+            stealers,
+            injector: Injector::new(),
+            urgent: Heap::default(),
+            patient: Heap::default(),
+            inboxes: machine.units().iter().map(|_| Inbox::default()).collect(),
+            home,
+        }
+    }
+
+    /// The context of what the runtime runs at home for itself.
+    pub(crate) fn home_context(&self) -> &Context {
+        &self.home
+    }
+
+    /// Adds a task that any CPU unit may run; the caller wakes somebody.
+    #[inline]
+    pub(crate) fn push(&self, task: OwnedTask, host: Option<&Host>) {
+        match (task.shared().priority, host) {
+            (0, Some(host)) => host.deque.push(task),
+            (0, None) => self.injector.push(task),
+            (1.., _) => self.urgent.push(task),
+            (..0, _) => self.patient.push(task),
+        }
+    }
+
+    /// Adds a task for one unit; the caller wakes its thread.
+    pub(crate) fn push_launch(&self, launch: Box<Launch>) {
+        let inbox = &self.inboxes[launch.unit.index()];
+        let mut launches = inbox.launches.lock();
+        launches.push_back(launch);
+        inbox.len.store(launches.len(), Ordering::Release);
+    }
+
+    /// A task placed on `unit`.
+    #[inline]
+    pub(crate) fn pop_launch(&self, unit: usize) -> Option<Box<Launch>> {
+        let inbox = &self.inboxes[unit];
+        if inbox.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut launches = inbox.launches.lock();
+        let launch = launches.pop_front();
+        inbox.len.store(launches.len(), Ordering::Release);
+        launch
+    }
+
+    /// Whether urgent tasks wait.
+    #[inline]
+    pub(crate) fn has_urgent(&self) -> bool {
+        self.urgent.len.load(Ordering::Relaxed) > 0
+    }
+
+    /// A task that any CPU unit may run: urgent ones, the host's own, foreign ones, patient ones.
+    #[inline]
+    pub(crate) fn pop(&self, host: &Host) -> Option<OwnedTask> {
+        if self.has_urgent()
+            && let Some(task) = self.urgent.pop()
+        {
+            return Some(task);
+        }
+        host.deque.pop().or_else(|| self.steal(host)).or_else(|| self.patient.pop())
+    }
+
+    fn steal(&self, host: &Host) -> Option<OwnedTask> {
+        let n = self.stealers.len();
+        loop {
+            let mut again = false;
+            let injected = std::iter::once_with(|| self.injector.steal_batch_and_pop(&host.deque));
+            let victims = (1..n).map(|k| self.stealers[(host.unit + k) % n].steal_batch_and_pop(&host.deque));
+            for stolen in injected.chain(victims) {
+                match stolen {
+                    Steal::Success(task) => return Some(task),
+                    Steal::Retry => again = true,
+                    Steal::Empty => {}
+                }
+            }
+            if !again {
+                return None;
+            }
+        }
+    }
+
+    /// Whether a hosting thread of `unit` would find something.
+    pub(crate) fn in_sight(&self, unit: usize) -> bool {
+        self.inboxes[unit].len.load(Ordering::SeqCst) > 0
+            || !self.injector.is_empty()
+            || self.urgent.len.load(Ordering::SeqCst) > 0
+            || self.patient.len.load(Ordering::SeqCst) > 0
+            || self.stealers.iter().any(|stealer| !stealer.is_empty())
+    }
+}

@@ -1,0 +1,65 @@
+//! What ran where, and what moved.
+
+use super::core::Core;
+use crate::ids::{CuId, SpaceId};
+use std::fmt;
+
+/// Counters of a runtime at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Tasks finished by each unit.
+    pub tasks: Vec<(CuId, u64)>,
+    /// What moved between address spaces.
+    pub links: Vec<LinkStatistics>,
+    /// Replicas evicted to make room.
+    pub evictions: u64,
+}
+
+/// What moved from one address space to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LinkStatistics {
+    /// The source.
+    pub from: SpaceId,
+    /// The destination.
+    pub to: SpaceId,
+    /// How many copies.
+    pub copies: u64,
+    /// How many bytes together.
+    pub bytes: u64,
+}
+
+impl Statistics {
+    pub(super) fn of(core: &Core) -> Self {
+        let counts = core.machine.units().iter().map(|unit| unit.id).zip(core.finished_by_unit());
+        let placement = core.engine.placement().map(|placement| placement.lock());
+        let links = placement.as_ref().map(|placement| placement.links()).unwrap_or_default();
+        let link = |((from, to), moved): ((SpaceId, SpaceId), crate::engine::Link)| LinkStatistics {
+            from,
+            to,
+            copies: moved.copies,
+            bytes: moved.bytes,
+        };
+        Self {
+            tasks: counts.collect(),
+            links: links.into_iter().map(link).collect(),
+            evictions: placement.map_or(0, |placement| placement.evictions()),
+        }
+    }
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, tasks) in &self.tasks {
+            writeln!(f, "{unit:<10} {tasks:>10} tasks")?;
+        }
+        for link in &self.links {
+            writeln!(f, "{} -> {}: {} copies, {} bytes", link.from, link.to, link.copies, link.bytes)?;
+        }
+        if self.evictions > 0 {
+            writeln!(f, "{} replicas evicted", self.evictions)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Describing a task and submitting it.
+
+use super::Runtime;
+use super::core::Description;
+use crate::depend::{AccessRecord, Kinds, Side};
+use crate::engine::Needs;
+use crate::error::SubmitError;
+use crate::ids::TaskId;
+use crate::memory::{IntoOutcome, NoBody, Payload, Slot, With};
+use crate::sched::Place;
+use crate::task::{AccessTuple, IterationSpace, Recorded};
+use crate::{Context, machine::UnitKind};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+/// A task that is being described; nothing happens until [`submit`](TaskBuilder::submit).
+///
+/// Made by [`Runtime::task`].
+#[must_use = "a task runs only once it is submitted"]
+pub struct TaskBuilder<'rt, A, C = NoBody, E = NoBody> {
+    runtime: &'rt Runtime,
+    name: Cow<'static, str>,
+    accesses: A,
+    cpu: C,
+    emulated: E,
+    host_only: bool,
+    priority: i32,
+    cost: Option<f64>,
+    at: Option<(IterationSpace, usize)>,
+}
+
+impl<'rt, A: AccessTuple> TaskBuilder<'rt, A> {
+    pub(super) fn new(runtime: &'rt Runtime, name: Cow<'static, str>, accesses: A) -> Self {
+        Self {
+            runtime,
+            name,
+            accesses,
+            cpu: NoBody,
+            emulated: NoBody,
+            host_only: false,
+            priority: 0,
+            cost: None,
+            at: None,
+        }
+    }
+}
+
+impl<'rt, A: AccessTuple, E> TaskBuilder<'rt, A, NoBody, E> {
+    /// The body for CPU units and emulated devices. It gets the unit's [`Context`] and the views of the accesses, and
+    /// returns nothing or a `Result<(), E>` with any error.
+    pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E>
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
+        R: IntoOutcome + 'static,
+    {
+        let Self { runtime, name, accesses, cpu: NoBody, emulated, host_only, priority, cost, at } = self;
+        let cpu = With(body, PhantomData);
+        TaskBuilder { runtime, name, accesses, cpu, emulated, host_only, priority, cost, at }
+    }
+
+    /// As [`cpu`](Self::cpu), for CPU units only: the task never runs on an emulated device.
+    pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E>
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
+        R: IntoOutcome + 'static,
+    {
+        TaskBuilder { host_only: true, ..self.cpu(body) }
+    }
+}
+
+impl<'rt, A: AccessTuple, C> TaskBuilder<'rt, A, C, NoBody> {
+    /// A body for emulated devices, preferred there over the one for CPU units.
+    pub fn emulated<F, R>(self, body: F) -> TaskBuilder<'rt, A, C, With<F, R>>
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
+        R: IntoOutcome + 'static,
+    {
+        let Self { runtime, name, accesses, cpu, emulated: NoBody, host_only, priority, cost, at } = self;
+        let emulated = With(body, PhantomData);
+        TaskBuilder { runtime, name, accesses, cpu, emulated, host_only, priority, cost, at }
+    }
+}
+
+impl<A, C, E> TaskBuilder<'_, A, C, E>
+where
+    A: AccessTuple,
+    C: Slot<A::Stored>,
+    E: Slot<A::Stored>,
+{
+    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
+    pub fn cost(mut self, cost: f64) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+
+    /// The task's index in an iteration space, in the instance that was begun last.
+    pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
+        self.at = Some((space.clone(), index));
+        self
+    }
+
+    /// Submits the task: from here on it runs as soon as the tasks it depends on are done.
+    ///
+    /// # Errors
+    /// If a region is out of bounds, belongs to another runtime or was taken; if two accesses overlap and one of them
+    /// writes; if there is no body for any unit of the machine, or no memory large enough. Nothing is changed then.
+    #[track_caller]
+    pub fn submit(self) -> Result<TaskId, SubmitError> {
+        let location = Location::caller();
+        let core = &*self.runtime.core;
+        self.accesses.check(core.id)?;
+        let mut records: SmallVec<[AccessRecord<'_>; 4]> = SmallVec::new();
+        self.accesses.visit(&mut |Recorded(record)| records.push(record));
+        check_disjoint(&self.name, &records)?;
+        let kinds = Kinds { cpu: C::PRESENT, emulated: E::PRESENT || (C::PRESENT && !self.host_only) };
+        if !C::PRESENT || core.devices.is_some() {
+            self.check_units(kinds, &records)?;
+        }
+        let side = self.side()?;
+        let payload = Payload {
+            accesses: self.accesses.store(),
+            cpu: Some(self.cpu),
+            emulated: Some(self.emulated),
+            host_only: self.host_only,
+        };
+        let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
+        let (id, _) = core.submit(description, payload, &records);
+        Ok(id)
+    }
+
+    fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
+        if self.cost.is_none() && self.at.is_none() {
+            return Ok(None);
+        }
+        let mut side = Side { cost: self.cost, ..Side::default() };
+        if let Some((space, index)) = &self.at {
+            if *index >= space.len() {
+                return Err(SubmitError::Index {
+                    task: self.name.clone().into_owned(),
+                    space: space.name().to_owned(),
+                    index: *index,
+                    len: space.len(),
+                });
+            }
+            let instance = space.instances().saturating_sub(1);
+            side.place = Some(Place { space: space.id(), index: *index, instance, weights: space.shared_weights() });
+        }
+        Ok(Some(Box::new(side)))
+    }
+
+    /// Whether some unit has a body and enough memory.
+    fn check_units(&self, kinds: Kinds, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
+        if kinds == Kinds::default() {
+            return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
+        }
+        let core = &self.runtime.core;
+        let needs = Needs::of(records);
+        let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
+        let mut units = core.machine.units().iter().filter(|unit| usable(unit.kind)).peekable();
+        if units.peek().is_none() {
+            return Err(SubmitError::NoUnit {
+                task: self.name.clone().into_owned(),
+                bodies: if needs.home_only { "CPU (it has a concurrent access)" } else { kinds.describe() }.to_owned(),
+                units: self.runtime.configuration().to_owned(),
+            });
+        }
+        let spaces = units.flat_map(|unit| core.machine.spaces_of(unit.id));
+        let capacity_bytes = spaces.map(|space| self.runtime.capacity_bytes(space)).max().unwrap_or(0);
+        if needs.bytes > capacity_bytes {
+            let task = self.name.clone().into_owned();
+            return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Within one task, views of what is written must not overlap any other.
+#[inline]
+fn check_disjoint(task: &str, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
+    for (i, second) in records.iter().enumerate().skip(1) {
+        if let Some(first) = records[..i].iter().find(|first| first.conflicts_with(second)) {
+            let words =
+                |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(&record.block), record.mode);
+            return Err(SubmitError::OverlappingAccesses {
+                task: task.to_owned(),
+                data: first.datum.to_string(),
+                first: words(first),
+                second: words(second),
+            });
+        }
+    }
+    Ok(())
+}

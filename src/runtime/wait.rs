@@ -1,0 +1,209 @@
+//! Waiting: for everything, for a region, for a value.
+//!
+//! A request for a region is itself a task that reads it, so dependences, poison and transfers home need no second
+//! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
+
+use super::Runtime;
+use super::core::{Core, Description};
+use super::host::Host;
+use crate::depend::{Side, TaskRef};
+use crate::error::{Failures, RunError, SubmitError};
+use crate::ids::SpaceId;
+use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
+use crate::task::{AccessSpec, Data, Recorded, Region};
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::panic::Location;
+use std::sync::Arc;
+
+impl Runtime {
+    /// Waits until every task submitted so far is done.
+    ///
+    /// # Errors
+    /// Every failure since the last call, each with its cause; all other tasks have run.
+    pub fn wait(&self) -> Result<(), RunError> {
+        self.outside_body("wait")?;
+        self.wait_until(|| self.core.pending() == 0);
+        let failures = self.core.engine.take_failures();
+        if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
+    }
+
+    /// Waits until the tasks submitted so far have given this region its value.
+    ///
+    /// # Errors
+    /// If the region is not one of this runtime's, or the value was lost in a failure.
+    #[track_caller]
+    pub fn wait_on<T: Element, S: Shape>(&self, region: &Region<T, S>) -> Result<(), RunError> {
+        self.outside_body("wait_on")?;
+        let task = self.internal_read(region, "wait_on", SpaceId::HOST, |_| ())?;
+        self.await_value(&task)
+    }
+
+    /// Waits for a region's value and returns a copy of it: a vector, or an array for several dimensions.
+    ///
+    /// # Errors
+    /// As for [`wait_on`](Self::wait_on).
+    #[track_caller]
+    pub fn read<T: Element, S: Shape>(&self, region: &Region<T, S>) -> Result<S::Owned<T>, RunError> {
+        self.outside_body("read")?;
+        let value = Arc::new(Mutex::new(None));
+        let result = value.clone();
+        let task = self.internal_read(region, "read", SpaceId::HOST, move |view| {
+            *result.lock() = Some(S::to_owned(&view));
+        })?;
+        self.await_value(&task)?;
+        let value = value.lock().take();
+        Ok(value.expect("the task that reads the value has run"))
+    }
+
+    /// Waits for a data of one element and returns it.
+    ///
+    /// # Errors
+    /// As for [`wait_on`](Self::wait_on).
+    ///
+    /// # Panics
+    /// If the data is empty.
+    #[track_caller]
+    pub fn read_scalar<T: Element>(&self, data: &Data<T>) -> Result<T, RunError> {
+        Ok(self.read(&data.slice(0..1))?[0])
+    }
+
+    /// Waits for a data's value and gives it back with its memory; tasks can not use the data any more.
+    ///
+    /// # Errors
+    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure: then it stays
+    /// registered, and the parts that are not lost can still be [`read`](Self::read).
+    #[track_caller]
+    pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, RunError> {
+        self.outside_body("take")?;
+        self.wait_on(&data.all())?;
+        let cell = data.handle.cell.clone();
+        let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
+        let result = buffer.clone();
+        let everything = data.inout();
+        everything.check(self.core.id)?;
+        let Recorded(record) = everything.record();
+        let payload = Payload {
+            accesses: (everything.store(),),
+            cpu: Some(Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer())),
+            emulated: Some(NoBody),
+            host_only: true,
+        };
+        let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), ..Side::default() };
+        let (_, task) = self.core.submit(internal("take", side), payload, &[record]);
+        self.await_value(&task)?;
+        let datum = &data.handle.cell.datum;
+        if !datum.mark_taken() {
+            return Err(SubmitError::Taken { data: datum.to_string() }.into());
+        }
+        if let Some(devices) = &self.core.devices {
+            devices.remove_home(datum.id);
+        }
+        let buffer = buffer.lock().take();
+        let elements = buffer.ok_or_else(|| SubmitError::Taken { data: datum.to_string() })?.into_vec();
+        Ok(S::from_vec(elements, &data.shape()))
+    }
+
+    /// Brings a region to an address space ahead of the tasks that will need it there. A hint: nobody waits for it.
+    ///
+    /// # Errors
+    /// If the region is not one of this runtime's, or there is no such space.
+    #[track_caller]
+    pub fn prefetch<T: Element, S: Shape>(&self, region: &Region<T, S>, space: SpaceId) -> Result<(), SubmitError> {
+        self.copy_ahead(region, space, "prefetch").map(drop)
+    }
+
+    /// Makes a region valid in an address space, and waits until it is.
+    ///
+    /// # Errors
+    /// As for [`prefetch`](Self::prefetch), or if the value was lost in a failure.
+    #[track_caller]
+    pub fn copy<T: Element, S: Shape>(&self, region: &Region<T, S>, space: SpaceId) -> Result<(), RunError> {
+        self.outside_body("copy")?;
+        let task = self.copy_ahead(region, space, "copy")?;
+        self.await_value(&task)
+    }
+
+    #[track_caller]
+    fn copy_ahead<T: Element, S: Shape>(
+        &self,
+        region: &Region<T, S>,
+        space: SpaceId,
+        name: &'static str,
+    ) -> Result<TaskRef, SubmitError> {
+        let count = self.core.machine.num_spaces();
+        if space.index() >= count {
+            return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
+        }
+        let needed_bytes = (region.len() * size_of::<T>()) as u64;
+        let capacity_bytes = self.capacity_bytes(space);
+        if needed_bytes > capacity_bytes {
+            return Err(SubmitError::WorkingSet { task: name.to_owned(), needed_bytes, capacity_bytes });
+        }
+        self.internal_read(region, name, space, |_| ())
+    }
+
+    /// Submits a task of the runtime's own that reads `region`.
+    #[track_caller]
+    fn internal_read<T: Element, S: Shape>(
+        &self,
+        region: &Region<T, S>,
+        name: &'static str,
+        space: SpaceId,
+        body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
+    ) -> Result<TaskRef, SubmitError> {
+        let access = region.clone().input();
+        access.check(self.core.id)?;
+        let Recorded(record) = access.record();
+        let payload =
+            Payload { accesses: (access.store(),), cpu: Some(Sole(body)), emulated: Some(NoBody), host_only: true };
+        let side = Side { space: Some(space), ..Side::default() };
+        let (_, task) = self.core.submit(internal(name, side), payload, &[record]);
+        Ok(task)
+    }
+
+    fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
+        self.wait_until(|| task.is_finished());
+        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
+    }
+
+    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+        if Host::in_body(self.core.id) { Err(SubmitError::InsideTask { call }) } else { Ok(()) }
+    }
+
+    /// Executes tasks, if this thread may, until `done`.
+    pub(super) fn wait_until(&self, done: impl Fn() -> bool) {
+        let core: &Core = &self.core;
+        while !done() {
+            let hosted = Host::with(core.id, |host| match (host, &self.seat) {
+                (Some(host), Some(seat)) => match seat.try_lock() {
+                    Some(_seated) => {
+                        host.run_until(core, &done);
+                        true
+                    }
+                    None => false,
+                },
+                (None, Some(seat)) => match seat.try_lock() {
+                    // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
+                    Some(guest) => {
+                        guest.run_until(core, &done);
+                        true
+                    }
+                    None => false,
+                },
+                _ => false,
+            });
+            if !hosted {
+                core.waiters.sleep_unless(|| done() || self.seat.as_ref().is_some_and(|seat| !seat.is_locked()));
+            }
+        }
+        if self.seat.is_some() {
+            core.waiters.wake_all(); // the seat is free again: another waiter may take it
+        }
+    }
+}
+
+fn internal(name: &'static str, side: Side) -> Description {
+    let (name, location) = (Cow::Borrowed(name), Location::caller());
+    Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) }
+}

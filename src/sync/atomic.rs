@@ -1,0 +1,4 @@
+//! The primitives that this folder is written on; its model-checking tests put loom's in their place.
+
+pub(super) use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+pub(super) use std::sync::{Condvar, Mutex};

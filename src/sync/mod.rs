@@ -1,0 +1,25 @@
+//! The lock-free core: task blocks, the lists of their successors, and how idle threads sleep.
+//!
+//! This is the part that every task pays for, so it is written by hand and small: a task is one block of pooled memory,
+//! an edge of the dependence graph is two words inside the *successor's* block ([`Successors`] links them without a
+//! lock), and becoming ready is one countdown. It knows nothing of data, accesses or units: what a task means is the
+//! [`Kind`] that the dependence layer fills in.
+//!
+//! Rules that hold across the files here:
+//! 1. An edge is linked into its predecessor's list only before that list is closed; closing happens once.
+//! 2. Owning a [`Submitting`] or an [`OwnedTask`] is evidence of exclusive access to the task's body. There is at most
+//!    one of them per task at any time; while a task is blocked there is none, and whoever counts its last blocker down
+//!    takes the ownership up.
+//! 3. A list is walked by the closing thread alone, which reads an edge's link before it counts the successor down: the
+//!    successor may run, and its block be reused, at once after.
+
+#![allow(unsafe_code)] // the lock-free core; every use states its reason
+
+mod atomic;
+mod pool;
+mod sleep;
+mod successors;
+mod task;
+
+pub(crate) use sleep::Sleep;
+pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef};

@@ -1,0 +1,199 @@
+//! Regions with a mode: what a task declares.
+
+use super::Region;
+use crate::depend::{AccessRecord, Mode};
+use crate::error::SubmitError;
+use crate::memory::{
+    Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, In, InOut, Out, Reduce, Reducer, Shape,
+};
+
+/// One access in a task's tuple.
+pub trait AccessSpec {
+    /// What the task keeps of it.
+    type Stored: Access;
+
+    #[doc(hidden)]
+    fn check(&self, runtime: u64) -> Result<(), SubmitError>;
+
+    #[doc(hidden)]
+    fn record(&self) -> Recorded<'_>;
+
+    #[doc(hidden)]
+    fn store(&self) -> Self::Stored;
+}
+
+/// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Recorded<'a>(pub(crate) AccessRecord<'a>);
+
+/// All accesses of one task.
+pub trait AccessTuple {
+    /// What the task keeps of them.
+    type Stored: AccessList;
+
+    #[doc(hidden)]
+    fn check(&self, runtime: u64) -> Result<(), SubmitError>;
+
+    #[doc(hidden)]
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>));
+
+    #[doc(hidden)]
+    fn store(&self) -> Self::Stored;
+}
+
+impl<T: Element, S: Shape> Region<T, S> {
+    fn record(&self, mode: Mode) -> Recorded<'_> {
+        Recorded(AccessRecord { datum: &self.data.handle.cell.datum, block: self.block, mode })
+    }
+
+    fn declare(&self) -> Declared<T, S> {
+        Declared::new(&self.data.handle.cell, &self.block)
+    }
+
+    /// Whether a task of `runtime` may access this region.
+    #[inline]
+    pub(crate) fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        let cell = &*self.data.handle.cell;
+        if cell.runtime != runtime {
+            return Err(SubmitError::ForeignData { data: cell.datum.to_string() });
+        }
+        if cell.datum.is_taken() {
+            return Err(SubmitError::Taken { data: cell.datum.to_string() });
+        }
+        if !cell.datum.whole().encloses(&self.block) {
+            return Err(SubmitError::OutOfBounds {
+                data: cell.datum.to_string(),
+                region: cell.datum.describe(&self.block),
+                shape: cell.datum.describe(&cell.datum.whole()),
+            });
+        }
+        Ok(())
+    }
+}
+
+macro_rules! specs {
+    ($($(#[$doc:meta])* $name:ident => $stored:ident, $mode:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone)]
+        pub struct $name<T, S: Shape>(pub(super) Region<T, S>);
+
+        impl<T: Element, S: Shape> AccessSpec for $name<T, S> {
+            type Stored = $stored<T, S>;
+
+            #[inline]
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                self.0.check(runtime)
+            }
+
+            #[inline]
+            fn record(&self) -> Recorded<'_> {
+                self.0.record($mode)
+            }
+
+            #[inline]
+            fn store(&self) -> Self::Stored {
+                $stored(self.0.declare())
+            }
+        }
+    )*};
+}
+
+specs! {
+    /// A region that the task reads.
+    Input => In, Mode::In;
+    /// A region that the task overwrites.
+    Output => Out, Mode::Out;
+    /// A region that the task reads and writes.
+    Inout => InOut, Mode::InOut;
+    /// A region that the task updates in any order with others, one at a time.
+    Commutative => Commute, Mode::Commutative;
+}
+
+/// A region whose elements the task updates atomically, together with others.
+#[derive(Debug, Clone)]
+pub struct Concurrent<T, S: Shape>(pub(super) Region<T, S>);
+
+impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<T, S> {
+    type Stored = Concur<T, S>;
+
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        self.0.check(runtime)?;
+        let datum = &self.0.data.handle.cell.datum;
+        if self.0.block.is_contiguous_in(&datum.whole()) {
+            return Ok(());
+        }
+        Err(SubmitError::NotContiguous { data: datum.to_string(), region: datum.describe(&self.0.block) })
+    }
+
+    fn record(&self) -> Recorded<'_> {
+        self.0.record(Mode::Concurrent)
+    }
+
+    fn store(&self) -> Self::Stored {
+        Concur(self.0.declare())
+    }
+}
+
+/// A region that the task contributes to by an associative operation.
+#[derive(Debug, Clone)]
+pub struct Reducing<T, S: Shape, R>(pub(super) Region<T, S>, pub(super) R);
+
+impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<T, S, R> {
+    type Stored = Reduce<T, S, R>;
+
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        self.0.check(runtime)
+    }
+
+    fn record(&self) -> Recorded<'_> {
+        self.0.record(Mode::Reduction(self.1.id()))
+    }
+
+    fn store(&self) -> Self::Stored {
+        Reduce { declared: self.0.declare(), reducer: self.1.clone(), private: Vec::new() }
+    }
+}
+
+macro_rules! tuples {
+    ($(($($a:ident $i:tt),*))*) => {$(
+        impl<$($a: AccessSpec),*> AccessTuple for ($($a,)*) {
+            type Stored = ($($a::Stored,)*);
+
+            #[inline]
+            #[allow(unused_variables)] // of the empty tuple
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                $(self.$i.check(runtime)?;)*
+                Ok(())
+            }
+
+            #[inline]
+            #[allow(unused_variables)] // of the empty tuple
+            fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+                $(visit(self.$i.record());)*
+            }
+
+            #[inline]
+            #[allow(clippy::unused_unit)] // of the empty tuple
+            fn store(&self) -> Self::Stored {
+                ($(self.$i.store(),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}

@@ -1,0 +1,134 @@
+//! The handle of a registered data.
+
+use super::{Commutative, Concurrent, Inout, Input, Output, Ranges, Reducing, Region};
+use crate::memory::{DataCell, Element, Shape};
+use ndarray::Ix1;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+use std::sync::{Arc, Weak};
+
+/// A data registered with a runtime: `T`'s in `S` dimensions. Clones name the same data.
+///
+/// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by [`Runtime::take`](crate::Runtime::take).
+/// When the last handle is dropped, the memory is freed as soon as the tasks that use it are done.
+pub struct Data<T, S: Shape = Ix1> {
+    pub(crate) handle: Arc<Handle>,
+    element: PhantomData<fn() -> (T, S)>,
+}
+
+/// Who frees the memory of a data when its last handle is gone.
+#[doc(hidden)]
+pub trait Owner: Send + Sync {
+    #[doc(hidden)]
+    fn release(&self, cell: ReleasedCell);
+}
+
+/// A data that nobody has a handle of any more.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ReleasedCell(pub(crate) Arc<DataCell>);
+
+/// The shared part of all handles of one data.
+pub(crate) struct Handle {
+    pub(crate) cell: Arc<DataCell>,
+    owner: Weak<dyn Owner>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(owner) = self.owner.upgrade()
+            && !self.cell.datum.is_taken()
+        {
+            owner.release(ReleasedCell(self.cell.clone()));
+        }
+    }
+}
+
+impl<T: Element, S: Shape> Data<T, S> {
+    pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>) -> Self {
+        Self { handle: Arc::new(Handle { cell: Arc::new(cell), owner }), element: PhantomData }
+    }
+
+    /// Gives the data a name for error messages. The first name stays.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        self.handle.cell.datum.set_name(name.into());
+        self
+    }
+
+    /// The number of elements along each dimension.
+    pub fn shape(&self) -> Vec<usize> {
+        self.handle.cell.datum.shape()[..S::NDIM.unwrap_or(1)].to_vec()
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.handle.cell.datum.whole().volume()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of it as a region.
+    pub fn all(&self) -> Region<T, S> {
+        Region::new(self.clone(), self.handle.cell.datum.whole())
+    }
+
+    /// A box of it: one range per dimension, as a tuple. Bounds are checked at submission.
+    pub fn block<R: Ranges<S>>(&self, ranges: R) -> Region<T, S> {
+        Region::new(self.clone(), ranges.block())
+    }
+
+    /// Reads all of it.
+    pub fn input(&self) -> Input<T, S> {
+        self.all().input()
+    }
+
+    /// Overwrites all of it.
+    pub fn output(&self) -> Output<T, S> {
+        self.all().output()
+    }
+
+    /// Reads and writes all of it.
+    pub fn inout(&self) -> Inout<T, S> {
+        self.all().inout()
+    }
+
+    /// Updates all of it, in any order with other commutative tasks, one at a time.
+    pub fn commutative(&self) -> Commutative<T, S> {
+        self.all().commutative()
+    }
+
+    /// Updates elements of it atomically, together with other concurrent tasks.
+    pub fn concurrent(&self) -> Concurrent<T, S> {
+        self.all().concurrent()
+    }
+
+    /// Contributes to all of it by an associative operation.
+    pub fn reduction<R>(&self, reducer: R) -> Reducing<T, S, R> {
+        self.all().reduction(reducer)
+    }
+}
+
+impl<T: Element> Data<T, Ix1> {
+    /// A part of a one-dimensional data. Bounds are checked at submission.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Region<T, Ix1> {
+        let block = super::region::interval(range, self.len());
+        Region::new(self.clone(), block)
+    }
+}
+
+impl<T, S: Shape> Clone for Data<T, S> {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone(), element: PhantomData }
+    }
+}
+
+impl<T, S: Shape> fmt::Debug for Data<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.handle.cell.datum, f)
+    }
+}

@@ -1,0 +1,15 @@
+//! What a user submits: handles of data, regions of them, accesses to regions, and iteration spaces.
+//!
+//! Nothing here is asynchronous or locked. A handle is a name for a data, a region a box in it, an access a region with
+//! a mode; the types make sure that a body gets exactly what was declared.
+
+mod access;
+mod handle;
+mod iteration;
+mod region;
+
+pub use access::{AccessSpec, AccessTuple, Recorded};
+pub use access::{Commutative, Concurrent, Inout, Input, Output, Reducing};
+pub use handle::{Data, Owner, ReleasedCell};
+pub use iteration::IterationSpace;
+pub use region::{Ranges, Region, blocks};

@@ -1,0 +1,139 @@
+//! A box in a data.
+
+use super::{Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
+use crate::memory::{Element, Shape};
+use crate::region::Block;
+use ndarray::{Ix1, Ix2, Ix3, Ix4};
+use std::fmt;
+use std::ops::{Bound, Range, RangeBounds};
+
+/// A region of a data; to be declared as an access of a task, or read.
+pub struct Region<T, S: Shape = Ix1> {
+    pub(crate) data: Data<T, S>,
+    pub(crate) block: Block,
+}
+
+impl<T: Element, S: Shape> Region<T, S> {
+    pub(super) fn new(data: Data<T, S>, block: Block) -> Self {
+        Self { data, block }
+    }
+
+    /// The region's range along dimension `d`.
+    pub fn range(&self, d: usize) -> Range<usize> {
+        self.block.range(d)
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.block.volume()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.block.is_empty()
+    }
+
+    /// `in`: the task reads the region.
+    pub fn input(self) -> Input<T, S> {
+        Input(self)
+    }
+
+    /// `out`: the task overwrites all of the region and does not read what it held.
+    pub fn output(self) -> Output<T, S> {
+        Output(self)
+    }
+
+    /// `inout`: the task reads and writes the region.
+    pub fn inout(self) -> Inout<T, S> {
+        Inout(self)
+    }
+
+    /// `commutative`: as `inout`, in any order with other commutative tasks, one at a time.
+    pub fn commutative(self) -> Commutative<T, S> {
+        Commutative(self)
+    }
+
+    /// `concurrent`: the task updates single elements atomically, while other concurrent tasks do too.
+    ///
+    /// Such tasks run on CPU units, and the region must be contiguous in memory.
+    pub fn concurrent(self) -> Concurrent<T, S> {
+        Concurrent(self)
+    }
+
+    /// `reduction`: the body gets a private replica that starts at the operation's identity; the runtime combines the
+    /// replicas with what the region held, in the order of submission, before the next other access.
+    pub fn reduction<R>(self, reducer: R) -> Reducing<T, S, R> {
+        Reducing(self, reducer)
+    }
+}
+
+impl<T, S: Shape> Clone for Region<T, S> {
+    fn clone(&self) -> Self {
+        Self { data: self.data.clone(), block: self.block }
+    }
+}
+
+impl<T, S: Shape> fmt::Debug for Region<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let datum = &self.data.handle.cell.datum;
+        write!(f, "{datum} {}", datum.describe(&self.block))
+    }
+}
+
+/// What [`Data::block`] takes: a tuple with one range per dimension (a single range for one dimension).
+pub trait Ranges<S: Shape> {
+    /// The ranges as a block.
+    fn block(self) -> Block;
+}
+
+impl Ranges<Ix1> for Range<usize> {
+    fn block(self) -> Block {
+        Block::interval(self)
+    }
+}
+
+impl Ranges<Ix2> for (Range<usize>, Range<usize>) {
+    fn block(self) -> Block {
+        Block::new(&[self.0, self.1])
+    }
+}
+
+impl Ranges<Ix3> for (Range<usize>, Range<usize>, Range<usize>) {
+    fn block(self) -> Block {
+        Block::new(&[self.0, self.1, self.2])
+    }
+}
+
+impl Ranges<Ix4> for (Range<usize>, Range<usize>, Range<usize>, Range<usize>) {
+    fn block(self) -> Block {
+        Block::new(&[self.0, self.1, self.2, self.3])
+    }
+}
+
+/// Open ends are those of the data.
+pub(super) fn interval(range: impl RangeBounds<usize>, len: usize) -> Block {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&before) => before + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last + 1,
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len.max(start),
+    };
+    Block::interval(start..end)
+}
+
+/// Cuts `0..len` into ranges of `size`, the last one perhaps shorter.
+///
+/// ```
+/// use thalweg::task::blocks;
+/// assert_eq!(blocks(10, 4).collect::<Vec<_>>(), [0..4, 4..8, 8..10]);
+/// ```
+///
+/// # Panics
+/// If `size` is 0.
+pub fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    (0..len).step_by(size).map(move |start| start..(start + size).min(len))
+}
