@@ -14,6 +14,7 @@ pub(crate) struct Datum {
     pub(crate) id: DataId,
     name: OnceLock<String>,
     shape: [usize; MAX_DIMS],
+    whole: Block,
     ndim: usize,
     pub(crate) element_bytes: usize,
     pub(super) fragments: Mutex<RegionMap<Fragment>>,
@@ -29,6 +30,7 @@ impl Datum {
             id,
             name: OnceLock::new(),
             shape: padded,
+            whole,
             ndim: shape.len(),
             element_bytes,
             fragments: Mutex::new(RegionMap::new(whole, shape.len(), Fragment::default())),
@@ -43,8 +45,8 @@ impl Datum {
 
     /// All of it.
     #[inline]
-    pub(crate) fn whole(&self) -> Block {
-        Block::whole(&self.shape)
+    pub(crate) fn whole(&self) -> &Block {
+        &self.whole
     }
 
     /// Extents of all [`MAX_DIMS`] dimensions; those the data does not have are 1.

@@ -10,7 +10,7 @@ use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 
 /// More parts than this under one written region are made one.
-const UNITE_BEYOND: usize = 12;
+const UNITE_BEYOND: usize = 6;
 
 /// How many predecessors are remembered to leave out repeated edges.
 const REMEMBER: usize = 8;

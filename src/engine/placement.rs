@@ -124,7 +124,7 @@ impl Placement {
     /// A task is ready: to the policy, or, if it is bound to a space, straight there.
     pub(super) fn ready(&mut self, task: OwnedTask, out: &mut Vec<Command>) {
         task.body().accesses(&mut |access| {
-            let directory = || Directory::new(access.datum.id, access.datum.whole(), access.datum.element_bytes);
+            let directory = || Directory::new(access.datum.id, *access.datum.whole(), access.datum.element_bytes);
             self.directories.entry(access.datum.id).or_insert_with(directory);
         });
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {

@@ -3,7 +3,7 @@
 use super::buffer::{DataCell, strides_of};
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Mode, Site};
-use crate::region::Block;
+use crate::region::{Block, MAX_DIMS};
 use std::marker::PhantomData;
 
 /// One declared access, stored in its task.
@@ -36,6 +36,8 @@ pub struct Record<'a>(pub(crate) AccessRecord<'a>);
 #[derive(Debug)]
 pub(crate) struct Declared<T, S: Shape> {
     cell: *const DataCell,
+    /// Where the region begins at home: known here, so that a running task need not look at the cell.
+    home: *mut u8,
     spans: S::Spans,
     element: PhantomData<fn() -> T>,
 }
@@ -47,12 +49,13 @@ impl<T: Element, S: Shape> Declared<T, S> {
     /// A region within the bounds of `cell`, whose elements are of type `T` in `S` dimensions.
     pub(crate) fn new(cell: &DataCell, block: &Block) -> Self {
         debug_assert!(cell.datum.whole().contains(block) && cell.datum.element_bytes == size_of::<T>());
-        Self { cell, spans: S::Spans::of_block(block), element: PhantomData }
+        Self { cell, home: cell.address(block), spans: S::Spans::of_block(block), element: PhantomData }
     }
 
     /// No element of `cell`, whatever its type and dimensions.
     pub(crate) fn of_nothing(cell: &DataCell) -> Self {
-        Self { cell, spans: S::Spans::of_block(&Block::interval(0..0)), element: PhantomData }
+        let spans = S::Spans::of_block(&Block::interval(0..0));
+        Self { cell, home: cell.base(), spans, element: PhantomData }
     }
 
     fn cell(&self) -> &DataCell {
@@ -63,8 +66,8 @@ impl<T: Element, S: Shape> Declared<T, S> {
     #[inline]
     fn site(&self, given: Option<Site>) -> Site {
         given.unwrap_or_else(|| {
-            let cell = self.cell();
-            Site { first: cell.address(&self.spans.block()), strides: cell.strides() }
+            let strides = if S::NDIM == Some(1) { [1; MAX_DIMS] } else { self.cell().strides() };
+            Site { first: self.home, strides }
         })
     }
 

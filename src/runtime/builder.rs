@@ -21,7 +21,8 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
-const WINDOW: usize = 4096;
+const WINDOW_PER_UNIT: usize = 512;
+const LEAST_WINDOW: usize = 1024;
 
 /// Describes a [`Runtime`].
 ///
@@ -40,7 +41,7 @@ pub struct Builder {
     places: Option<String>,
     scheduler: String,
     submitter_hosts_unit: bool,
-    window: usize,
+    window: Option<usize>,
     record_graph: bool,
     detect_conflicts: bool,
     emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
@@ -53,7 +54,7 @@ impl Builder {
             places: None,
             scheduler: "stealing".to_owned(),
             submitter_hosts_unit: false,
-            window: WINDOW,
+            window: None,
             record_graph: false,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
@@ -90,11 +91,12 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be pending before a hosting submitter executes some itself. The default is 4096.
+    /// How many tasks may be pending before a hosting submitter executes some itself. The default is 512 per
+    /// unit and at least 1024: enough to look ahead, and small enough for caches.
     ///
     /// Not a limit: if nothing can be executed and nothing finishes, submission goes on.
     pub fn window(mut self, tasks: usize) -> Self {
-        self.window = tasks;
+        self.window = Some(tasks);
         self
     }
 
@@ -132,7 +134,8 @@ impl Builder {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        if self.window == 0 {
+        let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
+        if window == 0 {
             let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
             return Err(BuildError::Argument { argument: "window", problem });
         }
@@ -161,7 +164,7 @@ impl Builder {
             ReadyQueues::new(&machine, stealers, home),
             devices,
             self.detect_conflicts.then(Default::default),
-            self.window as u64,
+            window as u64,
             machine,
         ));
         let hosts_unit = self.submitter_hosts_unit && core.machine.num_cpu_units() > 0;

@@ -150,7 +150,10 @@ impl Host {
             if pending <= target {
                 return;
             }
-            if self.step(core) || pending < last {
+            if self.step(core) {
+                continue;
+            }
+            if pending < last {
                 (last, since) = (pending, Instant::now());
             } else if since.elapsed() > AWAIT_PROGRESS {
                 self.patience.set(self.patience.get().max(pending) * 2);

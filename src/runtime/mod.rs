@@ -90,7 +90,7 @@ impl Owner for Releaser {
     fn release(&self, ReleasedCell(cell): ReleasedCell) {
         let Some(core) = self.0.upgrade() else { return };
         // SAFETY of the order: this task overwrites all of the data, so it comes after every task that uses it.
-        let whole = cell.datum.whole();
+        let whole = *cell.datum.whole();
         let record = crate::depend::AccessRecord { datum: &cell.datum, block: whole, mode: crate::depend::Mode::Out };
         let kept = cell.clone();
         let forget = Sole(move |_: &mut [u8]| drop(kept));

@@ -65,7 +65,7 @@ impl<T: Element, S: Shape> Region<T, S> {
             return Err(SubmitError::OutOfBounds {
                 data: cell.datum.to_string(),
                 region: cell.datum.describe(&self.block),
-                shape: cell.datum.describe(&cell.datum.whole()),
+                shape: cell.datum.describe(cell.datum.whole()),
             });
         }
         Ok(())
@@ -120,7 +120,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<T, S> {
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {
         self.0.check(runtime)?;
         let datum = &self.0.data.handle.cell.datum;
-        if self.0.block.is_contiguous_in(&datum.whole()) {
+        if self.0.block.is_contiguous_in(datum.whole()) {
             return Ok(());
         }
         Err(SubmitError::NotContiguous { data: datum.to_string(), region: datum.describe(&self.0.block) })

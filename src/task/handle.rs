@@ -74,7 +74,7 @@ impl<T: Element, S: Shape> Data<T, S> {
 
     /// All of it as a region.
     pub fn all(&self) -> Region<T, S> {
-        Region::new(self.clone(), self.handle.cell.datum.whole())
+        Region::new(self.clone(), *self.handle.cell.datum.whole())
     }
 
     /// A box of it: one range per dimension, as a tuple. Bounds are checked at submission.
