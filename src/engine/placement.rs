@@ -217,6 +217,24 @@ impl Placement {
         self.evictions
     }
 
+    /// Where every placed task is, in words: what to look at when nothing moves.
+    pub(crate) fn stall(&self) -> String {
+        let waiting = |a: &Assigned| format!("{} waits for memory of {}", a.task.shared().id, a.space);
+        let mut lines: Vec<String> = self.waiting.iter().flatten().map(waiting).collect();
+        lines.extend(self.queued.keys().map(|task| format!("{task} waits for a unit")));
+        lines.extend(self.arriving.iter().map(|(task, (_, missing))| format!("{task} waits for {missing} copies")));
+        lines.extend(self.running.iter().map(|(task, running)| format!("{task} runs in {}", running.space)));
+        lines.extend(self.copies.values().map(|c| format!("{} {:?} is being copied", c.data, c.transfer.block)));
+        for directory in self.directories.values() {
+            for r in directory.away().filter(|replica| replica.pins > 0 || replica.leaving) {
+                let leaving = if r.leaving { ", leaving" } else { "" };
+                lines.push(format!("{} {:?} in {}: {} users{leaving}", directory.data, r.block, r.space, r.pins));
+            }
+        }
+        lines.sort();
+        lines.join("; ")
+    }
+
     fn describe(&self, task: &OwnedTask) -> ReadyTask {
         let kinds = task.body().kinds();
         let needs = needs(task);
@@ -330,19 +348,17 @@ impl Placement {
         let mut end = |id| {
             let replica = directory.replica_mut(id);
             replica.pins += 1;
-            (Where { data, replica: id, holds: replica.block }, replica.space)
+            Where { data, replica: id, space: replica.space, holds: replica.block }
         };
-        let ((from, from_space), (to, to_space)) = (end(transfer.from), end(transfer.to));
-        let link = self.links.entry((from_space, to_space)).or_default();
+        let (from, to) = (end(transfer.from), end(transfer.to));
+        let link = self.links.entry((from.space, to.space)).or_default();
         link.copies += 1;
         link.bytes += directory.bytes(&transfer.block);
         let element_bytes = directory.element_bytes;
         out.push(Command::Copy(Box::new(CopyOrder {
             copy: transfer.copy,
             from,
-            from_space,
             to,
-            to_space,
             block: transfer.block,
             element_bytes,
         })));
