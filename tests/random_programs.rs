@@ -185,9 +185,11 @@ impl Cut for Ix3 {
 /// Submits one step; the same text serves every number of dimensions, because slices and array views iterate alike.
 macro_rules! submit {
     ($name:ident, $shape:ty) => {
+        #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
         fn $name(rt: &Runtime, data: &[Data<u64, $shape>], step: &Step, seed: u64, add: &Reduction<u64>) {
             let cut = |part: &Part| <$shape>::cut(&data[part.data], part);
-            let ([a, b], update) = ([cut(&step.reads[0]).input(), cut(&step.reads[1]).input()], cut(&step.update).inout());
+            let ([a, b], update) =
+                ([cut(&step.reads[0]).input(), cut(&step.reads[1]).input()], cut(&step.update).inout());
             let target = cut(&step.target);
             macro_rules! task {
                 ($access:expr, $apply:expr) => {
@@ -205,7 +207,9 @@ macro_rules! submit {
                 Kind::Out => task!(target.output(), |mut t: Mutable<'_>, h| {
                     t.iter_mut().enumerate().for_each(|(n, x)| *x = mix(h, n as u64))
                 }),
-                Kind::InOut => task!(target.inout(), |mut t: Mutable<'_>, h| t.iter_mut().for_each(|x| *x = mix(*x, h))),
+                Kind::InOut => {
+                    task!(target.inout(), |mut t: Mutable<'_>, h| t.iter_mut().for_each(|x| *x = mix(*x, h)))
+                }
                 Kind::Commutative => task!(target.commutative(), |mut t: Mutable<'_>, h| {
                     t.iter_mut().for_each(|x| *x = x.wrapping_add(h))
                 }),
@@ -293,9 +297,8 @@ fn check<S: Cut>(program: &Program, submit: fn(&Runtime, &[Data<u64, S>], &Step,
 fn check_graph(graph: &TaskGraph, steps: &[Step]) {
     let graph = graph.petgraph();
     assert_eq!(graph.node_count(), steps.len());
-    let conflict = |i: usize, j: usize| {
-        steps[i].accesses().iter().any(|a| steps[j].accesses().iter().any(|b| ordered(*a, *b)))
-    };
+    let conflict =
+        |i: usize, j: usize| steps[i].accesses().iter().any(|a| steps[j].accesses().iter().any(|b| ordered(*a, *b)));
     let mut before = vec![vec![false; steps.len()]; steps.len()];
     for j in 0..steps.len() {
         for i in graph.neighbors_directed(NodeIndex::new(j), petgraph::Incoming).map(NodeIndex::index) {
@@ -354,7 +357,8 @@ fn step(dims: usize, data: usize, extents: [usize; 3], slab: Range<usize>, cpu: 
 
 fn program() -> impl Strategy<Value = Program> {
     let units = ["2:CPU:1", "1:CPU:2", "3:CPU:1", "1:CPU:1,2:EMU:1", "2:CPU:1,1:EMU:2", "2:EMU:1"];
-    let machine = (prop::sample::select(units.to_vec()), prop::sample::select(vec!["stealing", "dynamic"]), any::<bool>());
+    let machine =
+        (prop::sample::select(units.to_vec()), prop::sample::select(vec!["stealing", "dynamic"]), any::<bool>());
     (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64).prop_flat_map(
         |(dims, data, threads, (units, scheduler, hosted), spare)| {
             let extents = [[1, 1, 48], [1, 7, 12], [4, 5, 9]][dims - 1];
