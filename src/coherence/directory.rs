@@ -163,16 +163,17 @@ impl Directory {
         });
     }
 
-    /// Plans the copies home of what only `id` holds.
+    /// Plans the copies home of what no replica holds that stays when `id` is gone.
+    ///
+    /// Other replicas that are leaving do not count: they relied on this one when they left.
     pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Vec<Transfer>) {
         let block = self.replica(id).block;
+        let replicas = &self.replicas;
+        let stays = |holder: ReplicaId| holder != id && replicas.iter().any(|r| r.id == holder && !r.leaving);
         self.holders.visit(&block, |part, holders| {
-            let valid = |(_, state): &&(ReplicaId, State)| *state == State::Valid;
-            let alone = holders.iter().filter(valid).all(|(holder, _)| *holder == id);
-            if alone
-                && holders.iter().any(|(holder, _)| *holder == id)
-                && !holders.iter().any(|(h, _)| *h == ReplicaId::HOME)
-            {
+            let held = holders.contains(&(id, State::Valid));
+            let kept = holders.iter().any(|(holder, state)| *state == State::Valid && stays(*holder));
+            if held && !kept && !holders.iter().any(|(holder, _)| *holder == ReplicaId::HOME) {
                 let copy = CopyId(*next_copy);
                 *next_copy += 1;
                 holders.push((ReplicaId::HOME, State::Filling(copy)));
@@ -217,7 +218,10 @@ impl Directory {
     /// Drops a replica; what it held is valid elsewhere, or lost.
     pub(crate) fn remove(&mut self, id: ReplicaId) {
         let block = self.replica(id).block;
-        self.holders.visit(&block, |_, holders| holders.retain(|(holder, _)| *holder != id));
+        self.holders.visit(&block, |_, holders| {
+            holders.retain(|(holder, _)| *holder != id);
+            debug_assert!(holders.iter().any(|(_, state)| *state == State::Valid), "the only copy was dropped");
+        });
         self.replicas.retain(|replica| replica.id != id);
     }
 }
@@ -264,6 +268,21 @@ mod tests {
         directory.fill(ReplicaId(1), &block, &mut 7, &mut pending, &mut transfers);
         directory.fill(ReplicaId(1), &block, &mut 8, &mut pending, &mut transfers);
         assert_eq!((transfers.len(), pending), (1, vec![CopyId(7)]));
+    }
+
+    #[test]
+    fn two_replicas_that_leave_together_do_not_rely_on_each_other() {
+        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
+        let block = Block::interval(0..10);
+        filled(&mut directory, 1, DEVICE, block);
+        directory.written(ReplicaId(1), &block);
+        filled(&mut directory, 2, PEER, block);
+        let mut transfers = vec![];
+        for id in [1, 2].map(ReplicaId) {
+            directory.replica_mut(id).leaving = true;
+            directory.write_back(id, &mut 9, &mut transfers);
+        }
+        assert_eq!(transfers.iter().map(|t| t.from).collect::<Vec<_>>(), [ReplicaId(2)]);
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(crate) struct Meta {
 /// What few tasks need, kept out of the header.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
-    /// Where the task's private replicas are combined, and when.
+    /// Where the task's private replicas are combined, and when; the next one last.
     pub(crate) tickets: Vec<reduction::Ticket>,
     /// The user's estimate of the task's work, in any unit that is the same for all tasks.
     pub(crate) cost: Option<f64>,

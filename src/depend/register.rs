@@ -42,7 +42,8 @@ pub(crate) fn register(task: &mut Submitting, accesses: &[AccessRecord<'_>], rec
             }
         }
     }
-    let tickets = std::mem::take(&mut newcomer.tickets);
+    let mut tickets = std::mem::take(&mut newcomer.tickets);
+    tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
     if !tickets.is_empty() {
         newcomer.task.owned_mut().get_or_insert_default().tickets = tickets;
     }

@@ -15,8 +15,6 @@ pub(crate) enum Command {
     Launch(Box<Launch>),
     /// Do not run the task; report it as skipped.
     Skip(OwnedTask),
-    /// Get memory for a replica.
-    Reserve { replica: ReplicaId, space: SpaceId, bytes: u64 },
     /// Copy a box from one replica to another, then report it as arrived.
     Copy(Box<CopyOrder>),
     /// Give a replica's memory back.
@@ -36,10 +34,14 @@ pub(crate) struct Launch {
 }
 
 /// A replica, and what a driver needs to find a region in it.
+///
+/// There is no command to get a replica's memory: commands of two events may be carried out by two threads, so whoever
+/// comes to a replica first makes it. That it fits was settled by the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Where {
     pub(crate) data: DataId,
     pub(crate) replica: ReplicaId,
+    pub(crate) space: SpaceId,
     /// The box that the replica holds, row by row.
     pub(crate) holds: Block,
 }
@@ -49,9 +51,7 @@ pub(crate) struct Where {
 pub(crate) struct CopyOrder {
     pub(crate) copy: CopyId,
     pub(crate) from: Where,
-    pub(crate) from_space: SpaceId,
     pub(crate) to: Where,
-    pub(crate) to_space: SpaceId,
     pub(crate) block: Block,
     pub(crate) element_bytes: usize,
 }

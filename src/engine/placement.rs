@@ -8,8 +8,10 @@
 //! Invariants:
 //! 1. A task is in exactly one of `queued` (the policy's), `waiting` (for memory), `arriving` (for copies), `running`.
 //! 2. A task that waits for memory holds none: two tasks cannot starve each other.
-//! 3. A task that writes is launched only when no write-back of its region is under way: all other copies belong to
-//!    tasks, and dependences order those.
+//! 3. No copy to or from a task's region is planned, and the task is not launched, while a write-back of the region is
+//!    under way. All other copies belong to tasks, and dependences order those.
+//! 4. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
+//!    it has run: until then, what it started from can still be had elsewhere.
 
 use super::Outcome;
 use super::command::{Command, CopyOrder, Launch, Where};
@@ -155,7 +157,7 @@ impl Placement {
                 if *missing == 0
                     && let Some((placed, _)) = self.arriving.remove(&task)
                 {
-                    self.launch(placed, out);
+                    self.bring(placed, out);
                 }
             }
         }
@@ -215,6 +217,24 @@ impl Placement {
     /// How many replicas were evicted to make room.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions
+    }
+
+    /// Where every placed task is, in words: what to look at when nothing moves.
+    pub(crate) fn stall(&self) -> String {
+        let waiting = |a: &Assigned| format!("{} waits for memory of {}", a.task.shared().id, a.space);
+        let mut lines: Vec<String> = self.waiting.iter().flatten().map(waiting).collect();
+        lines.extend(self.queued.keys().map(|task| format!("{task} waits for a unit")));
+        lines.extend(self.arriving.iter().map(|(task, (_, missing))| format!("{task} waits for {missing} copies")));
+        lines.extend(self.running.iter().map(|(task, running)| format!("{task} runs in {}", running.space)));
+        lines.extend(self.copies.values().map(|c| format!("{} {:?} is being copied", c.data, c.transfer.block)));
+        for directory in self.directories.values() {
+            for r in directory.away().filter(|replica| replica.pins > 0 || replica.leaving) {
+                let leaving = if r.leaving { ", leaving" } else { "" };
+                lines.push(format!("{} {:?} in {}: {} users{leaving}", directory.data, r.block, r.space, r.pins));
+            }
+        }
+        lines.sort();
+        lines.join("; ")
     }
 
     fn describe(&self, task: &OwnedTask) -> ReadyTask {
@@ -281,35 +301,35 @@ impl Placement {
     }
 
     /// Plans the copies that a task with memory still needs, and launches it if there are none.
+    ///
+    /// Called again when what it waited for has arrived.
     fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
-        let (mut pending, mut transfers) = (Vec::new(), Vec::new());
-        let forgotten = placed.assigned.task.owned().as_ref().and_then(|side| side.forget);
-        if let Some(data) = forgotten {
-            // Its memory goes away: nothing may be on its way there.
-            pending.extend(self.copies.iter().filter(|(_, copy)| copy.data == data).map(|(copy, _)| *copy));
-        }
-        let mut k = 0;
-        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-            let place = placed.replicas[k];
-            k += 1;
-            if block.is_empty() {
-                return;
-            }
-            if let Some(directory) = self.directories.get_mut(&place.data).filter(|_| mode.reads()) {
-                let first = transfers.len();
+        let mut pending = self.write_backs_in_the_way(&placed.assigned.task);
+        if pending.is_empty() {
+            let mut transfers = Vec::new();
+            let mut k = 0;
+            placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+                let place = placed.replicas[k];
+                k += 1;
+                let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else {
+                    return;
+                };
+                if mode == Mode::Out {
+                    // What the region holds now is of no use to anybody: it must not be written back over the new value.
+                    directory.written(place.replica, &block);
+                    return;
+                }
                 let mut planned = Vec::new();
                 directory.fill(place.replica, &block, &mut self.next_copy, &mut pending, &mut planned);
+                pending.extend(planned.iter().map(|transfer| transfer.copy));
                 transfers.extend(planned.into_iter().map(|transfer| (place.data, transfer)));
-                pending.extend(transfers[first..].iter().map(|(_, transfer)| transfer.copy));
+            });
+            for (data, transfer) in transfers {
+                self.start_copy(data, transfer, false, out);
             }
-            if mode.writes() {
-                let conflicts =
-                    |c: &UnderWay| c.write_back && c.data == place.data && c.transfer.block.overlaps(&block);
-                pending.extend(self.copies.iter().filter(|(_, c)| conflicts(c)).map(|(copy, _)| *copy));
-            }
-        });
-        for (data, transfer) in transfers {
-            self.start_copy(data, transfer, false, out);
+        }
+        if pending.is_empty() {
+            return self.launch(placed, out);
         }
         pending.sort_unstable();
         pending.dedup();
@@ -319,10 +339,21 @@ impl Placement {
                 copy.waiters.push(id);
             }
         }
-        match pending.len() {
-            0 => self.launch(placed, out),
-            missing => drop(self.arriving.insert(id, (placed, missing))),
-        }
+        self.arriving.insert(id, (placed, pending.len()));
+    }
+
+    /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
+    /// a copy to the same place could overtake one, or a task could write where one still arrives.
+    fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
+        let forgotten = task.owned().as_ref().and_then(|side| side.forget);
+        let mut found = Vec::new();
+        task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
+            let meets = |c: &UnderWay| {
+                c.write_back && c.data == datum.id && c.transfer.block.overlaps(&block) || Some(c.data) == forgotten
+            };
+            found.extend(self.copies.iter().filter(|(_, c)| meets(c)).map(|(copy, _)| *copy));
+        });
+        found
     }
 
     pub(super) fn start_copy(&mut self, data: DataId, transfer: Transfer, write_back: bool, out: &mut Vec<Command>) {
@@ -330,19 +361,17 @@ impl Placement {
         let mut end = |id| {
             let replica = directory.replica_mut(id);
             replica.pins += 1;
-            (Where { data, replica: id, holds: replica.block }, replica.space)
+            Where { data, replica: id, space: replica.space, holds: replica.block }
         };
-        let ((from, from_space), (to, to_space)) = (end(transfer.from), end(transfer.to));
-        let link = self.links.entry((from_space, to_space)).or_default();
+        let (from, to) = (end(transfer.from), end(transfer.to));
+        let link = self.links.entry((from.space, to.space)).or_default();
         link.copies += 1;
         link.bytes += directory.bytes(&transfer.block);
         let element_bytes = directory.element_bytes;
         out.push(Command::Copy(Box::new(CopyOrder {
             copy: transfer.copy,
             from,
-            from_space,
             to,
-            to_space,
             block: transfer.block,
             element_bytes,
         })));

@@ -52,7 +52,7 @@ impl Placement {
             let Some(directory) = self.directories.get_mut(&w.data) else { continue };
             let replica = directory.replica_mut(id);
             replica.pins += 1;
-            places.push(Where { data: w.data, replica: id, holds: replica.block });
+            places.push(Where { data: w.data, replica: id, space: replica.space, holds: replica.block });
         }
         if private_bytes > 0 {
             self.memories.reserve(space, private_bytes);
@@ -98,7 +98,6 @@ impl Placement {
                 directory.add(id, space, block, self.uses);
                 let bytes = directory.bytes(&block);
                 self.memories.reserve(space, bytes);
-                out.push(Command::Reserve { replica: id, space, bytes });
                 id
             });
             wanted[i].found = Some(id);

@@ -73,10 +73,6 @@ impl Devices {
     /// Carries out what concerns memory. Copies that are made here and now are reported to `happened` at once.
     pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event<'_>)) {
         match command {
-            Command::Reserve { replica, space, bytes } => {
-                let device = space.device().expect("replicas are made in devices' memories");
-                self.replicas.insert(replica, self.devices[device.index()].allocate(bytes));
-            }
             Command::Release { replica } => drop(self.replicas.remove(&replica)),
             Command::Copy(order) => self.copy(&order, happened),
             Command::Run(_) | Command::Launch(_) | Command::Skip(_) | Command::Nothing => {
@@ -92,7 +88,7 @@ impl Devices {
             extents: order.block.extents(),
             element_bytes: order.element_bytes,
         };
-        let device = order.to_space.device().or(order.from_space.device());
+        let device = order.to.space.device().or(order.from.space.device());
         let device = device.expect("a copy has a device at one end at least");
         if self.devices[device.index()].copies_apart(copy.bytes()) {
             let job = CopyJob::Copy(order.copy, copy);
@@ -126,14 +122,17 @@ impl Devices {
 
     /// Where a block lies in a replica.
     fn site(&self, place: &Where, block: &Block, element_bytes: usize) -> Site {
-        let base = if place.replica == ReplicaId::HOME {
-            self.homes.get(&place.data).map(|home| home.0)
-        } else {
-            self.replicas.get(&place.replica).map(|buffer| buffer.base())
+        let base = match place.space.device() {
+            None => self.homes.get(&place.data).expect("a data in use has a home").0,
+            Some(device) => {
+                let bytes = (place.holds.volume() * element_bytes) as u64;
+                let allocate = || self.devices[device.index()].allocate(bytes);
+                self.replicas.entry(place.replica).or_insert_with(allocate).base()
+            }
         };
         let strides = strides_of(&place.holds.extents());
         let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
-        let first = base.expect("a replica in use has memory").wrapping_add(offset * element_bytes);
+        let first = base.wrapping_add(offset * element_bytes);
         Site { first, strides }
     }
 }

@@ -229,9 +229,11 @@ impl Drop for Runtime {
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let placed = self.core.engine.placement().map(|placement| placement.lock().stall());
         f.debug_struct("Runtime")
             .field("units", &self.configuration)
             .field("pending", &self.core.pending())
+            .field("placed", &placed)
             .finish_non_exhaustive()
     }
 }

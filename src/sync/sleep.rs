@@ -4,69 +4,95 @@
 //! work visible looks whether anybody announced. Each side does its own write before it reads the other's, with a full
 //! fence between: at least one of the two sees the other (Dekker's pattern), so work is never left with all asleep.
 //!
-//! Invariants, under the lock: threads announced and not yet back = `announced` + `tokens`. A waker turns one
-//! announcement into one token; a thread comes back by a token, or by taking its announcement back.
+//! Two ways of waking: [`Sleep::wake`] wakes some threads, whichever, for work that any of them can do;
+//! [`Sleep::wake_all`] ends an *epoch* and with it the sleep of every thread that announced in it, for work that only a
+//! certain one can do. Without epochs a thread that goes to sleep late could take the wake-up meant for another.
+//!
+//! Invariant, under the lock: of the threads that announced in this epoch and are not yet back, as many stand in
+//! `announced` as were not chosen, and as many in `tokens` as were.
 
 use super::atomic::{AtomicUsize, Condvar, Mutex, Ordering, fence};
 
 /// Where idle threads sleep.
 #[derive(Debug)]
 pub(crate) struct Sleep {
+    /// Changed under the lock only; read without it by wakers.
     announced: AtomicUsize,
-    tokens: Mutex<usize>,
+    state: Mutex<State>,
     condvar: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    epoch: u64,
+    tokens: usize,
 }
 
 impl Sleep {
     pub(crate) fn new() -> Self {
-        Self { announced: AtomicUsize::new(0), tokens: Mutex::new(0), condvar: Condvar::new() }
+        let state = State { epoch: 0, tokens: 0 };
+        Self { announced: AtomicUsize::new(0), state: Mutex::new(state), condvar: Condvar::new() }
     }
 
     /// Sleeps until woken, unless `work_in_sight` after the announcement.
     pub(crate) fn sleep_unless(&self, work_in_sight: impl FnOnce() -> bool) {
-        self.announced.fetch_add(1, Ordering::SeqCst);
+        let epoch = {
+            let state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+            self.announced.fetch_add(1, Ordering::SeqCst);
+            state.epoch
+        };
         fence(Ordering::SeqCst);
         let stay_awake = work_in_sight();
-        let mut tokens = self.tokens.lock().unwrap_or_else(|e| e.into_inner());
-        if stay_awake {
-            // Take the announcement back, or the token that it has become meanwhile.
-            if *tokens > 0 {
-                *tokens -= 1;
-            } else {
-                self.announced.fetch_sub(1, Ordering::SeqCst);
-            }
-            return;
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        while !stay_awake && state.epoch == epoch && state.tokens == 0 {
+            state = self.condvar.wait(state).unwrap_or_else(|e| e.into_inner());
         }
-        while *tokens == 0 {
-            tokens = self.condvar.wait(tokens).unwrap_or_else(|e| e.into_inner());
+        if state.epoch != epoch {
+            return; // the announcement ended with its epoch
         }
-        *tokens -= 1;
+        // Back by a token, or by taking the announcement back; if it was turned into a token meanwhile, by that.
+        if state.tokens > 0 && !(stay_awake && self.announced.load(Ordering::SeqCst) > 0) {
+            state.tokens -= 1;
+        } else {
+            self.announced.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
-    /// Wakes up to `n` sleeping threads; to be called after work for them was made visible.
+    /// Wakes up to `n` sleeping threads; to be called after work that any of them can do was made visible.
     #[inline]
     pub(crate) fn wake(&self, n: usize) {
         fence(Ordering::SeqCst);
         if self.announced.load(Ordering::Relaxed) > 0 {
-            self.wake_announced(n);
+            self.turn(n);
         }
     }
 
-    /// Wakes every sleeping thread.
+    /// Wakes every sleeping thread; to be called after what one of them waits for was made visible.
+    #[inline]
     pub(crate) fn wake_all(&self) {
-        self.wake(usize::MAX);
+        fence(Ordering::SeqCst);
+        if self.announced.load(Ordering::Relaxed) > 0 {
+            self.end_epoch();
+        }
     }
 
     #[cold]
-    fn wake_announced(&self, n: usize) {
-        let mut tokens = self.tokens.lock().unwrap_or_else(|e| e.into_inner());
-        // Announcements grow without the lock but shrink only under it, so this many are there to be turned.
+    fn turn(&self, n: usize) {
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         let turned = self.announced.load(Ordering::SeqCst).min(n);
         self.announced.fetch_sub(turned, Ordering::SeqCst);
-        *tokens += turned;
-        drop(tokens);
-        for _ in 0..turned {
-            self.condvar.notify_one();
-        }
+        state.tokens += turned;
+        drop(state);
+        (0..turned).for_each(|_| self.condvar.notify_one());
+    }
+
+    #[cold]
+    fn end_epoch(&self) {
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        state.epoch += 1;
+        state.tokens = 0;
+        self.announced.store(0, Ordering::SeqCst);
+        drop(state);
+        self.condvar.notify_all();
     }
 }

@@ -1,0 +1,44 @@
+//! The command-line arguments that both benches take.
+//!
+//! Cargo passes `--bench` to every bench it runs under `cargo bench` and nothing under
+//! `cargo test --benches`: without the flag a bench only proves that it runs, on little work.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Arguments common to the benches.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Common {
+    /// Write the rows to FILE as a JSON array
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Run only these contenders, separated by commas [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) contender: Vec<String>,
+
+    /// Numbers of workers, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2"])]
+    pub(crate) workers: Vec<NonZeroUsize>,
+
+    /// Repetitions; each runs every contender once [default: 5]
+    #[arg(long, value_name = "N")]
+    pub(crate) repetitions: Option<NonZeroUsize>,
+
+    /// Passed by `cargo bench`; without it the default sizes are a smoke test's
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Common {
+    /// `full` under `cargo bench`, `smoke` otherwise: the default of a size.
+    pub(crate) fn default_size(&self, full: usize, smoke: usize) -> usize {
+        if self.bench { full } else { smoke }
+    }
+
+    /// How many times every contender runs a case.
+    pub(crate) fn repetitions(&self) -> usize {
+        self.repetitions
+            .map_or_else(|| self.default_size(5, 1), NonZeroUsize::get)
+    }
+}

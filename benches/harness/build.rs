@@ -1,0 +1,141 @@
+//! Builds the contenders written in C, where their compiler and library are installed.
+//!
+//! Programs lie in a temporary directory that goes away with the [`Workshop`]; nothing is written
+//! into the source tree. No `-march`: every contender's code, Rust and C alike, is for the target's
+//! baseline, so that runtimes are compared and not instruction sets.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::child::{Contender, Launch};
+
+/// The schedulers with which StarPU runs; the better one counts.
+const STARPU_SCHEDULERS: [&str; 2] = ["eager", "lws"];
+
+/// The name of GCC's OpenMP runtime.
+pub(crate) const LIBGOMP: &str = "libgomp";
+/// The name of Clang's OpenMP runtime.
+pub(crate) const LIBOMP: &str = "libomp";
+
+/// Whether the contender in C named `contender` orders tasks by their data. libomp does not in a team of
+/// one: it runs each task at once, in program order.
+pub(crate) fn tracks_dependences(contender: &str, workers: usize) -> bool {
+    contender != LIBOMP || workers > 1
+}
+
+/// A directory with the programs built for this run.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    directory: TempDir,
+}
+
+impl Workshop {
+    pub(crate) fn new() -> io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("thalweg-bench").tempdir()?;
+        Ok(Self { directory })
+    }
+
+    /// The contenders of the bench `bench` that are written in C: `openmp.c` built with GCC
+    /// (libgomp) and with Clang (libomp), and `starpu.c`.
+    pub(crate) fn contenders(&self, bench: &str) -> Vec<Contender> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("benches")
+            .join(bench)
+            .join("contenders");
+        let openmp = |name, compiler| Contender {
+            name,
+            launches: self
+                .compile(
+                    name,
+                    compiler,
+                    &folder.join("openmp.c"),
+                    &["-fopenmp".into()],
+                )
+                .map(|program| vec![launch(program)]),
+        };
+        let starpu = pkg_config("starpu-1.3").and_then(|flags| {
+            let program = self.compile("starpu", "cc", &folder.join("starpu.c"), &flags)?;
+            Ok(STARPU_SCHEDULERS
+                .map(|scheduler| self.starpu(&program, scheduler))
+                .into())
+        });
+        vec![
+            openmp(LIBGOMP, "gcc"),
+            openmp(LIBOMP, "clang"),
+            Contender {
+                name: "starpu",
+                launches: starpu,
+            },
+        ]
+    }
+
+    /// StarPU with `scheduler`; what it learns about the machine stays in the workshop.
+    fn starpu(&self, program: &Path, scheduler: &str) -> Launch {
+        let home = self.directory.path().to_string_lossy().into_owned();
+        Launch {
+            environment: vec![
+                ("STARPU_SCHED", scheduler.to_owned()),
+                ("STARPU_HOME", home),
+                ("STARPU_SILENT", "1".to_owned()),
+                ("STARPU_NCUDA", "0".to_owned()),
+                ("STARPU_NOPENCL", "0".to_owned()),
+            ],
+            ..launch(program.to_owned())
+        }
+    }
+
+    /// Compiles and links `source`; the error is one line that says why it could not.
+    fn compile(
+        &self,
+        name: &str,
+        compiler: &str,
+        source: &Path,
+        flags: &[String],
+    ) -> Result<PathBuf, String> {
+        let program = self.directory.path().join(name);
+        run(Command::new(compiler)
+            .args(["-std=gnu11", "-O3", "-ffp-contract=off", "-Wall", "-Wextra"])
+            .arg(source)
+            .args(flags)
+            .arg("-o")
+            .arg(&program))?;
+        Ok(program)
+    }
+}
+
+fn launch(program: PathBuf) -> Launch {
+    Launch {
+        program,
+        leading: Vec::new(),
+        environment: Vec::new(),
+    }
+}
+
+/// The compiler and linker flags of `package`.
+fn pkg_config(package: &str) -> Result<Vec<String>, String> {
+    let flags = run(Command::new("pkg-config").args(["--cflags", "--libs", package]))?;
+    Ok(flags.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Runs `command` and returns what it printed; the error is one line.
+fn run(command: &mut Command) -> Result<String, String> {
+    let tool = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .map_err(|error| format!("{tool} did not start: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let line = errors
+        .lines()
+        .find(|line| line.contains("error"))
+        .or_else(|| errors.lines().next());
+    Err(format!(
+        "{tool}: {}",
+        line.unwrap_or("failed without a message")
+    ))
+}

@@ -1,0 +1,137 @@
+//! A contender as a child process: how it starts, how long it may take, what it must answer.
+//!
+//! A contender reads its problem from its arguments and prints one JSON value. Output goes to
+//! temporary files rather than pipes, so a talkative child never blocks on a full pipe.
+//! The parent sleeps while a child runs: it takes no time from the cores being measured.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use wait_timeout::ChildExt;
+
+/// A child may take this long; the slowest needs half a minute on a quiet machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A program, the arguments that come before the problem's, and its environment.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) leading: Vec<String>,
+    pub(crate) environment: Vec<(&'static str, String)>,
+}
+
+impl Launch {
+    /// The running bench itself, started again as the contender `name`.
+    pub(crate) fn this_bench(name: &str) -> io::Result<Self> {
+        Ok(Self {
+            program: std::env::current_exe()?,
+            leading: vec!["contender".to_owned(), name.to_owned()],
+            environment: Vec::new(),
+        })
+    }
+}
+
+/// A runtime that takes part, or the reason why it cannot on this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    /// The ways to run it (schedulers, for one), of which the best counts; or why there is none.
+    pub(crate) launches: Result<Vec<Launch>, String>,
+}
+
+impl Contender {
+    /// A contender written in Rust: this bench, started again.
+    pub(crate) fn this_bench(name: &'static str) -> Self {
+        let launches = Launch::this_bench(name)
+            .map(|launch| vec![launch])
+            .map_err(|error| format!("the bench cannot find itself: {error}"));
+        Self { name, launches }
+    }
+}
+
+/// Why a child gave no answer.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error("cannot start {program}: {source}")]
+    Start { program: PathBuf, source: io::Error },
+    #[error("no answer within {} s", .0.as_secs())]
+    Slow(Duration),
+    #[error("{status}: {message}")]
+    Exit { status: ExitStatus, message: String },
+    #[error("answered {text:?}, which is not the JSON expected: {source}")]
+    Answer {
+        text: String,
+        source: serde_json::Error,
+    },
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// Runs `launch` with `arguments` and returns what it printed.
+fn output(launch: &Launch, arguments: &[String], workers: usize) -> Result<String, Failure> {
+    let start = |source| Failure::Start {
+        program: launch.program.clone(),
+        source,
+    };
+    let mut standard = tempfile::tempfile().map_err(start)?;
+    let mut errors = tempfile::tempfile().map_err(start)?;
+    let mut child = Command::new(&launch.program)
+        .args(&launch.leading)
+        .args(arguments)
+        .env("OMP_NUM_THREADS", workers.to_string())
+        .env("OMP_DYNAMIC", "false")
+        .env("STARPU_NCPU", workers.to_string())
+        .envs(launch.environment.iter().map(|(key, value)| (key, value)))
+        .stdout(standard.try_clone().map_err(start)?)
+        .stderr(errors.try_clone().map_err(start)?)
+        .spawn()
+        .map_err(start)?;
+    let Some(status) = child.wait_timeout(LIMIT).map_err(start)? else {
+        child.kill().and_then(|()| child.wait()).map_err(start)?;
+        return Err(Failure::Slow(LIMIT));
+    };
+    if !status.success() {
+        let text = contents(&mut errors).map_err(start)?;
+        let message = text.lines().last().unwrap_or("no message").to_owned();
+        return Err(Failure::Exit { status, message });
+    }
+    contents(&mut standard).map_err(start)
+}
+
+fn contents(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Runs `launch` with `arguments` on `workers` workers and parses the JSON it prints.
+pub(crate) fn answer<T: DeserializeOwned>(
+    launch: &Launch,
+    arguments: &[String],
+    workers: usize,
+) -> Result<T, Failure> {
+    let text = output(launch, arguments, workers)?;
+    serde_json::from_str(&text).map_err(|source| Failure::Answer { text, source })
+}
+
+/// Checks that `launch` prints exactly `expected`: that it means the same problem as the bench.
+pub(crate) fn agree(launch: &Launch, arguments: &[String], expected: &str) -> Result<(), Failure> {
+    let text = output(launch, arguments, 1)?;
+    if text == expected {
+        return Ok(());
+    }
+    let differing = text
+        .lines()
+        .zip(expected.lines())
+        .find(|(theirs, ours)| theirs != ours);
+    Err(Failure::Wrong(match differing {
+        Some((theirs, ours)) => format!("means another problem: {theirs:?} for {ours:?}"),
+        None => "means a problem of another length".to_owned(),
+    }))
+}

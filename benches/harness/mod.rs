@@ -1,0 +1,23 @@
+//! What the benches share: how a contender is built, started, repeated and reported.
+//!
+//! Contenders run as child processes, so that no runtime's threads, allocator or spinning workers
+//! disturb another's figures, and one that hangs or crashes does not take the bench with it. Each
+//! bench says what a problem is; the harness knows none.
+//!
+//! Invariants: within one repetition every contender runs once before any runs again, in an order
+//! that rotates from one repetition to the next; a contender that is not installed is `skipped` with
+//! the reason; one that is there and fails is `failed` and makes the bench exit with an error.
+
+mod arguments;
+pub(crate) mod build;
+mod campaign;
+mod child;
+mod report;
+mod statistics;
+
+pub(crate) use arguments::Common;
+pub(crate) use build::{Workshop, tracks_dependences};
+pub(crate) use campaign::{Campaign, Outcome, Series};
+pub(crate) use child::{Contender, Failure, Launch, agree, answer};
+pub(crate) use report::{Table, write_json};
+pub(crate) use statistics::{least, median, median_ratio};

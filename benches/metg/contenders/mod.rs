@@ -1,0 +1,96 @@
+//! The contenders of METG: a file each; those in Rust run in a child of the bench.
+//!
+//! All follow one rule, stated in [`sweep`] and, for those in C, in `grid.h`: inputs and cells are set
+//! up first; the time of a pass runs from the first submission to the end of the wait; every task checks
+//! its inputs, and the cells that are left are checked after each pass.
+
+mod serial;
+mod thalweg;
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use crate::efficiency::{ENOUGH, FIRST, LAST, PASSES, Sample, Sweep};
+use crate::kernel::Cell;
+use crate::patterns::Grid;
+
+/// The name of the runtime this bench is for.
+pub(crate) const THALWEG: &str = "thalweg";
+/// The name of the reference: the tasks as a loop on one core.
+pub(crate) const SERIAL: &str = "serial";
+
+/// A way to run the tasks of a grid.
+trait Runner {
+    /// Runs every task once, with kernels of `iterations`; steps are counted from `first_step`.
+    fn pass(&mut self, iterations: u64, first_step: u64) -> Result<(), Box<dyn Error>>;
+
+    /// What the cell of this number holds.
+    fn cell(&self, number: usize) -> Result<Cell, Box<dyn Error>>;
+}
+
+/// Sweeps with a contender written in Rust, in this process.
+///
+/// # Errors
+/// An unknown name, a broken dependence, or the runtime's own error.
+pub(crate) fn run(
+    name: &str,
+    grid: Grid,
+    workers: usize,
+    peak: f64,
+) -> Result<Sweep, Box<dyn Error>> {
+    // Bodies must own what they refer to or borrow it for ever; the process ends with the sweep.
+    let grid: &'static Grid = Box::leak(Box::new(grid));
+    match name {
+        THALWEG => sweep(grid, peak, &mut thalweg::Tasks::new(grid, workers)?),
+        SERIAL => sweep(grid, peak, &mut serial::Serial::new(grid)),
+        _ => Err(format!("no contender {name:?} in this program").into()),
+    }
+}
+
+/// Runs the grid with kernels that grow until the efficiency is enough.
+fn sweep(grid: &Grid, peak: f64, runner: &mut impl Runner) -> Result<Sweep, Box<dyn Error>> {
+    let mut sweep = Sweep {
+        tasks: grid.tasks(),
+        samples: Vec::new(),
+    };
+    let mut first_step = grid.steps as u64;
+    let mut iterations = FIRST;
+    while iterations <= LAST {
+        let mut fastest = Duration::MAX;
+        for _ in 0..PASSES {
+            let start = Instant::now();
+            runner.pass(iterations, first_step)?;
+            fastest = fastest.min(start.elapsed());
+            check(grid, first_step, runner)?;
+            first_step += grid.steps as u64;
+        }
+        let seconds = fastest.as_secs_f64();
+        let sample = Sample {
+            iterations,
+            seconds,
+        };
+        sweep.samples.push(sample);
+        if sweep.rate(sample) >= ENOUGH * peak {
+            break;
+        }
+        iterations *= 2;
+    }
+    Ok(sweep)
+}
+
+/// Checks that the cells hold what the last tasks to write them left.
+fn check(grid: &Grid, first_step: u64, runner: &impl Runner) -> Result<(), Box<dyn Error>> {
+    for step in grid.last_steps() {
+        for point in 0..grid.width {
+            let counted = first_step + step as u64;
+            let [found_step, found_point, _] = runner.cell(grid.cell(step, point))?;
+            if (found_step, found_point) != (counted, point as u64) {
+                return Err(format!(
+                    "the cell left by ({counted}, {point}) is of ({found_step}, {found_point})"
+                )
+                .into());
+            }
+        }
+    }
+    Ok(())
+}

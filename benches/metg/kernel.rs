@@ -1,0 +1,84 @@
+//! The compute-bound kernel, and the cells through which tasks check each other.
+//!
+//! The kernel is four dependent chains of multiply-adds in registers. The chains' latency bounds it,
+//! not the width of vector instructions, so it runs at one speed whichever compiler built it, and METG
+//! compares runtimes. `contenders/grid.h` states the same kernel and the same check.
+
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// Independent chains.
+const CHAINS: usize = 4;
+/// Floating-point operations of one iteration: a multiplication and an addition a chain.
+pub(crate) const FLOPS: f64 = 2.0 * CHAINS as f64;
+
+/// What a task leaves behind: its step, counted over all passes, its point, its kernel's result.
+pub(crate) type Cell = [u64; 3];
+
+/// Runs `iterations` of the kernel; the result depends on every operation.
+#[inline(never)]
+pub(crate) fn kernel(iterations: u64) -> f64 {
+    let mut chains: [f64; CHAINS] = std::array::from_fn(|chain| chain as f64);
+    for _ in 0..iterations {
+        for value in &mut chains {
+            *value = *value * 0.999 + 0.001;
+        }
+    }
+    chains.iter().sum()
+}
+
+/// A task found another task's cell than the pattern says: the runtime broke a dependence.
+#[derive(Debug, Error)]
+#[error("task ({step}, {point}) read the cell of ({}, {}) for ({}, {input})", found[0], found[1], step - 1)]
+pub(crate) struct WrongInput {
+    step: u64,
+    point: usize,
+    input: usize,
+    found: Cell,
+}
+
+/// The body of every task: checks the inputs, computes, and fills `own`.
+///
+/// `step` counts over all passes, so that a cell left by an earlier pass is found out.
+pub(crate) fn body<'a>(
+    (step, point): (u64, usize),
+    inputs: impl Iterator<Item = (usize, &'a Cell)>,
+    own: &mut Cell,
+    iterations: u64,
+) -> Result<(), WrongInput> {
+    for (input, &found) in inputs {
+        if (found[0], found[1]) != (step - 1, input as u64) {
+            return Err(WrongInput {
+                step,
+                point,
+                input,
+                found,
+            });
+        }
+    }
+    *own = [step, point as u64, kernel(iterations).to_bits()];
+    Ok(())
+}
+
+/// The rate of a plain loop on `workers` threads at once, in operations per second.
+pub(crate) fn plain_rate(workers: usize) -> f64 {
+    const ITERATIONS: u64 = 20_000_000;
+    let slowest = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|_| {
+                scope.spawn(|| {
+                    let start = Instant::now();
+                    std::hint::black_box(kernel(std::hint::black_box(ITERATIONS)));
+                    start.elapsed()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("the kernel does not panic"))
+            .max()
+    });
+    let seconds = slowest.unwrap_or(Duration::MAX).as_secs_f64();
+    FLOPS * ITERATIONS as f64 * workers as f64 / seconds
+}

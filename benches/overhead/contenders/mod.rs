@@ -1,0 +1,124 @@
+//! The contenders of the overhead bench: a file each, and which of them offers what.
+//!
+//! Those in Rust run in a child of the bench ([`run`]), those in C are built by the harness. All
+//! follow one rule: data and runtime are set up first; the time runs from the first submission to the
+//! end of the wait; after a pass to warm up, the fastest of several passes counts.
+
+mod rayon_scope;
+mod thalweg;
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::harness::build::{LIBGOMP, LIBOMP};
+use crate::harness::tracks_dependences;
+use crate::problems::Problem;
+
+/// The name of the runtime this bench is for.
+pub(crate) const THALWEG: &str = "thalweg";
+/// The name of the floor: a work-stealing pool without dependences.
+pub(crate) const RAYON: &str = "rayon";
+
+/// What a contender's process prints, as JSON.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Answer {
+    /// How many tasks a pass had.
+    pub(crate) tasks: usize,
+    /// Time of a pass to tasks; in memory, of the submission alone.
+    pub(crate) ns_per_task: f64,
+    /// Growth of the resident memory to pending tasks; in memory only.
+    pub(crate) bytes_per_task: Option<f64>,
+}
+
+/// Why `contender` has no figure for `problem` on `workers` workers; `Ok` if it has.
+pub(crate) fn offers(
+    contender: &str,
+    problem: Problem,
+    workers: usize,
+) -> Result<(), &'static str> {
+    match (contender, problem) {
+        (THALWEG, _) => Ok(()),
+        (RAYON, Problem::Independent) => Ok(()),
+        (RAYON, _) => Err("a scope has no data dependences"),
+        (_, Problem::Regions) => {
+            Err("its dependences are on whole data, not on parts that overlap")
+        }
+        (LIBGOMP, Problem::Memory) => {
+            Err("a task walks the list of all earlier readers of its datum: a million take hours")
+        }
+        (LIBOMP, Problem::Memory) if workers == 1 => {
+            Err("a team of one runs each task at once, so none is ever pending")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether Thalweg's goals are held against `contender`: it orders tasks by their data.
+pub(crate) fn is_rival(contender: &str, workers: usize) -> bool {
+    ![THALWEG, RAYON].contains(&contender) && tracks_dependences(contender, workers)
+}
+
+/// Runs a contender written in Rust in this process.
+///
+/// # Errors
+/// An unknown name, a problem that the contender does not offer, or the runtime's own error.
+pub(crate) fn run(
+    name: &str,
+    problem: Problem,
+    tasks: usize,
+    workers: usize,
+    passes: usize,
+) -> Result<Answer, Box<dyn Error>> {
+    offers(name, problem, workers)?;
+    match name {
+        THALWEG => thalweg::run(problem, tasks, workers, passes),
+        RAYON => rayon_scope::run(tasks, workers, passes),
+        _ => Err(format!("no contender {name:?} in this program").into()),
+    }
+}
+
+/// The measurement: `pass` submits `tasks` tasks and waits for them.
+fn measure<E>(
+    tasks: usize,
+    passes: usize,
+    mut pass: impl FnMut() -> Result<(), E>,
+) -> Result<Answer, E> {
+    pass()?;
+    let mut least = Duration::MAX;
+    for _ in 0..passes {
+        let start = Instant::now();
+        pass()?;
+        least = least.min(start.elapsed());
+    }
+    Ok(answer(tasks, least, None))
+}
+
+/// The measurement of memory: `submit` submits `tasks` tasks that stay pending.
+fn measure_memory<E>(tasks: usize, submit: impl FnOnce() -> Result<(), E>) -> Result<Answer, E> {
+    let before = resident_bytes();
+    let start = Instant::now();
+    submit()?;
+    let elapsed = start.elapsed();
+    let growth = resident_bytes()
+        .zip(before)
+        .map(|(after, before)| after.saturating_sub(before));
+    Ok(answer(tasks, elapsed, growth))
+}
+
+fn answer(tasks: usize, elapsed: Duration, growth: Option<u64>) -> Answer {
+    Answer {
+        tasks,
+        ns_per_task: elapsed.as_secs_f64() * 1e9 / tasks as f64,
+        bytes_per_task: growth.map(|bytes| bytes as f64 / tasks as f64),
+    }
+}
+
+/// Bytes of this process in physical memory; `None` where the system has no `/proc/self/status`.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kibibytes * 1024)
+}

@@ -1,0 +1,138 @@
+//! Thalweg: every problem through the public API, bodies empty.
+//!
+//! The submitting thread hosts one of the units, so `workers` threads run in all, as with OpenMP; in
+//! memory it only submits. Data are made once, before the time runs.
+
+use std::error::Error;
+
+use thalweg::prelude::*;
+
+use super::{Answer, measure, measure_memory};
+use crate::problems::{self, Problem, REGION_ELEMENTS};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Runs `problem` on `workers` CPU units of one core.
+pub(super) fn run(
+    problem: Problem,
+    tasks: usize,
+    workers: usize,
+    passes: usize,
+) -> Result<Answer, Box<dyn Error>> {
+    let rt = Runtime::builder()
+        .compute_units(format!("{workers}:CPU:1"))
+        // In memory a hosting submitter could take the gate, which never ends, itself.
+        .submitter_hosts_unit(problem != Problem::Memory)
+        .build()?;
+    match problem {
+        Problem::Independent => measure(tasks, passes, || {
+            for _ in 0..tasks {
+                rt.task("empty", ()).cpu(|_, ()| {}).submit()?;
+            }
+            Ok(rt.wait()?)
+        }),
+        Problem::Indep1dep => {
+            let data = scalars(&rt, tasks);
+            measure(tasks, passes, || {
+                for own in &data {
+                    rt.task("empty", (own.inout(),)).cpu(|_, _| {}).submit()?;
+                }
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::Chain => {
+            let datum = rt.scalar(0_u64);
+            measure(tasks, passes, || {
+                for _ in 0..tasks {
+                    rt.task("empty", (datum.inout(),)).cpu(|_, _| {}).submit()?;
+                }
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::Wavefront => {
+            let data = scalars(&rt, tasks);
+            measure(tasks, passes, || wavefront(&rt, &data))
+        }
+        Problem::Random => {
+            let data = scalars(&rt, problems::RANDOM_DATA);
+            let accesses = problems::random_accesses(tasks);
+            measure(tasks, passes, || {
+                for &[first, second, written] in &accesses {
+                    let accesses = (
+                        data[first].input(),
+                        data[second].input(),
+                        data[written].output(),
+                    );
+                    rt.task("empty", accesses).cpu(|_, _| {}).submit()?;
+                }
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::Regions => {
+            let array = rt.data(vec![0_u64; REGION_ELEMENTS]);
+            let regions = problems::regions(tasks);
+            measure(tasks, passes, || {
+                for region in &regions {
+                    let region = array.slice(region.clone());
+                    rt.task("empty", (region.inout(),))
+                        .cpu(|_, _| {})
+                        .submit()?;
+                }
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::Memory => memory(rt, tasks),
+    }
+}
+
+fn scalars(rt: &Runtime, count: usize) -> Vec<Data<u64>> {
+    (0..count).map(|_| rt.scalar(0)).collect()
+}
+
+/// One pass over a square of tasks; `data` holds one datum for each, row by row.
+fn wavefront(rt: &Runtime, data: &[Data<u64>]) -> Outcome {
+    let side = data.len().isqrt();
+    for i in 0..side {
+        for j in 0..side {
+            let own = &data[i * side + j];
+            let up = (i > 0).then(|| &data[(i - 1) * side + j]);
+            let left = (j > 0).then(|| &data[i * side + j - 1]);
+            match (up, left) {
+                (Some(up), Some(left)) => rt
+                    .task("empty", (up.input(), left.input(), own.output()))
+                    .cpu(|_, _| {})
+                    .submit()?,
+                (Some(near), None) | (None, Some(near)) => rt
+                    .task("empty", (near.input(), own.output()))
+                    .cpu(|_, _| {})
+                    .submit()?,
+                (None, None) => rt.task("empty", (own.output(),)).cpu(|_, _| {}).submit()?,
+            };
+        }
+    }
+    Ok(rt.wait()?)
+}
+
+/// Submits a gate that never opens and `tasks` tasks behind it, and leaves them pending: the runtime
+/// is forgotten, since dropping it would wait for them. The process ends with the answer.
+fn memory(rt: Runtime, tasks: usize) -> Result<Answer, Box<dyn Error>> {
+    let gate = rt.scalar(0_u64);
+    let answer = measure_memory(tasks, || -> Outcome {
+        rt.task("gate", (gate.output(),))
+            .cpu(|_, _| hold())
+            .submit()?;
+        for _ in 0..tasks {
+            rt.task("empty", (gate.input(),)).cpu(|_, _| {}).submit()?;
+        }
+        Ok(())
+    })?;
+    std::mem::forget((rt, gate));
+    Ok(answer)
+}
+
+/// The gate's body: it holds the tasks behind it back until the process ends.
+fn hold() {
+    loop {
+        std::thread::park();
+    }
+}

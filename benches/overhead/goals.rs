@@ -1,0 +1,119 @@
+//! The goals of the overhead bench, and whether this run met them.
+//!
+//! A goal compares Thalweg with contenders of the same run: the median over repetitions of the ratio
+//! taken within each repetition. Only the goal for regions, which no contender offers, is a time.
+//! A goal that is not met does not fail the bench: machines are shared, people judge.
+
+use std::fmt;
+
+use crate::contenders::{RAYON, THALWEG, is_rival};
+use crate::harness::build::LIBGOMP;
+use crate::harness::{Series, Table, median, median_ratio};
+use crate::problems::Problem;
+
+/// What Thalweg's time is held against.
+#[derive(Clone, Copy, Debug)]
+enum Against {
+    /// In each repetition the fastest contender that tracks data dependences.
+    BestWithDependences,
+    /// One contender.
+    Contender(&'static str),
+    /// Nothing: the figure is in nanoseconds.
+    Clock,
+}
+
+impl fmt::Display for Against {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BestWithDependences => f.write_str("ratio to the best with data dependences"),
+            Self::Contender(name) => write!(f, "ratio to {name}"),
+            Self::Clock => f.write_str("ns per task"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Goal {
+    problem: Problem,
+    workers: usize,
+    against: Against,
+    most: f64,
+}
+
+const fn goal(problem: Problem, workers: usize, against: Against, most: f64) -> Goal {
+    Goal {
+        problem,
+        workers,
+        against,
+        most,
+    }
+}
+
+const GOALS: [Goal; 9] = [
+    goal(Problem::Independent, 2, Against::Contender(RAYON), 1.0),
+    goal(Problem::Indep1dep, 2, Against::BestWithDependences, 0.5),
+    goal(Problem::Chain, 2, Against::BestWithDependences, 0.5),
+    goal(Problem::Wavefront, 2, Against::BestWithDependences, 0.5),
+    goal(Problem::Random, 2, Against::BestWithDependences, 0.5),
+    goal(Problem::Chain, 1, Against::Contender(LIBGOMP), 1.0),
+    goal(Problem::Wavefront, 1, Against::Contender(LIBGOMP), 1.0),
+    goal(Problem::Regions, 1, Against::Clock, 900.0),
+    goal(Problem::Regions, 2, Against::Clock, 900.0),
+];
+
+/// One case's times: nanoseconds per task of every contender, a sample for each repetition.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) problem: Problem,
+    pub(crate) workers: usize,
+    pub(crate) times: Vec<Series<f64>>,
+}
+
+impl Case {
+    fn of(&self, contender: &str) -> Option<&[f64]> {
+        self.times
+            .iter()
+            .find(|series| series.contender == contender)
+            .map(|series| series.samples.as_slice())
+    }
+
+    /// Thalweg's figure `against` this case's other contenders, if they ran.
+    fn figure(&self, against: Against) -> Option<f64> {
+        let ours = self.of(THALWEG)?;
+        match against {
+            Against::Clock => median(ours),
+            Against::Contender(name) => median_ratio(ours, &[self.of(name)?]),
+            Against::BestWithDependences => {
+                let rivals: Vec<&[f64]> = self
+                    .times
+                    .iter()
+                    .filter(|series| is_rival(series.contender, self.workers))
+                    .map(|series| series.samples.as_slice())
+                    .collect();
+                median_ratio(ours, &rivals)
+            }
+        }
+    }
+}
+
+/// Prints every goal with this run's figure; a dash where the run lacks a side of the comparison.
+pub(crate) fn print(cases: &[Case]) {
+    let mut table = Table::new("problem", &["workers", "figure", "goal", "reached", "met"]);
+    for goal in GOALS {
+        let figure = cases
+            .iter()
+            .find(|case| case.problem == goal.problem && case.workers == goal.workers)
+            .and_then(|case| case.figure(goal.against));
+        table.row(
+            goal.problem.name(),
+            [
+                Some(goal.workers.to_string()),
+                Some(goal.against.to_string()),
+                Some(format!("≤ {}", goal.most)),
+                figure.map(|figure| format!("{figure:.2}")),
+                figure.map(|figure| if figure <= goal.most { "yes" } else { "no" }.to_owned()),
+            ],
+        );
+    }
+    table.print("Goals of thalweg (medians)");
+}

@@ -1,0 +1,134 @@
+//! The problems of the overhead bench: which task accesses what. Every body is empty.
+//!
+//! `contenders/problem.h` states the same for the contenders in C; the bench compares the draws of
+//! [`Problem::Random`] at its start. Regions are stated here alone: only Thalweg can express them.
+//!
+//! Draws come from Knuth's 64-bit linear congruential generator ("The Art of Computer Programming"
+//! vol. 2, section 3.3.4, table 1, line 26), high bits only.
+
+use std::fmt::{self, Write};
+use std::ops::Range;
+
+/// Data in [`Problem::Random`].
+pub(crate) const RANDOM_DATA: usize = 1024;
+
+/// Elements of the one array of [`Problem::Regions`].
+pub(crate) const REGION_ELEMENTS: usize = 1 << 20;
+
+/// Where a region may start: multiples of this.
+const REGION_GRID: usize = 256;
+
+/// Least and greatest number of elements of a region.
+const REGION_LENGTHS: (usize, usize) = (512, 1024);
+
+/// A shape of task graph; 200 000 tasks unless told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Problem {
+    /// No accesses at all.
+    Independent,
+    /// Each task updates a datum of its own.
+    Indep1dep,
+    /// All tasks update one datum.
+    Chain,
+    /// Task (i, j) of a square reads its upper and left neighbours' data and writes its own.
+    Wavefront,
+    /// Each task reads two of 1024 data and writes a third, all drawn at random.
+    Random,
+    /// Each task updates an interval of one array; the intervals overlap partly.
+    Regions,
+    /// A task that waits for the end of the submission; all others read what it writes.
+    Memory,
+}
+
+impl Problem {
+    /// The name on the command line, in tables and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Independent => "independent",
+            Self::Indep1dep => "indep1dep",
+            Self::Chain => "chain",
+            Self::Wavefront => "wavefront",
+            Self::Random => "random",
+            Self::Regions => "regions",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// The number of tasks where the others have `tasks`: a wavefront is the square of side
+    /// √(4/5 `tasks`), so 400 × 400 for 200 000; memory needs five times as many to be exact.
+    pub(crate) const fn tasks(self, tasks: usize) -> usize {
+        match self {
+            Self::Wavefront => (tasks * 4 / 5).isqrt().pow(2),
+            Self::Memory => tasks * 5,
+            _ => tasks,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A linear congruential generator with a fixed seed.
+#[derive(Debug)]
+struct Draws(u64);
+
+impl Draws {
+    const fn new() -> Self {
+        Self(20_260_101)
+    }
+
+    /// A draw from `0..bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        // 31 bits: they fit every `usize` this runs on.
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// The data of each task of [`Problem::Random`]: two to read, then one to write, all different.
+pub(crate) fn random_accesses(tasks: usize) -> Vec<[usize; 3]> {
+    let mut draws = Draws::new();
+    (0..tasks)
+        .map(|_| {
+            let first = draws.below(RANDOM_DATA);
+            let mut second = first;
+            while second == first {
+                second = draws.below(RANDOM_DATA);
+            }
+            let mut written = first;
+            while written == first || written == second {
+                written = draws.below(RANDOM_DATA);
+            }
+            [first, second, written]
+        })
+        .collect()
+}
+
+/// The interval of each task of [`Problem::Regions`].
+pub(crate) fn regions(tasks: usize) -> Vec<Range<usize>> {
+    let (least, most) = REGION_LENGTHS;
+    let starts = (REGION_ELEMENTS - most) / REGION_GRID + 1;
+    let mut draws = Draws::new();
+    (0..tasks)
+        .map(|_| {
+            let start = draws.below(starts) * REGION_GRID;
+            start..start + least + draws.below(most - least + 1)
+        })
+        .collect()
+}
+
+/// What a contender in C prints for `list TASKS`: a line of data for each task of random.
+pub(crate) fn listing(tasks: usize) -> String {
+    random_accesses(tasks)
+        .iter()
+        .fold(String::new(), |mut text, [first, second, written]| {
+            let _ = writeln!(text, "{first} {second} {written}");
+            text
+        })
+}
