@@ -1,0 +1,101 @@
+//! The arithmetic of the tasks: plain functions on slices, which know nothing of the runtime.
+//!
+//! Each works on one block of rows. The sparse product is where the time goes: it streams values
+//! and columns once and gathers from the vector, which stays in the cache.
+
+/// A block of rows of the matrix. `offsets` has one more element than the block has rows and counts
+/// from the first entry of the whole matrix, not of the block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows<'a> {
+    /// Where the entries of each row start.
+    pub(crate) offsets: &'a [u32],
+    /// Column of each entry of the block.
+    pub(crate) columns: &'a [u32],
+    /// Value of each entry of the block.
+    pub(crate) values: &'a [f64],
+}
+
+impl Rows<'_> {
+    /// The products of the rows with a whole vector, row by row.
+    pub(crate) fn times(self, vector: &[f64]) -> impl Iterator<Item = f64> {
+        let first = self.offsets[0];
+        self.offsets.windows(2).map(move |pair| {
+            let entries = (pair[0] - first) as usize..(pair[1] - first) as usize;
+            sparse_dot(&self.values[entries.clone()], &self.columns[entries], vector)
+        })
+    }
+}
+
+/// How many sums a sparse dot product is split into, so that additions need not wait for one another.
+/// Measured best of 1, 2, 4 and 8 in classes W and A; 1.5 times as fast as one sum in class W.
+const LANES: usize = 8;
+
+/// Σ values[k] · vector[columns[k]].
+fn sparse_dot(values: &[f64], columns: &[u32], vector: &[f64]) -> f64 {
+    let (value_chunks, value_rest) = values.as_chunks::<LANES>();
+    let (column_chunks, column_rest) = columns.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for (values, columns) in value_chunks.iter().zip(column_chunks) {
+        for lane in 0..LANES {
+            sums[lane] += values[lane] * vector[columns[lane] as usize];
+        }
+    }
+    let rest = value_rest.iter().zip(column_rest);
+    let rest: f64 = rest.map(|(value, &column)| value * vector[column as usize]).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+/// `q = A p` on a block of rows; returns the block's part of p · q. `own` is the block's part of `p`.
+pub(crate) fn multiply(rows: Rows<'_>, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
+    let mut p_dot_q = 0.0;
+    for ((q, p), product) in q.iter_mut().zip(own).zip(rows.times(p)) {
+        *q = product;
+        p_dot_q += p * product;
+    }
+    p_dot_q
+}
+
+/// `r -= α q`; returns r · r.
+pub(crate) fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
+    let mut r_dot_r = 0.0;
+    for (r, q) in r.iter_mut().zip(q) {
+        *r -= alpha * q;
+        r_dot_r += *r * *r;
+    }
+    r_dot_r
+}
+
+/// `z += α p`, then `p = r + β p`: one pass, because both read p.
+pub(crate) fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &mut [f64]) {
+    for ((z, p), r) in z.iter_mut().zip(p).zip(r) {
+        *z += alpha * *p;
+        *p = r + beta * *p;
+    }
+}
+
+/// What is asked of a solution z of A z = x, as sums over a block of rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Norms {
+    /// (x − A z)²
+    pub(crate) residual: f64,
+    /// x · z
+    pub(crate) x_dot_z: f64,
+    /// z · z
+    pub(crate) z_dot_z: f64,
+}
+
+/// The norms on a block of rows. `own` is the block's part of `z`.
+pub(crate) fn norms(rows: Rows<'_>, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
+    let mut norms = Norms::default();
+    for ((x, own), product) in x.iter().zip(own).zip(rows.times(z)) {
+        norms.residual += (x - product) * (x - product);
+        norms.x_dot_z += x * own;
+        norms.z_dot_z += own * own;
+    }
+    norms
+}
+
+/// The dot product of a vector with itself.
+pub(crate) fn square(x: &[f64]) -> f64 {
+    x.iter().map(|x| x * x).sum()
+}

@@ -1,0 +1,106 @@
+//! Tests of the matrix, the kernels and the tasks, against published and independent values.
+
+use thalweg::Runtime;
+
+use super::classes::{Class, EPSILON, Problem};
+use super::kernels::{self, Rows};
+use super::matrix::Matrix;
+use super::serial;
+use super::solver::Solver;
+
+fn class(class: Class) -> (Problem, Matrix) {
+    let problem = class.problem();
+    let matrix = Matrix::generate(&problem);
+    (problem, matrix)
+}
+
+fn assert_close(got: f64, expected: f64, tolerance: f64) {
+    let error = ((got - expected) / expected).abs();
+    assert!(error <= tolerance, "{got} instead of {expected}, off by {error:.1e}");
+}
+
+/// Entry counts and ζ after the first three steps, from an independent implementation.
+#[test]
+fn the_serial_method_reproduces_the_first_steps() {
+    for (name, entries, zetas) in [
+        (Class::S, 78_148, [9.9986441579140, 8.5733279203222, 8.5954510374058]),
+        (Class::W, 508_402, [11.9997003727381, 10.3457275664058, 10.3617880137963]),
+    ] {
+        let (problem, matrix) = class(name);
+        assert_eq!(matrix.nonzeros(), entries);
+        for (got, expected) in serial::zetas(&problem, &matrix, 3).into_iter().zip(zetas) {
+            assert_close(got, expected, 1e-13);
+        }
+    }
+}
+
+#[test]
+fn the_serial_method_is_verified_in_class_s() {
+    let (problem, matrix) = class(Class::S);
+    let zetas = serial::zetas(&problem, &matrix, problem.iterations);
+    assert_close(zetas[problem.iterations - 1], problem.zeta, EPSILON);
+}
+
+#[test]
+fn kernels_agree_with_the_plain_product_on_every_block() {
+    let (problem, matrix) = class(Class::S);
+    let p: Vec<f64> = (0..problem.rows).map(|i| (i as f64).sin()).collect();
+    let x: Vec<f64> = (0..problem.rows).map(|i| (i as f64).cos()).collect();
+    let expected = serial::multiply(&matrix, &p);
+    for rows in matrix.row_blocks(7) {
+        let entries = matrix.entries(&rows);
+        let block = Rows {
+            offsets: &matrix.offsets[rows.start..=rows.end],
+            columns: &matrix.columns[entries.clone()],
+            values: &matrix.values[entries],
+        };
+        let (own, expected) = (&p[rows.clone()], &expected[rows.clone()]);
+        let mut q = vec![0.0; rows.len()];
+        let sum = kernels::multiply(block, &p, own, &mut q);
+        for (got, expected) in q.iter().zip(expected) {
+            assert!((got - expected).abs() < 1e-12);
+        }
+        let expected_sum: f64 = own.iter().zip(expected).map(|(p, q)| p * q).sum();
+        assert_close(sum, expected_sum, 1e-12);
+
+        let x = &x[rows.clone()];
+        let norms = kernels::norms(block, x, &p, own);
+        let residual: f64 = x.iter().zip(expected).map(|(x, q)| (x - q) * (x - q)).sum();
+        assert_close(norms.residual, residual, 1e-12);
+        assert_close(norms.x_dot_z, x.iter().zip(own).map(|(x, z)| x * z).sum(), 1e-12);
+        assert_close(norms.z_dot_z, own.iter().map(|z| z * z).sum(), 1e-12);
+    }
+}
+
+/// ζ and the residual of every step of class S as tasks.
+fn by_tasks(units: &str, blocks: usize) -> Vec<(f64, f64)> {
+    let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
+    let (problem, matrix) = class(Class::S);
+    let solver = Solver::new(&rt, &problem, matrix, blocks);
+    solver.reset().unwrap();
+    for step in 0..problem.iterations {
+        solver.step(step).unwrap();
+    }
+    (0..problem.iterations).map(|step| solver.outcome(step).unwrap()).collect()
+}
+
+#[test]
+fn tasks_agree_with_the_serial_method_at_every_step() {
+    let (problem, matrix) = class(Class::S);
+    let expected = serial::zetas(&problem, &matrix, problem.iterations);
+    for blocks in [1, 5] {
+        for ((zeta, residual), expected) in by_tasks("2:CPU:1", blocks).into_iter().zip(&expected) {
+            assert_close(zeta, *expected, 1e-13);
+            assert!(residual < 1e-10, "{residual}");
+        }
+    }
+}
+
+#[test]
+fn every_machine_gives_the_same_bits() {
+    let expected = by_tasks("2:CPU:1", 6);
+    assert_close(expected[14].0, Class::S.problem().zeta, EPSILON);
+    for units in ["1:CPU:2", "1:CPU:1,2:EMU:1"] {
+        assert_eq!(by_tasks(units, 6), expected, "{units}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What the example programs share: the flags that describe the machine, the progress bar, and the
+//! way a run ends.
+//!
+//! Nothing here submits a task. Exit status: 0 verified, 1 not verified or failed, 2 bad values.
+
+use std::error::Error;
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::TypedValueParser;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use thalweg::Runtime;
+
+/// What a program may fail with: a refused task, a failed one, its own trouble.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// The flags that every program has.
+#[derive(Args)]
+pub(crate) struct Machine {
+    /// Compute units, as COUNT:KIND:SIZE terms with commas between, such as 1:CPU:1,2:EMU:1
+    #[arg(long, value_name = "LIST", default_value_t = format!("{}:CPU:1", cores()))]
+    units: String,
+    /// Scheduler that places the tasks
+    #[arg(long, value_name = "NAME", default_value = "stealing")]
+    scheduler: String,
+    /// Show no progress bar, even on a terminal
+    #[arg(long)]
+    no_progress: bool,
+}
+
+/// How a run ended.
+pub(crate) struct Outcome {
+    /// Time of the part that counts.
+    pub(crate) elapsed: Duration,
+    /// Whether the result is right.
+    pub(crate) verified: bool,
+}
+
+impl Machine {
+    /// Builds the runtime, runs the program on it, and prints statistics, time and verdict.
+    ///
+    /// The calling thread executes tasks itself while it waits, as CPU unit 0.
+    pub(crate) fn run(&self, program: impl FnOnce(&Runtime) -> Result<Outcome>) -> ExitCode {
+        let builder =
+            Runtime::builder().compute_units(&self.units).scheduler(&self.scheduler).submitter_hosts_unit(true);
+        let rt = match builder.build() {
+            Ok(rt) => rt,
+            Err(error) => {
+                eprintln!("error: {error}");
+                return ExitCode::from(2);
+            }
+        };
+        for warning in rt.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        println!("units {}, scheduler {}", self.units, self.scheduler);
+        let outcome = program(&rt);
+        print!("{}", rt.statistics());
+        match outcome {
+            Ok(Outcome { elapsed, verified }) => {
+                println!("time {:.3} s", elapsed.as_secs_f64());
+                conclude(verified)
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                conclude(false)
+            }
+        }
+    }
+
+    /// A progress bar of so many steps, gone when dropped; it draws only where standard error is a
+    /// terminal.
+    pub(crate) fn progress(&self, steps: usize) -> ProgressBar {
+        if self.no_progress {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
+        ProgressBar::new(steps as u64)
+            .with_style(style.expect("the template is correct"))
+            .with_finish(ProgressFinish::AndClear)
+    }
+}
+
+/// The cores that this process may use.
+pub(crate) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A parser of integers in a range.
+pub(crate) fn integer(range: RangeInclusive<i64>) -> impl TypedValueParser<Value = usize> {
+    clap::value_parser!(u32).range(range).map(|number| number as usize)
+}
+
+fn conclude(verified: bool) -> ExitCode {
+    println!("{}", if verified { "VERIFIED" } else { "NOT VERIFIED" });
+    if verified { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

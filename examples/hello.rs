@@ -1,0 +1,39 @@
+//! The first program: y += 3 x, one task per block. The runtime finds what may run in parallel.
+
+mod common;
+
+use std::{process::ExitCode, time::Instant};
+
+use clap::Parser;
+use common::{Machine, Outcome, integer};
+use thalweg::prelude::blocks;
+
+/// Adds a multiple of a vector to another, block by block
+#[derive(Parser)]
+struct Options {
+    /// Length of the vectors
+    #[arg(long, value_name = "N", default_value_t = 1 << 22, value_parser = integer(1..=1 << 28))]
+    size: usize,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+fn main() -> ExitCode {
+    let Options { size, machine } = Options::parse();
+    machine.run(|rt| {
+        let x = rt.data(vec![1.0; size]);
+        let y = rt.data(vec![2.0; size]);
+        let start = Instant::now();
+        for block in blocks(size, 1 << 16) {
+            rt.task("axpy", (x.slice(block.clone()).input(), y.slice(block).inout()))
+                .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
+                .submit()?;
+        }
+        for block in machine.progress(size.div_ceil(1 << 16)).wrap_iter(blocks(size, 1 << 16)) {
+            rt.wait_on(&y.slice(block))?;
+        }
+        let elapsed = start.elapsed();
+        let verified = rt.take(y)?.iter().all(|&y| y == 5.0);
+        Ok(Outcome { elapsed, verified })
+    })
+}

@@ -1,0 +1,290 @@
+//! Laplace's equation on a square by Jacobi's method, as tasks on two-dimensional blocks.
+//!
+//! The iteration of document 002 (`u` from `u_old`, a reduction for the error, until it is small
+//! enough) without its barriers: one task relaxes one block, reading the block and a halo of one
+//! cell from one array and writing the block in the other. Only every hundredth sweep measures how
+//! much it changed, and that number is looked at one hundred sweeps later, so the units never wait
+//! for the program.
+//!
+//! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and
+//! ∂⁴u/∂y⁴ vanish, the five-point formula has no discretization error. What remains is the error of
+//! the iteration, which the discrete maximum principle bounds by what the last sweep changed. The
+//! program stops when this bound meets the tolerance, then checks every point.
+
+mod common;
+
+use std::mem;
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use common::{Machine, Outcome, integer};
+use indicatif::ProgressBar;
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Zip, s};
+use thalweg::prelude::*;
+
+/// Sweeps from one measurement of the change to the next.
+const CHECK_EVERY: usize = 100;
+
+/// Laplace's equation on a square by Jacobi's method
+#[derive(Parser)]
+struct Options {
+    /// Unknowns along each side of the square
+    #[arg(long, value_name = "N", default_value = "256", value_parser = integer(1..=32_768))]
+    size: usize,
+    /// Side of a block; each is a task per sweep
+    #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=1_000_000_000))]
+    block: usize,
+    /// Largest error to accept at any point
+    #[arg(long, value_name = "ERROR", default_value = "1e-6", allow_negative_numbers = true, value_parser = positive)]
+    tolerance: f64,
+    /// Give up after so many sweeps
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = integer(1..=1_000_000_000))]
+    max_iterations: usize,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("a positive number is needed, such as 1e-6".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    options.machine.run(|rt| {
+        let progress = options.machine.progress(100);
+        let start = Instant::now();
+        let solution = solve(rt, &options, &progress)?;
+        let elapsed = start.elapsed();
+        drop(progress);
+
+        let error = Grid::new(options.size).largest_error(&solution.u);
+        println!("{0} x {0} unknowns, {1} sweeps", options.size, solution.sweeps);
+        println!("error {error:.2e}, bound {:.2e}, tolerance {:.2e}", solution.bound, options.tolerance);
+        let verified = solution.bound <= options.tolerance && error <= options.tolerance;
+        Ok(Outcome { elapsed, verified })
+    })
+}
+
+/// Where the iteration stopped.
+struct Solution {
+    /// Values at all points, those of the boundary included.
+    u: Array2<f64>,
+    sweeps: usize,
+    /// No point can be further from the solution than this.
+    bound: f64,
+}
+
+/// Sweeps until the error is certain to be within the tolerance, or there were too many sweeps.
+fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Result<Solution> {
+    let grid = Grid::new(options.size);
+    let blocks = grid.blocks(options.block);
+    let mut old = rt.array(grid.guess()).named("old");
+    let mut new = rt.array(grid.guess()).named("new");
+
+    let mut sweeps = 0;
+    let mut first_bound = None;
+    let mut measured: Option<Data<f64>> = None;
+    while sweeps < options.max_iterations {
+        mem::swap(&mut old, &mut new);
+        sweeps += 1;
+        if sweeps % CHECK_EVERY != 0 && sweeps != options.max_iterations {
+            submit_sweep(rt, &blocks, &old, &new)?;
+            continue;
+        }
+        let change = rt.scalar(0.0).named("change");
+        submit_measured_sweep(rt, &blocks, &old, &new, &change)?;
+        if let Some(earlier) = measured.replace(change) {
+            let bound = grid.error_bound(rt.read_scalar(&earlier)?);
+            if bound <= options.tolerance {
+                break;
+            }
+            let first = *first_bound.get_or_insert(bound);
+            let done = (first / bound).ln() / (first / options.tolerance).ln();
+            progress.set_position((100.0 * done) as u64);
+        }
+    }
+    let bound = match measured {
+        Some(change) => grid.error_bound(rt.read_scalar(&change)?),
+        None => f64::INFINITY,
+    };
+    Ok(Solution { u: rt.take(new)?, sweeps, bound })
+}
+
+/// A rectangle of points: rows and columns.
+type Block = (Range<usize>, Range<usize>);
+
+/// One task per block: `new` from `old`.
+fn submit_sweep(rt: &Runtime, blocks: &[Block], old: &Data<f64, Ix2>, new: &Data<f64, Ix2>) -> Result<(), SubmitError> {
+    for block in blocks {
+        rt.task("relax", (old.block(with_halo(block)).input(), new.block(block.clone()).output()))
+            .cpu(|_, (old, mut new)| relax(&old, &mut new))
+            .submit()?;
+    }
+    Ok(())
+}
+
+/// The same, and the largest change of any point goes to `change`.
+fn submit_measured_sweep(
+    rt: &Runtime,
+    blocks: &[Block],
+    old: &Data<f64, Ix2>,
+    new: &Data<f64, Ix2>,
+    change: &Data<f64>,
+) -> Result<(), SubmitError> {
+    for block in blocks {
+        let accesses = (old.block(with_halo(block)).input(), new.block(block.clone()).output(), change.reduction(Max));
+        rt.task("relax and measure", accesses)
+            .cpu(|_, (old, mut new, change)| {
+                relax(&old, &mut new);
+                change[0] = change[0].max(largest_change(&old, &new));
+            })
+            .submit()?;
+    }
+    Ok(())
+}
+
+/// The block and the cells around it.
+fn with_halo((rows, columns): &Block) -> Block {
+    (rows.start - 1..rows.end + 1, columns.start - 1..columns.end + 1)
+}
+
+/// Every point becomes the mean of its four neighbours. `old` has a halo of one cell around `new`.
+fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>) {
+    for (i, mut row) in new.rows_mut().into_iter().enumerate() {
+        let new = row.as_slice_mut().expect("rows are contiguous");
+        let n = new.len();
+        let [north, here, south] = [i, i + 1, i + 2].map(|i| old.row(i).to_slice().expect("rows are contiguous"));
+        let (north, south) = (&north[1..=n], &south[1..=n]);
+        let (west, east) = (&here[..n], &here[2..n + 2]);
+        for j in 0..n {
+            new[j] = 0.25 * ((north[j] + south[j]) + (west[j] + east[j]));
+        }
+    }
+}
+
+/// The largest difference between a point's values. `old` has a halo of one cell around `new`.
+fn largest_change(old: &ArrayView2<'_, f64>, new: &ArrayViewMut2<'_, f64>) -> f64 {
+    let (rows, columns) = new.dim();
+    Zip::from(old.slice(s![1..=rows, 1..=columns]))
+        .and(new)
+        .fold(0.0, |largest, old, new| f64::max(largest, (new - old).abs()))
+}
+
+/// The square −1 ≤ x, y ≤ 1 with its boundary, in equal steps.
+struct Grid {
+    /// Points along a side, those on the boundary included.
+    points: usize,
+}
+
+impl Grid {
+    fn new(unknowns: usize) -> Self {
+        Self { points: unknowns + 2 }
+    }
+
+    fn step(&self) -> f64 {
+        2.0 / (self.points - 1) as f64
+    }
+
+    /// The solution at a point.
+    fn exact(&self, (i, j): (usize, usize)) -> f64 {
+        let coordinate = |i: usize| i as f64 * self.step() - 1.0;
+        let (x, y) = (coordinate(j), coordinate(i));
+        x * y * (x * x - y * y)
+    }
+
+    /// The solution on the boundary, zero inside.
+    fn guess(&self) -> Array2<f64> {
+        let inside = 1..self.points - 1;
+        let value = |(i, j)| {
+            if inside.contains(&i) && inside.contains(&j) { 0.0 } else { self.exact((i, j)) }
+        };
+        Array2::from_shape_fn((self.points, self.points), value)
+    }
+
+    /// The inner points, cut into squares of a given side; those at the far edges may be smaller.
+    fn blocks(&self, side: usize) -> Vec<Block> {
+        let end = self.points - 1;
+        let ranges = || (1..end).step_by(side).map(|start| start..end.min(start + side));
+        ranges().flat_map(|rows| ranges().map(move |columns| (rows.clone(), columns))).collect()
+    }
+
+    /// How far any point can be from the solution, by the largest change of a sweep.
+    ///
+    /// A change of δ is a residual of 4 δ/h². With the comparison function (1 − x²)/2, which is at
+    /// most ½ and whose discrete −Δ is 1, the maximum principle gives an error of at most half that.
+    /// Later sweeps cannot make it larger.
+    fn error_bound(&self, change: f64) -> f64 {
+        2.0 * change / self.step().powi(2)
+    }
+
+    fn largest_error(&self, u: &Array2<f64>) -> f64 {
+        u.indexed_iter().fold(0.0, |largest, (at, u)| f64::max(largest, (u - self.exact(at)).abs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn solved(units: &str, flags: &[&str]) -> Solution {
+        let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
+        let options = Options::parse_from([&["jacobi"], flags].concat());
+        solve(&rt, &options, &ProgressBar::hidden()).unwrap()
+    }
+
+    #[test]
+    fn the_solution_stays_when_relaxed() {
+        let grid = Grid::new(30);
+        let exact = Array2::from_shape_fn((32, 32), |at| grid.exact(at));
+        let mut relaxed = exact.clone();
+        relax(&exact.view(), &mut relaxed.slice_mut(s![1..31, 1..31]));
+        assert!(grid.largest_error(&relaxed) < 1e-15);
+    }
+
+    #[test]
+    fn one_sweep_takes_the_mean_of_the_neighbours() {
+        let old = Array2::from_shape_fn((3, 4), |(i, j)| (10 * i + j * j) as f64);
+        let mut new = Array2::zeros((1, 2));
+        relax(&old.view(), &mut new.view_mut());
+        assert_eq!(new, ndarray::array![[11.5, 14.5]]);
+        assert_eq!(largest_change(&old.view(), &new.view_mut()), 0.5);
+    }
+
+    #[test]
+    fn blocks_cover_the_inner_points_once() {
+        let grid = Grid::new(10);
+        let mut covered = Array2::<u32>::zeros((12, 12));
+        for (rows, columns) in grid.blocks(4) {
+            covered.slice_mut(s![rows, columns]).mapv_inplace(|count| count + 1);
+        }
+        let expected =
+            Array2::from_shape_fn((12, 12), |(i, j)| u32::from((1..11).contains(&i) && (1..11).contains(&j)));
+        assert_eq!(covered, expected);
+    }
+
+    #[test]
+    fn the_bound_holds_and_every_machine_gives_the_same_bits() {
+        let flags = ["--size", "40", "--block", "16", "--tolerance", "1e-9"];
+        let first = solved("2:CPU:1", &flags);
+        let error = Grid::new(40).largest_error(&first.u);
+        assert!(0.0 < error && error <= first.bound && first.bound <= 1e-9, "{error} {}", first.bound);
+        for units in ["1:CPU:2", "1:CPU:1,2:EMU:1"] {
+            let other = solved(units, &flags);
+            assert_eq!((other.sweeps, other.bound), (first.sweeps, first.bound), "{units}");
+            assert_eq!(other.u, first.u, "{units}");
+        }
+    }
+
+    #[test]
+    fn too_few_sweeps_are_noticed() {
+        let stopped = solved("2:CPU:1", &["--size", "40", "--max-iterations", "30"]);
+        assert_eq!(stopped.sweeps, 30);
+        let error = Grid::new(40).largest_error(&stopped.u);
+        assert!(1e-6 < error && error <= stopped.bound, "{error} {}", stopped.bound);
+    }
+}
