@@ -38,7 +38,6 @@ impl Common {
 
     /// How many times every contender runs a case.
     pub(crate) fn repetitions(&self) -> usize {
-        self.repetitions
-            .map_or_else(|| self.default_size(5, 1), NonZeroUsize::get)
+        self.repetitions.map_or_else(|| self.default_size(5, 1), NonZeroUsize::get)
     }
 }

@@ -41,35 +41,18 @@ impl Workshop {
     /// The contenders of the bench `bench` that are written in C: `openmp.c` built with GCC
     /// (libgomp) and with Clang (libomp), and `starpu.c`.
     pub(crate) fn contenders(&self, bench: &str) -> Vec<Contender> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("benches")
-            .join(bench)
-            .join("contenders");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(bench).join("contenders");
         let openmp = |name, compiler| Contender {
             name,
             launches: self
-                .compile(
-                    name,
-                    compiler,
-                    &folder.join("openmp.c"),
-                    &["-fopenmp".into()],
-                )
+                .compile(name, compiler, &folder.join("openmp.c"), &["-fopenmp".into()])
                 .map(|program| vec![launch(program)]),
         };
         let starpu = pkg_config("starpu-1.3").and_then(|flags| {
             let program = self.compile("starpu", "cc", &folder.join("starpu.c"), &flags)?;
-            Ok(STARPU_SCHEDULERS
-                .map(|scheduler| self.starpu(&program, scheduler))
-                .into())
+            Ok(STARPU_SCHEDULERS.map(|scheduler| self.starpu(&program, scheduler)).into())
         });
-        vec![
-            openmp(LIBGOMP, "gcc"),
-            openmp(LIBOMP, "clang"),
-            Contender {
-                name: "starpu",
-                launches: starpu,
-            },
-        ]
+        vec![openmp(LIBGOMP, "gcc"), openmp(LIBOMP, "clang"), Contender { name: "starpu", launches: starpu }]
     }
 
     /// StarPU with `scheduler`; what it learns about the machine stays in the workshop.
@@ -88,13 +71,7 @@ impl Workshop {
     }
 
     /// Compiles and links `source`; the error is one line that says why it could not.
-    fn compile(
-        &self,
-        name: &str,
-        compiler: &str,
-        source: &Path,
-        flags: &[String],
-    ) -> Result<PathBuf, String> {
+    fn compile(&self, name: &str, compiler: &str, source: &Path, flags: &[String]) -> Result<PathBuf, String> {
         let program = self.directory.path().join(name);
         run(Command::new(compiler)
             .args(["-std=gnu11", "-O3", "-ffp-contract=off", "-Wall", "-Wextra"])
@@ -107,11 +84,7 @@ impl Workshop {
 }
 
 fn launch(program: PathBuf) -> Launch {
-    Launch {
-        program,
-        leading: Vec::new(),
-        environment: Vec::new(),
-    }
+    Launch { program, leading: Vec::new(), environment: Vec::new() }
 }
 
 /// The compiler and linker flags of `package`.
@@ -123,19 +96,11 @@ fn pkg_config(package: &str) -> Result<Vec<String>, String> {
 /// Runs `command` and returns what it printed; the error is one line.
 fn run(command: &mut Command) -> Result<String, String> {
     let tool = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| format!("{tool} did not start: {error}"))?;
+    let output = command.output().map_err(|error| format!("{tool} did not start: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    let line = errors
-        .lines()
-        .find(|line| line.contains("error"))
-        .or_else(|| errors.lines().next());
-    Err(format!(
-        "{tool}: {}",
-        line.unwrap_or("failed without a message")
-    ))
+    let line = errors.lines().find(|line| line.contains("error")).or_else(|| errors.lines().next());
+    Err(format!("{tool}: {}", line.unwrap_or("failed without a message")))
 }

@@ -36,10 +36,7 @@ impl Campaign {
     pub(crate) fn new(contenders: Vec<Contender>, chosen: &[String]) -> Result<Self, String> {
         let names: Vec<&str> = contenders.iter().map(|contender| contender.name).collect();
         if let Some(unknown) = chosen.iter().find(|name| !names.contains(&name.as_str())) {
-            return Err(format!(
-                "no contender {unknown:?}: there are {}",
-                names.join(", ")
-            ));
+            return Err(format!("no contender {unknown:?}: there are {}", names.join(", ")));
         }
         let mut ready = Vec::new();
         for Contender { name, launches } in contenders {
@@ -51,10 +48,7 @@ impl Campaign {
                 Err(why) => println!("skipped: {name}: {why}"),
             }
         }
-        Ok(Self {
-            contenders: ready,
-            failures: Vec::new(),
-        })
+        Ok(Self { contenders: ready, failures: Vec::new() })
     }
 
     /// The names of the contenders that take part, in the order of the table's columns.
@@ -84,13 +78,9 @@ impl Campaign {
         measure: impl Fn(&str, &Launch) -> Result<S, Failure>,
         cost: impl Fn(&S) -> f64,
     ) -> Vec<Series<S>> {
-        let racing: Vec<&(&'static str, Vec<Launch>)> = self
-            .contenders
-            .iter()
-            .filter(|(name, _)| offers(name))
-            .collect();
-        let mut results: Vec<Result<Vec<S>, Failure>> =
-            racing.iter().map(|_| Ok(Vec::new())).collect();
+        let racing: Vec<&(&'static str, Vec<Launch>)> =
+            self.contenders.iter().filter(|(name, _)| offers(name)).collect();
+        let mut results: Vec<Result<Vec<S>, Failure>> = racing.iter().map(|_| Ok(Vec::new())).collect();
         let progress = progress(label, racing.len() * repetitions);
         for repetition in 0..repetitions {
             for turn in 0..racing.len() {
@@ -110,9 +100,7 @@ impl Campaign {
         for ((contender, _), result) in racing.into_iter().zip(results) {
             match result {
                 Ok(samples) => series.push(Series { contender, samples }),
-                Err(failure) => self
-                    .failures
-                    .push(format!("{contender}, {label}: {failure}")),
+                Err(failure) => self.failures.push(format!("{contender}, {label}: {failure}")),
             }
         }
         series
@@ -123,30 +111,19 @@ impl Campaign {
         for failure in &self.failures {
             println!("failed: {failure}");
         }
-        if self.failures.is_empty() {
-            Outcome::Sound
-        } else {
-            Outcome::Failed
-        }
+        if self.failures.is_empty() { Outcome::Sound } else { Outcome::Failed }
     }
 }
 
 /// The sample of least cost, or the first failure.
-fn best<S>(
-    samples: impl Iterator<Item = Result<S, Failure>>,
-    cost: impl Fn(&S) -> f64,
-) -> Result<Option<S>, Failure> {
+fn best<S>(samples: impl Iterator<Item = Result<S, Failure>>, cost: impl Fn(&S) -> f64) -> Result<Option<S>, Failure> {
     let samples = samples.collect::<Result<Vec<S>, Failure>>()?;
-    Ok(samples
-        .into_iter()
-        .min_by(|a, b| cost(a).total_cmp(&cost(b))))
+    Ok(samples.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))))
 }
 
 /// A bar on the terminal, if standard error is one; it is redrawn between runs only.
 fn progress(label: &str, runs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(runs as u64)
-        .with_style(style)
-        .with_message(label.to_owned())
+    ProgressBar::new(runs as u64).with_style(style).with_message(label.to_owned())
 }

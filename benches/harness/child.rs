@@ -64,20 +64,14 @@ pub(crate) enum Failure {
     #[error("{status}: {message}")]
     Exit { status: ExitStatus, message: String },
     #[error("answered {text:?}, which is not the JSON expected: {source}")]
-    Answer {
-        text: String,
-        source: serde_json::Error,
-    },
+    Answer { text: String, source: serde_json::Error },
     #[error("{0}")]
     Wrong(String),
 }
 
 /// Runs `launch` with `arguments` and returns what it printed.
 fn output(launch: &Launch, arguments: &[String], workers: usize) -> Result<String, Failure> {
-    let start = |source| Failure::Start {
-        program: launch.program.clone(),
-        source,
-    };
+    let start = |source| Failure::Start { program: launch.program.clone(), source };
     let mut standard = tempfile::tempfile().map_err(start)?;
     let mut errors = tempfile::tempfile().map_err(start)?;
     let mut child = Command::new(&launch.program)
@@ -111,11 +105,7 @@ fn contents(file: &mut File) -> io::Result<String> {
 }
 
 /// Runs `launch` with `arguments` on `workers` workers and parses the JSON it prints.
-pub(crate) fn answer<T: DeserializeOwned>(
-    launch: &Launch,
-    arguments: &[String],
-    workers: usize,
-) -> Result<T, Failure> {
+pub(crate) fn answer<T: DeserializeOwned>(launch: &Launch, arguments: &[String], workers: usize) -> Result<T, Failure> {
     let text = output(launch, arguments, workers)?;
     serde_json::from_str(&text).map_err(|source| Failure::Answer { text, source })
 }
@@ -126,10 +116,7 @@ pub(crate) fn agree(launch: &Launch, arguments: &[String], expected: &str) -> Re
     if text == expected {
         return Ok(());
     }
-    let differing = text
-        .lines()
-        .zip(expected.lines())
-        .find(|(theirs, ours)| theirs != ours);
+    let differing = text.lines().zip(expected.lines()).find(|(theirs, ours)| theirs != ours);
     Err(Failure::Wrong(match differing {
         Some((theirs, ours)) => format!("means another problem: {theirs:?} for {ours:?}"),
         None => "means a problem of another length".to_owned(),

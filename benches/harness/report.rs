@@ -24,11 +24,8 @@ impl Table {
 
     /// Adds a row; `None` prints as a dash: not offered, or failed.
     pub(crate) fn row(&mut self, label: &str, figures: impl IntoIterator<Item = Option<String>>) {
-        let figures = figures
-            .into_iter()
-            .map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
-        self.0
-            .add_row(std::iter::once(label.to_owned()).chain(figures));
+        let figures = figures.into_iter().map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
+        self.0.add_row(std::iter::once(label.to_owned()).chain(figures));
     }
 
     pub(crate) fn print(&self, title: &str) {

@@ -28,11 +28,7 @@ pub(crate) fn median_ratio(ours: &[f64], rivals: &[&[f64]]) -> Option<f64> {
         .iter()
         .enumerate()
         .map(|(repetition, our)| {
-            let best = least(
-                rivals
-                    .iter()
-                    .filter_map(|rival| rival.get(repetition).copied()),
-            )?;
+            let best = least(rivals.iter().filter_map(|rival| rival.get(repetition).copied()))?;
             Some(our / best)
         })
         .collect();

@@ -42,10 +42,7 @@ impl Sweep {
 
     /// The highest rate of the sweep, in operations per second.
     pub(crate) fn best_rate(&self) -> f64 {
-        self.samples
-            .iter()
-            .map(|&sample| self.rate(sample))
-            .fold(0.0, f64::max)
+        self.samples.iter().map(|&sample| self.rate(sample)).fold(0.0, f64::max)
     }
 
     /// METG(50%) in microseconds; `None` if half of `peak` was never reached.

@@ -49,12 +49,7 @@ pub(crate) fn body<'a>(
 ) -> Result<(), WrongInput> {
     for (input, &found) in inputs {
         if (found[0], found[1]) != (step - 1, input as u64) {
-            return Err(WrongInput {
-                step,
-                point,
-                input,
-                found,
-            });
+            return Err(WrongInput { step, point, input, found });
         }
     }
     *own = [step, point as u64, kernel(iterations).to_bits()];
@@ -74,10 +69,7 @@ pub(crate) fn plain_rate(workers: usize) -> f64 {
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("the kernel does not panic"))
-            .max()
+        threads.into_iter().map(|thread| thread.join().expect("the kernel does not panic")).max()
     });
     let seconds = slowest.unwrap_or(Duration::MAX).as_secs_f64();
     FLOPS * ITERATIONS as f64 * workers as f64 / seconds

@@ -29,8 +29,8 @@ use serde::Serialize;
 use contenders::{SERIAL, THALWEG};
 use efficiency::Sweep;
 use harness::{
-    Campaign, Common, Contender, Failure, Launch, Outcome, Series, Table, Workshop, agree, answer,
-    least, median, median_ratio, tracks_dependences, write_json,
+    Campaign, Common, Contender, Failure, Launch, Outcome, Series, Table, Workshop, agree, answer, least, median,
+    median_ratio, tracks_dependences, write_json,
 };
 use patterns::{Grid, Pattern};
 
@@ -70,15 +70,7 @@ struct Arguments {
 enum Child {
     /// What the bench starts itself as, to measure a contender written in Rust
     #[command(hide = true)]
-    Contender {
-        name: String,
-        pattern: Pattern,
-        width: usize,
-        steps: usize,
-        fields: usize,
-        workers: usize,
-        peak: f64,
-    },
+    Contender { name: String, pattern: Pattern, width: usize, steps: usize, fields: usize, workers: usize, peak: f64 },
     /// What the bench starts itself as, to measure the rate of a plain loop
     #[command(hide = true)]
     Peak { workers: usize },
@@ -112,15 +104,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     match &arguments.child {
-        Some(Child::Contender {
-            name,
-            pattern,
-            width,
-            steps,
-            fields,
-            workers,
-            peak,
-        }) => {
+        Some(Child::Contender { name, pattern, width, steps, fields, workers, peak }) => {
             let grid = Grid::new(*pattern, *width, *steps, *fields);
             let sweep = contenders::run(name, grid, *workers, *peak)?;
             println!("{}", serde_json::to_string(&sweep)?);
@@ -149,12 +133,7 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         let told = peak(workers)?;
         let sweeps: Vec<_> = chosen(&arguments.pattern)
             .into_iter()
-            .map(|pattern| {
-                (
-                    pattern,
-                    measure(&mut campaign, arguments, pattern, workers, told),
-                )
-            })
+            .map(|pattern| (pattern, measure(&mut campaign, arguments, pattern, workers, told)))
             .collect();
         let highest = sweeps
             .iter()
@@ -185,25 +164,16 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn chosen(patterns: &[Pattern]) -> Vec<Pattern> {
-    if patterns.is_empty() {
-        Pattern::value_variants().to_vec()
-    } else {
-        patterns.to_vec()
-    }
+    if patterns.is_empty() { Pattern::value_variants().to_vec() } else { patterns.to_vec() }
 }
 
 fn steps(arguments: &Arguments) -> usize {
-    arguments.steps.map_or_else(
-        || arguments.common.default_size(1000, 20),
-        NonZeroUsize::get,
-    )
+    arguments.steps.map_or_else(|| arguments.common.default_size(1000, 20), NonZeroUsize::get)
 }
 
 /// Task Bench's OpenMP and StarPU programs have as many fields as points by default, too.
 fn fields(arguments: &Arguments) -> usize {
-    arguments
-        .fields
-        .map_or_else(|| arguments.width.get().max(2), |fields| fields as usize)
+    arguments.fields.map_or_else(|| arguments.width.get().max(2), |fields| fields as usize)
 }
 
 /// Whether a contender in C means the same patterns.
@@ -213,27 +183,14 @@ fn agree_on_patterns(arguments: &Arguments, name: &str, launch: &Launch) -> Resu
     }
     let width = arguments.width.get();
     Pattern::value_variants().iter().try_for_each(|pattern| {
-        let words = [
-            "list",
-            pattern.name(),
-            &width.to_string(),
-            &COMPARED.to_string(),
-        ]
-        .map(str::to_owned);
-        agree(
-            launch,
-            &words,
-            &Grid::new(*pattern, width, COMPARED, COMPARED).listing(),
-        )
+        let words = ["list", pattern.name(), &width.to_string(), &COMPARED.to_string()].map(str::to_owned);
+        agree(launch, &words, &Grid::new(*pattern, width, COMPARED, COMPARED).listing())
     })
 }
 
 /// The best rate of a plain loop on `workers` threads, in operations per second.
 fn peak(workers: usize) -> Result<f64, Box<dyn Error>> {
-    let launch = Launch {
-        leading: vec!["peak".to_owned()],
-        ..Launch::this_bench(SERIAL)?
-    };
+    let launch = Launch { leading: vec!["peak".to_owned()], ..Launch::this_bench(SERIAL)? };
     let mut highest: f64 = 0.0;
     for _ in 0..PEAKS {
         highest = highest.max(answer(&launch, &[workers.to_string()], workers)?);
@@ -264,11 +221,7 @@ fn measure(
         |_, launch| {
             let sweep: Sweep = answer(launch, &words, workers)?;
             if sweep.tasks != width * steps {
-                return Err(Failure::Wrong(format!(
-                    "ran {} tasks, not {}",
-                    sweep.tasks,
-                    width * steps
-                )));
+                return Err(Failure::Wrong(format!("ran {} tasks, not {}", sweep.tasks, width * steps)));
             }
             Ok(sweep)
         },
@@ -277,18 +230,8 @@ fn measure(
 }
 
 /// The row of a series; `None` if half of the highest rate of all was out of its reach.
-fn row(
-    arguments: &Arguments,
-    pattern: Pattern,
-    workers: usize,
-    peak: f64,
-    series: &Series<Sweep>,
-) -> Option<Row> {
-    let samples: Option<Vec<f64>> = series
-        .samples
-        .iter()
-        .map(|sweep| sweep.metg_us(workers, peak))
-        .collect();
+fn row(arguments: &Arguments, pattern: Pattern, workers: usize, peak: f64, series: &Series<Sweep>) -> Option<Row> {
+    let samples: Option<Vec<f64>> = series.samples.iter().map(|sweep| sweep.metg_us(workers, peak)).collect();
     let samples = samples?;
     Some(Row {
         pattern: pattern.name(),
@@ -307,19 +250,12 @@ fn row(
 /// Patterns down, contenders across, and Thalweg beside the best contender with data
 /// dependences in the same repetition.
 fn print_table(contenders: &[&str], rows: &[Row], workers: usize, peak: f64) {
-    let columns: Vec<&str> = contenders
-        .iter()
-        .copied()
-        .chain(["thalweg / best"])
-        .collect();
+    let columns: Vec<&str> = contenders.iter().copied().chain(["thalweg / best"]).collect();
     let mut table = Table::new("pattern", &columns);
     for pattern in Pattern::value_variants() {
         let of = |contender: &str| {
-            rows.iter().find(|row| {
-                row.workers == workers
-                    && row.pattern == pattern.name()
-                    && row.contender == contender
-            })
+            rows.iter()
+                .find(|row| row.workers == workers && row.pattern == pattern.name() && row.contender == contender)
         };
         let rivals: Vec<&[f64]> = contenders
             .iter()
@@ -327,18 +263,13 @@ fn print_table(contenders: &[&str], rows: &[Row], workers: usize, peak: f64) {
             .filter_map(|name| of(name).map(|row| row.samples.as_slice()))
             .collect();
         let ratio = of(THALWEG).and_then(|ours| median_ratio(&ours.samples, &rivals));
-        let mut figures: Vec<Option<String>> = contenders
-            .iter()
-            .map(|name| of(name).map(|row| format!("{:.2}", row.metg_us)))
-            .collect();
+        let mut figures: Vec<Option<String>> =
+            contenders.iter().map(|name| of(name).map(|row| format!("{:.2}", row.metg_us))).collect();
         if figures.iter().all(Option::is_none) {
             continue;
         }
         figures.push(ratio.map(|ratio| format!("{ratio:.2}")));
         table.row(pattern.name(), figures);
     }
-    table.print(&format!(
-        "METG(50%) in µs, {workers} worker(s), peak {:.2} Gflop/s",
-        peak / 1e9
-    ));
+    table.print(&format!("METG(50%) in µs, {workers} worker(s), peak {:.2} Gflop/s", peak / 1e9));
 }

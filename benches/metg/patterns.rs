@@ -81,9 +81,7 @@ impl Pattern {
                 add(Some((point + k * width / MOST_INPUTS + shift) % width));
             }),
             Self::RandomNearest => neighbours(point, REACH)
-                .filter(|&near| {
-                    near == Some(point) || near.is_some_and(|near| connected(phase, near, point))
-                })
+                .filter(|&near| near == Some(point) || near.is_some_and(|near| connected(phase, near, point)))
                 .for_each(add),
         }
         inputs
@@ -118,15 +116,9 @@ pub(crate) struct Grid {
 
 impl Grid {
     pub(crate) fn new(pattern: Pattern, width: usize, steps: usize, fields: usize) -> Self {
-        let inputs = (0..steps)
-            .flat_map(|step| (0..width).map(move |point| pattern.inputs(width, step, point)))
-            .collect();
-        Self {
-            width,
-            steps,
-            fields,
-            inputs,
-        }
+        let inputs =
+            (0..steps).flat_map(|step| (0..width).map(move |point| pattern.inputs(width, step, point))).collect();
+        Self { width, steps, fields, inputs }
     }
 
     /// What task (`step`, `point`) reads.

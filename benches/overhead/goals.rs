@@ -41,12 +41,7 @@ struct Goal {
 }
 
 const fn goal(problem: Problem, workers: usize, against: Against, most: f64) -> Goal {
-    Goal {
-        problem,
-        workers,
-        against,
-        most,
-    }
+    Goal { problem, workers, against, most }
 }
 
 const GOALS: [Goal; 9] = [
@@ -71,10 +66,7 @@ pub(crate) struct Case {
 
 impl Case {
     fn of(&self, contender: &str) -> Option<&[f64]> {
-        self.times
-            .iter()
-            .find(|series| series.contender == contender)
-            .map(|series| series.samples.as_slice())
+        self.times.iter().find(|series| series.contender == contender).map(|series| series.samples.as_slice())
     }
 
     /// Thalweg's figure `against` this case's other contenders, if they ran.

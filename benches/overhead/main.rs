@@ -24,8 +24,8 @@ use serde::Serialize;
 use contenders::{Answer, RAYON, THALWEG, is_rival, offers};
 use goals::Case;
 use harness::{
-    Campaign, Common, Contender, Failure, Launch, Outcome, Series, Table, Workshop, agree, answer,
-    least, median, write_json,
+    Campaign, Common, Contender, Failure, Launch, Outcome, Series, Table, Workshop, agree, answer, least, median,
+    write_json,
 };
 use problems::Problem;
 
@@ -59,13 +59,7 @@ struct Arguments {
 enum Child {
     /// What the bench starts itself as, to measure a contender written in Rust
     #[command(hide = true)]
-    Contender {
-        name: String,
-        problem: Problem,
-        tasks: usize,
-        workers: usize,
-        passes: usize,
-    },
+    Contender { name: String, problem: Problem, tasks: usize, workers: usize, passes: usize },
 }
 
 /// A row of the JSON file.
@@ -95,14 +89,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    let Some(Child::Contender {
-        name,
-        problem,
-        tasks,
-        workers,
-        passes,
-    }) = &arguments.child
-    else {
+    let Some(Child::Contender { name, problem, tasks, workers, passes }) = &arguments.child else {
         return bench(arguments);
     };
     let answer = contenders::run(name, *problem, *tasks, *workers, *passes)?;
@@ -124,16 +111,8 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     for workers in common.workers.iter().map(|workers| workers.get()) {
         for problem in chosen(&arguments.problem) {
             let series = measure(&mut campaign, arguments, problem, workers);
-            rows.extend(
-                series
-                    .iter()
-                    .filter_map(|series| row(problem, workers, series)),
-            );
-            cases.push(Case {
-                problem,
-                workers,
-                times: series.into_iter().map(times).collect(),
-            });
+            rows.extend(series.iter().filter_map(|series| row(problem, workers, series)));
+            cases.push(Case { problem, workers, times: series.into_iter().map(times).collect() });
         }
         print_table(&campaign.names(), &rows, workers);
     }
@@ -149,11 +128,7 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn chosen(problems: &[Problem]) -> Vec<Problem> {
-    if problems.is_empty() {
-        <Problem as clap::ValueEnum>::value_variants().to_vec()
-    } else {
-        problems.to_vec()
-    }
+    if problems.is_empty() { <Problem as clap::ValueEnum>::value_variants().to_vec() } else { problems.to_vec() }
 }
 
 /// Whether a contender in C draws the same accesses in random.
@@ -165,23 +140,10 @@ fn agree_on_draws(name: &str, launch: &Launch) -> Result<(), Failure> {
     agree(launch, &words, &problems::listing(COMPARED))
 }
 
-fn measure(
-    campaign: &mut Campaign,
-    arguments: &Arguments,
-    problem: Problem,
-    workers: usize,
-) -> Vec<Series<Answer>> {
-    let tasks = arguments.tasks.map_or_else(
-        || arguments.common.default_size(200_000, 2_000),
-        NonZeroUsize::get,
-    );
+fn measure(campaign: &mut Campaign, arguments: &Arguments, problem: Problem, workers: usize) -> Vec<Series<Answer>> {
+    let tasks = arguments.tasks.map_or_else(|| arguments.common.default_size(200_000, 2_000), NonZeroUsize::get);
     let tasks = problem.tasks(tasks);
-    let words = [
-        problem.name().to_owned(),
-        tasks.to_string(),
-        workers.to_string(),
-        arguments.passes.to_string(),
-    ];
+    let words = [problem.name().to_owned(), tasks.to_string(), workers.to_string(), arguments.passes.to_string()];
     // Memory does not vary, and a million readers of one datum take libomp half a minute.
     let repetitions = match problem {
         Problem::Memory => 1,
@@ -196,10 +158,7 @@ fn measure(
             if answer.tasks == tasks {
                 Ok(answer)
             } else {
-                Err(Failure::Wrong(format!(
-                    "ran {} tasks, not {tasks}",
-                    answer.tasks
-                )))
+                Err(Failure::Wrong(format!("ran {} tasks, not {tasks}", answer.tasks)))
             }
         },
         |answer| answer.bytes_per_task.unwrap_or(answer.ns_per_task),
@@ -207,27 +166,12 @@ fn measure(
 }
 
 fn times(series: Series<Answer>) -> Series<f64> {
-    Series {
-        contender: series.contender,
-        samples: series
-            .samples
-            .iter()
-            .map(|answer| answer.ns_per_task)
-            .collect(),
-    }
+    Series { contender: series.contender, samples: series.samples.iter().map(|answer| answer.ns_per_task).collect() }
 }
 
 fn row(problem: Problem, workers: usize, series: &Series<Answer>) -> Option<Row> {
-    let samples: Vec<f64> = series
-        .samples
-        .iter()
-        .map(|answer| answer.ns_per_task)
-        .collect();
-    let bytes: Vec<f64> = series
-        .samples
-        .iter()
-        .filter_map(|answer| answer.bytes_per_task)
-        .collect();
+    let samples: Vec<f64> = series.samples.iter().map(|answer| answer.ns_per_task).collect();
+    let bytes: Vec<f64> = series.samples.iter().filter_map(|answer| answer.bytes_per_task).collect();
     Some(Row {
         problem: problem.name(),
         contender: series.contender,
@@ -250,14 +194,10 @@ fn print_table(contenders: &[&str], rows: &[Row], workers: usize) {
     for problem in <Problem as clap::ValueEnum>::value_variants() {
         let problem = problem.name();
         let of = |contender: &&str| {
-            let row = rows.iter().find(|row| {
-                row.workers == workers && row.problem == problem && row.contender == *contender
-            })?;
-            let figure = if problem == memory {
-                row.bytes_per_task?
-            } else {
-                row.ns_per_task
-            };
+            let row = rows
+                .iter()
+                .find(|row| row.workers == workers && row.problem == problem && row.contender == *contender)?;
+            let figure = if problem == memory { row.bytes_per_task? } else { row.ns_per_task };
             Some(format!("{figure:.0}"))
         };
         if problems.contains(&problem) {

@@ -82,10 +82,7 @@ impl Draws {
 
     /// A draw from `0..bound`.
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // 31 bits: they fit every `usize` this runs on.
         (self.0 >> 33) as usize % bound
     }
@@ -125,10 +122,8 @@ pub(crate) fn regions(tasks: usize) -> Vec<Range<usize>> {
 
 /// What a contender in C prints for `list TASKS`: a line of data for each task of random.
 pub(crate) fn listing(tasks: usize) -> String {
-    random_accesses(tasks)
-        .iter()
-        .fold(String::new(), |mut text, [first, second, written]| {
-            let _ = writeln!(text, "{first} {second} {written}");
-            text
-        })
+    random_accesses(tasks).iter().fold(String::new(), |mut text, [first, second, written]| {
+        let _ = writeln!(text, "{first} {second} {written}");
+        text
+    })
 }

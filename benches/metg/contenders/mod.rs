@@ -32,12 +32,7 @@ trait Runner {
 ///
 /// # Errors
 /// An unknown name, a broken dependence, or the runtime's own error.
-pub(crate) fn run(
-    name: &str,
-    grid: Grid,
-    workers: usize,
-    peak: f64,
-) -> Result<Sweep, Box<dyn Error>> {
+pub(crate) fn run(name: &str, grid: Grid, workers: usize, peak: f64) -> Result<Sweep, Box<dyn Error>> {
     // Bodies must own what they refer to or borrow it for ever; the process ends with the sweep.
     let grid: &'static Grid = Box::leak(Box::new(grid));
     match name {
@@ -49,10 +44,7 @@ pub(crate) fn run(
 
 /// Runs the grid with kernels that grow until the efficiency is enough.
 fn sweep(grid: &Grid, peak: f64, runner: &mut impl Runner) -> Result<Sweep, Box<dyn Error>> {
-    let mut sweep = Sweep {
-        tasks: grid.tasks(),
-        samples: Vec::new(),
-    };
+    let mut sweep = Sweep { tasks: grid.tasks(), samples: Vec::new() };
     let mut first_step = grid.steps as u64;
     let mut iterations = FIRST;
     while iterations <= LAST {
@@ -65,10 +57,7 @@ fn sweep(grid: &Grid, peak: f64, runner: &mut impl Runner) -> Result<Sweep, Box<
             first_step += grid.steps as u64;
         }
         let seconds = fastest.as_secs_f64();
-        let sample = Sample {
-            iterations,
-            seconds,
-        };
+        let sample = Sample { iterations, seconds };
         sweep.samples.push(sample);
         if sweep.rate(sample) >= ENOUGH * peak {
             break;
@@ -85,10 +74,7 @@ fn check(grid: &Grid, first_step: u64, runner: &impl Runner) -> Result<(), Box<d
             let counted = first_step + step as u64;
             let [found_step, found_point, _] = runner.cell(grid.cell(step, point))?;
             if (found_step, found_point) != (counted, point as u64) {
-                return Err(format!(
-                    "the cell left by ({counted}, {point}) is of ({found_step}, {found_point})"
-                )
-                .into());
+                return Err(format!("the cell left by ({counted}, {point}) is of ({found_step}, {found_point})").into());
             }
         }
     }

@@ -28,12 +28,7 @@ impl Runner for Serial<'_> {
                 let mut own = Cell::default();
                 let inputs = grid.inputs(step, point).iter();
                 let inputs = inputs.map(|&input| (input, &cells[grid.cell(step - 1, input)]));
-                body(
-                    (first_step + step as u64, point),
-                    inputs,
-                    &mut own,
-                    iterations,
-                )?;
+                body((first_step + step as u64, point), inputs, &mut own, iterations)?;
                 cells[grid.cell(step, point)] = own;
             }
         }

@@ -49,13 +49,8 @@ pub(super) struct Tasks {
 impl Tasks {
     /// Starts `workers` CPU units of one core.
     pub(super) fn new(grid: &'static Grid, workers: usize) -> Result<Self, Box<dyn Error>> {
-        let rt = Runtime::builder()
-            .compute_units(format!("{workers}:CPU:1"))
-            .submitter_hosts_unit(true)
-            .build()?;
-        let cells = (0..grid.cells())
-            .map(|_| rt.scalar(Cell::default()))
-            .collect();
+        let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?;
+        let cells = (0..grid.cells()).map(|_| rt.scalar(Cell::default())).collect();
         Ok(Self { grid, rt, cells })
     }
 }
@@ -64,14 +59,7 @@ impl Runner for Tasks {
     fn pass(&mut self, iterations: u64, first_step: u64) -> Result<(), Box<dyn Error>> {
         for step in 0..self.grid.steps {
             for point in 0..self.grid.width {
-                self.submit(
-                    Place {
-                        step,
-                        counted: first_step + step as u64,
-                        point,
-                    },
-                    iterations,
-                )?;
+                self.submit(Place { step, counted: first_step + step as u64, point }, iterations)?;
             }
         }
         Ok(self.rt.wait()?)

@@ -33,18 +33,12 @@ pub(crate) struct Answer {
 }
 
 /// Why `contender` has no figure for `problem` on `workers` workers; `Ok` if it has.
-pub(crate) fn offers(
-    contender: &str,
-    problem: Problem,
-    workers: usize,
-) -> Result<(), &'static str> {
+pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Result<(), &'static str> {
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
         (RAYON, Problem::Independent) => Ok(()),
         (RAYON, _) => Err("a scope has no data dependences"),
-        (_, Problem::Regions) => {
-            Err("its dependences are on whole data, not on parts that overlap")
-        }
+        (_, Problem::Regions) => Err("its dependences are on whole data, not on parts that overlap"),
         (LIBGOMP, Problem::Memory) => {
             Err("a task walks the list of all earlier readers of its datum: a million take hours")
         }
@@ -80,11 +74,7 @@ pub(crate) fn run(
 }
 
 /// The measurement: `pass` submits `tasks` tasks and waits for them.
-fn measure<E>(
-    tasks: usize,
-    passes: usize,
-    mut pass: impl FnMut() -> Result<(), E>,
-) -> Result<Answer, E> {
+fn measure<E>(tasks: usize, passes: usize, mut pass: impl FnMut() -> Result<(), E>) -> Result<Answer, E> {
     pass()?;
     let mut least = Duration::MAX;
     for _ in 0..passes {
@@ -101,9 +91,7 @@ fn measure_memory<E>(tasks: usize, submit: impl FnOnce() -> Result<(), E>) -> Re
     let start = Instant::now();
     submit()?;
     let elapsed = start.elapsed();
-    let growth = resident_bytes()
-        .zip(before)
-        .map(|(after, before)| after.saturating_sub(before));
+    let growth = resident_bytes().zip(before).map(|(after, before)| after.saturating_sub(before));
     Ok(answer(tasks, elapsed, growth))
 }
 

@@ -13,12 +13,7 @@ use crate::problems::{self, Problem, REGION_ELEMENTS};
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// Runs `problem` on `workers` CPU units of one core.
-pub(super) fn run(
-    problem: Problem,
-    tasks: usize,
-    workers: usize,
-    passes: usize,
-) -> Result<Answer, Box<dyn Error>> {
+pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let rt = Runtime::builder()
         .compute_units(format!("{workers}:CPU:1"))
         // In memory a hosting submitter could take the gate, which never ends, itself.
@@ -58,11 +53,7 @@ pub(super) fn run(
             let accesses = problems::random_accesses(tasks);
             measure(tasks, passes, || {
                 for &[first, second, written] in &accesses {
-                    let accesses = (
-                        data[first].input(),
-                        data[second].input(),
-                        data[written].output(),
-                    );
+                    let accesses = (data[first].input(), data[second].input(), data[written].output());
                     rt.task("empty", accesses).cpu(|_, _| {}).submit()?;
                 }
                 Ok(rt.wait()?)
@@ -74,9 +65,7 @@ pub(super) fn run(
             measure(tasks, passes, || {
                 for region in &regions {
                     let region = array.slice(region.clone());
-                    rt.task("empty", (region.inout(),))
-                        .cpu(|_, _| {})
-                        .submit()?;
+                    rt.task("empty", (region.inout(),)).cpu(|_, _| {}).submit()?;
                 }
                 Ok(rt.wait()?)
             })
@@ -98,14 +87,12 @@ fn wavefront(rt: &Runtime, data: &[Data<u64>]) -> Outcome {
             let up = (i > 0).then(|| &data[(i - 1) * side + j]);
             let left = (j > 0).then(|| &data[i * side + j - 1]);
             match (up, left) {
-                (Some(up), Some(left)) => rt
-                    .task("empty", (up.input(), left.input(), own.output()))
-                    .cpu(|_, _| {})
-                    .submit()?,
-                (Some(near), None) | (None, Some(near)) => rt
-                    .task("empty", (near.input(), own.output()))
-                    .cpu(|_, _| {})
-                    .submit()?,
+                (Some(up), Some(left)) => {
+                    rt.task("empty", (up.input(), left.input(), own.output())).cpu(|_, _| {}).submit()?
+                }
+                (Some(near), None) | (None, Some(near)) => {
+                    rt.task("empty", (near.input(), own.output())).cpu(|_, _| {}).submit()?
+                }
                 (None, None) => rt.task("empty", (own.output(),)).cpu(|_, _| {}).submit()?,
             };
         }
@@ -118,9 +105,7 @@ fn wavefront(rt: &Runtime, data: &[Data<u64>]) -> Outcome {
 fn memory(rt: Runtime, tasks: usize) -> Result<Answer, Box<dyn Error>> {
     let gate = rt.scalar(0_u64);
     let answer = measure_memory(tasks, || -> Outcome {
-        rt.task("gate", (gate.output(),))
-            .cpu(|_, _| hold())
-            .submit()?;
+        rt.task("gate", (gate.output(),)).cpu(|_, _| hold()).submit()?;
         for _ in 0..tasks {
             rt.task("empty", (gate.input(),)).cpu(|_, _| {}).submit()?;
         }
