@@ -170,6 +170,7 @@ impl Core {
     fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         self.discard(&mut task);
         self.end(task, Outcome::Skipped, None, out);
+        self.notify_if_quiescent(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
     /// Reports a task as ended and counts it for `unit`.
@@ -218,7 +219,7 @@ impl Core {
         }
     }
 
-    /// To be called by a thread that has executed tasks and found no more: wakes those who wait for the end.
+    /// To be called by a thread that has ended tasks and may end no more: wakes those who wait for the end.
     pub(crate) fn notify_if_quiescent(&self) {
         fence(Ordering::SeqCst);
         if self.pending() == 0 {
