@@ -59,10 +59,7 @@ impl Runtime {
     /// Waits for a data of one element and returns it.
     ///
     /// # Errors
-    /// As for [`wait_on`](Self::wait_on).
-    ///
-    /// # Panics
-    /// If the data is empty.
+    /// As for [`wait_on`](Self::wait_on), or if the data is empty.
     #[track_caller]
     pub fn read_scalar<T: Element>(&self, data: &Data<T>) -> Result<T, RunError> {
         Ok(self.read(&data.slice(0..1))?[0])
