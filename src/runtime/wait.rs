@@ -183,7 +183,9 @@ impl Runtime {
                 (None, Some(seat)) => match seat.try_lock() {
                     // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                     Some(guest) => {
+                        Host::enter_inside(core.id);
                         guest.run_until(core, &done);
+                        Host::leave_inside();
                         true
                     }
                     None => false,
