@@ -3,7 +3,7 @@
 use super::Element;
 use crate::depend::Site;
 use crate::region::{Block, MAX_DIMS};
-use ndarray::{ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder};
+use ndarray::{ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
 use std::fmt::Debug;
 
 /// One of ndarray's dimensions [`Ix1`] to [`Ix4`]: one dimension gives slices, more give ndarray's views.
@@ -116,6 +116,12 @@ impl Shape for Ix1 {
     }
 }
 
+/// A shape with strides. Without elements strides mean nothing, and ndarray refuses some that then arise.
+#[inline]
+fn strided<D: Dimension>(extents: D, strides: D) -> StrideShape<D> {
+    if extents.size() == 0 { extents.into() } else { extents.strides(strides) }
+}
+
 macro_rules! several_dimensions {
     ($($ix:ident, $n:literal;)*) => {$(
         impl Shape for $ix {
@@ -128,14 +134,14 @@ macro_rules! several_dimensions {
             unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
                 // SAFETY: the caller's promise; the strides are those of the array that the region lies in.
-                unsafe { ArrayView::from_shape_ptr(ndarray::Dim(spans.extents()).strides(ndarray::Dim(strides)), site.first.cast()) }
+                unsafe { ArrayView::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
 
             #[inline]
             unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
                 // SAFETY: as above, and nobody else has the region.
-                unsafe { ArrayViewMut::from_shape_ptr(ndarray::Dim(spans.extents()).strides(ndarray::Dim(strides)), site.first.cast()) }
+                unsafe { ArrayViewMut::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
 
             fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T> {

@@ -183,15 +183,16 @@ impl Builder {
         for (unit, deque) in deques.into_iter().enumerate() {
             let machine_unit = runtime.core.machine.units()[unit].clone();
             if unit == 0 && hosts_unit {
-                Host::new(&runtime.core, 0, deque, inner_pool(&machine_unit, false)?).enter();
+                let pool = inner_pool(&runtime.core, &machine_unit, false)?;
+                Host::new(&runtime.core, 0, 0, deque, pool).enter();
             } else {
                 runtime.threads.push(start_unit(&runtime.core, machine_unit, deque)?);
             }
         }
         if hosts_unit {
             let unit = runtime.core.machine.units()[0].clone();
-            let pool = inner_pool(&unit, false)?;
-            runtime.seat = Some(Mutex::new(Seat(Host::new(&runtime.core, 0, guest, pool))));
+            let (pool, slot) = (inner_pool(&runtime.core, &unit, false)?, runtime.core.machine.num_units());
+            runtime.seat = Some(Mutex::new(Seat(Host::new(&runtime.core, 0, slot, guest, pool))));
         }
         for (device, jobs) in jobs.into_iter().enumerate() {
             runtime.copy_threads.push(start_copy_engine(&runtime.core, DeviceId(device as u16), jobs)?);
@@ -229,16 +230,19 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
 ///
 /// A unit's own thread joins its pool, so that a body is already inside it. The thread of the user's that hosts a unit
 /// does not: its own use of rayon stays as it is, and for a unit of one core there is no pool at all.
-fn inner_pool(unit: &ComputeUnit, join: bool) -> Result<Option<rayon::ThreadPool>, BuildError> {
+fn inner_pool(core: &Core, unit: &ComputeUnit, join: bool) -> Result<Option<rayon::ThreadPool>, BuildError> {
     if unit.is_cpu() && unit.inner_cores() == 1 && !join {
         return Ok(None);
     }
     let cores = if unit.is_cpu() { unit.cores.clone() } else { unit.cores[..1].to_vec() };
-    let (id, count) = (unit.id, cores.len());
+    let (runtime, id, count) = (core.id, unit.id, cores.len());
     let mut builder = rayon::ThreadPoolBuilder::new()
         .num_threads(count)
         .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
-        .start_handler(move |n| pin(cores[n]))
+        .start_handler(move |n| {
+            pin(cores[n]);
+            Host::enter_inside(runtime);
+        })
         .panic_handler(|payload| {
             // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.
             tracing::error!("{}", crate::error::FailureReason::from_panic(payload));
@@ -259,12 +263,13 @@ fn start_unit(
     let life = move || {
         pin(unit.hosting_core());
         // In the pool or not, tasks run; without it rayon would only use the cores of others too.
-        let pool = inner_pool(&unit, true);
+        let pool = inner_pool(&core, &unit, true);
         if let Err(error) = &pool {
             tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
         }
-        let host = Host::new(&core, unit.id.index(), deque, None);
+        let host = Host::new(&core, unit.id.index(), unit.id.index(), deque, None);
         host.clone().enter();
+        Host::enter_inside(core.id);
         host.work(&core);
         Host::leave(core.id);
         drop(pool);
@@ -281,6 +286,7 @@ fn start_copy_engine(
     let core = core.clone();
     let life = move || {
         let Some(devices) = &core.devices else { return };
+        Host::enter_inside(core.id); // what a skipped body captured may be dropped here
         let mut out: Vec<Command> = Vec::new();
         while let Ok(job) = jobs.recv() {
             let Some(copy) = devices.serve(device, &job) else { return };

@@ -34,7 +34,8 @@ pub(crate) struct Core {
     /// No further body is run: the program is unwinding.
     pub(crate) cancelled: AtomicBool,
     submitted: CachePadded<AtomicU64>,
-    /// Tasks finished by each unit, and by threads that are no unit's; each counter has one writer at a time.
+    /// Tasks finished by each unit's host, by a guest in the place of unit 0's, and by threads that are no unit's; but
+    /// for the last, each counter has one writer at a time.
     finished: Box<[CachePadded<AtomicU64>]>,
     /// Of `finished`, how many were the runtime's own.
     internal: Box<[CachePadded<AtomicU64>]>,
@@ -60,7 +61,7 @@ impl Core {
         window: u64,
         machine: Machine,
     ) -> Self {
-        let counters = || (0..=machine.num_units()).map(|_| CachePadded::default()).collect();
+        let counters = || (0..machine.num_units() + 2).map(|_| CachePadded::default()).collect();
         Self {
             id,
             engine,
@@ -89,8 +90,11 @@ impl Core {
     /// Tasks of the user's that each unit has finished.
     pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
         let both = self.finished.iter().zip(&self.internal);
-        let counts = both.map(|(all, own)| all.load(Ordering::Acquire) - own.load(Ordering::Acquire));
-        counts.take(self.machine.num_units()).collect()
+        let mut counts: Vec<u64> =
+            both.map(|(all, own)| all.load(Ordering::Acquire).saturating_sub(own.load(Ordering::Acquire))).collect();
+        counts[0] += counts[self.machine.num_units()]; // a guest's tasks are unit 0's
+        counts.truncate(self.machine.num_units());
+        counts
     }
 
     /// Submits a task; the caller has checked its accesses.
@@ -170,18 +174,20 @@ impl Core {
     fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         self.discard(&mut task);
         self.end(task, Outcome::Skipped, None, out);
+        self.notify_if_quiescent(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
-    /// Reports a task as ended and counts it for `unit`.
+    /// Reports a task as ended and counts it in a host's slot.
     #[inline]
-    pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, unit: Option<usize>, out: &mut Vec<Command>) {
+    pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         let internal = task.shared().internal;
         self.engine.on(Event::Finished(task, outcome), out);
-        let slot = unit.unwrap_or(self.finished.len() - 1);
-        let count = |counter: &AtomicU64| match unit {
+        let of_host = slot.is_some();
+        let slot = slot.unwrap_or(self.finished.len() - 1);
+        let count = |counter: &AtomicU64| match of_host {
             // One writer: no need for a locked instruction.
-            Some(_) => counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release),
-            None => drop(counter.fetch_add(1, Ordering::AcqRel)),
+            true => counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release),
+            false => drop(counter.fetch_add(1, Ordering::AcqRel)),
         };
         if internal {
             count(&self.internal[slot]);
@@ -218,7 +224,7 @@ impl Core {
         }
     }
 
-    /// To be called by a thread that has executed tasks and found no more: wakes those who wait for the end.
+    /// To be called by a thread that has ended tasks and may end no more: wakes those who wait for the end.
     pub(crate) fn notify_if_quiescent(&self) {
         fence(Ordering::SeqCst);
         if self.pending() == 0 {

@@ -26,6 +26,8 @@ const AWAIT_PROGRESS: Duration = Duration::from_micros(200);
 pub(crate) struct Host {
     runtime: u64,
     pub(super) unit: usize,
+    /// Its deque among all, and its counter: of a unit's host the unit, of a guest the one after all units.
+    pub(super) slot: usize,
     pub(super) deque: Worker<OwnedTask>,
     /// A vector to reuse; empty while somebody up the stack has it.
     pub(super) commands: Cell<Vec<Command>>,
@@ -41,10 +43,18 @@ pub(crate) struct Host {
 thread_local! {
     /// The runtimes in which this thread hosts a unit; one, as a rule.
     static HOSTS: RefCell<Vec<Rc<Host>>> = const { RefCell::new(Vec::new()) };
+    /// The runtimes whose bodies alone bring user code to this thread: it is theirs, or a guest.
+    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Host {
-    pub(super) fn new(core: &Core, unit: usize, deque: Worker<OwnedTask>, pool: Option<rayon::ThreadPool>) -> Rc<Self> {
+    pub(super) fn new(
+        core: &Core,
+        unit: usize,
+        slot: usize,
+        deque: Worker<OwnedTask>,
+        pool: Option<rayon::ThreadPool>,
+    ) -> Rc<Self> {
         let machine_unit = &core.machine.units()[unit];
         let context = Context {
             unit: machine_unit.id,
@@ -55,6 +65,7 @@ impl Host {
         Rc::new(Self {
             runtime: core.id,
             unit,
+            slot,
             deque,
             commands: Cell::default(),
             context,
@@ -81,9 +92,20 @@ impl Host {
         f(host.ok().flatten().as_deref())
     }
 
-    /// Whether a body of this runtime is running on this thread.
+    /// From now on, user code on this thread is that runtime's bodies'.
+    pub(super) fn enter_inside(runtime: u64) {
+        INSIDE.with(|inside| inside.borrow_mut().push(runtime));
+    }
+
+    /// Takes the last [`Self::enter_inside`] back.
+    pub(super) fn leave_inside() {
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
+    }
+
+    /// Whether user code on this thread is part of a body of this runtime, so that it must not wait for it.
     pub(super) fn in_body(runtime: u64) -> bool {
-        Self::with(runtime, |host| host.is_some_and(|host| host.depth.get() > 0))
+        let inside = INSIDE.try_with(|inside| inside.borrow().contains(&runtime)).unwrap_or(false);
+        inside || Self::with(runtime, |host| host.is_some_and(|host| host.depth.get() > 0))
     }
 
     /// The life of a unit's own thread.
@@ -145,21 +167,26 @@ impl Host {
         }
         let target = self.patience.get() / 2;
         let (mut last, mut since) = (pending, Instant::now());
+        let mut executed = false;
         loop {
             let pending = core.pending();
             if pending <= target {
-                return;
+                break;
             }
             if self.step(core) {
+                executed = true;
                 continue;
             }
             if pending < last {
                 (last, since) = (pending, Instant::now());
             } else if since.elapsed() > AWAIT_PROGRESS {
                 self.patience.set(self.patience.get().max(pending) * 2);
-                return;
+                break;
             }
             std::hint::spin_loop();
+        }
+        if executed {
+            core.notify_if_quiescent();
         }
     }
 
@@ -186,7 +213,7 @@ impl Host {
         let env = Env { context: &self.context, sites: None };
         let outcome = self.inside(|| core.run_body(&mut task, &env));
         let mut out = self.commands.take();
-        core.end(task, outcome, Some(self.unit), &mut out);
+        core.end(task, outcome, Some(self.slot), &mut out);
         let next = match out.pop() {
             // The successor submitted first comes last.
             Some(Command::Run(next)) if next.shared().priority == 0 && !core.ready.has_urgent() => Some(next),
@@ -218,7 +245,7 @@ impl Host {
             _ => self.inside(|| core.run_body(&mut task, &Env { context: &context, sites: None })),
         };
         let mut out = self.commands.take();
-        core.end(task, outcome, Some(self.unit), &mut out);
+        core.end(task, outcome, Some(self.slot), &mut out);
         core.carry_out(Some(self), &mut out);
         self.commands.set(out);
     }

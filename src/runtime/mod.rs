@@ -28,6 +28,7 @@ use ndarray::{Array, Ix1};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,7 +53,7 @@ use std::thread::JoinHandle;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping the runtime waits for all tasks; while the program is unwinding from a panic, tasks that have not started
+/// Dropping the runtime waits for all tasks (inside a body it does not wait, and they run all the same); while the program is unwinding from a panic, tasks that have not started
 /// are cancelled instead.
 pub struct Runtime {
     core: Arc<Core>,
@@ -201,14 +202,37 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// Ends on a thread of its own: a body that drops the last handle of its runtime can not wait for itself.
+    fn end_elsewhere(&mut self) {
+        let rest = ManuallyDrop::new(Self {
+            core: self.core.clone(),
+            owner: self.owner.clone(),
+            threads: std::mem::take(&mut self.threads),
+            copy_threads: std::mem::take(&mut self.copy_threads),
+            seat: self.seat.take(),
+            configuration: String::new(),
+            capacities_bytes: Vec::new(),
+            warnings: Vec::new(),
+            next_data: AtomicU32::new(0),
+            next_space: AtomicU32::new(0),
+        });
+        let end = move || drop(ManuallyDrop::into_inner(rest));
+        if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
+            tracing::error!("no thread to end a runtime that was dropped in a task's body ({error}): its own stay");
+        }
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if Host::in_body(self.core.id) {
+            return self.end_elsewhere();
+        }
         if std::thread::panicking() {
             self.core.cancelled.store(true, Ordering::Relaxed);
         }
-        if !Host::in_body(self.core.id) {
-            self.wait_until(|| self.core.pending() == 0);
-        }
+        self.wait_until(|| self.core.pending() == 0);
         for failure in self.core.engine.take_failures() {
             tracing::warn!("{failure}, and nobody waited for it");
         }

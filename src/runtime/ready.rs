@@ -153,7 +153,7 @@ impl ReadyQueues {
         loop {
             let mut again = false;
             let injected = std::iter::once_with(|| self.injector.steal_batch_and_pop(&host.deque));
-            let victims = (1..n).map(|k| self.stealers[(host.unit + k) % n].steal_batch_and_pop(&host.deque));
+            let victims = (1..n).map(|k| self.stealers[(host.slot + k) % n].steal_batch_and_pop(&host.deque));
             for stolen in injected.chain(victims) {
                 match stolen {
                     Steal::Success(task) => return Some(task),

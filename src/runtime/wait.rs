@@ -59,10 +59,7 @@ impl Runtime {
     /// Waits for a data of one element and returns it.
     ///
     /// # Errors
-    /// As for [`wait_on`](Self::wait_on).
-    ///
-    /// # Panics
-    /// If the data is empty.
+    /// As for [`wait_on`](Self::wait_on), or if the data is empty.
     #[track_caller]
     pub fn read_scalar<T: Element>(&self, data: &Data<T>) -> Result<T, RunError> {
         Ok(self.read(&data.slice(0..1))?[0])
@@ -186,7 +183,9 @@ impl Runtime {
                 (None, Some(seat)) => match seat.try_lock() {
                     // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                     Some(guest) => {
+                        Host::enter_inside(core.id);
                         guest.run_until(core, &done);
+                        Host::leave_inside();
                         true
                     }
                     None => false,

@@ -1,0 +1,79 @@
+//! What the integration tests share: the machines they run on, a watchdog, and gates.
+//!
+//! A test never waits for a clock: gates make an order certain, and the watchdog alone looks at the time, to turn a hang
+//! into a failure.
+
+#![allow(dead_code, unreachable_pub)] // every test file is a crate of its own and uses a part of this
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+use thalweg::prelude::*;
+
+/// The machines that behaviour must not depend on.
+pub const MIXES: [&str; 4] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1", "2:EMU:1"];
+/// The schedulers that behaviour must not depend on.
+pub const SCHEDULERS: [&str; 2] = ["stealing", "dynamic"];
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `test` on a thread of its own; a hang is a failure, a panic passes through.
+pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
+    let (done, ended) = channel();
+    let thread = std::thread::Builder::new().name(what.to_owned()).spawn(move || {
+        test();
+        let _ = done.send(());
+    });
+    let thread = thread.expect("the system gives a thread");
+    match ended.recv_timeout(PATIENCE) {
+        Err(RecvTimeoutError::Timeout) => panic!("{what}: hangs"),
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// Runs `test` on every mix under every scheduler, hosted by the submitter or not, watched and checked for conflicts.
+pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
+    for units in MIXES {
+        for scheduler in SCHEDULERS {
+            for hosts in [false, true] {
+                let test = test.clone();
+                watched(&format!("{units} {scheduler} hosts={hosts}"), move || {
+                    let builder = Runtime::builder().compute_units(units).scheduler(scheduler);
+                    let rt = builder.submitter_hosts_unit(hosts).detect_conflicts(true).build().unwrap();
+                    test(&rt);
+                    assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+                });
+            }
+        }
+    }
+}
+
+/// A runtime with these units and the defaults.
+pub fn runtime(units: &str) -> Runtime {
+    Runtime::builder().compute_units(units).build().unwrap()
+}
+
+/// A gate that is closed: whoever waits at the second goes on when the first is used or dropped.
+pub fn gate() -> (Sender<()>, impl FnOnce() + Send + 'static) {
+    let (open, opened): (Sender<()>, Receiver<()>) = channel();
+    (open, move || _ = opened.recv())
+}
+
+/// The causes in an error of `wait`, by the names of the tasks.
+pub fn failed(result: Result<(), RunError>) -> Vec<String> {
+    match result {
+        Err(RunError::Failed(failures)) => failures.iter().map(|failure| failure.name().to_owned()).collect(),
+        other => panic!("tasks should have failed: {other:?}"),
+    }
+}
+
+/// The name and the reason of the task that poisoned what was asked for.
+pub fn poison<T: std::fmt::Debug>(result: Result<T, RunError>) -> (String, String) {
+    match result {
+        Err(RunError::Poisoned(cause)) => (cause.name().to_owned(), cause.reason().to_string()),
+        other => panic!("the region should be poisoned: {other:?}"),
+    }
+}
