@@ -5,6 +5,7 @@
 //! value that the memory model lets a load see. A thread that is never woken is a deadlock, which loom reports.
 
 #![allow(unsafe_code, dead_code, unreachable_pub)] // the files under test, of which models use a part
+#![allow(clippy::undocumented_unsafe_blocks, clippy::arc_with_non_send_sync)] // loom reports every race on its cells
 
 mod atomic {
     pub(super) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};

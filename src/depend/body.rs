@@ -41,10 +41,11 @@ pub struct Site {
     pub strides: [usize; MAX_DIMS],
 }
 
-// SAFETY is not at stake: a site is only an address. Whoever dereferences it answers for that.
-#[allow(unsafe_code)] // raw addresses are not Send by themselves
+#[allow(unsafe_code)] // raw addresses are not `Send` by themselves
+// SAFETY: a site is only an address; whoever dereferences it answers for that.
 unsafe impl Send for Site {}
 #[allow(unsafe_code)] // as above
+// SAFETY: as above.
 unsafe impl Sync for Site {}
 
 /// The kinds of unit that a task has bodies for.

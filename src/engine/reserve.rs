@@ -85,11 +85,8 @@ impl Placement {
                 }
             }
         }
-        for i in 0..wanted.len() {
-            if wanted[i].found.is_some() {
-                continue;
-            }
-            let (data, block) = (wanted[i].data, wanted[i].block);
+        for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
+            let (data, block) = (w.data, w.block);
             let Some(directory) = self.directories.get_mut(&data) else { continue };
             // A larger region of the same task may have been given a replica just now.
             let id = directory.covering(space, &block).unwrap_or_else(|| {
@@ -100,7 +97,7 @@ impl Placement {
                 self.memories.reserve(space, bytes);
                 id
             });
-            wanted[i].found = Some(id);
+            w.found = Some(id);
         }
         true
     }

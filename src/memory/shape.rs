@@ -6,7 +6,7 @@ use crate::region::{Block, MAX_DIMS};
 use ndarray::{ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
 use std::fmt::Debug;
 
-/// One of ndarray's dimensions [`Ix1`] to [`Ix4`]: one dimension gives slices, more give ndarray's views.
+/// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4): one dimension gives slices, more give ndarray's views.
 pub trait Shape: Dimension + Send + Sync + sealed::Sealed + 'static {
     /// Index ranges of a region, one per dimension.
     type Spans: Spans;
