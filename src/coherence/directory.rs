@@ -163,16 +163,16 @@ impl Directory {
         });
     }
 
-    /// Plans the copies home of what only `id` holds.
+    /// Plans the copies home of what would be lost with `id`: other replicas on their way out do not count.
     pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Vec<Transfer>) {
         let block = self.replica(id).block;
+        let replicas = &self.replicas;
+        let stays = |holder: ReplicaId| replicas.iter().any(|replica| replica.id == holder && !replica.leaving);
         self.holders.visit(&block, |part, holders| {
-            let valid = |(_, state): &&(ReplicaId, State)| *state == State::Valid;
-            let alone = holders.iter().filter(valid).all(|(holder, _)| *holder == id);
-            if alone
-                && holders.iter().any(|(holder, _)| *holder == id)
-                && !holders.iter().any(|(h, _)| *h == ReplicaId::HOME)
-            {
+            let elsewhere = |&(holder, state): &(ReplicaId, State)| {
+                holder == ReplicaId::HOME || (holder != id && state == State::Valid && stays(holder))
+            };
+            if holders.contains(&(id, State::Valid)) && !holders.iter().any(elsewhere) {
                 let copy = CopyId(*next_copy);
                 *next_copy += 1;
                 holders.push((ReplicaId::HOME, State::Filling(copy)));
