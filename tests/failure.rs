@@ -166,7 +166,10 @@ fn unrelated_tasks_go_on_and_wait_returns_every_cause() {
                 let body = move |_: &thalweg::Context, (x,): (&mut [f64],)| match (i % 4, step) {
                     (0, 3) => Err(ExitCode(i as i32)),
                     (1, 2) => panic!("{i}"),
-                    _ => Ok(x.iter_mut().for_each(|x| *x += 1.0)),
+                    _ => {
+                        x.iter_mut().for_each(|x| *x += 1.0);
+                        Ok(())
+                    }
                 };
                 rt.task(format!("{i}.{step}"), (x.inout(),)).cpu(body).submit().unwrap();
             }

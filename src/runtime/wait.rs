@@ -132,6 +132,7 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
+        region.check(self.core.id)?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes {

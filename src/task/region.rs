@@ -110,15 +110,15 @@ impl Ranges<Ix4> for (Range<usize>, Range<usize>, Range<usize>, Range<usize>) {
     }
 }
 
-/// Open ends are those of the data.
+/// Open ends are those of the data; what no data has stays out of bounds.
 pub(super) fn interval(range: impl RangeBounds<usize>, len: usize) -> Block {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
-        Bound::Excluded(&before) => before + 1,
+        Bound::Excluded(&before) => before.saturating_add(1),
         Bound::Unbounded => 0,
     };
     let end = match range.end_bound() {
-        Bound::Included(&last) => last + 1,
+        Bound::Included(&last) => last.saturating_add(1),
         Bound::Excluded(&end) => end,
         Bound::Unbounded => len.max(start),
     };
