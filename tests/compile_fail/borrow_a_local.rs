@@ -1,0 +1,7 @@
+// A body may run after the function that submitted it has returned: it owns what it uses.
+fn main() {
+    let rt = thalweg::Runtime::builder().build().unwrap();
+    let x = rt.data(vec![1.0f64; 8]);
+    let factor = 2.0;
+    let _ = rt.task("t", (x.inout(),)).cpu(|_, (x,)| x[0] *= factor).submit();
+}

@@ -1,0 +1,7 @@
+// A body runs on any thread: what it captures must be allowed to go there.
+fn main() {
+    let rt = thalweg::Runtime::builder().build().unwrap();
+    let x = rt.data(vec![1.0f64; 8]);
+    let factor = std::rc::Rc::new(2.0);
+    let _ = rt.task("t", (x.inout(),)).cpu(move |_, (x,)| x[0] *= *factor).submit();
+}

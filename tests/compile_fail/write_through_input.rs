@@ -1,0 +1,6 @@
+// `in` gives a shared slice: nothing can be written through it.
+fn main() {
+    let rt = thalweg::Runtime::builder().build().unwrap();
+    let x = rt.data(vec![1.0f64; 8]);
+    let _ = rt.task("t", (x.input(),)).cpu(|_, (x,)| x[0] = 2.0).submit();
+}
