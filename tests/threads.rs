@@ -262,3 +262,31 @@ fn a_body_may_be_the_last_to_know_the_runtime() {
         }
     }
 }
+
+#[test]
+fn no_task_comes_after_a_take() {
+    for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            for round in 0..100 {
+                let rt = Arc::new(common::runtime(units));
+                let x = rt.data(vec![0u64; 1000]);
+                let (clone, other) = (x.clone(), rt.clone());
+                let submitter = std::thread::spawn(move || {
+                    let mut submitted = 0;
+                    loop {
+                        let body = |_: &Context, (x,): (&mut [u64],)| x.iter_mut().for_each(|x| *x += 1);
+                        match other.task("add", (clone.inout(),)).cpu(body).submit() {
+                            Ok(_) => submitted += 1,
+                            Err(error) => return (submitted, error),
+                        }
+                    }
+                });
+                let taken = rt.take(x).unwrap();
+                let (submitted, error) = submitter.join().unwrap();
+                rt.wait().unwrap();
+                assert!(matches!(error, SubmitError::Taken { .. }), "{error}");
+                assert_eq!(taken, [submitted; 1000], "round {round}: all that were accepted came before");
+            }
+        });
+    }
+}

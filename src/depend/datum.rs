@@ -60,15 +60,15 @@ impl Datum {
         block.display(self.ndim).to_string()
     }
 
-    /// Whether `take` has given the memory back.
+    /// Whether the memory was given back, or is about to be.
     #[inline]
     pub(crate) fn is_taken(&self) -> bool {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Marks the memory as given back; false if it already was.
-    pub(crate) fn mark_taken(&self) -> bool {
-        !self.taken.swap(true, Ordering::AcqRel)
+    /// Marks the memory as given back, or not after all.
+    pub(crate) fn set_taken(&self, taken: bool) {
+        self.taken.store(taken, Ordering::Release);
     }
 }
 

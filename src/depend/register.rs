@@ -3,7 +3,8 @@
 use super::fragment::Fragment;
 use super::graph::Recorder;
 use super::reduction::Ticket;
-use super::{AccessRecord, Mode, Submitting, TaskRef};
+use super::{AccessRecord, Datum, Mode, Submitting, TaskRef};
+use crate::error::SubmitError;
 use crate::region::RegionMap;
 use crate::sync::Flow;
 use parking_lot::MutexGuard;
@@ -20,12 +21,24 @@ type Guard<'a> = MutexGuard<'a, RegionMap<Fragment>>;
 /// Finds the predecessors of `task`, which declares `accesses`, and makes it wait for those that have not finished.
 ///
 /// All locks are held until the last access is entered (invariant 1 of [`super`]).
+///
+/// # Errors
+/// If a data was taken meanwhile; nothing was entered then. This is where it is decided who comes before a take and who
+/// after: a task that gives a data's memory up marks it under the same lock.
 #[inline]
-pub(crate) fn register(task: &mut Submitting, accesses: &[AccessRecord<'_>], recorder: Option<&Recorder>) {
+pub(crate) fn register(
+    task: &mut Submitting,
+    accesses: &[AccessRecord<'_>],
+    recorder: Option<&Recorder>,
+) -> Result<(), SubmitError> {
     let mut newcomer = Newcomer { task, seen: SmallVec::new(), tickets: Vec::new(), recorder };
     match accesses {
         [] => {}
-        [one] => newcomer.enter(0, one, &mut one.datum.fragments.lock()),
+        [one] => {
+            let mut fragments = one.datum.fragments.lock();
+            newcomer.admit(one.datum)?;
+            newcomer.enter(0, one, &mut fragments);
+        }
         several => {
             let mut order: SmallVec<[usize; 12]> = (0..several.len()).collect();
             order.sort_unstable_by_key(|&i| std::ptr::from_ref(several[i].datum).addr());
@@ -36,6 +49,7 @@ pub(crate) fn register(task: &mut Submitting, accesses: &[AccessRecord<'_>], rec
                     guards.push(several[i].datum.fragments.lock());
                 }
                 guard_of[i] = guards.len() - 1;
+                newcomer.admit(several[i].datum)?;
             }
             for (i, access) in several.iter().enumerate() {
                 newcomer.enter(i, access, &mut guards[guard_of[i]]);
@@ -47,6 +61,7 @@ pub(crate) fn register(task: &mut Submitting, accesses: &[AccessRecord<'_>], rec
     if !tickets.is_empty() {
         newcomer.task.owned_mut().get_or_insert_default().tickets = tickets;
     }
+    Ok(())
 }
 
 /// The task that is being entered.
@@ -58,6 +73,18 @@ pub(super) struct Newcomer<'a> {
 }
 
 impl Newcomer<'_> {
+    /// Refuses data that is taken, and takes it if that is what the newcomer is for. Its history is locked.
+    #[inline]
+    fn admit(&mut self, datum: &Datum) -> Result<(), SubmitError> {
+        if datum.is_taken() {
+            return Err(SubmitError::Taken { data: datum.to_string() });
+        }
+        if self.task.owned_mut().as_ref().is_some_and(|side| side.forget == Some(datum.id)) {
+            datum.set_taken(true);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn enter(&mut self, index: usize, access: &AccessRecord<'_>, fragments: &mut Guard<'_>) {
         let mut parts = 0;

@@ -1,8 +1,8 @@
 //! The engine: events in, commands out.
 //!
 //! Dependences, placement and coherence put together into one state machine. It does no I/O, owns no thread and reads no
-//! clock: a driver reports what happened ([`Event`]) and carries out what follows ([`Command`]), on threads or in
-//! simulation. [`Engine::on`] may be called from any thread.
+//! clock: a driver reports what happened ([`Event`], or a submission) and carries out what follows ([`Command`]), on threads or in
+//! simulation. All may be called from any thread.
 //!
 //! *The short way.* On a machine with host memory only, under a policy that leaves ready tasks to whoever is free, there
 //! is no placement at all: a ready task is a [`Command::Run`], and nothing is locked but the data it declared.
@@ -22,7 +22,7 @@ pub(crate) use placement::{Needs, Placement};
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
-use crate::error::{FailureReason, TaskFailure};
+use crate::error::{FailureReason, SubmitError, TaskFailure};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -31,9 +31,7 @@ use std::sync::Arc;
 pub(crate) type Nanos = u64;
 
 /// What happened.
-pub(crate) enum Event<'a> {
-    /// A task was submitted with these accesses.
-    Submitted(Submitting, &'a [AccessRecord<'a>]),
+pub(crate) enum Event {
     /// A task that was handed out has ended.
     Finished(OwnedTask, Outcome),
     /// A copy has arrived.
@@ -69,20 +67,31 @@ impl Engine {
         }
     }
 
+    /// Takes a task that was submitted with these accesses, appends what follows to `out`.
+    ///
+    /// # Errors
+    /// If one of the data was taken meanwhile; then the task is gone.
+    #[inline]
+    pub(crate) fn submitted(
+        &self,
+        mut task: Submitting,
+        accesses: &[AccessRecord<'_>],
+        out: &mut Vec<Command>,
+    ) -> Result<(), SubmitError> {
+        depend::register(&mut task, accesses, self.recorder.as_ref())?;
+        if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
+            recorder.task(task.shared().id, &task.shared().name);
+        }
+        if let Some(task) = task.commit() {
+            self.ready(task, out);
+        }
+        Ok(())
+    }
+
     /// Takes an event, appends what follows to `out`.
     #[inline]
-    pub(crate) fn on(&self, event: Event<'_>, out: &mut Vec<Command>) {
+    pub(crate) fn on(&self, event: Event, out: &mut Vec<Command>) {
         match event {
-            Event::Submitted(mut task, accesses) => {
-                if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
-                    recorder.task(task.shared().id, &task.shared().name);
-                }
-                let recorder = self.recorder.as_ref();
-                depend::register(&mut task, accesses, recorder);
-                if let Some(task) = task.commit() {
-                    self.ready(task, out);
-                }
-            }
             Event::Finished(task, outcome) => {
                 if let Some(placement) = &self.placement {
                     placement.lock().finished(&task, &outcome, out);

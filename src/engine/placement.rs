@@ -195,7 +195,9 @@ impl Placement {
                 }
             }
         }
-        if let Some(data) = task.owned().as_ref().and_then(|side| side.forget) {
+        let forget = task.owned().as_ref().and_then(|side| side.forget);
+        // A take that was skipped has taken nothing.
+        if let Some(data) = forget.filter(|_| matches!(outcome, Outcome::Done { .. })) {
             self.forget(data, out);
         }
         self.pump(out);

@@ -6,7 +6,7 @@ use super::host::Host;
 use super::ready::ReadyQueues;
 use crate::depend::{AccessRecord, Body, Env, Meta, OwnedTask, Side, Submitting, TaskRef};
 use crate::engine::{Command, Engine, Event, Outcome};
-use crate::error::FailureReason;
+use crate::error::{FailureReason, SubmitError};
 use crate::ids::TaskId;
 use crate::machine::Machine;
 use crate::sync::Sleep;
@@ -98,36 +98,46 @@ impl Core {
     }
 
     /// Submits a task; the caller has checked its accesses.
+    ///
+    /// # Errors
+    /// If one of its data was taken since.
     #[inline]
     pub(crate) fn submit<P: Body + 'static>(
         &self,
         description: Description,
         payload: P,
         accesses: &[AccessRecord<'_>],
-    ) -> (TaskId, TaskRef) {
+    ) -> Result<(TaskId, TaskRef), SubmitError> {
         let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
         let Description { name, location, priority, internal, side } = description;
         let meta = Meta { id, name, location, priority, internal, commutative };
         let task = Submitting::new(meta, side, payload, |payload| payload as *mut (dyn Body + 'static));
         let reference = task.share();
-        Host::with(self.id, |host| match host {
+        let entered = Host::with(self.id, |host| match host {
             Some(host) => {
                 let mut out = host.commands.take();
-                self.engine.on(Event::Submitted(task, accesses), &mut out);
+                let entered = self.engine.submitted(task, accesses, &mut out);
                 self.carry_out(Some(host), &mut out);
                 host.commands.set(out);
                 if id.0.is_multiple_of(super::host::CHECK_WINDOW_EVERY) {
                     host.help_beyond_window(self);
                 }
+                entered
             }
             None => {
                 let mut out = Vec::new();
-                self.engine.on(Event::Submitted(task, accesses), &mut out);
+                let entered = self.engine.submitted(task, accesses, &mut out);
                 self.carry_out(None, &mut out);
+                entered
             }
         });
-        (id, reference)
+        if let Err(error) = entered {
+            self.finished[self.finished.len() - 1].fetch_add(1, Ordering::AcqRel);
+            self.notify_if_quiescent();
+            return Err(error);
+        }
+        Ok((id, reference))
     }
 
     /// Carries out what the engine asked for, and what follows from that at once.

@@ -71,7 +71,7 @@ impl Devices {
     }
 
     /// Carries out what concerns memory. Copies that are made here and now are reported to `happened` at once.
-    pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event<'_>)) {
+    pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event)) {
         match command {
             Command::Release { replica } => drop(self.replicas.remove(&replica)),
             Command::Copy(order) => self.copy(&order, happened),
@@ -81,7 +81,7 @@ impl Devices {
         }
     }
 
-    fn copy(&self, order: &CopyOrder, happened: impl FnOnce(Event<'_>)) {
+    fn copy(&self, order: &CopyOrder, happened: impl FnOnce(Event)) {
         let copy = BoxCopy {
             from: self.site(&order.from, &order.block, order.element_bytes),
             to: self.site(&order.to, &order.block, order.element_bytes),

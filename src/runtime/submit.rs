@@ -132,7 +132,7 @@ where
             host_only: self.host_only,
         };
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
-        let (id, _) = core.submit(description, payload, &records);
+        let (id, _) = core.submit(description, payload, &records)?;
         Ok(id)
     }
 

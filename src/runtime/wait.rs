@@ -87,18 +87,17 @@ impl Runtime {
             host_only: true,
         };
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), ..Side::default() };
-        let (_, task) = self.core.submit(internal("take", side), payload, &[record]);
-        self.await_value(&task)?;
+        let (_, task) = self.core.submit(internal("take", side), payload, &[record])?;
         let datum = &data.handle.cell.datum;
-        if !datum.mark_taken() {
-            return Err(SubmitError::Taken { data: datum.to_string() }.into());
+        if let Err(error) = self.await_value(&task) {
+            datum.set_taken(false); // lost by a task submitted just before: the rest stays
+            return Err(error);
         }
         if let Some(devices) = &self.core.devices {
             devices.remove_home(datum.id);
         }
-        let buffer = buffer.lock().take();
-        let elements = buffer.ok_or_else(|| SubmitError::Taken { data: datum.to_string() })?.into_vec();
-        Ok(S::from_vec(elements, &data.shape()))
+        let buffer = buffer.lock().take().expect("the one task that takes the memory has run");
+        Ok(S::from_vec(buffer.into_vec(), &data.shape()))
     }
 
     /// Brings a region to an address space ahead of the tasks that will need it there. A hint: nobody waits for it.
@@ -156,7 +155,7 @@ impl Runtime {
         let payload =
             Payload { accesses: (access.store(),), cpu: Some(Sole(body)), emulated: Some(NoBody), host_only: true };
         let side = Side { space: Some(space), ..Side::default() };
-        let (_, task) = self.core.submit(internal(name, side), payload, &[record]);
+        let (_, task) = self.core.submit(internal(name, side), payload, &[record])?;
         Ok(task)
     }
 
