@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 pub(super) const CHECK_WINDOW_EVERY: u64 = 32;
 /// How long an idle thread looks around before it sleeps.
 const LOOK_AROUND: Duration = Duration::from_micros(60);
-/// How often an idle unit looks for placed tasks.
-const POLL_PLACED: Duration = Duration::from_micros(200);
 /// How long a submitter waits for progress before it exceeds the window.
 const AWAIT_PROGRESS: Duration = Duration::from_micros(200);
 
@@ -135,10 +133,6 @@ impl Host {
                 if pauses == 256 {
                     std::thread::yield_now();
                 }
-            } else if core.devices.is_some() {
-                // Placed work is for one certain unit: looking for it costs little beside copies and launches, and does not
-                // depend on being woken.
-                std::thread::sleep(POLL_PLACED);
             } else {
                 core.idle.sleep_unless(|| done() || core.ready.in_sight(self.unit));
                 (idle_since, pauses) = (None, 1);

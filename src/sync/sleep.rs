@@ -18,6 +18,8 @@ use super::atomic::{AtomicUsize, Condvar, Mutex, Ordering, fence};
 pub(crate) struct Sleep {
     /// Changed under the lock only; read without it by wakers.
     announced: AtomicUsize,
+    /// Threads that announced and are not yet back, chosen by a waker or not.
+    away: AtomicUsize,
     state: Mutex<State>,
     condvar: Condvar,
 }
@@ -31,13 +33,14 @@ struct State {
 impl Sleep {
     pub(crate) fn new() -> Self {
         let state = State { epoch: 0, tokens: 0 };
-        Self { announced: AtomicUsize::new(0), state: Mutex::new(state), condvar: Condvar::new() }
+        Self { announced: AtomicUsize::new(0), away: AtomicUsize::new(0), state: Mutex::new(state), condvar: Condvar::new() }
     }
 
     /// Sleeps until woken, unless `work_in_sight` after the announcement.
     pub(crate) fn sleep_unless(&self, work_in_sight: impl FnOnce() -> bool) {
         let epoch = {
             let state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+            self.away.fetch_add(1, Ordering::SeqCst);
             self.announced.fetch_add(1, Ordering::SeqCst);
             state.epoch
         };
@@ -47,6 +50,7 @@ impl Sleep {
         while !stay_awake && state.epoch == epoch && state.tokens == 0 {
             state = self.condvar.wait(state).unwrap_or_else(|e| e.into_inner());
         }
+        self.away.fetch_sub(1, Ordering::SeqCst);
         if state.epoch != epoch {
             return; // the announcement ended with its epoch
         }
@@ -71,7 +75,8 @@ impl Sleep {
     #[inline]
     pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
-        if self.announced.load(Ordering::Relaxed) > 0 {
+        // Not `announced`: a thread chosen by `wake` sleeps on if a later sleeper takes its token.
+        if self.away.load(Ordering::Relaxed) > 0 {
             self.end_epoch();
         }
     }
