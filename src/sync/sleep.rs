@@ -33,7 +33,12 @@ struct State {
 impl Sleep {
     pub(crate) fn new() -> Self {
         let state = State { epoch: 0, tokens: 0 };
-        Self { announced: AtomicUsize::new(0), away: AtomicUsize::new(0), state: Mutex::new(state), condvar: Condvar::new() }
+        Self {
+            announced: AtomicUsize::new(0),
+            away: AtomicUsize::new(0),
+            state: Mutex::new(state),
+            condvar: Condvar::new(),
+        }
     }
 
     /// Sleeps until woken, unless `work_in_sight` after the announcement.
