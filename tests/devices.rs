@@ -27,7 +27,7 @@ fn moved(rt: &Runtime, from: SpaceId, to: SpaceId) -> (u64, u64) {
     link.map_or((0, 0), |link| (link.copies, link.bytes))
 }
 
-fn add_one(rt: &Runtime, region: Region<u64>) {
+fn add_one(rt: &Runtime, region: Region<'_, u64>) {
     rt.task("add", (region.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();
 }
 

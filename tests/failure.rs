@@ -29,11 +29,11 @@ impl Drop for Bomb {
 #[error("exit code {0}")]
 struct ExitCode(i32);
 
-fn fill(rt: &Runtime, region: Region<f64>, value: f64) {
+fn fill(rt: &Runtime, region: Region<'_, f64>, value: f64) {
     rt.task("fill", (region.output(),)).cpu(move |_, (x,)| x.fill(value)).submit().unwrap();
 }
 
-fn fail(rt: &Runtime, name: &'static str, region: Region<f64>) {
+fn fail(rt: &Runtime, name: &'static str, region: Region<'_, f64>) {
     rt.task(name, (region.inout(),)).cpu(move |_, _| -> () { panic!("{name} fails") }).submit().unwrap();
 }
 

@@ -121,13 +121,14 @@ fn data_of_another_runtime() {
 fn data_that_was_taken() {
     on_each(|rt, x| {
         let y = rt.data(vec![3u8; 7]).named("y");
-        let (region, clone) = (y.slice(0..3), y.clone());
+        let clone = y.clone();
+        let region = clone.slice(0..3);
         assert_eq!(rt.take(y).unwrap(), [3; 7]);
         let said = "data `y` was taken back from the runtime; register it again to use it";
         assert_eq!(refusal(rt, (x.output(), clone.input())), said);
         assert_eq!(refused(rt.read(&region)).to_string(), said);
         assert_eq!(refused(rt.copy(&region, SpaceId::HOST)), SubmitError::Taken { data: "data `y`".to_owned() });
-        assert_eq!(refused(rt.take(clone)).to_string(), said);
+        assert_eq!(refused(rt.take(clone.clone())).to_string(), said);
     });
 }
 

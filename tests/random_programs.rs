@@ -131,13 +131,13 @@ fn apply(step: &Step, seed: u64, extents: [usize; 3], memory: &mut [Vec<u64>]) {
 
 /// How to cut a region of a data with that many dimensions.
 trait Cut: Shape {
-    fn cut(data: &Data<u64, Self>, part: &Part) -> Region<u64, Self>;
+    fn cut<'d>(data: &'d Data<u64, Self>, part: &Part) -> Region<'d, u64, Self>;
     fn register(rt: &Runtime, extents: [usize; 3], values: Vec<u64>) -> Data<u64, Self>;
     fn values(owned: Self::Owned<u64>) -> Vec<u64>;
 }
 
 impl Cut for Ix1 {
-    fn cut(data: &Data<u64>, part: &Part) -> Region<u64> {
+    fn cut<'d>(data: &'d Data<u64>, part: &Part) -> Region<'d, u64> {
         data.slice(part.ranges[2].clone())
     }
 
@@ -155,7 +155,7 @@ fn array<D: Dimension>(shape: D, values: Vec<u64>) -> Array<u64, D> {
 }
 
 impl Cut for Ix2 {
-    fn cut(data: &Data<u64, Ix2>, part: &Part) -> Region<u64, Ix2> {
+    fn cut<'d>(data: &'d Data<u64, Ix2>, part: &Part) -> Region<'d, u64, Ix2> {
         data.block((part.ranges[1].clone(), part.ranges[2].clone()))
     }
 
@@ -169,7 +169,7 @@ impl Cut for Ix2 {
 }
 
 impl Cut for Ix3 {
-    fn cut(data: &Data<u64, Ix3>, part: &Part) -> Region<u64, Ix3> {
+    fn cut<'d>(data: &'d Data<u64, Ix3>, part: &Part) -> Region<'d, u64, Ix3> {
         data.block((part.ranges[0].clone(), part.ranges[1].clone(), part.ranges[2].clone()))
     }
 

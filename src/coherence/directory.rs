@@ -158,7 +158,7 @@ impl Directory {
                 let copy = CopyId(*next_copy);
                 *next_copy += 1;
                 holders.push((to, State::Filling(copy)));
-                transfers.push(Transfer { copy, from: nearest, to, block: part });
+                transfers.push(Transfer { copy, from: nearest, to, block: part.block() });
             }
         });
     }
@@ -177,7 +177,7 @@ impl Directory {
                 let copy = CopyId(*next_copy);
                 *next_copy += 1;
                 holders.push((ReplicaId::HOME, State::Filling(copy)));
-                transfers.push(Transfer { copy, from: id, to: ReplicaId::HOME, block: part });
+                transfers.push(Transfer { copy, from: id, to: ReplicaId::HOME, block: part.block() });
             }
         });
     }

@@ -53,7 +53,7 @@ impl State {
         let mut wanted = Vec::new();
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
             if mode == Mode::Commutative {
-                wanted.push((task.address(), datum.id, block));
+                wanted.push((task.address(), datum.id, *block));
             }
         });
         let free = wanted.iter().all(|(_, data, block)| {

@@ -4,21 +4,23 @@ use super::Mode;
 use super::fragment::Fragment;
 use crate::ids::DataId;
 use crate::region::{Block, MAX_DIMS, RegionMap};
-use parking_lot::Mutex;
+use crate::sync::Lock;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A registered data without its memory: what dependences and placement need to know.
+///
+/// Fields stand in the order of use: what every submission looks at comes first, then the history, then the rest.
+#[repr(C)]
 pub(crate) struct Datum {
-    pub(crate) id: DataId,
-    name: OnceLock<String>,
     shape: [usize; MAX_DIMS],
-    whole: Block,
-    ndim: usize,
-    pub(crate) element_bytes: usize,
-    pub(super) fragments: Mutex<RegionMap<Fragment>>,
+    pub(crate) id: DataId,
+    ndim: u8,
     taken: AtomicBool,
+    pub(super) fragments: Lock<RegionMap<Fragment>>,
+    pub(crate) element_bytes: usize,
+    name: OnceLock<String>,
 }
 
 impl Datum {
@@ -30,10 +32,9 @@ impl Datum {
             id,
             name: OnceLock::new(),
             shape: padded,
-            whole,
-            ndim: shape.len(),
+            ndim: shape.len() as u8,
             element_bytes,
-            fragments: Mutex::new(RegionMap::new(whole, shape.len(), Fragment::default())),
+            fragments: Lock::new(RegionMap::new(whole, shape.len(), Fragment::default())),
             taken: AtomicBool::new(false),
         }
     }
@@ -45,8 +46,8 @@ impl Datum {
 
     /// All of it.
     #[inline]
-    pub(crate) fn whole(&self) -> &Block {
-        &self.whole
+    pub(crate) fn whole(&self) -> Block {
+        Block::from_corners([0; MAX_DIMS], self.shape)
     }
 
     /// Extents of all [`MAX_DIMS`] dimensions; those the data does not have are 1.
@@ -57,7 +58,7 @@ impl Datum {
 
     /// A region of this data in words.
     pub(crate) fn describe(&self, block: &Block) -> String {
-        block.display(self.ndim).to_string()
+        block.display(self.ndim.into()).to_string()
     }
 
     /// Whether the memory was given back, or is about to be.
@@ -91,7 +92,7 @@ impl fmt::Debug for Datum {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AccessRecord<'a> {
     pub(crate) datum: &'a Datum,
-    pub(crate) block: Block,
+    pub(crate) block: &'a Block,
     pub(crate) mode: Mode,
 }
 
@@ -100,7 +101,7 @@ impl AccessRecord<'_> {
     pub(crate) fn conflicts_with(&self, other: &AccessRecord<'_>) -> bool {
         std::ptr::eq(self.datum, other.datum)
             && (self.mode.writes() || other.mode.writes())
-            && self.block.overlaps(&other.block)
+            && self.block.overlaps(other.block)
     }
 
     /// The bytes of the region.

@@ -18,7 +18,7 @@
 use super::reduction::{Lane, Ticket};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
-use crate::region::Block;
+use crate::region::Part;
 use crate::sync::Flow;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -26,11 +26,14 @@ use std::sync::Arc;
 /// Lists of at least this length are rid of finished tasks before they grow.
 const PRUNE_AT: usize = 16;
 
+type Tasks = SmallVec<[TaskRef; 2]>;
+
 /// The last group and its readers. Splitting a part clones its fragment.
 #[derive(Clone, Default)]
 pub(crate) struct Fragment {
-    group: SmallVec<[TaskRef; 1]>,
-    readers: SmallVec<[TaskRef; 2]>,
+    /// The group's first member; most groups have no other.
+    first: Option<TaskRef>,
+    readers: Tasks,
     /// Only of a group that others may join.
     open: Option<Box<OpenGroup>>,
 }
@@ -39,99 +42,99 @@ pub(crate) struct Fragment {
 #[derive(Clone)]
 struct OpenGroup {
     mode: Mode,
+    others: Tasks,
     before: Vec<(TaskRef, Flow)>,
     lane: Option<Arc<Lane>>,
 }
 
 impl Fragment {
-    /// Enters `task`'s access into the history; a reduction gets a ticket for its turn to combine.
+    /// Enters an access of `newcomer` into the history of `part`; a reduction gets a ticket for its turn to combine.
     #[inline]
-    pub(super) fn enter(
-        &mut self,
-        access: usize,
-        block: Block,
-        mode: Mode,
-        newcomer: &mut Newcomer<'_>,
-    ) -> Option<Ticket> {
+    pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
             Mode::In => {
-                for writer in &self.group {
-                    newcomer.wait_for(writer, Flow::Value);
-                }
+                self.wait_for_group(newcomer, Flow::Value);
                 make_room(&mut self.readers, newcomer, |task| !task.is_finished());
                 self.readers.push(newcomer.share());
-                None
-            }
-            Mode::Out if self.readers.is_empty() => {
-                for writer in &self.group {
-                    newcomer.wait_for(writer, Flow::Order);
-                }
-                self.replace(newcomer);
-                None
             }
             Mode::Out => {
-                for reader in &self.readers {
-                    newcomer.wait_for(reader, Flow::Order);
+                if self.readers.is_empty() {
+                    self.wait_for_group(newcomer, Flow::Order);
+                } else {
+                    self.wait_for_readers(newcomer);
                 }
                 self.replace(newcomer);
-                None
             }
             Mode::InOut => {
-                self.wait_for_all(newcomer);
+                self.wait_for_group(newcomer, Flow::Value);
+                self.wait_for_readers(newcomer);
                 self.replace(newcomer);
-                None
             }
-            Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, block, mode, newcomer),
+            Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, part, mode, newcomer),
         }
     }
 
-    fn wait_for_all(&self, newcomer: &mut Newcomer<'_>) {
-        for writer in &self.group {
-            newcomer.wait_for(writer, Flow::Value);
+    #[inline]
+    fn wait_for_group(&self, newcomer: &mut Newcomer<'_>, flow: Flow) {
+        if let Some(first) = &self.first {
+            newcomer.wait_for(first, flow);
         }
+        if let Some(open) = &self.open {
+            open.others.iter().for_each(|other| newcomer.wait_for(other, flow));
+        }
+    }
+
+    #[inline]
+    fn wait_for_readers(&self, newcomer: &mut Newcomer<'_>) {
         for reader in &self.readers {
             newcomer.wait_for(reader, Flow::Order);
         }
     }
 
     #[inline]
-    fn replace(&mut self, newcomer: &Newcomer<'_>) {
+    fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
         self.readers.clear();
-        self.open = None;
-        self.group.clear();
-        self.group.push(newcomer.share());
+        if self.open.is_some() {
+            self.open = None;
+        }
+        self.first = Some(newcomer.share());
     }
 
-    fn join(&mut self, access: usize, block: Block, mode: Mode, newcomer: &mut Newcomer<'_>) -> Option<Ticket> {
-        if !(self.readers.is_empty() && self.open.as_ref().is_some_and(|open| open.mode.joins(mode))) {
-            self.wait_for_all(newcomer);
-            let before = (self.group.iter().map(|task| (task.clone(), Flow::Value)))
-                .chain(self.readers.iter().map(|task| (task.clone(), Flow::Order)))
-                .collect();
-            let lane = matches!(mode, Mode::Reduction(_)).then(Arc::default);
-            self.replace(newcomer);
-            self.open = Some(Box::new(OpenGroup { mode, before, lane }));
-        } else if let Some(open) = &mut self.open {
-            for (predecessor, flow) in &open.before {
-                newcomer.wait_for(predecessor, *flow);
+    fn join(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
+        match &mut self.open {
+            Some(open) if self.readers.is_empty() && open.mode.joins(mode) => {
+                for (predecessor, flow) in &open.before {
+                    newcomer.wait_for(predecessor, *flow);
+                }
+                if !newcomer.keeps_finished() {
+                    open.before.retain(|(task, _)| !task.is_finished() || task.poison().is_some());
+                }
+                make_room(&mut open.others, newcomer, |task| !task.is_finished() || task.poison().is_some());
+                open.others.push(newcomer.share());
             }
-            if !newcomer.keeps_finished() {
-                open.before.retain(|(task, _)| !task.is_finished() || task.poison().is_some());
-            }
-            make_room(&mut self.group, newcomer, |task| !task.is_finished() || task.poison().is_some());
-            self.group.push(newcomer.share());
+            _ => self.open_group(mode, newcomer),
         }
-        let lane = self.open.as_ref()?.lane.clone()?;
-        Some(Ticket::new(lane, access, block))
+        if let Some(lane) = self.open.as_ref().and_then(|open| open.lane.clone()) {
+            newcomer.keep(Ticket::new(lane, access, part.block()));
+        }
+    }
+
+    /// Begins a group that others may join.
+    fn open_group(&mut self, mode: Mode, newcomer: &mut Newcomer<'_>) {
+        self.wait_for_group(newcomer, Flow::Value);
+        self.wait_for_readers(newcomer);
+        let others = self.open.take().map(|open| open.others).unwrap_or_default();
+        let group = self.first.take().into_iter().chain(others).map(|task| (task, Flow::Value));
+        let before = group.chain(self.readers.drain(..).map(|task| (task, Flow::Order))).collect();
+        let lane = matches!(mode, Mode::Reduction(_)).then(Arc::default);
+        self.replace(newcomer);
+        self.open = Some(Box::new(OpenGroup { mode, others: Tasks::new(), before, lane }));
     }
 }
 
 /// Forgets tasks that nobody needs to wait for, if the list is long and about to grow.
-fn make_room<A: smallvec::Array<Item = TaskRef>>(
-    list: &mut SmallVec<A>,
-    newcomer: &Newcomer<'_>,
-    keep: impl Fn(&TaskRef) -> bool,
-) {
+#[inline]
+fn make_room(list: &mut Tasks, newcomer: &Newcomer<'_>, keep: impl Fn(&TaskRef) -> bool) {
     if list.len() >= PRUNE_AT && list.len() == list.capacity() && !newcomer.keeps_finished() {
         list.retain(|task| keep(task));
     }

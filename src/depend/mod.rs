@@ -33,7 +33,7 @@ pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::Mode;
 pub(crate) use mode::OpId;
 pub(crate) use reduction::combine_in_turn;
-pub(crate) use register::register;
+pub(crate) use register::{MOST_ACCESSES, register};
 
 use crate::ids::TaskId;
 use crate::sync;

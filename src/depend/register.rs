@@ -6,17 +6,19 @@ use super::reduction::Ticket;
 use super::{AccessRecord, Datum, Mode, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::region::RegionMap;
-use crate::sync::Flow;
-use parking_lot::MutexGuard;
-use smallvec::SmallVec;
+use crate::sync::{Flow, LockGuard};
+use arrayvec::ArrayVec;
 
 /// More parts than this under one written region are made one.
 const UNITE_BEYOND: usize = 6;
 
+/// The most accesses that a task can declare.
+pub(crate) const MOST_ACCESSES: usize = 12;
+
 /// How many predecessors are remembered to leave out repeated edges.
 const REMEMBER: usize = 8;
 
-type Guard<'a> = MutexGuard<'a, RegionMap<Fragment>>;
+type Guard<'a> = LockGuard<'a, RegionMap<Fragment>>;
 
 /// Finds the predecessors of `task`, which declares `accesses`, and makes it wait for those that have not finished.
 ///
@@ -31,7 +33,7 @@ pub(crate) fn register(
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
 ) -> Result<(), SubmitError> {
-    let mut newcomer = Newcomer { task, seen: SmallVec::new(), tickets: Vec::new(), recorder };
+    let mut newcomer = Newcomer { task, seen: [0; REMEMBER], num_seen: 0, recorder };
     match accesses {
         [] => {}
         [one] => {
@@ -39,27 +41,10 @@ pub(crate) fn register(
             newcomer.admit(one.datum)?;
             newcomer.enter(0, one, &mut fragments);
         }
-        several => {
-            let mut order: SmallVec<[usize; 12]> = (0..several.len()).collect();
-            order.sort_unstable_by_key(|&i| std::ptr::from_ref(several[i].datum).addr());
-            let mut guards: SmallVec<[Guard<'_>; 12]> = SmallVec::new();
-            let mut guard_of: SmallVec<[usize; 12]> = SmallVec::from_elem(0, several.len());
-            for (k, &i) in order.iter().enumerate() {
-                if k == 0 || !std::ptr::eq(several[i].datum, several[order[k - 1]].datum) {
-                    guards.push(several[i].datum.fragments.lock());
-                }
-                guard_of[i] = guards.len() - 1;
-                newcomer.admit(several[i].datum)?;
-            }
-            for (i, access) in several.iter().enumerate() {
-                newcomer.enter(i, access, &mut guards[guard_of[i]]);
-            }
-        }
+        several => newcomer.enter_all(several)?,
     }
-    let mut tickets = std::mem::take(&mut newcomer.tickets);
-    tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
-    if !tickets.is_empty() {
-        newcomer.task.owned_mut().get_or_insert_default().tickets = tickets;
+    if let Some(side) = newcomer.task.owned_mut() {
+        side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
     }
     Ok(())
 }
@@ -67,12 +52,44 @@ pub(crate) fn register(
 /// The task that is being entered.
 pub(super) struct Newcomer<'a> {
     task: &'a mut Submitting,
-    seen: SmallVec<[(usize, Flow); REMEMBER]>,
-    tickets: Vec<Ticket>,
+    /// Addresses of predecessors, with the edge's flow in the lowest bit.
+    seen: [usize; REMEMBER],
+    num_seen: usize,
     recorder: Option<&'a Recorder>,
 }
 
 impl Newcomer<'_> {
+    /// Enters several accesses, data by data in the order of their addresses.
+    fn enter_all(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
+        let address = |i: usize| std::ptr::from_ref(accesses[i].datum).addr();
+        let mut order = [0; MOST_ACCESSES];
+        let order = &mut order[..accesses.len()];
+        for i in 1..accesses.len() {
+            let mut at = i;
+            while at > 0 && address(order[at - 1]) > address(i) {
+                order[at] = order[at - 1];
+                at -= 1;
+            }
+            order[at] = i;
+        }
+        let mut guards: ArrayVec<Guard<'_>, MOST_ACCESSES> = ArrayVec::new();
+        let mut previous = 0;
+        for &i in &*order {
+            if address(i) != previous {
+                previous = address(i);
+                guards.push(accesses[i].datum.fragments.lock());
+                self.admit(accesses[i].datum)?;
+            }
+        }
+        let (mut guard, mut previous) = (0, address(order[0]));
+        for &i in &*order {
+            guard += usize::from(address(i) != previous);
+            previous = address(i);
+            self.enter(i, &accesses[i], &mut guards[guard]);
+        }
+        Ok(())
+    }
+
     /// Refuses data that is taken, and takes it if that is what the newcomer is for. Its history is locked.
     #[inline]
     fn admit(&mut self, datum: &Datum) -> Result<(), SubmitError> {
@@ -88,36 +105,50 @@ impl Newcomer<'_> {
     #[inline]
     fn enter(&mut self, index: usize, access: &AccessRecord<'_>, fragments: &mut Guard<'_>) {
         let mut parts = 0;
-        fragments.visit(&access.block, |part, fragment| {
+        fragments.visit(access.block, |part, fragment| {
             parts += 1;
-            if let Some(ticket) = fragment.enter(index, part, access.mode, self) {
-                self.tickets.push(ticket);
-            }
+            fragment.enter(index, &part, access.mode, self);
         });
         if matches!(access.mode, Mode::Out | Mode::InOut) {
-            fragments.unite_beyond(&access.block, parts, UNITE_BEYOND);
+            fragments.unite_beyond(access.block, parts, UNITE_BEYOND);
         }
     }
 
     /// The newcomer waits for `predecessor`, unless that has finished or is the newcomer itself.
     #[inline]
     pub(super) fn wait_for(&mut self, predecessor: &TaskRef, flow: Flow) {
+        if self.recorder.is_none() && predecessor.is_finished() {
+            self.inherit(predecessor, flow);
+        } else {
+            self.wait_for_unfinished(predecessor, flow);
+        }
+    }
+
+    fn wait_for_unfinished(&mut self, predecessor: &TaskRef, flow: Flow) {
         let address = predecessor.address();
         if address == self.task.address() {
             return;
         }
-        let known = |(seen, carried): &(usize, Flow)| *seen == address && (*carried == flow || *carried == Flow::Value);
-        if self.seen.iter().any(known) {
+        let (value, this) = (address | 1, address | usize::from(flow == Flow::Value));
+        if self.seen[..self.num_seen].iter().any(|&seen| seen == value || seen == this) {
             return;
         }
-        if self.seen.len() < REMEMBER {
-            self.seen.push((address, flow));
+        if self.num_seen < REMEMBER {
+            self.seen[self.num_seen] = this;
+            self.num_seen += 1;
         }
         if let Some(recorder) = self.recorder {
             recorder.edge(predecessor.shared().id, self.task.shared().id, flow);
         }
-        if self.task.wait_for(predecessor, flow).is_err()
-            && flow == Flow::Value
+        if self.task.wait_for(predecessor, flow).is_err() {
+            self.inherit(predecessor, flow);
+        }
+    }
+
+    /// Takes over the poison of a finished predecessor whose value the newcomer uses.
+    #[inline]
+    fn inherit(&mut self, predecessor: &TaskRef, flow: Flow) {
+        if flow == Flow::Value
             && let Some(cause) = predecessor.poison()
         {
             self.task.set_poison(cause);
@@ -129,9 +160,15 @@ impl Newcomer<'_> {
         self.recorder.is_some()
     }
 
+    /// Keeps a ticket until the newcomer has run.
+    #[cold]
+    pub(super) fn keep(&mut self, ticket: Ticket) {
+        self.task.owned_mut().get_or_insert_default().tickets.push(ticket);
+    }
+
     /// A reference to leave behind.
     #[inline]
-    pub(super) fn share(&self) -> TaskRef {
+    pub(super) fn share(&mut self) -> TaskRef {
         self.task.share()
     }
 }

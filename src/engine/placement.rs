@@ -126,7 +126,7 @@ impl Placement {
     /// A task is ready: to the policy, or, if it is bound to a space, straight there.
     pub(super) fn ready(&mut self, task: OwnedTask, out: &mut Vec<Command>) {
         task.body().accesses(&mut |access| {
-            let directory = || Directory::new(access.datum.id, *access.datum.whole(), access.datum.element_bytes);
+            let directory = || Directory::new(access.datum.id, access.datum.whole(), access.datum.element_bytes);
             self.directories.entry(access.datum.id).or_insert_with(directory);
         });
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
@@ -175,7 +175,7 @@ impl Placement {
                 k += 1;
                 let Some(directory) = self.directories.get_mut(&place.data) else { return };
                 if access.mode.writes() && !access.block.is_empty() {
-                    directory.written(place.replica, &access.block);
+                    directory.written(place.replica, access.block);
                 }
                 let replica = directory.replica_mut(place.replica);
                 replica.pins -= 1;
@@ -318,11 +318,11 @@ impl Placement {
                 };
                 if mode == Mode::Out {
                     // What the region holds now is of no use to anybody: it must not be written back over the new value.
-                    directory.written(place.replica, &block);
+                    directory.written(place.replica, block);
                     return;
                 }
                 let mut planned = Vec::new();
-                directory.fill(place.replica, &block, &mut self.next_copy, &mut pending, &mut planned);
+                directory.fill(place.replica, block, &mut self.next_copy, &mut pending, &mut planned);
                 pending.extend(planned.iter().map(|transfer| transfer.copy));
                 transfers.extend(planned.into_iter().map(|transfer| (place.data, transfer)));
             });
@@ -351,7 +351,7 @@ impl Placement {
         let mut found = Vec::new();
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
             let meets = |c: &UnderWay| {
-                c.write_back && c.data == datum.id && c.transfer.block.overlaps(&block) || Some(c.data) == forgotten
+                c.write_back && c.data == datum.id && c.transfer.block.overlaps(block) || Some(c.data) == forgotten
             };
             found.extend(self.copies.iter().filter(|(_, c)| meets(c)).map(|(copy, _)| *copy));
         });
@@ -459,7 +459,7 @@ fn missing_bytes(
                 && !matches!(mode, Mode::Reduction(_))
                 && let Some(directory) = directories.get(&datum.id)
             {
-                missing += directory.missing_bytes(space, &block);
+                missing += directory.missing_bytes(space, block);
             }
         });
     }

@@ -37,7 +37,7 @@ impl Placement {
                 private_bytes += record.bytes();
             }
             let found = at_home.then_some(ReplicaId::HOME);
-            wanted.push(Wanted { access, data: record.datum.id, block: record.block, found });
+            wanted.push(Wanted { access, data: record.datum.id, block: *record.block, found });
             access += 1;
         });
         // Large regions first: their replicas may cover the small ones.

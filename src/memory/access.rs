@@ -49,7 +49,11 @@ impl<T: Element, S: Shape> Declared<T, S> {
     /// A region within the bounds of `cell`, whose elements are of type `T` in `S` dimensions.
     pub(crate) fn new(cell: &DataCell, block: &Block) -> Self {
         debug_assert!(cell.datum.whole().contains(block) && cell.datum.element_bytes == size_of::<T>());
-        Self { cell, home: cell.address(block), spans: S::Spans::of_block(block), element: PhantomData }
+        let home = match S::NDIM {
+            Some(1) => cell.base().wrapping_add(block.lo()[0] * size_of::<T>()),
+            _ => cell.address(block),
+        };
+        Self { cell, home, spans: S::Spans::of_block(block), element: PhantomData }
     }
 
     /// No element of `cell`, whatever its type and dimensions.
@@ -72,8 +76,8 @@ impl<T: Element, S: Shape> Declared<T, S> {
     }
 
     #[inline]
-    fn record(&self, mode: Mode) -> Record<'_> {
-        Record(AccessRecord { datum: &self.cell().datum, block: self.spans.block(), mode })
+    fn record(&self, mode: Mode, visit: &mut dyn FnMut(Record<'_>)) {
+        visit(Record(AccessRecord { datum: &self.cell().datum, block: &self.spans.block(), mode }));
     }
 }
 
@@ -94,7 +98,7 @@ macro_rules! plain_access {
 
             #[inline]
             fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-                visit(self.0.record($mode));
+                self.0.record($mode, visit);
             }
         }
     )*};
@@ -125,7 +129,7 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        visit(self.0.record(Mode::Concurrent));
+        self.0.record(Mode::Concurrent, visit);
     }
 }
 
@@ -146,7 +150,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        visit(self.declared.record(Mode::Reduction(self.reducer.id())));
+        self.declared.record(Mode::Reduction(self.reducer.id()), visit);
     }
 
     fn combine(&mut self, block: &Block) {

@@ -49,12 +49,15 @@ impl Drop for HostBuffer {
 }
 
 /// A registered data with its home.
+///
+/// What every submission looks at stands in the first cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct DataCell {
-    pub(crate) datum: Datum,
     /// Of the runtime it is registered with.
     pub(crate) runtime: u64,
     base: *mut u8,
+    pub(crate) datum: Datum,
     buffer: Mutex<Option<HostBuffer>>,
 }
 

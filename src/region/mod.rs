@@ -16,6 +16,8 @@ pub use block::{Block, MAX_DIMS};
 pub use block_map::BlockMap;
 pub use interval_map::IntervalMap;
 
+use std::ops::Range;
+
 /// A map from the parts of a data to values, whichever the number of dimensions.
 ///
 /// ```
@@ -23,7 +25,7 @@ pub use interval_map::IntervalMap;
 /// let mut map = RegionMap::new(Block::whole(&[100]), 1, "old");
 /// map.visit(&Block::interval(20..30), |_, value| *value = "new");
 /// let mut seen = vec![];
-/// map.visit(&Block::whole(&[100]), |block, value| seen.push((block.range(0), *value)));
+/// map.visit(&Block::whole(&[100]), |part, value| seen.push((part.block().range(0), *value)));
 /// assert_eq!(seen, [(0..20, "old"), (20..30, "new"), (30..100, "old")]);
 /// ```
 #[derive(Debug)]
@@ -32,6 +34,25 @@ pub enum RegionMap<V> {
     Line(IntervalMap<V>),
     /// More dimensions: boxes, visited in no particular (but deterministic) order.
     Grid(Box<BlockMap<V>>),
+}
+
+/// A part that is visited, in the form in which its map has it.
+#[derive(Debug)]
+pub enum Part<'m> {
+    /// One dimension.
+    Interval(Range<usize>),
+    /// More dimensions.
+    Box(&'m Block),
+}
+
+impl Part<'_> {
+    /// The part as a block.
+    pub fn block(&self) -> Block {
+        match self {
+            Self::Interval(range) => Block::interval(range.clone()),
+            Self::Box(block) => **block,
+        }
+    }
 }
 
 impl<V: Clone> RegionMap<V> {
@@ -46,10 +67,10 @@ impl<V: Clone> RegionMap<V> {
 
     /// Visits every part inside `block`, after splitting the parts that cross its faces.
     #[inline]
-    pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
+    pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Part<'_>, &mut V)) {
         match self {
-            Self::Line(map) => map.visit(block.range(0), |range, value| visit(Block::interval(range), value)),
-            Self::Grid(map) => map.visit(block, visit),
+            Self::Line(map) => map.visit(block.range(0), |range, value| visit(Part::Interval(range), value)),
+            Self::Grid(map) => map.visit(block, |block, value| visit(Part::Box(&block), value)),
         }
     }
 

@@ -38,15 +38,15 @@ impl ConflictDetector {
             for other in running.iter().filter(|other| other.task != id && other.data == datum.id) {
                 let together =
                     mode == Mode::In && other.mode == Mode::In || mode.joins(other.mode) && mode != Mode::Commutative;
-                if !together && other.block.overlaps(&block) {
-                    let (ours, theirs) = (datum.describe(&block), datum.describe(&other.block));
+                if !together && other.block.overlaps(block) {
+                    let (ours, theirs) = (datum.describe(block), datum.describe(&other.block));
                     self.found.lock().push(format!(
                         "task {id} ({mode} {ours}) runs together with task {} ({} {theirs}) on {datum}",
                         other.task, other.mode
                     ));
                 }
             }
-            running.push(Running { task: id, data: datum.id, block, mode });
+            running.push(Running { task: id, data: datum.id, block: *block, mode });
         });
         Entered { detector: self, task: id }
     }

@@ -4,7 +4,8 @@ use super::conflict::ConflictDetector;
 use super::devices::Devices;
 use super::host::Host;
 use super::ready::ReadyQueues;
-use crate::depend::{AccessRecord, Body, Env, Meta, OwnedTask, Side, Submitting, TaskRef};
+use super::thief::Tally;
+use crate::depend::{AccessRecord, Body, Env, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
 use crate::ids::TaskId;
@@ -87,6 +88,13 @@ impl Core {
         self.submitted.load(Ordering::Acquire) - finished
     }
 
+    /// What the host of a slot, and everybody else, have done so far.
+    pub(crate) fn tally(&self, slot: usize) -> Tally {
+        let own = self.finished[slot].load(Ordering::Relaxed);
+        let finished: u64 = self.finished.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        Tally { own, others: self.submitted.load(Ordering::Relaxed) + finished - own }
+    }
+
     /// Tasks of the user's that each unit has finished.
     pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
         let both = self.finished.iter().zip(&self.internal);
@@ -97,23 +105,26 @@ impl Core {
         counts
     }
 
-    /// Submits a task; the caller has checked its accesses.
+    /// Submits a task; the caller has checked its accesses. `watch` makes what is returned of it.
     ///
     /// # Errors
     /// If one of its data was taken since.
     #[inline]
-    pub(crate) fn submit<P: Body + 'static>(
+    pub(crate) fn submit<P: Body + 'static, W>(
         &self,
         description: Description,
         payload: P,
         accesses: &[AccessRecord<'_>],
-    ) -> Result<(TaskId, TaskRef), SubmitError> {
+        watch: impl FnOnce(&mut Submitting) -> W,
+    ) -> Result<W, SubmitError> {
         let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
         let Description { name, location, priority, internal, side } = description;
         let meta = Meta { id, name, location, priority, internal, commutative };
-        let task = Submitting::new(meta, side, payload, |payload| payload as *mut (dyn Body + 'static));
-        let reference = task.share();
+        // As a rule every access leaves one reference behind, in one fragment.
+        let shares = accesses.len() as u32;
+        let mut task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        let watched = watch(&mut task);
         let entered = Host::with(self.id, |host| match host {
             Some(host) => {
                 let mut out = host.commands.take();
@@ -137,7 +148,7 @@ impl Core {
             self.notify_if_quiescent();
             return Err(error);
         }
-        Ok((id, reference))
+        Ok(watched)
     }
 
     /// Carries out what the engine asked for, and what follows from that at once.

@@ -65,7 +65,7 @@ impl Devices {
     pub(crate) fn sites(&self, task: &OwnedTask, places: &[Where]) -> Vec<Site> {
         let mut sites = Vec::with_capacity(places.len());
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
-            sites.push(self.site(&places[sites.len()], &block, datum.element_bytes));
+            sites.push(self.site(&places[sites.len()], block, datum.element_bytes));
         });
         sites
     }

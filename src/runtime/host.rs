@@ -7,6 +7,7 @@
 //! pending. While it does neither, tasks in its deque are there for others to steal.
 
 use super::core::Core;
+use super::thief::Thief;
 use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::engine::{Command, Launch};
 use crossbeam_deque::Worker;
@@ -31,6 +32,8 @@ pub(crate) struct Host {
     pub(super) deque: Worker<OwnedTask>,
     /// A vector to reuse; empty while somebody up the stack has it.
     pub(super) commands: Cell<Vec<Command>>,
+    /// Whether it is worth while to steal.
+    pub(super) thief: Thief,
     context: Context,
     /// For a unit with several cores whose thread is not itself in the pool.
     pool: Option<rayon::ThreadPool>,
@@ -68,6 +71,7 @@ impl Host {
             slot,
             deque,
             commands: Cell::default(),
+            thief: Thief::default(),
             context,
             pool,
             patience: Cell::new(core.window),
@@ -198,7 +202,7 @@ impl Host {
             self.execute_launch(core, *launch);
             return true;
         }
-        let Some(mut task) = core.ready.pop(self) else { return false };
+        let Some(mut task) = core.ready.pop(self, || core.tally(self.slot)) else { return false };
         loop {
             match self.execute(core, task) {
                 Some(next) => task = next,

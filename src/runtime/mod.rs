@@ -11,6 +11,7 @@ mod host;
 mod ready;
 mod statistics;
 mod submit;
+mod thief;
 mod wait;
 
 pub use builder::Builder;
@@ -91,8 +92,8 @@ impl Owner for Releaser {
     fn release(&self, ReleasedCell(cell): ReleasedCell) {
         let Some(core) = self.0.upgrade() else { return };
         // SAFETY of the order: this task overwrites all of the data, so it comes after every task that uses it.
-        let whole = *cell.datum.whole();
-        let record = crate::depend::AccessRecord { datum: &cell.datum, block: whole, mode: crate::depend::Mode::Out };
+        let whole = cell.datum.whole();
+        let record = crate::depend::AccessRecord { datum: &cell.datum, block: &whole, mode: crate::depend::Mode::Out };
         let kept = cell.clone();
         let forget = Sole(move |_: &mut [u8]| drop(kept));
         let payload = Payload {
@@ -105,7 +106,7 @@ impl Owner for Releaser {
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
         // Refused only if the data was taken between the last look and now: then there is nothing to free.
-        let _ = core.submit(description, payload, &[record]);
+        let _ = core.submit(description, payload, &[record], |_| ());
     }
 }
 
@@ -176,8 +177,8 @@ impl Runtime {
     }
 
     /// The address spaces in which all of a region is valid at this moment.
-    pub fn valid_in<T: Element, S: Shape>(&self, region: &Region<T, S>) -> Vec<SpaceId> {
-        let data = region.data.handle.cell.datum.id;
+    pub fn valid_in<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Vec<SpaceId> {
+        let data = region.data.cell.datum.id;
         let placement = self.core.engine.placement();
         placement.map_or_else(|| vec![SpaceId::HOST], |placement| placement.lock().valid_in(data, &region.block))
     }

@@ -5,6 +5,7 @@
 //! in their unit's inbox.
 
 use super::host::Host;
+use super::thief::Tally;
 use crate::depend::{Context, OwnedTask};
 use crate::engine::Launch;
 use crate::machine::Machine;
@@ -139,32 +140,28 @@ impl ReadyQueues {
 
     /// A task that any CPU unit may run: urgent ones, the host's own, foreign ones, patient ones.
     #[inline]
-    pub(crate) fn pop(&self, host: &Host) -> Option<OwnedTask> {
+    pub(crate) fn pop(&self, host: &Host, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
         if self.has_urgent()
             && let Some(task) = self.urgent.pop()
         {
             return Some(task);
         }
-        host.deque.pop().or_else(|| self.steal(host)).or_else(|| self.patient.pop())
+        (host.deque.pop())
+            .or_else(|| insist(|| self.injector.steal_batch_and_pop(&host.deque)))
+            .or_else(|| self.steal(host, tally))
+            .or_else(|| self.patient.pop())
     }
 
-    fn steal(&self, host: &Host) -> Option<OwnedTask> {
-        let n = self.stealers.len();
-        loop {
-            let mut again = false;
-            let injected = std::iter::once_with(|| self.injector.steal_batch_and_pop(&host.deque));
-            let victims = (1..n).map(|k| self.stealers[(host.slot + k) % n].steal_batch_and_pop(&host.deque));
-            for stolen in injected.chain(victims) {
-                match stolen {
-                    Steal::Success(task) => return Some(task),
-                    Steal::Retry => again = true,
-                    Steal::Empty => {}
-                }
-            }
-            if !again {
-                return None;
-            }
+    fn steal(&self, host: &Host, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
+        if !host.thief.is_ready(&tally) {
+            return None;
         }
+        let n = self.stealers.len();
+        let victims = (1..n).map(|k| &self.stealers[(host.slot + k) % n]);
+        let stolen =
+            victims.map(|victim| insist(|| victim.steal_batch_and_pop(&host.deque))).find_map(|stolen| stolen)?;
+        host.thief.stole(tally());
+        Some(stolen)
     }
 
     /// Whether a hosting thread of `unit` would find something.
@@ -174,5 +171,16 @@ impl ReadyQueues {
             || self.urgent.len.load(Ordering::SeqCst) > 0
             || self.patient.len.load(Ordering::SeqCst) > 0
             || self.stealers.iter().any(|stealer| !stealer.is_empty())
+    }
+}
+
+/// Tries again as long as the answer is that somebody was in the way.
+fn insist<T>(steal: impl Fn() -> Steal<T>) -> Option<T> {
+    loop {
+        match steal() {
+            Steal::Success(task) => return Some(task),
+            Steal::Retry => {}
+            Steal::Empty => return None,
+        }
     }
 }

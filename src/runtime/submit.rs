@@ -2,7 +2,7 @@
 
 use super::Runtime;
 use super::core::Description;
-use crate::depend::{AccessRecord, Kinds, Side};
+use crate::depend::{AccessRecord, Kinds, MOST_ACCESSES, Side};
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
@@ -10,7 +10,7 @@ use crate::memory::{IntoOutcome, NoBody, Payload, Slot, With};
 use crate::sched::Place;
 use crate::task::{AccessTuple, IterationSpace, Recorded};
 use crate::{Context, machine::UnitKind};
-use smallvec::SmallVec;
+use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -117,7 +117,7 @@ where
         let location = Location::caller();
         let core = &*self.runtime.core;
         self.accesses.check(core.id)?;
-        let mut records: SmallVec<[AccessRecord<'_>; 4]> = SmallVec::new();
+        let mut records: ArrayVec<AccessRecord<'_>, MOST_ACCESSES> = ArrayVec::new();
         self.accesses.visit(&mut |Recorded(record)| records.push(record));
         check_disjoint(&self.name, &records)?;
         let kinds = Kinds { cpu: C::PRESENT, emulated: E::PRESENT || (C::PRESENT && !self.host_only) };
@@ -132,8 +132,7 @@ where
             host_only: self.host_only,
         };
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
-        let (id, _) = core.submit(description, payload, &records)?;
-        Ok(id)
+        core.submit(description, payload, &records, |task| task.shared().id)
     }
 
     fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
@@ -188,7 +187,7 @@ fn check_disjoint(task: &str, records: &[AccessRecord<'_>]) -> Result<(), Submit
     for (i, second) in records.iter().enumerate().skip(1) {
         if let Some(first) = records[..i].iter().find(|first| first.conflicts_with(second)) {
             let words =
-                |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(&record.block), record.mode);
+                |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(record.block), record.mode);
             return Err(SubmitError::OverlappingAccesses {
                 task: task.to_owned(),
                 data: first.datum.to_string(),

@@ -6,7 +6,7 @@
 use super::Runtime;
 use super::core::{Core, Description};
 use super::host::Host;
-use crate::depend::{Side, TaskRef};
+use crate::depend::{Side, Submitting, TaskRef};
 use crate::error::{Failures, RunError, SubmitError};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
@@ -33,7 +33,7 @@ impl Runtime {
     /// # Errors
     /// If the region is not one of this runtime's, or the value was lost in a failure.
     #[track_caller]
-    pub fn wait_on<T: Element, S: Shape>(&self, region: &Region<T, S>) -> Result<(), RunError> {
+    pub fn wait_on<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), RunError> {
         self.outside_body("wait_on")?;
         let task = self.internal_read(region, "wait_on", SpaceId::HOST, |_| ())?;
         self.await_value(&task)
@@ -44,7 +44,7 @@ impl Runtime {
     /// # Errors
     /// As for [`wait_on`](Self::wait_on).
     #[track_caller]
-    pub fn read<T: Element, S: Shape>(&self, region: &Region<T, S>) -> Result<S::Owned<T>, RunError> {
+    pub fn read<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<S::Owned<T>, RunError> {
         self.outside_body("read")?;
         let value = Arc::new(Mutex::new(None));
         let result = value.clone();
@@ -74,7 +74,7 @@ impl Runtime {
     pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, RunError> {
         self.outside_body("take")?;
         self.wait_on(&data.all())?;
-        let cell = data.handle.cell.clone();
+        let cell = data.cell.clone();
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
         let result = buffer.clone();
         let everything = data.inout();
@@ -87,8 +87,8 @@ impl Runtime {
             host_only: true,
         };
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), ..Side::default() };
-        let (_, task) = self.core.submit(internal("take", side), payload, &[record])?;
-        let datum = &data.handle.cell.datum;
+        let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
+        let datum = &data.cell.datum;
         if let Err(error) = self.await_value(&task) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
             return Err(error);
@@ -105,7 +105,7 @@ impl Runtime {
     /// # Errors
     /// If the region is not one of this runtime's, or there is no such space.
     #[track_caller]
-    pub fn prefetch<T: Element, S: Shape>(&self, region: &Region<T, S>, space: SpaceId) -> Result<(), SubmitError> {
+    pub fn prefetch<T: Element, S: Shape>(&self, region: &Region<'_, T, S>, space: SpaceId) -> Result<(), SubmitError> {
         self.copy_ahead(region, space, "prefetch").map(drop)
     }
 
@@ -114,7 +114,7 @@ impl Runtime {
     /// # Errors
     /// As for [`prefetch`](Self::prefetch), or if the value was lost in a failure.
     #[track_caller]
-    pub fn copy<T: Element, S: Shape>(&self, region: &Region<T, S>, space: SpaceId) -> Result<(), RunError> {
+    pub fn copy<T: Element, S: Shape>(&self, region: &Region<'_, T, S>, space: SpaceId) -> Result<(), RunError> {
         self.outside_body("copy")?;
         let task = self.copy_ahead(region, space, "copy")?;
         self.await_value(&task)
@@ -123,7 +123,7 @@ impl Runtime {
     #[track_caller]
     fn copy_ahead<T: Element, S: Shape>(
         &self,
-        region: &Region<T, S>,
+        region: &Region<'_, T, S>,
         space: SpaceId,
         name: &'static str,
     ) -> Result<TaskRef, SubmitError> {
@@ -144,19 +144,18 @@ impl Runtime {
     #[track_caller]
     fn internal_read<T: Element, S: Shape>(
         &self,
-        region: &Region<T, S>,
+        region: &Region<'_, T, S>,
         name: &'static str,
         space: SpaceId,
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
-        let access = region.clone().input();
+        let access = region.input();
         access.check(self.core.id)?;
         let Recorded(record) = access.record();
         let payload =
             Payload { accesses: (access.store(),), cpu: Some(Sole(body)), emulated: Some(NoBody), host_only: true };
         let side = Side { space: Some(space), ..Side::default() };
-        let (_, task) = self.core.submit(internal(name, side), payload, &[record])?;
-        Ok(task)
+        self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
     fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {

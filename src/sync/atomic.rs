@@ -1,4 +1,5 @@
 //! The primitives that this folder is written on; its model-checking tests put loom's in their place.
 
-pub(super) use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+pub(super) use crossbeam_utils::Backoff;
+pub(super) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 pub(super) use std::sync::{Condvar, Mutex};

@@ -1,4 +1,4 @@
-//! The lock-free core: task blocks, the lists of their successors, and how idle threads sleep.
+//! The lock-free core: task blocks, the lists of their successors, how idle threads sleep, and the one short lock.
 //!
 //! This is the part that every task pays for, so it is written by hand and small: a task is one block of pooled memory,
 //! an edge of the dependence graph is two words inside the *successor's* block ([`Successors`] links them without a
@@ -16,10 +16,13 @@
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
 mod atomic;
+mod lock;
 mod pool;
 mod sleep;
+mod spin;
 mod successors;
 mod task;
 
+pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use sleep::Sleep;
 pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef};

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. `blockers` starts at [`BIAS`]. Each finished predecessor counts one down; [`Submitting::commit`] takes the bias
 //!    away and puts the number of linked edges in its place. Who brings it to zero owns the task, exactly once.
-//! 2. `refs` counts the shared references plus one for the *run reference*, which stays until the task is finished.
+//! 2. `refs` counts the shared references plus one for the *run reference*, which stays until the task is finished, plus
+//!    those that a [`Submitting`] has paid for in advance.
 //! 3. `body` points into the same block, and is dropped with it.
 //! 4. `poison` is set at most once, before the successors are closed, and lives as long as the block.
 
@@ -161,7 +162,8 @@ impl<K: Kind> Clone for TaskRef<K> {
 impl<K: Kind> Drop for TaskRef<K> {
     #[inline]
     fn drop(&mut self) {
-        if self.refs.fetch_sub(1, Ordering::Release) == 1 {
+        // Who has the only reference needs no locked instruction: nobody is left who could make another.
+        if self.refs.load(Ordering::Acquire) == 1 || self.refs.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
             // SAFETY: the last reference is gone, and the fence orders every use before.
             unsafe { destroy(self.0) };
@@ -201,15 +203,21 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
 }
 
 /// A task whose predecessors are being found: not yet counted down by anybody but them.
-pub(crate) struct Submitting<K: Kind>(ManuallyDrop<TaskRef<K>>);
+pub(crate) struct Submitting<K: Kind> {
+    task: ManuallyDrop<TaskRef<K>>,
+    /// Shared references that are counted but not yet given out.
+    prepaid: u32,
+}
 
 impl<K: Kind> Submitting<K> {
-    /// A new task; `unsize` turns the body's type into the one that all tasks share.
+    /// A new task; `unsize` turns the body's type into the one that all tasks share. The first `shares` calls of
+    /// [`Self::share`] cost nothing.
     #[inline]
     pub(crate) fn new<P>(
         shared: K::Shared,
         owned: K::Owned,
         body: P,
+        shares: u32,
         unsize: impl FnOnce(*mut P) -> *mut K::Body,
     ) -> Self {
         let offset = size_of::<Task<K>>().next_multiple_of(align_of::<P>());
@@ -224,7 +232,7 @@ impl<K: Kind> Submitting<K> {
             task.write(Task {
                 successors: Successors::new(),
                 blockers: AtomicU32::new(BIAS),
-                refs: AtomicU32::new(1),
+                refs: AtomicU32::new(1 + shares),
                 poison: AtomicPtr::new(ptr::null_mut()),
                 body: NonNull::new_unchecked(unsize(place.as_ptr())),
                 block_bytes: u32::try_from(bytes).expect("a body captures less than 4 GiB"),
@@ -238,25 +246,37 @@ impl<K: Kind> Submitting<K> {
                 shared,
             });
         }
-        Self(ManuallyDrop::new(TaskRef(task)))
+        Self { task: ManuallyDrop::new(TaskRef(task)), prepaid: shares }
     }
 
     /// Another reference to the task.
     #[inline]
-    pub(crate) fn share(&self) -> TaskRef<K> {
-        TaskRef::clone(&self.0)
+    pub(crate) fn share(&mut self) -> TaskRef<K> {
+        if self.prepaid == 0 {
+            return TaskRef::clone(&self.task);
+        }
+        self.prepaid -= 1;
+        TaskRef(self.task.0)
+    }
+
+    /// Takes back what was paid for too many shares.
+    #[inline]
+    fn settle(&mut self) {
+        if self.prepaid > 0 {
+            self.task.refs.fetch_sub(std::mem::take(&mut self.prepaid), Ordering::Release);
+        }
     }
 
     /// The task's identity, as [`TaskRef::address`].
     #[inline]
     pub(crate) fn address(&self) -> usize {
-        self.0.address()
+        self.task.address()
     }
 
     /// The owner's part.
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
-        unsafe { &mut *self.0.owned.get() }
+        unsafe { &mut *self.task.owned.get() }
     }
 
     /// Makes this task wait for `predecessor`, unless that has finished.
@@ -266,8 +286,8 @@ impl<K: Kind> Submitting<K> {
             return Err(Closed);
         }
         // SAFETY: owners alone touch the count and the edges.
-        let (linked, edges) = unsafe { (&mut *self.0.linked.get(), &mut *self.0.edges.get()) };
-        let edge = edges.slot(*linked as usize).write(Edge::new(Link::new(self.0.0, flow)));
+        let (linked, edges) = unsafe { (&mut *self.task.linked.get(), &mut *self.task.edges.get()) };
+        let edge = edges.slot(*linked as usize).write(Edge::new(Link::new(self.task.0, flow)));
         // SAFETY: the slot lies in this task's block or a chunk it owns. Both stay until the task has run, which is
         // after the predecessor's list was walked, because that walk counts this task down.
         unsafe { predecessor.successors.push(edge) }?;
@@ -277,8 +297,9 @@ impl<K: Kind> Submitting<K> {
 
     /// All predecessors are known: gives the task back if it waits for none of them.
     #[inline]
-    pub(crate) fn commit(self) -> Option<OwnedTask<K>> {
-        let task = self.0.0;
+    pub(crate) fn commit(mut self) -> Option<OwnedTask<K>> {
+        self.settle();
+        let task = self.task.0;
         std::mem::forget(self);
         // SAFETY: the block is alive by the run reference; owners alone touch the count.
         let (blockers, linked) = unsafe { (&task.as_ref().blockers, *task.as_ref().linked.get()) };
@@ -296,16 +317,17 @@ impl<K: Kind> Deref for Submitting<K> {
     type Target = Task<K>;
 
     fn deref(&self) -> &Task<K> {
-        &self.0
+        &self.task
     }
 }
 
 impl<K: Kind> Drop for Submitting<K> {
     fn drop(&mut self) {
+        self.settle();
         // SAFETY: owners alone touch the count.
-        if unsafe { *self.0.linked.get() } == 0 {
+        if unsafe { *self.task.linked.get() } == 0 {
             // SAFETY: dropped once, here.
-            unsafe { ManuallyDrop::drop(&mut self.0) };
+            unsafe { ManuallyDrop::drop(&mut self.task) };
         } // else: predecessors will count it down, so the block must stay (a leak beats a dangling edge)
     }
 }
@@ -420,7 +442,7 @@ mod tests {
     }
 
     fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {
-        Submitting::new(n, (), body, |p| p as *mut (dyn Send + 'static))
+        Submitting::new(n, (), body, 0, |p| p as *mut (dyn Send + 'static))
     }
 
     #[test]

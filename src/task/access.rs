@@ -42,30 +42,34 @@ pub trait AccessTuple {
     fn store(&self) -> Self::Stored;
 }
 
-impl<T: Element, S: Shape> Region<T, S> {
+impl<T: Element, S: Shape> Region<'_, T, S> {
     fn record(&self, mode: Mode) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.data.handle.cell.datum, block: self.block, mode })
+        Recorded(AccessRecord { datum: &self.data.cell.datum, block: &self.block, mode })
     }
 
     fn declare(&self) -> Declared<T, S> {
-        Declared::new(&self.data.handle.cell, &self.block)
+        Declared::new(&self.data.cell, &self.block)
     }
 
     /// Whether a task of `runtime` may access this region.
     #[inline]
     pub(crate) fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        let cell = &*self.data.handle.cell;
+        let cell = &*self.data.cell;
         if cell.runtime != runtime {
             return Err(SubmitError::ForeignData { data: cell.datum.to_string() });
         }
         if cell.datum.is_taken() {
             return Err(SubmitError::Taken { data: cell.datum.to_string() });
         }
-        if !cell.datum.whole().encloses(&self.block) {
+        let inside = match S::NDIM {
+            Some(1) => self.block.lo()[0] <= self.block.hi()[0] && self.block.hi()[0] <= cell.datum.shape()[0],
+            _ => cell.datum.whole().encloses(&self.block),
+        };
+        if !inside {
             return Err(SubmitError::OutOfBounds {
                 data: cell.datum.to_string(),
                 region: cell.datum.describe(&self.block),
-                shape: cell.datum.describe(cell.datum.whole()),
+                shape: cell.datum.describe(&cell.datum.whole()),
             });
         }
         Ok(())
@@ -76,9 +80,9 @@ macro_rules! specs {
     ($($(#[$doc:meta])* $name:ident => $stored:ident, $mode:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone)]
-        pub struct $name<T, S: Shape>(pub(super) Region<T, S>);
+        pub struct $name<'d, T, S: Shape>(pub(super) Region<'d, T, S>);
 
-        impl<T: Element, S: Shape> AccessSpec for $name<T, S> {
+        impl<T: Element, S: Shape> AccessSpec for $name<'_, T, S> {
             type Stored = $stored<T, S>;
 
             #[inline]
@@ -112,15 +116,15 @@ specs! {
 
 /// A region whose elements the task updates atomically, together with others.
 #[derive(Debug, Clone)]
-pub struct Concurrent<T, S: Shape>(pub(super) Region<T, S>);
+pub struct Concurrent<'d, T, S: Shape>(pub(super) Region<'d, T, S>);
 
-impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<T, S> {
+impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
     type Stored = Concur<T, S>;
 
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {
         self.0.check(runtime)?;
-        let datum = &self.0.data.handle.cell.datum;
-        if self.0.block.is_contiguous_in(datum.whole()) {
+        let datum = &self.0.data.cell.datum;
+        if self.0.block.is_contiguous_in(&datum.whole()) {
             return Ok(());
         }
         Err(SubmitError::NotContiguous { data: datum.to_string(), region: datum.describe(&self.0.block) })
@@ -137,9 +141,9 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<T, S> {
 
 /// A region that the task contributes to by an associative operation.
 #[derive(Debug, Clone)]
-pub struct Reducing<T, S: Shape, R>(pub(super) Region<T, S>, pub(super) R);
+pub struct Reducing<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
 
-impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<T, S, R> {
+impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     type Stored = Reduce<T, S, R>;
 
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {

@@ -13,7 +13,9 @@ use std::sync::{Arc, Weak};
 /// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by [`Runtime::take`](crate::Runtime::take).
 /// When the last handle is dropped, the memory is freed as soon as the tasks that use it are done.
 pub struct Data<T, S: Shape = Ix1> {
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) cell: Arc<DataCell>,
+    /// The users' share: what its drop tells the owner, the cell's own count cannot, since the runtime has a share too.
+    handle: Arc<Handle>,
     element: PhantomData<fn() -> (T, S)>,
 }
 
@@ -30,8 +32,8 @@ pub trait Owner: Send + Sync {
 pub struct ReleasedCell(pub(crate) Arc<DataCell>);
 
 /// The shared part of all handles of one data.
-pub(crate) struct Handle {
-    pub(crate) cell: Arc<DataCell>,
+struct Handle {
+    cell: Arc<DataCell>,
     owner: Weak<dyn Owner>,
 }
 
@@ -47,24 +49,25 @@ impl Drop for Handle {
 
 impl<T: Element, S: Shape> Data<T, S> {
     pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>) -> Self {
-        Self { handle: Arc::new(Handle { cell: Arc::new(cell), owner }), element: PhantomData }
+        let cell = Arc::new(cell);
+        Self { handle: Arc::new(Handle { cell: cell.clone(), owner }), cell, element: PhantomData }
     }
 
     /// Gives the data a name for error messages. The first name stays.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
-        self.handle.cell.datum.set_name(name.into());
+        self.cell.datum.set_name(name.into());
         self
     }
 
     /// The number of elements along each dimension.
     pub fn shape(&self) -> Vec<usize> {
-        self.handle.cell.datum.shape()[..S::NDIM.unwrap_or(1)].to_vec()
+        self.cell.datum.shape()[..S::NDIM.unwrap_or(1)].to_vec()
     }
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.handle.cell.datum.whole().volume()
+        self.cell.datum.whole().volume()
     }
 
     /// Whether there are no elements.
@@ -73,62 +76,62 @@ impl<T: Element, S: Shape> Data<T, S> {
     }
 
     /// All of it as a region.
-    pub fn all(&self) -> Region<T, S> {
-        Region::new(self.clone(), *self.handle.cell.datum.whole())
+    pub fn all(&self) -> Region<'_, T, S> {
+        Region::new(self, self.cell.datum.whole())
     }
 
     /// A box of it: one range per dimension, as a tuple. Bounds are checked at submission.
-    pub fn block<R: Ranges<S>>(&self, ranges: R) -> Region<T, S> {
-        Region::new(self.clone(), ranges.block())
+    pub fn block<R: Ranges<S>>(&self, ranges: R) -> Region<'_, T, S> {
+        Region::new(self, ranges.block())
     }
 
     /// Reads all of it.
-    pub fn input(&self) -> Input<T, S> {
+    pub fn input(&self) -> Input<'_, T, S> {
         self.all().input()
     }
 
     /// Overwrites all of it.
-    pub fn output(&self) -> Output<T, S> {
+    pub fn output(&self) -> Output<'_, T, S> {
         self.all().output()
     }
 
     /// Reads and writes all of it.
-    pub fn inout(&self) -> Inout<T, S> {
+    pub fn inout(&self) -> Inout<'_, T, S> {
         self.all().inout()
     }
 
     /// Updates all of it, in any order with other commutative tasks, one at a time.
-    pub fn commutative(&self) -> Commutative<T, S> {
+    pub fn commutative(&self) -> Commutative<'_, T, S> {
         self.all().commutative()
     }
 
     /// Updates elements of it atomically, together with other concurrent tasks.
-    pub fn concurrent(&self) -> Concurrent<T, S> {
+    pub fn concurrent(&self) -> Concurrent<'_, T, S> {
         self.all().concurrent()
     }
 
     /// Contributes to all of it by an associative operation.
-    pub fn reduction<R>(&self, reducer: R) -> Reducing<T, S, R> {
+    pub fn reduction<R>(&self, reducer: R) -> Reducing<'_, T, S, R> {
         self.all().reduction(reducer)
     }
 }
 
 impl<T: Element> Data<T, Ix1> {
     /// A part of a one-dimensional data. Bounds are checked at submission.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Region<T, Ix1> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Region<'_, T, Ix1> {
         let block = super::region::interval(range, self.len());
-        Region::new(self.clone(), block)
+        Region::new(self, block)
     }
 }
 
 impl<T, S: Shape> Clone for Data<T, S> {
     fn clone(&self) -> Self {
-        Self { handle: self.handle.clone(), element: PhantomData }
+        Self { cell: self.cell.clone(), handle: self.handle.clone(), element: PhantomData }
     }
 }
 
 impl<T, S: Shape> fmt::Debug for Data<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.handle.cell.datum, f)
+        fmt::Debug::fmt(&self.cell.datum, f)
     }
 }

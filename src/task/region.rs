@@ -7,14 +7,14 @@ use ndarray::{Ix1, Ix2, Ix3, Ix4};
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 
-/// A region of a data; to be declared as an access of a task, or read.
-pub struct Region<T, S: Shape = Ix1> {
-    pub(crate) data: Data<T, S>,
+/// A region of a data; to be declared as an access of a task, or read. It borrows the data's handle.
+pub struct Region<'d, T, S: Shape = Ix1> {
+    pub(crate) data: &'d Data<T, S>,
     pub(crate) block: Block,
 }
 
-impl<T: Element, S: Shape> Region<T, S> {
-    pub(super) fn new(data: Data<T, S>, block: Block) -> Self {
+impl<'d, T: Element, S: Shape> Region<'d, T, S> {
+    pub(super) fn new(data: &'d Data<T, S>, block: Block) -> Self {
         Self { data, block }
     }
 
@@ -34,48 +34,50 @@ impl<T: Element, S: Shape> Region<T, S> {
     }
 
     /// `in`: the task reads the region.
-    pub fn input(self) -> Input<T, S> {
+    pub fn input(self) -> Input<'d, T, S> {
         Input(self)
     }
 
     /// `out`: the task overwrites all of the region and does not read what it held.
-    pub fn output(self) -> Output<T, S> {
+    pub fn output(self) -> Output<'d, T, S> {
         Output(self)
     }
 
     /// `inout`: the task reads and writes the region.
-    pub fn inout(self) -> Inout<T, S> {
+    pub fn inout(self) -> Inout<'d, T, S> {
         Inout(self)
     }
 
     /// `commutative`: as `inout`, in any order with other commutative tasks, one at a time.
-    pub fn commutative(self) -> Commutative<T, S> {
+    pub fn commutative(self) -> Commutative<'d, T, S> {
         Commutative(self)
     }
 
     /// `concurrent`: the task updates single elements atomically, while other concurrent tasks do too.
     ///
     /// Such tasks run on CPU units, and the region must be contiguous in memory.
-    pub fn concurrent(self) -> Concurrent<T, S> {
+    pub fn concurrent(self) -> Concurrent<'d, T, S> {
         Concurrent(self)
     }
 
     /// `reduction`: the body gets a private replica that starts at the operation's identity; the runtime combines the
     /// replicas with what the region held, in the order of submission, before the next other access.
-    pub fn reduction<R>(self, reducer: R) -> Reducing<T, S, R> {
+    pub fn reduction<R>(self, reducer: R) -> Reducing<'d, T, S, R> {
         Reducing(self, reducer)
     }
 }
 
-impl<T, S: Shape> Clone for Region<T, S> {
+impl<T, S: Shape> Clone for Region<'_, T, S> {
     fn clone(&self) -> Self {
-        Self { data: self.data.clone(), block: self.block }
+        *self
     }
 }
 
-impl<T, S: Shape> fmt::Debug for Region<T, S> {
+impl<T, S: Shape> Copy for Region<'_, T, S> {}
+
+impl<T, S: Shape> fmt::Debug for Region<'_, T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let datum = &self.data.handle.cell.datum;
+        let datum = &self.data.cell.datum;
         write!(f, "{datum} {}", datum.describe(&self.block))
     }
 }
