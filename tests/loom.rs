@@ -1,6 +1,7 @@
-//! Model checking: the lock-free list of successors and the sleep of idle threads, under all interleavings.
+//! Model checking: the lock-free list of successors, the short lock and the sleep of idle threads, under all
+//! interleavings.
 //!
-//! Both files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
+//! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
 //! every order of events (up to a few preemptions of one thread by another, which is where such errors show) and every
 //! value that the memory model lets a load see. A thread that is never woken is a deadlock, which loom reports.
 
@@ -8,11 +9,26 @@
 #![allow(clippy::undocumented_unsafe_blocks, clippy::arc_with_non_send_sync)] // loom reports every race on its cells
 
 mod atomic {
-    pub(super) use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
     pub(super) use loom::sync::{Condvar, Mutex};
+
+    /// Lets another thread go on, as waiting for it does in the end.
+    pub(super) struct Backoff;
+
+    impl Backoff {
+        pub(super) fn new() -> Self {
+            Self
+        }
+
+        pub(super) fn snooze(&self) {
+            loom::thread::yield_now();
+        }
+    }
 }
 #[path = "../src/sync/sleep.rs"]
 mod sleep;
+#[path = "../src/sync/spin.rs"]
+mod spin;
 #[path = "../src/sync/successors.rs"]
 mod successors;
 
@@ -21,6 +37,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use loom::thread;
 use sleep::Sleep;
+use spin::Spin;
 use successors::{Closed, Edge, Successors};
 
 fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
@@ -157,5 +174,54 @@ fn a_call_to_all_reaches_each_whatever_the_others_do() {
             sleep.wake_all();
         }
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+#[test]
+fn a_call_to_all_reaches_who_lost_its_wake_up_to_a_later_sleeper() {
+    model(3, || {
+        // The first sleeper is chosen by `wake` and called by `wake_all`, but before it is up a second one comes, takes the
+        // first one's wake-up for its own, and does not come back.
+        let [awaited, end] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let sleep = Arc::new(Sleep::new());
+        let (flag, bed) = (awaited.clone(), sleep.clone());
+        let first = thread::spawn(move || {
+            while !flag.load(Relaxed) {
+                bed.sleep_unless(|| flag.load(Relaxed));
+            }
+        });
+        let (flag, bed) = (end.clone(), sleep.clone());
+        let second = thread::spawn(move || bed.sleep_unless(|| flag.load(Relaxed)));
+        sleep.wake(1);
+        awaited.store(true, Relaxed);
+        sleep.wake_all();
+        first.join().unwrap();
+        end.store(true, Relaxed);
+        sleep.wake_all();
+        second.join().unwrap();
+    });
+}
+
+#[test]
+fn one_thread_at_a_time_holds_the_lock_and_sees_what_the_last_one_did() {
+    model(3, || {
+        let lock = Arc::new((Spin { taken: loom::sync::atomic::AtomicBool::new(false) }, UnsafeCell::new(0)));
+        // Each thread tries twice: waiting for the lock is nothing but trying again.
+        let add = |lock: &(Spin, UnsafeCell<u32>)| {
+            let tries = [(); 2].map(|()| {
+                let taken = lock.0.try_take();
+                if taken {
+                    // SAFETY: loom itself reports an access that races with another.
+                    lock.1.with_mut(|sum| unsafe { *sum += 1 });
+                    lock.0.give_back();
+                }
+                u32::from(taken)
+            });
+            tries[0] + tries[1]
+        };
+        let theirs = lock.clone();
+        let thread = thread::spawn(move || add(&theirs));
+        let taken = add(&lock) + thread.join().unwrap();
+        lock.1.with(|sum| assert_eq!(unsafe { *sum }, taken));
     });
 }

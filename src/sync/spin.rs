@@ -36,13 +36,8 @@ impl Spin {
     #[cold]
     fn take_contended(&self) {
         let backoff = Backoff::new();
-        loop {
-            while self.taken.load(Ordering::Relaxed) {
-                backoff.snooze();
-            }
-            if self.try_take() {
-                return;
-            }
+        while !self.try_take() {
+            backoff.snooze();
         }
     }
 }
