@@ -1,0 +1,148 @@
+//! Formulas over as many numbers at once as the processor has lanes.
+//!
+//! [`Lane`] is one `f64` vector of whatever width `pulp` found at run time (AVX-512, AVX2, NEON, or one number
+//! at a time), with the operators of a number: what is written once as a formula runs at every width. There is no
+//! contraction behind the scenes: a fused multiply-add is written [`Lane::mul_add`].
+//!
+//! Everything here is inlined into a function that `pulp::Arch::dispatch` entered: only there may the instructions
+//! be used.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use pulp::Simd;
+
+/// The most lanes of any instruction set.
+pub(crate) const MAX_LANES: usize = 8;
+
+/// One number per lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane<S: Simd> {
+    simd: S,
+    value: S::f64s,
+}
+
+impl<S: Simd> Lane<S> {
+    /// The lanes of a vector.
+    #[inline(always)]
+    pub(crate) fn new(simd: S, value: S::f64s) -> Self {
+        Self { simd, value }
+    }
+
+    /// The same number in every lane.
+    #[inline(always)]
+    pub(crate) fn splat(simd: S, value: f64) -> Self {
+        Self { simd, value: simd.splat_f64s(value) }
+    }
+
+    /// The numbers that begin at `at`, one per lane.
+    ///
+    /// # Panics
+    /// If fewer than the number of lanes follow.
+    #[inline(always)]
+    pub(crate) fn load(simd: S, from: &[f64], at: usize) -> Self {
+        Self { simd, value: S::as_simd_f64s(&from[at..at + S::F64_LANES]).0[0] }
+    }
+
+    /// Stores the lanes from `at` on.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    #[inline(always)]
+    pub(crate) fn store(self, to: &mut [f64], at: usize) {
+        S::as_mut_simd_f64s(&mut to[at..at + S::F64_LANES]).0[0] = self.value;
+    }
+
+    /// The lanes as a vector.
+    #[inline(always)]
+    pub(crate) fn value(self) -> S::f64s {
+        self.value
+    }
+
+    /// `self * factor + summand`, rounded once where the processor can.
+    #[inline(always)]
+    pub(crate) fn mul_add(self, factor: Self, summand: Self) -> Self {
+        Self { value: self.simd.mul_add_e_f64s(self.value, factor.value, summand.value), ..self }
+    }
+
+    /// `minuend - self * factor`, rounded once where the processor can.
+    #[inline(always)]
+    pub(crate) fn mul_sub_from(self, factor: Self, minuend: Self) -> Self {
+        Self { value: self.simd.negate_mul_add_e_f64s(self.value, factor.value, minuend.value), ..self }
+    }
+
+    /// 1 / self.
+    #[inline(always)]
+    pub(crate) fn recip(self) -> Self {
+        Self::splat(self.simd, 1.0) / self
+    }
+
+    /// √self.
+    #[inline(always)]
+    pub(crate) fn sqrt(self) -> Self {
+        Self { value: self.simd.sqrt_f64s(self.value), ..self }
+    }
+}
+
+impl<S: Simd> Add for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self { value: self.simd.add_f64s(self.value, other.value), ..self }
+    }
+}
+
+impl<S: Simd> Sub for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self { value: self.simd.sub_f64s(self.value, other.value), ..self }
+    }
+}
+
+impl<S: Simd> Mul for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Self { value: self.simd.mul_f64s(self.value, other.value), ..self }
+    }
+}
+
+impl<S: Simd> Div for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        Self { value: self.simd.div_f64s(self.value, other.value), ..self }
+    }
+}
+
+impl<S: Simd> Neg for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self { value: self.simd.neg_f64s(self.value), ..self }
+    }
+}
+
+/// Scratch memory for vectors, which grows as needed and is reused from call to call.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    numbers: Vec<f64>,
+}
+
+impl Scratch {
+    /// `len` vectors that begin at a cache line, holding whatever they held before.
+    pub(crate) fn vectors<S: Simd>(&mut self, len: usize) -> &mut [S::f64s] {
+        bytemuck::cast_slice_mut(self.numbers(len * S::F64_LANES))
+    }
+
+    /// `len` numbers that begin at a cache line, holding whatever they held before.
+    pub(crate) fn numbers(&mut self, len: usize) -> &mut [f64] {
+        const LINE: usize = 64;
+        let most = len + LINE / size_of::<f64>();
+        if self.numbers.len() < most {
+            self.numbers.resize(most, 0.0);
+        }
+        let skip = self.numbers.as_ptr().align_offset(LINE);
+        &mut self.numbers[skip..skip + len]
+    }
+}
