@@ -7,12 +7,38 @@
 //! Everything here is inlined into a function that `pulp::Arch::dispatch` entered: only there may the instructions
 //! be used.
 
+use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use pulp::Simd;
+use pulp::{Arch, Scalar, Simd, WithSimd};
 
 /// The most lanes of any instruction set.
 pub(crate) const MAX_LANES: usize = 8;
+
+/// Runs `work` with the most lanes the processor has, but with no more than `most`.
+pub(crate) fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
+    match Arch::new() {
+        #[cfg(target_arch = "x86_64")]
+        Arch::V4(_) if most < 8 => match pulp::x86::V3::try_new() {
+            Some(simd) if most >= 4 => Simd::vectorize(simd, work),
+            _ => Arch::new().dispatch(OneLane(work)),
+        },
+        arch if most >= 4 => arch.dispatch(work),
+        arch => arch.dispatch(OneLane(work)),
+    }
+}
+
+/// Does its work one number at a time, whatever the processor can.
+struct OneLane<W>(W);
+
+impl<W: WithSimd> WithSimd for OneLane<W> {
+    type Output = W::Output;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> W::Output {
+        self.0.with_simd(Scalar)
+    }
+}
 
 /// One number per lane.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +147,33 @@ impl<S: Simd> Neg for Lane<S> {
     fn neg(self) -> Self {
         Self { value: self.simd.neg_f64s(self.value), ..self }
     }
+}
+
+/// Calls `work` with the beginnings of vectors that cover 0 .. `length`. The last one overlaps the one before where
+/// the length is no multiple of the lanes, so `work` must not mind being done twice.
+///
+/// # Panics
+/// If the length is less than one vector.
+#[inline(always)]
+pub(crate) fn for_vectors<S: Simd>(length: usize, mut work: impl FnMut(usize)) {
+    assert!(length >= S::F64_LANES, "{length} numbers are not a vector");
+    let mut at = 0;
+    while at + S::F64_LANES <= length {
+        work(at);
+        at += S::F64_LANES;
+    }
+    if at < length {
+        work(length - S::F64_LANES);
+    }
+}
+
+/// Runs `work` with this thread's scratch memory.
+pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
+    thread_local!(static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { numbers: Vec::new() }) });
+    let mut scratch = SCRATCH.take();
+    let result = work(&mut scratch);
+    SCRATCH.set(scratch);
+    result
 }
 
 /// Scratch memory for vectors, which grows as needed and is reused from call to call.

@@ -6,9 +6,18 @@
 
 mod classes;
 mod components;
+mod exchange;
+mod initial;
 mod lanes;
 mod lines;
+mod norms;
+mod operator;
 mod physics;
+mod serial;
+mod stencil;
+#[cfg(test)]
+mod tests;
+mod verify;
 mod zones;
 
 use clap::Parser;

@@ -1,0 +1,4 @@
+//! Every stage against sums taken from the benchmarks' own programs, and whole runs of class S.
+
+mod golden;
+mod operator;
