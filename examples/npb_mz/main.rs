@@ -10,9 +10,11 @@ mod exchange;
 mod initial;
 mod lanes;
 mod lines;
+mod lu;
 mod norms;
 mod operator;
 mod physics;
+mod rows;
 mod serial;
 mod stencil;
 #[cfg(test)]

@@ -1,4 +1,4 @@
 //! Every stage against sums taken from the benchmarks' own programs, and whole runs of class S.
 
-mod golden;
+pub(crate) mod golden;
 mod operator;
