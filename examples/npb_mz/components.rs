@@ -10,6 +10,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use rayon::prelude::*;
 
 use super::physics::COMPONENTS;
+use super::zones::Shape;
 
 /// A flat slice per component.
 pub(crate) type Components<'a> = [&'a [f64]; COMPONENTS];
@@ -76,4 +77,38 @@ fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
         first
     });
     (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("as many seconds as firsts")))
+}
+
+/// Runs `work` on the rows `1 .. ny − 1` of the planes `1 .. nz − 1` of `target`, rows divided among `threads` threads.
+/// It is given a range of rows and, for each plane, the components' points in these rows.
+///
+/// # Panics
+/// If the components do not have the shape, or `work` panics.
+pub(crate) fn over_rows(
+    threads: usize,
+    target: ComponentsMut<'_>,
+    Shape { nx, ny, nz }: Shape,
+    work: impl Fn(Range<usize>, &mut [ComponentsMut<'_>]) + Sync,
+) {
+    let threads = threads.clamp(1, ny - 2);
+    let share = (ny - 2).div_ceil(threads);
+    let ranges: Vec<_> = (1..ny - 1).step_by(share).map(|first| first..(first + share).min(ny - 1)).collect();
+    let mut shares: Vec<(Range<usize>, Vec<ComponentsMut<'_>>)> =
+        ranges.iter().map(|range| (range.clone(), Vec::with_capacity(nz - 2))).collect();
+    let mut rest = target.map(|component| &mut component[nx * ny..]);
+    for _ in 1..nz - 1 {
+        let (mut plane, others) = unzip(rest.map(|component| component.split_at_mut(nx * ny)));
+        rest = others;
+        plane = plane.map(|component| &mut component[nx..]);
+        for (range, planes) in &mut shares {
+            let (rows, others) = unzip(plane.map(|component| component.split_at_mut(range.len() * nx)));
+            plane = others;
+            planes.push(rows);
+        }
+    }
+    if threads == 1 {
+        shares.into_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+    } else {
+        shares.into_par_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+    }
 }

@@ -9,6 +9,7 @@
 
 use pulp::Simd;
 
+use super::components::ComponentsMut;
 use super::lanes::MAX_LANES;
 
 /// Where up to [`MAX_LANES`] parallel lines of equal length lie within one component.
@@ -131,6 +132,57 @@ impl Lines {
             self.unpack_points::<S>(target, bundle, (field, fields), whole);
         } else {
             self.unpack_points::<S>(target, bundle, (field, fields), 0);
+        }
+    }
+
+    /// [`Lines::pack`] from a component of which each point of a line lies in a slice of its own, at the line's start:
+    /// lines in z, a slice per plane.
+    ///
+    /// # Panics
+    /// If a line leaves the slices, or the bundle is too short.
+    #[inline(always)]
+    pub(crate) fn pack_planes<S: Simd>(
+        &self,
+        planes: &[ComponentsMut<'_>],
+        component: usize,
+        bundle: &mut [S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        for (plane, point) in planes[..self.length].iter().zip(bundle.chunks_exact_mut(fields)) {
+            let plane = &plane[component];
+            if self.adjacent::<S>() {
+                point[field] = S::as_simd_f64s(&plane[self.starts[0]..][..S::F64_LANES]).0[0];
+            } else {
+                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
+                for (lane, start) in lanes.iter_mut().zip(self.starts) {
+                    *lane = plane[start];
+                }
+            }
+        }
+    }
+
+    /// [`Lines::unpack`] to a component of which each point of a line lies in a slice of its own.
+    ///
+    /// # Panics
+    /// If a line leaves the slices, or the bundle is too short.
+    #[inline(always)]
+    pub(crate) fn unpack_planes<S: Simd>(
+        &self,
+        planes: &mut [ComponentsMut<'_>],
+        component: usize,
+        bundle: &[S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        for (plane, point) in planes[..self.length].iter_mut().zip(bundle.chunks_exact(fields)) {
+            let plane = &mut plane[component];
+            if self.adjacent::<S>() {
+                S::as_mut_simd_f64s(&mut plane[self.starts[0]..][..S::F64_LANES]).0[0] = point[field];
+            } else {
+                let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(&point[field]));
+                for (lane, start) in lanes.iter().zip(self.starts).take(self.count) {
+                    plane[start] = *lane;
+                }
+            }
         }
     }
 

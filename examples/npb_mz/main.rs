@@ -4,6 +4,7 @@
 //! cargo run --release --example npb_mz -- bt --class S --serial
 //! ```
 
+mod bt;
 mod classes;
 mod components;
 mod exchange;
@@ -22,6 +23,8 @@ mod tests;
 mod verify;
 mod zones;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 use classes::{Benchmark, Class};
@@ -35,10 +38,24 @@ struct Options {
     /// Problem class
     #[arg(long, value_enum, default_value = "S")]
     class: Class,
+    /// Without the runtime: a plain loop over the zones
+    #[arg(long, required = true)]
+    serial: bool,
+    /// Time steps [default: those of the class]
+    #[arg(long)]
+    niter: Option<usize>,
+    /// Threads inside a zone
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
 }
 
-fn main() {
-    let options = Options::parse();
-    let problem = options.benchmark.problem(options.class);
-    println!("{:?}", problem.points);
+fn main() -> ExitCode {
+    let Options { benchmark, class, niter, threads, .. } = Options::parse();
+    let problem = benchmark.problem(class);
+    let steps = niter.unwrap_or(problem.steps);
+    let run = serial::run(benchmark, &problem, steps, threads);
+    println!("{benchmark:?}-MZ, class {class:?}: {steps} steps in {:.4} s, {:.0} Mop/s", run.seconds, run.rate);
+    let verdict = run.verdict(&problem);
+    println!("{verdict}");
+    if steps == problem.steps && !verdict.verified() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -1,13 +1,18 @@
 //! A run as a plain loop over the zones, without the runtime: what tasks are measured against, and tested by.
 
+use std::time::Instant;
+
 use ndarray::Array4;
 
 use super::classes::{Benchmark, Problem};
 use super::exchange::{Side, receive};
 use super::initial::initialise;
-use super::operator::force;
+use super::norms::{error_norms, residual_norms, surface_integral};
+use super::operator::{force, residual};
 use super::physics::Mesh;
+use super::verify::{Norms, Verdict};
 use super::zones::Neighbours;
+use super::{bt, lu};
 
 /// A zone and its arrays, all of shape `[5, nz, ny, nx]`.
 #[derive(Clone, Debug)]
@@ -66,5 +71,77 @@ impl Zones {
             }
             self.zones[number].u = u;
         }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// Wall-clock time of the steps.
+    pub(crate) seconds: f64,
+    /// Millions of operations per second, by NPB's own count.
+    pub(crate) rate: f64,
+    /// What it is judged by.
+    pub(crate) norms: Norms,
+}
+
+impl Run {
+    /// Compares a full run with its references.
+    pub(crate) fn verdict(&self, problem: &Problem) -> Verdict {
+        Verdict::new(problem, &self.norms)
+    }
+}
+
+/// Runs `steps` steps after one to warm up, each zone on `threads` threads.
+pub(crate) fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize) -> Run {
+    let mut zones = Zones::new(benchmark, problem);
+    zones.begin(benchmark);
+    zones.step(benchmark, threads);
+    zones.initialise();
+    zones.begin(benchmark);
+    let start = Instant::now();
+    for _ in 0..steps {
+        zones.step(benchmark, threads);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let operations: f64 = zones.zones.iter().map(|zone| benchmark.operations(zone.mesh.shape)).sum();
+    Run { seconds, rate: operations * steps as f64 / seconds, norms: zones.norms(benchmark) }
+}
+
+impl Zones {
+    /// What comes before the first step: LU keeps a residual from step to step.
+    pub(crate) fn begin(&mut self, benchmark: Benchmark) {
+        if benchmark == Benchmark::Lu {
+            for Zone { mesh, u, forcing, r } in &mut self.zones {
+                lu::residual(mesh, &u.view(), &forcing.view(), r.view_mut(), 1);
+            }
+        }
+    }
+
+    /// One step: the exchange, then every zone's own step.
+    pub(crate) fn step(&mut self, benchmark: Benchmark, threads: usize) {
+        self.exchange();
+        for Zone { mesh, u, forcing, r } in &mut self.zones {
+            match benchmark {
+                Benchmark::Bt => bt::step(mesh, u.view_mut(), &forcing.view(), r.view_mut(), threads),
+                Benchmark::Lu => lu::step(mesh, u.view_mut(), &forcing.view(), r.view_mut(), threads),
+                Benchmark::Sp => unimplemented!(),
+            }
+        }
+    }
+
+    /// The norms after a run, summed over the zones. There is no exchange before.
+    pub(crate) fn norms(&mut self, benchmark: Benchmark) -> Norms {
+        let mut sum = Norms::default();
+        for Zone { mesh, u, forcing, r } in &mut self.zones {
+            let u = u.view();
+            residual(mesh, &u, &forcing.view(), 1.0, r.view_mut(), 1);
+            sum += Norms {
+                residual: residual_norms(mesh, &r.view(), 1.0),
+                error: error_norms(mesh, &u),
+                surface: (benchmark == Benchmark::Lu).then(|| surface_integral(mesh, &u)),
+            };
+        }
+        sum
     }
 }

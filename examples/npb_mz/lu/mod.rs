@@ -14,6 +14,7 @@ mod ssor;
 mod tests;
 mod wavefront;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
@@ -21,6 +22,7 @@ use rayon::prelude::*;
 
 use crate::components::{components, components_mut, over_planes};
 use crate::lanes::MAX_LANES;
+use crate::operator;
 use crate::physics::Mesh;
 use crate::rows::{blocks, divide};
 use crate::zones::Shape;
@@ -34,13 +36,19 @@ const UPDATE: f64 = 1.0 / (OMEGA * (2.0 - OMEGA));
 /// Slabs of planes per block of rows: enough that the blocks wait little for one another.
 const SLABS_PER_BLOCK: usize = 4;
 
-/// Memory that steps reuse.
+/// The blocks of rows of a zone, with memory that steps reuse.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    fronts: Vec<Front>,
-}
+struct Fronts(Vec<Front>);
 
-impl Scratch {
+impl Fronts {
+    /// Runs `work` with this thread's.
+    fn with(work: impl FnOnce(&mut Fronts)) {
+        thread_local!(static FRONTS: Cell<Fronts> = const { Cell::new(Fronts(Vec::new())) });
+        let mut fronts = FRONTS.take();
+        work(&mut fronts);
+        FRONTS.set(fronts);
+    }
+
     /// The blocks of rows of a zone, one per thread at most.
     fn rows(mesh: &Mesh, threads: usize) -> Vec<Range<usize>> {
         divide(1..mesh.shape.ny - 1, threads, MAX_LANES)
@@ -59,13 +67,13 @@ impl Scratch {
         let blocks = rows.len();
         let slab = if blocks == 1 { 1 } else { (last - first).div_ceil(SLABS_PER_BLOCK * blocks) };
         let slabs = (last - first).div_ceil(slab);
-        self.fronts.resize_with(blocks, Front::default);
-        for (front, rows) in self.fronts.iter_mut().zip(rows) {
+        self.0.resize_with(blocks, Front::default);
+        for (front, rows) in self.0.iter_mut().zip(rows) {
             front.prepare(nx, rows.clone(), slab);
         }
 
         // In order of the sweep, like the slabs.
-        let mut fronts: Vec<(&mut Front, &mut A)> = self.fronts.iter_mut().zip(&mut accesses).collect();
+        let mut fronts: Vec<(&mut Front, &mut A)> = self.0.iter_mut().zip(&mut accesses).collect();
         if direction == Direction::Backward {
             fronts.reverse();
         }
@@ -102,35 +110,28 @@ pub(crate) fn forward(
     u: &ArrayView4<'_, f64>,
     r: &ArrayView4<'_, f64>,
     mut w: ArrayViewMut4<'_, f64>,
-    scratch: &mut Scratch,
     threads: usize,
 ) {
     w.fill(0.0);
     let (u, r) = (components(u), components(r));
-    let rows = Scratch::rows(mesh, threads);
+    let rows = Fronts::rows(mesh, threads);
     let blocks = blocks(components_mut(w), mesh.shape, &rows);
     let stage = |(rows, block): (&Range<usize>, _)| Stage { mesh, u, r: Some(r), first: rows.start, block };
     let accesses = rows.iter().zip(blocks).map(stage).collect();
-    scratch.sweep(mesh, Direction::Forward, &rows, accesses);
+    Fronts::with(|fronts| fronts.sweep(mesh, Direction::Forward, &rows, accesses));
 }
 
 /// The backward sweep, which turns the `w` of the forward one into the correction.
 ///
 /// # Panics
 /// As [`forward`].
-pub(crate) fn backward(
-    mesh: &Mesh,
-    u: &ArrayView4<'_, f64>,
-    w: ArrayViewMut4<'_, f64>,
-    scratch: &mut Scratch,
-    threads: usize,
-) {
+pub(crate) fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>, threads: usize) {
     let u = components(u);
-    let rows = Scratch::rows(mesh, threads);
+    let rows = Fronts::rows(mesh, threads);
     let blocks = blocks(components_mut(w), mesh.shape, &rows);
     let stage = |(rows, block): (&Range<usize>, _)| Stage { mesh, u, r: None, first: rows.start, block };
     let accesses = rows.iter().zip(blocks).map(stage).collect();
-    scratch.sweep(mesh, Direction::Backward, &rows, accesses);
+    Fronts::with(|fronts| fronts.sweep(mesh, Direction::Backward, &rows, accesses));
 }
 
 /// u ← u + w / ω(2 − ω) on the interior; w is 0 on the boundary.
@@ -153,21 +154,44 @@ pub(crate) fn add(w: &ArrayView4<'_, f64>, mut u: ArrayViewMut4<'_, f64>, thread
 ///
 /// # Panics
 /// As [`forward`].
-pub(crate) fn relax(
+pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+    let rows = Fronts::rows(mesh, threads);
+    Fronts::with(|fronts| {
+        let state = u.view();
+        let gather = Gather { mesh, u: components(&state), r: components(r) };
+        fronts.sweep(mesh, Direction::Forward, &rows, vec![gather; rows.len()]);
+        let blocks = blocks(components_mut(u.view_mut()), mesh.shape, &rows);
+        let scatter = |(rows, block): (&Range<usize>, _)| Scatter { first: rows.start, block };
+        fronts.sweep(mesh, Direction::Backward, &rows, rows.iter().zip(blocks).map(scatter).collect());
+    });
+}
+
+/// Sets the interior of `r` to S(u) + forcing.
+///
+/// # Panics
+/// As [`forward`].
+pub(crate) fn residual(
     mesh: &Mesh,
-    mut u: ArrayViewMut4<'_, f64>,
-    r: &ArrayView4<'_, f64>,
-    scratch: &mut Scratch,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    let rows = Scratch::rows(mesh, threads);
-    {
-        let u = u.view();
-        let gather = Gather { mesh, u: components(&u), r: components(r) };
-        scratch.sweep(mesh, Direction::Forward, &rows, vec![gather; rows.len()]);
-    }
-    let blocks = blocks(components_mut(u), mesh.shape, &rows);
-    let scatter = |(rows, block): (&Range<usize>, _)| Scatter { first: rows.start, block };
-    let accesses = rows.iter().zip(blocks).map(scatter).collect();
-    scratch.sweep(mesh, Direction::Backward, &rows, accesses);
+    operator::residual(mesh, u, forcing, 1.0, r, threads);
+}
+
+/// A whole step of a zone whose faces have been exchanged: with the residual `r` of the step before, and to the one
+/// after.
+///
+/// # Panics
+/// As [`forward`].
+pub(crate) fn step(
+    mesh: &Mesh,
+    mut u: ArrayViewMut4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    relax(mesh, u.view_mut(), &r.view(), threads);
+    residual(mesh, &u.view(), forcing, r, threads);
 }
