@@ -4,8 +4,9 @@
 //! at a time), with the operators of a number: what is written once as a formula runs at every width. There is no
 //! contraction behind the scenes: a fused multiply-add is written [`Lane::mul_add`].
 //!
-//! Everything here is inlined into a function that `pulp::Arch::dispatch` entered: only there may the instructions
-//! be used.
+//! Everything here has to be inlined into a function that `pulp` entered: only there may the instructions be used, and
+//! a call that is left costs more than the arithmetic. Hence `inline(always)` on every function and closure below
+//! [`dispatch`], and [`tabulate`] in the place of the array functions of the standard library.
 
 use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -157,17 +158,36 @@ impl<S: Simd> Neg for Lane<S> {
 #[inline(always)]
 pub(crate) fn for_vectors<S: Simd>(length: usize, mut work: impl FnMut(usize)) {
     assert!(length >= S::F64_LANES, "{length} numbers are not a vector");
+    let last = length - S::F64_LANES;
     let mut at = 0;
-    while at + S::F64_LANES <= length {
+    while at < last {
         work(at);
         at += S::F64_LANES;
     }
-    if at < length {
-        work(length - S::F64_LANES);
+    work(last);
+}
+
+/// The array of what `element` says of each index: `std::array::from_fn`, but inlined for certain.
+#[inline(always)]
+pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
+    let mut all = [element(0); N];
+    for (index, one) in all.iter_mut().enumerate().skip(1) {
+        *one = element(index);
     }
+    all
+}
+
+/// Each number in every lane of a vector of its own.
+#[inline(always)]
+pub(crate) fn splats<S: Simd, const N: usize>(simd: S, numbers: [f64; N]) -> [Lane<S>; N] {
+    tabulate(
+        #[inline(always)]
+        |index| Lane::splat(simd, numbers[index]),
+    )
 }
 
 /// Runs `work` with this thread's scratch memory.
+#[inline(always)]
 pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     thread_local!(static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { numbers: Vec::new() }) });
     let mut scratch = SCRATCH.take();

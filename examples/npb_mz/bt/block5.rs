@@ -38,7 +38,7 @@ impl<S: Simd> Factors<S> {
     /// The solution with a right-hand side.
     #[inline(always)]
     pub(super) fn solve(&self, right: Vector<S>) -> Vector<S> {
-        self.solve_sparse(right.map(Some))
+        self.solve_sparse([Some(right[0]), Some(right[1]), Some(right[2]), Some(right[3]), Some(right[4])])
     }
 
     /// The solution with a right-hand side of which some numbers are always zero. One of the last two must not be.
