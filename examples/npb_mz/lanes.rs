@@ -167,14 +167,31 @@ pub(crate) fn for_vectors<S: Simd>(length: usize, mut work: impl FnMut(usize)) {
     work(last);
 }
 
-/// The array of what `element` says of each index: `std::array::from_fn`, but inlined for certain.
+/// The array of what `element` says of each index: `std::array::from_fn`, but inlined and unrolled for certain, so
+/// that the index is a constant wherever it is used.
 #[inline(always)]
 pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
+    const { assert!(1 <= N && N <= 5) };
     let mut all = [element(0); N];
-    for (index, one) in all.iter_mut().enumerate().skip(1) {
-        *one = element(index);
+    if N > 1 {
+        all[1] = element(1);
+    }
+    if N > 2 {
+        all[2] = element(2);
+    }
+    if N > 3 {
+        all[3] = element(3);
+    }
+    if N > 4 {
+        all[4] = element(4);
     }
     all
+}
+
+/// Calls `work` with 0, 1, 2, 3, 4: a loop, but unrolled for certain.
+#[inline(always)]
+pub(crate) fn for_five(work: impl FnMut(usize)) {
+    let _: [(); 5] = tabulate(work);
 }
 
 /// Each number in every lane of a vector of its own.

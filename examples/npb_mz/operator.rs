@@ -173,16 +173,25 @@ impl<'a, S: Simd> Operator<'a, S> {
     #[inline(always)]
     fn star(&self, quantity: usize, row: Row) -> Star<'_> {
         let Row { k, plane, .. } = row;
-        let of = |k: usize| &self.primitives[(k % 3 * PRIMITIVES + quantity) * plane..][..plane];
-        Star::new([of(k - 1), of(k), of(k + 1)], row.begin - k * plane, row)
+        let planes = tabulate(
+            #[inline(always)]
+            |z| {
+                let slot = (k + z + 2) % 3 * PRIMITIVES + quantity;
+                &self.primitives[slot * plane..][..plane]
+            },
+        );
+        Star::new(planes, row.begin - k * plane, row)
     }
 
     /// A row of a component of u and of its six neighbours.
     #[inline(always)]
     fn star_of_u(&self, m: usize, row: Row) -> Star<'a> {
         let Row { k, plane, .. } = row;
-        let of = |k: usize| &self.u[m][k * plane..][..plane];
-        Star::new([of(k - 1), of(k), of(k + 1)], row.begin - k * plane, row)
+        let planes = tabulate(
+            #[inline(always)]
+            |z| &self.u[m][(k + z - 1) * plane..][..plane],
+        );
+        Star::new(planes, row.begin - k * plane, row)
     }
 
     /// ρ is convected as momentum; it has no viscous term.

@@ -56,13 +56,13 @@ impl<'a> Star<'a> {
     /// The row that begins at `at` within the second of three planes.
     #[inline(always)]
     pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], at: usize, row: Row) -> Self {
-        let of = |plane: &'a [f64], at: usize| &plane[at..][..row.length];
+        let (here, length, nx) = (at, row.length, row.nx);
         Self {
-            here: of(plane, at),
+            here: &plane[here..][..length],
             sides: [
-                [of(plane, at - 1), of(plane, at + 1)],
-                [of(plane, at - row.nx), of(plane, at + row.nx)],
-                [of(below, at), of(above, at)],
+                [&plane[here - 1..][..length], &plane[here + 1..][..length]],
+                [&plane[here - nx..][..length], &plane[here + nx..][..length]],
+                [&below[here..][..length], &above[here..][..length]],
             ],
         }
     }
@@ -101,13 +101,18 @@ impl<'a> Far<'a> {
     /// Those around `row` in a component.
     #[inline(always)]
     pub(crate) fn new(component: &'a [f64], row: Row) -> Self {
-        Self([2, 2 * row.nx, 2 * row.plane].map(|distance| {
-            // Out of the component the weight is zero: any row will do.
-            let before = row.begin.checked_sub(distance).unwrap_or(row.begin);
-            let after =
-                if row.begin + distance + row.length <= component.len() { row.begin + distance } else { row.begin };
-            [&component[before..][..row.length], &component[after..][..row.length]]
-        }))
+        let distances = [2, 2 * row.nx, 2 * row.plane];
+        Self(tabulate(
+            #[inline(always)]
+            |d| {
+                let distance = distances[d];
+                // Out of the component the weight is zero: any row will do.
+                let before = row.begin.checked_sub(distance).unwrap_or(row.begin);
+                let after =
+                    if row.begin + distance + row.length <= component.len() { row.begin + distance } else { row.begin };
+                [&component[before..][..row.length], &component[after..][..row.length]]
+            },
+        ))
     }
 }
 
@@ -172,7 +177,8 @@ impl<'a, S: Simd> Stencil<'a, S> {
         );
         let mut sum = (x[2] + self.here).mul_add(points.here, sum);
         let weights = [[x[0], x[1], x[3], x[4]], self.across[0], self.across[1]];
-        for (d, [before2, before, after, after2]) in weights.into_iter().enumerate() {
+        for d in 0..3 {
+            let [before2, before, after, after2] = weights[d];
             let [u_before, u_after] = points.sides[d];
             let [far_before, far_after] = far.0[d];
             let [u_before2, u_after2] = [Lane::load(self.simd, far_before, i), Lane::load(self.simd, far_after, i)];

@@ -7,7 +7,7 @@ use pulp::Simd;
 
 use super::block5::{Block, Factors};
 use super::jacobian::{Blocks, Vector, Weights};
-use crate::lanes::{Lane, tabulate};
+use crate::lanes::{Lane, for_five, tabulate};
 
 /// Vectors per point of packed lines: state and right-hand side, in the order of the direction.
 pub(super) const POINT: usize = 10;
@@ -42,12 +42,14 @@ pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64
     for (point, stored) in rest.iter_mut().zip(stored.iter_mut()) {
         let blocks = Blocks::new(weights, load(simd, &point[..5]));
         let (own, above) = (blocks.own.columns(), blocks.to_previous.columns());
-        let mut block: Block<S> = [[zero; 5]; 5];
-        for column in 0..5 {
-            let eliminated = factors.solve_sparse(above[column]);
-            put(eliminated, &mut stored[5 * column..][..5]);
-            block[column] = to_next.mul_add(eliminated, dense(own[column], zero));
-        }
+        let block: Block<S> = tabulate(
+            #[inline(always)]
+            |column| {
+                let eliminated = factors.solve_sparse(above[column]);
+                put(eliminated, &mut stored[5 * column..][..5]);
+                to_next.mul_add(eliminated, dense(own[column], zero))
+            },
+        );
         y = to_next.mul_add(y, load(simd, &point[5..]));
         factors = Factors::new(block);
         y = factors.solve(y);
@@ -59,11 +61,17 @@ pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64
     let before = points.len() - 1;
     for (point, stored) in points[..before].iter_mut().zip(&stored[..before]).rev() {
         let mut next = load(simd, &point[5..]);
-        for column in 0..5 {
-            for row in 0..5 {
-                next[row] = Lane::new(simd, stored[5 * column + row]).mul_sub_from(x[column], next[row]);
-            }
-        }
+        for_five(
+            #[inline(always)]
+            |column| {
+                for_five(
+                    #[inline(always)]
+                    |row| {
+                        next[row] = Lane::new(simd, stored[5 * column + row]).mul_sub_from(x[column], next[row]);
+                    },
+                )
+            },
+        );
         x = next;
         put(x, &mut point[5..]);
     }
@@ -81,9 +89,10 @@ fn load<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
 /// Stores five vectors.
 #[inline(always)]
 fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
-    for m in 0..5 {
-        to[m] = x[m].value();
-    }
+    for_five(
+        #[inline(always)]
+        |m| to[m] = x[m].value(),
+    );
 }
 
 /// A column with its zeros.
