@@ -11,33 +11,21 @@
 use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use pulp::{Arch, Scalar, Simd, WithSimd};
+use pulp::{Arch, Simd, WithSimd};
 
 /// The most lanes of any instruction set.
 pub(crate) const MAX_LANES: usize = 8;
 
 /// Runs `work` with the most lanes the processor has, but with no more than `most`.
+///
+/// # Panics
+/// If `most` is less than 4, which no row of a zone is.
 pub(crate) fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
+    assert!(most >= 4, "{most} numbers are not worth a vector");
     match Arch::new() {
         #[cfg(target_arch = "x86_64")]
-        Arch::V4(_) if most < 8 => match pulp::x86::V3::try_new() {
-            Some(simd) if most >= 4 => Simd::vectorize(simd, work),
-            _ => Arch::new().dispatch(OneLane(work)),
-        },
-        arch if most >= 4 => arch.dispatch(work),
-        arch => arch.dispatch(OneLane(work)),
-    }
-}
-
-/// Does its work one number at a time, whatever the processor can.
-struct OneLane<W>(W);
-
-impl<W: WithSimd> WithSimd for OneLane<W> {
-    type Output = W::Output;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> W::Output {
-        self.0.with_simd(Scalar)
+        Arch::V4(simd) if most < 8 => Simd::vectorize(*simd, work),
+        arch => arch.dispatch(work),
     }
 }
 
