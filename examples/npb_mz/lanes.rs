@@ -4,39 +4,28 @@
 //! at a time), with the operators of a number: what is written once as a formula runs at every width. There is no
 //! contraction behind the scenes: a fused multiply-add is written [`Lane::mul_add`].
 //!
-//! Everything here is inlined into a function that `pulp::Arch::dispatch` entered: only there may the instructions
-//! be used.
+//! Everything here has to be inlined into a function that `pulp` entered: only there may the instructions be used, and
+//! a call that is left costs more than the arithmetic. Hence `inline(always)` on every function and closure below
+//! [`dispatch`], and [`tabulate`] in the place of the array functions of the standard library.
 
 use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use pulp::{Arch, Scalar, Simd, WithSimd};
+use pulp::{Arch, Simd, WithSimd};
 
 /// The most lanes of any instruction set.
 pub(crate) const MAX_LANES: usize = 8;
 
 /// Runs `work` with the most lanes the processor has, but with no more than `most`.
+///
+/// # Panics
+/// If `most` is less than 4, which no row of a zone is.
 pub(crate) fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
+    assert!(most >= 4, "{most} numbers are not worth a vector");
     match Arch::new() {
         #[cfg(target_arch = "x86_64")]
-        Arch::V4(_) if most < 8 => match pulp::x86::V3::try_new() {
-            Some(simd) if most >= 4 => Simd::vectorize(simd, work),
-            _ => Arch::new().dispatch(OneLane(work)),
-        },
-        arch if most >= 4 => arch.dispatch(work),
-        arch => arch.dispatch(OneLane(work)),
-    }
-}
-
-/// Does its work one number at a time, whatever the processor can.
-struct OneLane<W>(W);
-
-impl<W: WithSimd> WithSimd for OneLane<W> {
-    type Output = W::Output;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> W::Output {
-        self.0.with_simd(Scalar)
+        Arch::V4(simd) if most < 8 => Simd::vectorize(*simd, work),
+        arch => arch.dispatch(work),
     }
 }
 
@@ -157,17 +146,53 @@ impl<S: Simd> Neg for Lane<S> {
 #[inline(always)]
 pub(crate) fn for_vectors<S: Simd>(length: usize, mut work: impl FnMut(usize)) {
     assert!(length >= S::F64_LANES, "{length} numbers are not a vector");
+    let last = length - S::F64_LANES;
     let mut at = 0;
-    while at + S::F64_LANES <= length {
+    while at < last {
         work(at);
         at += S::F64_LANES;
     }
-    if at < length {
-        work(length - S::F64_LANES);
+    work(last);
+}
+
+/// The array of what `element` says of each index: `std::array::from_fn`, but inlined and unrolled for certain, so
+/// that the index is a constant wherever it is used.
+#[inline(always)]
+pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
+    const { assert!(1 <= N && N <= 5) };
+    let mut all = [element(0); N];
+    if N > 1 {
+        all[1] = element(1);
     }
+    if N > 2 {
+        all[2] = element(2);
+    }
+    if N > 3 {
+        all[3] = element(3);
+    }
+    if N > 4 {
+        all[4] = element(4);
+    }
+    all
+}
+
+/// Calls `work` with 0, 1, 2, 3, 4: a loop, but unrolled for certain.
+#[inline(always)]
+pub(crate) fn for_five(work: impl FnMut(usize)) {
+    let _: [(); 5] = tabulate(work);
+}
+
+/// Each number in every lane of a vector of its own.
+#[inline(always)]
+pub(crate) fn splats<S: Simd, const N: usize>(simd: S, numbers: [f64; N]) -> [Lane<S>; N] {
+    tabulate(
+        #[inline(always)]
+        |index| Lane::splat(simd, numbers[index]),
+    )
 }
 
 /// Runs `work` with this thread's scratch memory.
+#[inline(always)]
 pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     thread_local!(static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { numbers: Vec::new() }) });
     let mut scratch = SCRATCH.take();

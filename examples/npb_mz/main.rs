@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use classes::{Benchmark, Class};
+use serial::Mode;
 
 /// The multi-zone NAS Parallel Benchmarks
 #[derive(Parser)]
@@ -44,17 +45,22 @@ struct Options {
     /// Time steps [default: those of the class]
     #[arg(long)]
     niter: Option<usize>,
+    /// Time the stages of a step, which are then done one after the other
+    #[arg(long)]
+    stages: bool,
     /// Threads inside a zone
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }
 
 fn main() -> ExitCode {
-    let Options { benchmark, class, niter, threads, .. } = Options::parse();
+    let Options { benchmark, class, niter, threads, stages, .. } = Options::parse();
     let problem = benchmark.problem(class);
     let steps = niter.unwrap_or(problem.steps);
-    let run = serial::run(benchmark, &problem, steps, threads);
+    let mode = if stages { Mode::Stages } else { Mode::Fused };
+    let run = serial::run(benchmark, &problem, steps, threads, mode);
     println!("{benchmark:?}-MZ, class {class:?}: {steps} steps in {:.4} s, {:.0} Mop/s", run.seconds, run.rate);
+    print!("{}", run.stages);
     let verdict = run.verdict(&problem);
     println!("{verdict}");
     if steps == problem.steps && !verdict.verified() { ExitCode::FAILURE } else { ExitCode::SUCCESS }

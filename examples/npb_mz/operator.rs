@@ -13,7 +13,7 @@ use pulp::{Simd, WithSimd};
 
 use super::components::{Components, ComponentsMut, components, components_mut, over_planes};
 use super::initial::exact_state;
-use super::lanes::{Lane, dispatch, for_vectors, with_scratch};
+use super::lanes::{Lane, dispatch, for_vectors, splats, tabulate, with_scratch};
 use super::physics::{C1C5, C2, Mesh};
 use super::stencil::{Far, Row, Star, Stencil, dissipation};
 use super::zones::Shape;
@@ -72,15 +72,18 @@ impl WithSimd for Planes<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { mesh, u, forcing, scale, first, r } = self;
         let plane = mesh.shape.nx * mesh.shape.ny;
-        with_scratch(|scratch| {
-            let primitives = scratch.numbers(3 * PRIMITIVES * plane);
-            let mut operator = Operator::new(simd, mesh, u, forcing, scale, primitives, first);
-            let mut rest = r;
-            for k in first..first + rest[0].len() / plane {
-                operator.plane(k, rest.each_mut().map(|component| &mut component[..plane]));
-                rest = rest.map(|component| &mut component[plane..]);
-            }
-        });
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                let primitives = scratch.numbers(3 * PRIMITIVES * plane);
+                let mut operator = Operator::new(simd, mesh, u, forcing, scale, primitives, first);
+                let mut rest = r;
+                for k in first..first + rest[0].len() / plane {
+                    operator.plane(k, rest.each_mut().map(|component| &mut component[..plane]));
+                    rest = rest.map(|component| &mut component[plane..]);
+                }
+            },
+        );
     }
 }
 
@@ -145,34 +148,50 @@ impl<'a, S: Simd> Operator<'a, S> {
         let mut kept = kept.chunks_exact_mut(plane);
         let mut kept: [&mut [f64]; PRIMITIVES] =
             std::array::from_fn(|_| kept.next().expect("a plane of each quantity"));
-        let [half, c2, q_weight, e_weight] = [0.5, C2, 1.0 - C1C5, C1C5].map(|value| Lane::splat(simd, value));
-        for_vectors::<S>(plane, |at| {
-            let [rho, m1, m2, m3, energy] = u.map(|component| Lane::load(simd, component, at));
-            let inverse = rho.recip();
-            let [v1, v2, v3] = [m1, m2, m3].map(|momentum| momentum * inverse);
-            let kinetic = half * m3.mul_add(v3, m2.mul_add(v2, m1 * v1));
-            let pressure = c2 * (energy - kinetic);
-            let heat = inverse * energy.mul_add(e_weight, kinetic * q_weight);
-            for (kept, value) in kept.iter_mut().zip([v1, v2, v3, pressure, heat]) {
-                value.store(kept, at);
-            }
-        });
+        let [half, c2, q_weight, e_weight] = splats(simd, [0.5, C2, 1.0 - C1C5, C1C5]);
+        for_vectors::<S>(
+            plane,
+            #[inline(always)]
+            |at| {
+                let [rho, m1, m2, m3, energy] = tabulate(
+                    #[inline(always)]
+                    |m| Lane::load(simd, u[m], at),
+                );
+                let inverse = rho.recip();
+                let [v1, v2, v3] = [m1 * inverse, m2 * inverse, m3 * inverse];
+                let kinetic = half * m3.mul_add(v3, m2.mul_add(v2, m1 * v1));
+                let pressure = c2 * (energy - kinetic);
+                let heat = inverse * energy.mul_add(e_weight, kinetic * q_weight);
+                for (kept, value) in kept.iter_mut().zip([v1, v2, v3, pressure, heat]) {
+                    value.store(kept, at);
+                }
+            },
+        );
     }
 
     /// A row of a primitive quantity and of its six neighbours.
     #[inline(always)]
     fn star(&self, quantity: usize, row: Row) -> Star<'_> {
         let Row { k, plane, .. } = row;
-        let of = |k: usize| &self.primitives[(k % 3 * PRIMITIVES + quantity) * plane..][..plane];
-        Star::new([of(k - 1), of(k), of(k + 1)], row.begin - k * plane, row)
+        let planes = tabulate(
+            #[inline(always)]
+            |z| {
+                let slot = (k + z + 2) % 3 * PRIMITIVES + quantity;
+                &self.primitives[slot * plane..][..plane]
+            },
+        );
+        Star::new(planes, row.begin - k * plane, row)
     }
 
     /// A row of a component of u and of its six neighbours.
     #[inline(always)]
     fn star_of_u(&self, m: usize, row: Row) -> Star<'a> {
         let Row { k, plane, .. } = row;
-        let of = |k: usize| &self.u[m][k * plane..][..plane];
-        Star::new([of(k - 1), of(k), of(k + 1)], row.begin - k * plane, row)
+        let planes = tabulate(
+            #[inline(always)]
+            |z| &self.u[m][(k + z - 1) * plane..][..plane],
+        );
+        Star::new(planes, row.begin - k * plane, row)
     }
 
     /// ρ is convected as momentum; it has no viscous term.
@@ -180,17 +199,24 @@ impl<'a, S: Simd> Operator<'a, S> {
     fn density(&self, row: Row, stencil: &Stencil<'_, S>, r: &mut [f64]) {
         let simd = self.simd;
         let density = self.star_of_u(0, row);
-        let momentum: [Star<'_>; 3] = std::array::from_fn(|d| self.star_of_u(d + 1, row));
+        let momentum: [Star<'_>; 3] = tabulate(
+            #[inline(always)]
+            |d| self.star_of_u(d + 1, row),
+        );
         let far = Far::new(self.u[0], row);
         let forcing = row.of(self.forcing[0]);
-        for_vectors::<S>(row.length, |i| {
-            let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &density.load(simd, i), &far, i);
-            for (d, momentum) in momentum.iter().enumerate() {
-                let [before, after] = momentum.load_sides(simd, d, i);
-                sum = stencil.convection[d].mul_add(after - before, sum);
-            }
-            (sum * stencil.scale).store(r, i);
-        });
+        for_vectors::<S>(
+            row.length,
+            #[inline(always)]
+            |i| {
+                let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &density.load(simd, i), &far, i);
+                for (d, momentum) in momentum.iter().enumerate() {
+                    let [before, after] = momentum.load_sides(simd, d, i);
+                    sum = stencil.convection[d].mul_add(after - before, sum);
+                }
+                (sum * stencil.scale).store(r, i);
+            },
+        );
     }
 
     /// The momentum in direction `C`.
@@ -198,31 +224,40 @@ impl<'a, S: Simd> Operator<'a, S> {
     fn momentum<const C: usize>(&self, row: Row, stencil: &Stencil<'_, S>, r: &mut [f64]) {
         let simd = self.simd;
         let momentum = self.star_of_u(C + 1, row);
-        let velocity: [Star<'_>; 3] = std::array::from_fn(|d| self.star(d, row));
+        let velocity: [Star<'_>; 3] = tabulate(
+            #[inline(always)]
+            |d| self.star(d, row),
+        );
         let pressure = self.star(PRESSURE, row);
         let far = Far::new(self.u[C + 1], row);
         let forcing = row.of(self.forcing[C + 1]);
-        let viscosity: [Lane<S>; 3] =
-            std::array::from_fn(|d| if d == C { stencil.viscosity_along[d] } else { stencil.viscosity[d] });
-        for_vectors::<S>(row.length, |i| {
-            let momentum = momentum.load(simd, i);
-            let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &momentum, &far, i);
-            let here = velocity[C].load_here(simd, i);
-            let twice = here + here;
-            for d in 0..3 {
-                let [before, after] = velocity[C].load_sides(simd, d, i);
-                sum = viscosity[d].mul_add(before + after - twice, sum);
-                let [m_before, m_after] = momentum.sides[d];
-                let [v_before, v_after] = velocity[d].load_sides(simd, d, i);
-                let mut flux = m_before.mul_sub_from(v_before, m_after * v_after);
-                if d == C {
-                    let [p_before, p_after] = pressure.load_sides(simd, d, i);
-                    flux = flux + (p_after - p_before);
+        let viscosity: [Lane<S>; 3] = tabulate(
+            #[inline(always)]
+            |d| if d == C { stencil.viscosity_along[d] } else { stencil.viscosity[d] },
+        );
+        for_vectors::<S>(
+            row.length,
+            #[inline(always)]
+            |i| {
+                let momentum = momentum.load(simd, i);
+                let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &momentum, &far, i);
+                let here = velocity[C].load_here(simd, i);
+                let twice = here + here;
+                for d in 0..3 {
+                    let [before, after] = velocity[C].load_sides(simd, d, i);
+                    sum = viscosity[d].mul_add(before + after - twice, sum);
+                    let [m_before, m_after] = momentum.sides[d];
+                    let [v_before, v_after] = velocity[d].load_sides(simd, d, i);
+                    let mut flux = m_before.mul_sub_from(v_before, m_after * v_after);
+                    if d == C {
+                        let [p_before, p_after] = pressure.load_sides(simd, d, i);
+                        flux = flux + (p_after - p_before);
+                    }
+                    sum = stencil.convection[d].mul_add(flux, sum);
                 }
-                sum = stencil.convection[d].mul_add(flux, sum);
-            }
-            (sum * stencil.scale).store(r, i);
-        });
+                (sum * stencil.scale).store(r, i);
+            },
+        );
     }
 
     /// The energy, with the work of the pressure and the conduction of heat.
@@ -230,29 +265,36 @@ impl<'a, S: Simd> Operator<'a, S> {
     fn energy(&self, row: Row, stencil: &Stencil<'_, S>, r: &mut [f64]) {
         let simd = self.simd;
         let energy = self.star_of_u(4, row);
-        let velocity: [Star<'_>; 3] = std::array::from_fn(|d| self.star(d, row));
+        let velocity: [Star<'_>; 3] = tabulate(
+            #[inline(always)]
+            |d| self.star(d, row),
+        );
         let pressure = self.star(PRESSURE, row);
         let heat = self.star(HEAT, row);
         let far = Far::new(self.u[4], row);
         let forcing = row.of(self.forcing[4]);
         let sixth = Lane::splat(simd, 1.0 / 6.0);
-        for_vectors::<S>(row.length, |i| {
-            let energy = energy.load(simd, i);
-            let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &energy, &far, i);
-            let here = heat.load_here(simd, i);
-            let twice = here + here;
-            for d in 0..3 {
-                let [v_before, v_after] = velocity[d].load_sides(simd, d, i);
-                let [h_before, h_after] = heat.load_sides(simd, d, i);
-                let v = velocity[d].load_here(simd, i);
-                let squares = v_before.mul_add(v_before, v_after * v_after) - (v + v) * v;
-                sum = stencil.viscosity[d].mul_add(sixth.mul_add(squares, h_before + h_after - twice), sum);
-                let [e_before, e_after] = energy.sides[d];
-                let [p_before, p_after] = pressure.load_sides(simd, d, i);
-                let flux = (e_before + p_before).mul_sub_from(v_before, (e_after + p_after) * v_after);
-                sum = stencil.convection[d].mul_add(flux, sum);
-            }
-            (sum * stencil.scale).store(r, i);
-        });
+        for_vectors::<S>(
+            row.length,
+            #[inline(always)]
+            |i| {
+                let energy = energy.load(simd, i);
+                let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &energy, &far, i);
+                let here = heat.load_here(simd, i);
+                let twice = here + here;
+                for d in 0..3 {
+                    let [v_before, v_after] = velocity[d].load_sides(simd, d, i);
+                    let [h_before, h_after] = heat.load_sides(simd, d, i);
+                    let v = velocity[d].load_here(simd, i);
+                    let squares = v_before.mul_add(v_before, v_after * v_after) - (v + v) * v;
+                    sum = stencil.viscosity[d].mul_add(sixth.mul_add(squares, h_before + h_after - twice), sum);
+                    let [e_before, e_after] = energy.sides[d];
+                    let [p_before, p_after] = pressure.load_sides(simd, d, i);
+                    let flux = (e_before + p_before).mul_sub_from(v_before, (e_after + p_after) * v_after);
+                    sum = stencil.convection[d].mul_add(flux, sum);
+                }
+                (sum * stencil.scale).store(r, i);
+            },
+        );
     }
 }

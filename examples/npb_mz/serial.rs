@@ -1,5 +1,7 @@
 //! A run as a plain loop over the zones, without the runtime: what tasks are measured against, and tested by.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Instant;
 
 use ndarray::Array4;
@@ -83,6 +85,8 @@ pub(crate) struct Run {
     pub(crate) rate: f64,
     /// What it is judged by.
     pub(crate) norms: Norms,
+    /// Seconds per stage, if these were asked for.
+    pub(crate) stages: Stopwatch,
 }
 
 impl Run {
@@ -92,20 +96,54 @@ impl Run {
     }
 }
 
+/// How the steps of a run are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A zone's step in one go, as fast as can be.
+    Fused,
+    /// Stage by stage, each timed.
+    Stages,
+}
+
+/// Time spent in the stages of a step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stopwatch(BTreeMap<&'static str, f64>);
+
+impl Stopwatch {
+    /// Does the work of a stage, and adds the time it took.
+    pub(crate) fn time(&mut self, stage: &'static str, work: impl FnOnce()) {
+        let start = Instant::now();
+        work();
+        *self.0.entry(stage).or_default() += start.elapsed().as_secs_f64();
+    }
+}
+
+impl fmt::Display for Stopwatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total: f64 = self.0.values().sum();
+        for (stage, seconds) in &self.0 {
+            writeln!(f, "{stage:<10} {seconds:>8.4} s {:>5.1} %", 100.0 * seconds / total)?;
+        }
+        Ok(())
+    }
+}
+
 /// Runs `steps` steps after one to warm up, each zone on `threads` threads.
-pub(crate) fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize) -> Run {
+pub(crate) fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize, mode: Mode) -> Run {
     let mut zones = Zones::new(benchmark, problem);
+    let mut stages = Stopwatch::default();
     zones.begin(benchmark);
-    zones.step(benchmark, threads);
+    zones.step(benchmark, threads, mode, &mut stages);
     zones.initialise();
     zones.begin(benchmark);
+    stages = Stopwatch::default();
     let start = Instant::now();
     for _ in 0..steps {
-        zones.step(benchmark, threads);
+        zones.step(benchmark, threads, mode, &mut stages);
     }
     let seconds = start.elapsed().as_secs_f64();
     let operations: f64 = zones.zones.iter().map(|zone| benchmark.operations(zone.mesh.shape)).sum();
-    Run { seconds, rate: operations * steps as f64 / seconds, norms: zones.norms(benchmark) }
+    Run { seconds, rate: operations * steps as f64 / seconds, norms: zones.norms(benchmark), stages }
 }
 
 impl Zones {
@@ -119,19 +157,19 @@ impl Zones {
     }
 
     /// One step: the exchange, then every zone's own step.
-    pub(crate) fn step(&mut self, benchmark: Benchmark, threads: usize) {
-        self.exchange();
-        for Zone { mesh, u, forcing, r } in &mut self.zones {
+    fn step(&mut self, benchmark: Benchmark, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+        watch.time("exchange", || self.exchange());
+        for zone in &mut self.zones {
             match benchmark {
-                Benchmark::Bt => bt::step(mesh, u.view_mut(), &forcing.view(), r.view_mut(), threads),
-                Benchmark::Lu => lu::step(mesh, u.view_mut(), &forcing.view(), r.view_mut(), threads),
+                Benchmark::Bt => zone.step_bt(threads, mode, watch),
+                Benchmark::Lu => zone.step_lu(threads, mode, watch),
                 Benchmark::Sp => unimplemented!(),
             }
         }
     }
 
     /// The norms after a run, summed over the zones. There is no exchange before.
-    pub(crate) fn norms(&mut self, benchmark: Benchmark) -> Norms {
+    fn norms(&mut self, benchmark: Benchmark) -> Norms {
         let mut sum = Norms::default();
         for Zone { mesh, u, forcing, r } in &mut self.zones {
             let u = u.view();
@@ -143,5 +181,42 @@ impl Zones {
             };
         }
         sum
+    }
+}
+
+impl Zone {
+    /// A step of LU after the exchange.
+    fn step_lu(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+        let Self { mesh, u, forcing, r } = self;
+        let forcing = &forcing.view();
+        match mode {
+            Mode::Fused => {
+                watch.time("relax", || lu::relax(mesh, u.view_mut(), &r.view(), threads));
+                watch.time("rhs", || lu::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+            }
+            Mode::Stages => {
+                let mut w = Array4::zeros(r.raw_dim());
+                watch.time("forward", || lu::forward(mesh, &u.view(), &r.view(), w.view_mut(), threads));
+                watch.time("backward", || lu::backward(mesh, &u.view(), w.view_mut(), threads));
+                watch.time("add", || lu::add(&w.view(), u.view_mut(), threads));
+                watch.time("rhs", || lu::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+            }
+        }
+    }
+
+    /// A step of BT after the exchange.
+    fn step_bt(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+        let Self { mesh, u, forcing, r } = self;
+        let (mut u, forcing, mut r) = (u.view_mut(), forcing.view(), r.view_mut());
+        match mode {
+            Mode::Fused => bt::step(mesh, u, &forcing, r, threads),
+            Mode::Stages => {
+                watch.time("residual", || bt::residual(mesh, &u.view(), &forcing, r.view_mut(), threads));
+                watch.time("x sweep", || bt::x_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("y sweep", || bt::y_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("z sweep", || bt::z_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("add", || bt::add(u.view_mut(), &r.view(), threads));
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use pulp::Simd;
 
-use super::lanes::Lane;
+use super::lanes::{Lane, splats, tabulate};
 use super::physics::{C34, CON43, DISSIPATION, EPS4, Mesh};
 use super::zones::Shape;
 
@@ -56,13 +56,13 @@ impl<'a> Star<'a> {
     /// The row that begins at `at` within the second of three planes.
     #[inline(always)]
     pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], at: usize, row: Row) -> Self {
-        let of = |plane: &'a [f64], at: usize| &plane[at..][..row.length];
+        let (here, length, nx) = (at, row.length, row.nx);
         Self {
-            here: of(plane, at),
+            here: &plane[here..][..length],
             sides: [
-                [of(plane, at - 1), of(plane, at + 1)],
-                [of(plane, at - row.nx), of(plane, at + row.nx)],
-                [of(below, at), of(above, at)],
+                [&plane[here - 1..][..length], &plane[here + 1..][..length]],
+                [&plane[here - nx..][..length], &plane[here + nx..][..length]],
+                [&below[here..][..length], &above[here..][..length]],
             ],
         }
     }
@@ -76,13 +76,20 @@ impl<'a> Star<'a> {
     /// The neighbours in direction `d` of the points from `i` on.
     #[inline(always)]
     pub(crate) fn load_sides<S: Simd>(&self, simd: S, d: usize, i: usize) -> [Lane<S>; 2] {
-        self.sides[d].map(|side| Lane::load(simd, side, i))
+        let [before, after] = self.sides[d];
+        [Lane::load(simd, before, i), Lane::load(simd, after, i)]
     }
 
     /// The points from `i` on and their neighbours.
     #[inline(always)]
     pub(crate) fn load<S: Simd>(&self, simd: S, i: usize) -> Points<S> {
-        Points { here: self.load_here(simd, i), sides: std::array::from_fn(|d| self.load_sides(simd, d, i)) }
+        Points {
+            here: self.load_here(simd, i),
+            sides: tabulate(
+                #[inline(always)]
+                |d| self.load_sides(simd, d, i),
+            ),
+        }
     }
 }
 
@@ -94,13 +101,18 @@ impl<'a> Far<'a> {
     /// Those around `row` in a component.
     #[inline(always)]
     pub(crate) fn new(component: &'a [f64], row: Row) -> Self {
-        Self([2, 2 * row.nx, 2 * row.plane].map(|distance| {
-            // Out of the component the weight is zero: any row will do.
-            let before = row.begin.checked_sub(distance).unwrap_or(row.begin);
-            let after =
-                if row.begin + distance + row.length <= component.len() { row.begin + distance } else { row.begin };
-            [&component[before..][..row.length], &component[after..][..row.length]]
-        }))
+        let distances = [2, 2 * row.nx, 2 * row.plane];
+        Self(tabulate(
+            #[inline(always)]
+            |d| {
+                let distance = distances[d];
+                // Out of the component the weight is zero: any row will do.
+                let before = row.begin.checked_sub(distance).unwrap_or(row.begin);
+                let after =
+                    if row.begin + distance + row.length <= component.len() { row.begin + distance } else { row.begin };
+                [&component[before..][..row.length], &component[after..][..row.length]]
+            },
+        ))
     }
 }
 
@@ -142,30 +154,34 @@ impl<'a, S: Simd> Stencil<'a, S> {
     /// The constants on row (j, k); `x` are the weights of [`dissipation`] by the position in the row.
     #[inline(always)]
     pub(crate) fn new(simd: S, mesh: &Mesh, scale: f64, x: &'a [Vec<f64>; 5], j: usize, k: usize) -> Self {
-        let splat = |value| Lane::splat(simd, value);
         let y = dissipation(mesh, 1, j, mesh.shape.ny);
         let z = dissipation(mesh, 2, k, mesh.shape.nz);
         Self {
             simd,
             x,
-            across: [y, z].map(|[before2, before, _, after, after2]| [before2, before, after, after2].map(splat)),
-            here: splat(y[2] + z[2]),
-            convection: mesh.h.map(|h| splat(-0.5 / h)),
-            viscosity: mesh.h.map(|h| splat(C34 / (h * h))),
-            viscosity_along: mesh.h.map(|h| splat(CON43 * C34 / (h * h))),
-            scale: splat(scale),
+            across: [splats(simd, [y[0], y[1], y[3], y[4]]), splats(simd, [z[0], z[1], z[3], z[4]])],
+            here: Lane::splat(simd, y[2] + z[2]),
+            convection: splats(simd, mesh.h.map(|h| -0.5 / h)),
+            viscosity: splats(simd, mesh.h.map(|h| C34 / (h * h))),
+            viscosity_along: splats(simd, mesh.h.map(|h| CON43 * C34 / (h * h))),
+            scale: Lane::splat(simd, scale),
         }
     }
 
     /// `sum` and the dissipation at the points from `i` on.
     #[inline(always)]
     pub(crate) fn dissipation(&self, sum: Lane<S>, points: &Points<S>, far: &Far<'_>, i: usize) -> Lane<S> {
-        let x: [Lane<S>; 5] = std::array::from_fn(|w| Lane::load(self.simd, &self.x[w], i));
+        let x: [Lane<S>; 5] = tabulate(
+            #[inline(always)]
+            |w| Lane::load(self.simd, &self.x[w], i),
+        );
         let mut sum = (x[2] + self.here).mul_add(points.here, sum);
         let weights = [[x[0], x[1], x[3], x[4]], self.across[0], self.across[1]];
-        for (d, [before2, before, after, after2]) in weights.into_iter().enumerate() {
+        for d in 0..3 {
+            let [before2, before, after, after2] = weights[d];
             let [u_before, u_after] = points.sides[d];
-            let [u_before2, u_after2] = far.0[d].map(|row| Lane::load(self.simd, row, i));
+            let [far_before, far_after] = far.0[d];
+            let [u_before2, u_after2] = [Lane::load(self.simd, far_before, i), Lane::load(self.simd, far_after, i)];
             sum = before.mul_add(u_before, after.mul_add(u_after, sum));
             sum = before2.mul_add(u_before2, after2.mul_add(u_after2, sum));
         }

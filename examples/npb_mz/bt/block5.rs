@@ -6,7 +6,7 @@
 use pulp::Simd;
 
 use super::jacobian::Vector;
-use crate::lanes::Lane;
+use crate::lanes::{Lane, for_five};
 
 /// A block's columns.
 pub(super) type Block<S> = [Vector<S>; 5];
@@ -19,55 +19,92 @@ impl<S: Simd> Factors<S> {
     /// Factors a block.
     #[inline(always)]
     pub(super) fn new(mut block: Block<S>) -> Self {
-        for pivot in 0..5 {
-            let inverse = block[pivot][pivot].recip();
-            block[pivot][pivot] = inverse;
-            for row in pivot + 1..5 {
-                block[pivot][row] = block[pivot][row] * inverse;
-            }
-            for column in pivot + 1..5 {
-                let top = block[column][pivot];
-                for row in pivot + 1..5 {
-                    block[column][row] = block[pivot][row].mul_sub_from(top, block[column][row]);
-                }
-            }
-        }
+        for_five(
+            #[inline(always)]
+            |pivot| {
+                let inverse = block[pivot][pivot].recip();
+                block[pivot][pivot] = inverse;
+                for_five(
+                    #[inline(always)]
+                    |row| {
+                        if row > pivot {
+                            block[pivot][row] = block[pivot][row] * inverse;
+                        }
+                    },
+                );
+                for_five(
+                    #[inline(always)]
+                    |column| {
+                        if column > pivot {
+                            let top = block[column][pivot];
+                            for_five(
+                                #[inline(always)]
+                                |row| {
+                                    if row > pivot {
+                                        block[column][row] = block[pivot][row].mul_sub_from(top, block[column][row]);
+                                    }
+                                },
+                            );
+                        }
+                    },
+                );
+            },
+        );
         Self(block)
     }
 
     /// The solution with a right-hand side.
     #[inline(always)]
     pub(super) fn solve(&self, right: Vector<S>) -> Vector<S> {
-        self.solve_sparse(right.map(Some))
+        self.solve_sparse([Some(right[0]), Some(right[1]), Some(right[2]), Some(right[3]), Some(right[4])])
     }
 
     /// The solution with a right-hand side of which some numbers are always zero. One of the last two must not be.
     #[inline(always)]
     pub(super) fn solve_sparse(&self, mut right: [Option<Lane<S>>; 5]) -> Vector<S> {
         let factors = &self.0;
-        for column in 0..5 {
-            if let Some(value) = right[column] {
-                for row in column + 1..5 {
-                    right[row] = Some(match right[row] {
-                        Some(other) => factors[column][row].mul_sub_from(value, other),
-                        None => -(factors[column][row] * value),
-                    });
+        for_five(
+            #[inline(always)]
+            |column| {
+                if let Some(value) = right[column] {
+                    for_five(
+                        #[inline(always)]
+                        |row| {
+                            if row > column {
+                                right[row] = Some(match right[row] {
+                                    Some(other) => factors[column][row].mul_sub_from(value, other),
+                                    None => -(factors[column][row] * value),
+                                });
+                            }
+                        },
+                    );
                 }
-            }
-        }
-        // The last two are never zero here, and so nothing is after the first step backwards.
+            },
+        );
         let last = right[4].expect("a right-hand side that is not zero") * factors[4][4];
         let mut x = [last; 5];
-        for row in (0..4).rev() {
-            let mut sum = match right[row] {
-                Some(value) => factors[4][row].mul_sub_from(last, value),
-                None => -(factors[4][row] * last),
-            };
-            for column in row + 1..4 {
-                sum = factors[column][row].mul_sub_from(x[column], sum);
-            }
-            x[row] = sum * factors[row][row];
-        }
+        for_five(
+            #[inline(always)]
+            |below| {
+                if below > 0 {
+                    let row = 4 - below;
+                    let mut sum = match right[row] {
+                        Some(value) => factors[4][row].mul_sub_from(last, value),
+                        None => -(factors[4][row] * last),
+                    };
+                    for_five(
+                        #[inline(always)]
+                        |above| {
+                            if above > 0 && above < below {
+                                let column = 4 - above;
+                                sum = factors[column][row].mul_sub_from(x[column], sum);
+                            }
+                        },
+                    );
+                    x[row] = sum * factors[row][row];
+                }
+            },
+        );
         x
     }
 }

@@ -9,7 +9,7 @@
 
 use pulp::Simd;
 
-use crate::lanes::Lane;
+use crate::lanes::{Lane, splats};
 use crate::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION, Mesh};
 
 /// Density, transverse momenta, normal momentum, energy.
@@ -83,34 +83,35 @@ impl<S: Simd> Blocks<S> {
     #[inline(always)]
     pub(super) fn new(weights: &Weights<S>, u: Vector<S>) -> Self {
         let Weights { simd, inviscid, viscous, dissipation } = *weights;
-        let number = |value| Lane::splat(simd, value);
+        let [half_c2, c2, two_less_c2, c1] = splats(simd, [0.5 * C2, C2, 2.0 - C2, C1]);
+        let [con43, con43_less, one_less, c1c5] = splats(simd, [CON43, CON43 - C1C5, 1.0 - C1C5, C1C5]);
+        let [one, two] = splats(simd, [1.0, 2.0]);
         let [rho, ma, mb, mn, energy] = u;
         let inverse = rho.recip();
-        let [va, vb, vn, e] = [ma, mb, mn, energy].map(|value| value * inverse);
+        let [va, vb, vn, e] = [ma * inverse, mb * inverse, mn * inverse, energy * inverse];
         let transverse_squares = vb.mul_add(vb, va * va);
         let normal_square = vn * vn;
         let double_q = transverse_squares + normal_square;
 
         // A, weighted by dt/(2h).
         let w = inviscid;
-        let [wa, wb, wn] = [va, vb, vn].map(|v| v * w);
-        let c2 = number(C2);
+        let [wa, wb, wn] = [va * w, vb * w, vn * w];
         let c2wn = c2 * wn;
-        let a_transverse = [va, vb].map(|v| -(v * wn));
-        let a_normal_density = w * (number(0.5 * C2) * double_q - normal_square);
-        let c1e = number(C1) * e;
+        let a_transverse = [-(va * wn), -(vb * wn)];
+        let a_normal_density = w * (half_c2 * double_q - normal_square);
+        let c1e = c1 * e;
         let a_energy_density = wn * c2.mul_add(double_q, -c1e);
-        let a_energy_normal = w * (c1e - number(0.5 * C2).mul_add(double_q, c2 * normal_square));
+        let a_energy_normal = w * (c1e - half_c2.mul_add(double_q, c2 * normal_square));
 
         // N, weighted by dt/h².
         let g = viscous * inverse;
-        let g43 = number(CON43) * g;
-        let h = number(1.0 - C1C5) * g;
-        let h43 = number(CON43 - C1C5) * g;
-        let heat = number(C1C5) * g;
-        let [ga, gb] = [va, vb].map(|v| v * g);
+        let g43 = con43 * g;
+        let h = one_less * g;
+        let h43 = con43_less * g;
+        let heat = c1c5 * g;
+        let [ga, gb] = [va * g, vb * g];
         let gn = g43 * vn;
-        let [ha, hb] = [va, vb].map(|v| v * h);
+        let [ha, hb] = [va * h, vb * h];
         let hn = h43 * vn;
         let conduction = heat.mul_add(e, h43.mul_add(normal_square, h * transverse_squares));
         let d = dissipation;
@@ -118,29 +119,28 @@ impl<S: Simd> Blocks<S> {
         let to_next = Coupling {
             density: [d, w],
             transverse: [[a_transverse[0] - ga, wn + g + d, wa], [a_transverse[1] - gb, wn + g + d, wb]],
-            normal: [a_normal_density - gn, -(c2 * wa), -(c2 * wb), number(2.0 - C2).mul_add(wn, g43 + d), c2 * w],
+            normal: [a_normal_density - gn, -(c2 * wa), -(c2 * wb), two_less_c2.mul_add(wn, g43 + d), c2 * w],
             energy: [
                 a_energy_density - conduction,
                 c2wn.mul_sub_from(va, ha),
                 c2wn.mul_sub_from(vb, hb),
                 a_energy_normal + hn,
-                number(C1).mul_add(wn, heat + d),
+                c1.mul_add(wn, heat + d),
             ],
         };
         let to_previous = Coupling {
             density: [-d, w],
             transverse: [[a_transverse[0] + ga, wn - (g + d), wa], [a_transverse[1] + gb, wn - (g + d), wb]],
-            normal: [a_normal_density + gn, -(c2 * wa), -(c2 * wb), number(2.0 - C2).mul_add(wn, -(g43 + d)), c2 * w],
+            normal: [a_normal_density + gn, -(c2 * wa), -(c2 * wb), two_less_c2.mul_add(wn, -(g43 + d)), c2 * w],
             energy: [
                 a_energy_density + conduction,
                 -(c2wn.mul_add(va, ha)),
                 -(c2wn.mul_add(vb, hb)),
                 a_energy_normal - hn,
-                number(C1).mul_add(wn, -(heat + d)),
+                c1.mul_add(wn, -(heat + d)),
             ],
         };
-        let two = number(2.0);
-        let diagonal = two.mul_add(d, number(1.0));
+        let diagonal = two.mul_add(d, one);
         let own = Own {
             density: diagonal,
             momentum: [
@@ -158,22 +158,12 @@ impl<S: Simd> Coupling<S> {
     /// `sum` + this block times `x`.
     #[inline(always)]
     pub(super) fn mul_add(&self, x: Vector<S>, sum: Vector<S>) -> Vector<S> {
-        let transverse = |t: usize| {
-            let [of_density, of_itself, of_normal] = self.transverse[t];
-            of_normal.mul_add(x[3], of_itself.mul_add(x[t + 1], of_density.mul_add(x[0], sum[t + 1])))
-        };
-        let full = |row: &Vector<S>, sum: Lane<S>| {
-            let (mut even, mut odd) = (row[0].mul_add(x[0], sum), row[1] * x[1]);
-            even = row[2].mul_add(x[2], even);
-            odd = row[3].mul_add(x[3], odd);
-            row[4].mul_add(x[4], even) + odd
-        };
         [
             self.density[1].mul_add(x[3], self.density[0].mul_add(x[0], sum[0])),
-            transverse(0),
-            transverse(1),
-            full(&self.normal, sum[3]),
-            full(&self.energy, sum[4]),
+            sparse_dot(self.transverse[0], [x[0], x[1], x[3]], sum[1]),
+            sparse_dot(self.transverse[1], [x[0], x[2], x[3]], sum[2]),
+            dot(self.normal, x, sum[3]),
+            dot(self.energy, x, sum[4]),
         ]
     }
 
@@ -206,4 +196,17 @@ impl<S: Simd> Own<S> {
             [None, None, None, None, Some(energy[4])],
         ]
     }
+}
+
+/// `sum` + the product of a row with three entries and a vector.
+#[inline(always)]
+fn sparse_dot<S: Simd>(row: [Lane<S>; 3], x: [Lane<S>; 3], sum: Lane<S>) -> Lane<S> {
+    row[2].mul_add(x[2], row[1].mul_add(x[1], row[0].mul_add(x[0], sum)))
+}
+
+/// `sum` + the product of a row and a vector, in two sums so that neither waits long for the other.
+#[inline(always)]
+fn dot<S: Simd>(row: Vector<S>, x: Vector<S>, sum: Lane<S>) -> Lane<S> {
+    let even = row[4].mul_add(x[4], row[2].mul_add(x[2], row[0].mul_add(x[0], sum)));
+    even + row[3].mul_add(x[3], row[1] * x[1])
 }

@@ -46,7 +46,7 @@ pub(crate) fn add(mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, thread
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn step(
     mesh: &Mesh,
-    mut u: ArrayViewMut4<'_, f64>,
+    u: ArrayViewMut4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
     mut r: ArrayViewMut4<'_, f64>,
     threads: usize,

@@ -64,14 +64,23 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { mesh, u, first, r } = self;
         let plane = mesh.shape.nx * mesh.shape.ny;
-        with_scratch(|scratch| {
-            let mut rest = r;
-            for k in first..first + rest[0].len() / plane {
-                let u = u.map(|component| &component[k * plane..][..plane]);
-                sweep_plane::<S, D>(simd, mesh, u, rest.each_mut().map(|component| &mut component[..plane]), scratch);
-                rest = rest.map(|component| &mut component[plane..]);
-            }
-        });
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                let mut rest = r;
+                for k in first..first + rest[0].len() / plane {
+                    let u = u.map(|component| &component[k * plane..][..plane]);
+                    sweep_plane::<S, D>(
+                        simd,
+                        mesh,
+                        u,
+                        rest.each_mut().map(|component| &mut component[..plane]),
+                        scratch,
+                    );
+                    rest = rest.map(|component| &mut component[plane..]);
+                }
+            },
+        );
     }
 }
 
@@ -122,26 +131,29 @@ impl WithSimd for InRows<'_, '_> {
         let weights = Weights::new(simd, mesh, 2);
         let (plane, length, width) = (nx * ny, nz - 2, nx - 2);
         let total = rows * width;
-        with_scratch(|scratch| {
-            let (points, stored) = scratch.vectors::<S>((POINT + STORED) * length).split_at_mut(POINT * length);
-            for begin in (0..total).step_by(S::F64_LANES) {
-                let count = S::F64_LANES.min(total - begin);
-                // Lines are counted through the rows, so that only the very last bundle may be short.
-                let starts: [usize; MAX_LANES] = std::array::from_fn(|lane| {
-                    let line = (begin + lane).min(total - 1);
-                    line / width * nx + line % width + 1
-                });
-                let of_r = Lines::new(&starts[..count], 0, length);
-                let of_u = Lines::new(&starts.map(|start| start + first * nx + plane)[..count], plane, length);
-                for (m, component) in order(2).into_iter().enumerate() {
-                    of_u.pack(simd, u[component], points, (m, POINT));
-                    of_r.pack_planes::<S>(r, component, points, (m + 5, POINT));
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                let (points, stored) = scratch.vectors::<S>((POINT + STORED) * length).split_at_mut(POINT * length);
+                for begin in (0..total).step_by(S::F64_LANES) {
+                    let count = S::F64_LANES.min(total - begin);
+                    // Lines are counted through the rows, so that only the very last bundle may be short.
+                    let starts: [usize; MAX_LANES] = std::array::from_fn(|lane| {
+                        let line = (begin + lane).min(total - 1);
+                        line / width * nx + line % width + 1
+                    });
+                    let of_r = Lines::new(&starts[..count], 0, length);
+                    let of_u = Lines::new(&starts.map(|start| start + first * nx + plane)[..count], plane, length);
+                    for (m, component) in order(2).into_iter().enumerate() {
+                        of_u.pack(simd, u[component], points, (m, POINT));
+                        of_r.pack_planes::<S>(r, component, points, (m + 5, POINT));
+                    }
+                    solve(simd, &weights, points, stored);
+                    for (m, component) in order(2).into_iter().enumerate() {
+                        of_r.unpack_planes::<S>(r, component, points, (m + 5, POINT));
+                    }
                 }
-                solve(simd, &weights, points, stored);
-                for (m, component) in order(2).into_iter().enumerate() {
-                    of_r.unpack_planes::<S>(r, component, points, (m + 5, POINT));
-                }
-            }
-        });
+            },
+        );
     }
 }

@@ -7,7 +7,7 @@ use pulp::Simd;
 
 use super::block5::{Block, Factors};
 use super::jacobian::{Blocks, Vector, Weights};
-use crate::lanes::Lane;
+use crate::lanes::{Lane, for_five, tabulate};
 
 /// Vectors per point of packed lines: state and right-hand side, in the order of the direction.
 pub(super) const POINT: usize = 10;
@@ -26,52 +26,83 @@ type Stored<V> = [V; STORED];
 pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64s], stored: &mut [S::f64s]) {
     let points: &mut [Point<S::f64s>] = bytemuck::cast_slice_mut(points);
     let stored: &mut [Stored<S::f64s>] = bytemuck::cast_slice_mut(stored);
-    let state = |point: &Point<S::f64s>| -> Vector<S> { std::array::from_fn(|m| Lane::new(simd, point[m])) };
-    let right = |point: &Point<S::f64s>| -> Vector<S> { std::array::from_fn(|m| Lane::new(simd, point[m + 5])) };
-    let put = |point: &mut Point<S::f64s>, x: &Vector<S>| {
-        for (target, value) in point[5..].iter_mut().zip(x) {
-            *target = value.value();
-        }
-    };
     let Some((first, rest)) = points.split_first_mut() else { return };
     let zero = Lane::splat(simd, 0.0);
 
-    let blocks = Blocks::new(weights, state(first));
-    let own = blocks.own.columns().map(|column| column.map(|entry| entry.unwrap_or(zero)));
-    let mut factors = Factors::new(own);
-    let mut y = factors.solve(right(first));
-    put(first, &y);
+    let blocks = Blocks::new(weights, load(simd, &first[..5]));
+    let own = blocks.own.columns();
+    let mut factors = Factors::new(tabulate(
+        #[inline(always)]
+        |column| dense(own[column], zero),
+    ));
+    let mut y = factors.solve(load(simd, &first[5..]));
+    put(y, &mut first[5..]);
     let mut to_next = blocks.to_next;
 
     for (point, stored) in rest.iter_mut().zip(stored.iter_mut()) {
-        let blocks = Blocks::new(weights, state(point));
-        let eliminated: Block<S> = blocks.to_previous.columns().map(|column| factors.solve_sparse(column));
-        for (target, column) in stored.chunks_exact_mut(5).zip(&eliminated) {
-            for (target, value) in target.iter_mut().zip(column) {
-                *target = value.value();
-            }
-        }
-        let own = blocks.own.columns();
-        let block: Block<S> = std::array::from_fn(|column| {
-            to_next.mul_add(eliminated[column], own[column].map(|entry| entry.unwrap_or(zero)))
-        });
-        y = to_next.mul_add(y, right(point));
+        let blocks = Blocks::new(weights, load(simd, &point[..5]));
+        let (own, above) = (blocks.own.columns(), blocks.to_previous.columns());
+        let block: Block<S> = tabulate(
+            #[inline(always)]
+            |column| {
+                let eliminated = factors.solve_sparse(above[column]);
+                put(eliminated, &mut stored[5 * column..][..5]);
+                to_next.mul_add(eliminated, dense(own[column], zero))
+            },
+        );
+        y = to_next.mul_add(y, load(simd, &point[5..]));
         factors = Factors::new(block);
         y = factors.solve(y);
-        put(point, &y);
+        put(y, &mut point[5..]);
         to_next = blocks.to_next;
     }
 
     let mut x = y;
     let before = points.len() - 1;
     for (point, stored) in points[..before].iter_mut().zip(&stored[..before]).rev() {
-        let mut next = right(point);
-        for (column, x) in stored.chunks_exact(5).zip(x) {
-            for (sum, entry) in next.iter_mut().zip(column) {
-                *sum = Lane::new(simd, *entry).mul_sub_from(x, *sum);
-            }
-        }
+        let mut next = load(simd, &point[5..]);
+        for_five(
+            #[inline(always)]
+            |column| {
+                for_five(
+                    #[inline(always)]
+                    |row| {
+                        next[row] = Lane::new(simd, stored[5 * column + row]).mul_sub_from(x[column], next[row]);
+                    },
+                )
+            },
+        );
         x = next;
-        put(point, &x);
+        put(x, &mut point[5..]);
     }
+}
+
+/// Five vectors.
+#[inline(always)]
+fn load<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
+    tabulate(
+        #[inline(always)]
+        |m| Lane::new(simd, from[m]),
+    )
+}
+
+/// Stores five vectors.
+#[inline(always)]
+fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
+    for_five(
+        #[inline(always)]
+        |m| to[m] = x[m].value(),
+    );
+}
+
+/// A column with its zeros.
+#[inline(always)]
+fn dense<S: Simd>(column: [Option<Lane<S>>; 5], zero: Lane<S>) -> Vector<S> {
+    tabulate(
+        #[inline(always)]
+        |row| match column[row] {
+            Some(entry) => entry,
+            None => zero,
+        },
+    )
 }

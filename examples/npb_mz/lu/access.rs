@@ -11,6 +11,7 @@ use crate::physics::{COMPONENTS, Mesh};
 use crate::rows::Block;
 
 /// The points of one plane of constant z.
+#[inline(always)]
 fn plane<'a>(mesh: &Mesh, component: &'a [f64], k: usize) -> &'a [f64] {
     let points = mesh.shape.nx * mesh.shape.ny;
     &component[k * points..(k + 1) * points]
@@ -61,7 +62,14 @@ impl Access for Stage<'_> {
     #[inline(always)]
     fn unpack<S: Simd>(&mut self, simd: S, at: usize, strip: Strip, bundle: &[S::f64s]) {
         for (m, w) in self.block[at].iter_mut().enumerate() {
-            strip.within(self.first).unpack(simd, w, bundle, (W + m, FIELDS), |_, new| new);
+            strip.within(self.first).unpack(
+                simd,
+                w,
+                bundle,
+                (W + m, FIELDS),
+                #[inline(always)]
+                |_, new| new,
+            );
         }
     }
 }
@@ -105,7 +113,14 @@ impl Access for Scatter<'_> {
     fn unpack<S: Simd>(&mut self, simd: S, at: usize, strip: Strip, bundle: &[S::f64s]) {
         let factor = Lane::splat(simd, UPDATE);
         for (m, u) in self.block[at].iter_mut().enumerate() {
-            strip.within(self.first).unpack(simd, u, bundle, (W + m, FIELDS), |u, w| factor.mul_add(w, u));
+            strip.within(self.first).unpack(
+                simd,
+                u,
+                bundle,
+                (W + m, FIELDS),
+                #[inline(always)]
+                |u, w| factor.mul_add(w, u),
+            );
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use pulp::Simd;
 
-use crate::lanes::Lane;
+use crate::lanes::{Lane, splats, tabulate};
 use crate::physics::{C1, C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
 
 /// Over-relaxation.
@@ -50,27 +50,28 @@ impl<S: Simd> Coefficients<S> {
     /// Of the forward (lower) or the `backward` (upper) sweep on a mesh.
     #[inline(always)]
     pub(crate) fn new(simd: S, mesh: &Mesh, backward: bool) -> Self {
-        let splat = |value| Lane::splat(simd, value);
         let sign = if backward { -1.0 } else { 1.0 };
+        let dt = mesh.dt;
         let t1 = mesh.h.map(|h| 1.0 / (h * h));
-        let diffusion = t1.map(|t1| OMEGA * mesh.dt * t1);
         let total: f64 = t1.iter().sum();
-        let diagonal = 1.0 + 2.0 * mesh.dt * (0..3).map(|d| t1[d] * DISSIPATION[d]).sum::<f64>();
+        let diagonal = 1.0 + 2.0 * dt * (t1[0] * DISSIPATION[0] + t1[1] * DISSIPATION[1] + t1[2] * DISSIPATION[2]);
+        let momentum = t1.map(|t1| 2.0 * dt * C34 * (total + (CON43 - 1.0) * t1));
+        let dissipation = std::array::from_fn(|d| OMEGA * dt * t1[d] * DISSIPATION[d]);
         Self {
-            advection: mesh.h.map(|h| splat(sign * OMEGA * mesh.dt / (2.0 * h))),
-            diffusion: diffusion.map(splat),
-            dissipation: std::array::from_fn(|d| splat(diffusion[d] * DISSIPATION[d])),
-            along: diffusion.map(|diffusion| splat(diffusion * (CON43 - 1.0))),
-            viscosity: splat(C34),
-            conduction: splat(C1345),
-            third: splat(CON43 - 1.0),
-            diagonal: splat(diagonal),
-            diagonal_inverse: splat(1.0 / diagonal),
-            momentum: t1.map(|t1| splat(2.0 * mesh.dt * C34 * (total + (CON43 - 1.0) * t1))),
-            energy: splat(2.0 * mesh.dt * C1345 * total),
-            c1: splat(C1),
-            c2: splat(C2),
-            half: splat(0.5),
+            advection: splats(simd, mesh.h.map(|h| sign * OMEGA * dt / (2.0 * h))),
+            diffusion: splats(simd, t1.map(|t1| OMEGA * dt * t1)),
+            dissipation: splats(simd, dissipation),
+            along: splats(simd, t1.map(|t1| OMEGA * dt * t1 * (CON43 - 1.0))),
+            viscosity: Lane::splat(simd, C34),
+            conduction: Lane::splat(simd, C1345),
+            third: Lane::splat(simd, CON43 - 1.0),
+            diagonal: Lane::splat(simd, diagonal),
+            diagonal_inverse: Lane::splat(simd, 1.0 / diagonal),
+            momentum: splats(simd, momentum),
+            energy: Lane::splat(simd, 2.0 * dt * C1345 * total),
+            c1: Lane::splat(simd, C1),
+            c2: Lane::splat(simd, C2),
+            half: Lane::splat(simd, 0.5),
         }
     }
 }
@@ -107,17 +108,19 @@ impl<S: Simd> Flow<S> {
     #[inline(always)]
     pub(crate) fn solve(&self, c: &Coefficients<S>, b: State<S>) -> State<S> {
         let x1 = b[0] * c.diagonal_inverse;
-        let viscous = c.momentum.map(|momentum| momentum * self.volume);
         let conductive = c.energy * self.volume;
-        let momenta: [_; 3] = std::array::from_fn(|d| {
-            let pull = viscous[d] * self.velocity[d];
-            pull.mul_add(x1, b[d + 1]) / (c.diagonal + viscous[d])
-        });
         let mut energy = (conductive * self.energy).mul_add(x1, b[4]);
-        for d in 0..3 {
-            let change = self.velocity[d].mul_sub_from(x1, momenta[d]);
-            energy = ((viscous[d] - conductive) * self.velocity[d]).mul_sub_from(change, energy);
-        }
+        let momenta: [Lane<S>; 3] = tabulate(
+            #[inline(always)]
+            |d| {
+                let velocity = self.velocity[d];
+                let viscous = c.momentum[d] * self.volume;
+                let momentum = (viscous * velocity).mul_add(x1, b[d + 1]) / (c.diagonal + viscous);
+                let change = velocity.mul_sub_from(x1, momentum);
+                energy = ((viscous - conductive) * velocity).mul_sub_from(change, energy);
+                momentum
+            },
+        );
         [x1, momenta[0], momenta[1], momenta[2], energy / (c.diagonal + conductive)]
     }
 
@@ -126,27 +129,44 @@ impl<S: Simd> Flow<S> {
     #[inline(always)]
     pub(crate) fn contributions(&self, c: &Coefficients<S>, w: State<S>) -> [State<S>; 3] {
         let velocity = self.velocity;
-        let change: [_; 3] = std::array::from_fn(|d| velocity[d].mul_sub_from(w[0], w[d + 1]));
+        let change: [Lane<S>; 3] = tabulate(
+            #[inline(always)]
+            |d| velocity[d].mul_sub_from(w[0], w[d + 1]),
+        );
         let work = velocity[0].mul_add(change[0], velocity[1].mul_add(change[1], velocity[2] * change[2]));
         let pressure = c.c2 * (self.kinetic.mul_sub_from(w[0], w[4]) - work);
         let viscosity = c.viscosity * self.volume;
-        let stress = change.map(|change| viscosity * change);
+        let stress = [viscosity * change[0], viscosity * change[1], viscosity * change[2]];
         let heat = self.energy.mul_sub_from(w[0], w[4]) - work;
         let heat = (c.conduction * self.volume).mul_add(heat, viscosity * work);
-        std::array::from_fn(|d| {
-            let speed = c.advection[d] * velocity[d];
-            let own = speed + c.dissipation[d];
-            let carried = c.advection[d] * change[d];
-            let mut product = [Lane::clone(&own); COMPONENTS];
-            product[0] = c.advection[d].mul_add(w[d + 1], c.dissipation[d] * w[0]);
-            for m in 0..3 {
-                product[m + 1] = own.mul_add(w[m + 1], velocity[m].mul_add(carried, c.diffusion[d] * stress[m]));
-            }
-            product[d + 1] = c.advection[d].mul_add(pressure, c.along[d].mul_add(stress[d], product[d + 1]));
-            let heat = (c.third * velocity[d]).mul_add(stress[d], heat);
-            let advected = self.enthalpy.mul_add(carried, speed * pressure);
-            product[4] = own.mul_add(w[4], c.diffusion[d].mul_add(heat, advected));
-            product
-        })
+        tabulate(
+            #[inline(always)]
+            |d| {
+                let speed = c.advection[d] * velocity[d];
+                let own = speed + c.dissipation[d];
+                let carried = c.advection[d] * change[d];
+                let momentum: [Lane<S>; 3] = tabulate(
+                    #[inline(always)]
+                    |m| {
+                        let common = velocity[m].mul_add(carried, c.diffusion[d] * stress[m]);
+                        let common = own.mul_add(w[m + 1], common);
+                        if m == d {
+                            c.advection[d].mul_add(pressure, c.along[d].mul_add(stress[d], common))
+                        } else {
+                            common
+                        }
+                    },
+                );
+                let heat = (c.third * velocity[d]).mul_add(stress[d], heat);
+                let advected = self.enthalpy.mul_add(carried, speed * pressure);
+                [
+                    c.advection[d].mul_add(w[d + 1], c.dissipation[d] * w[0]),
+                    momentum[0],
+                    momentum[1],
+                    momentum[2],
+                    own.mul_add(w[4], c.diffusion[d].mul_add(heat, advected)),
+                ]
+            },
+        )
     }
 }

@@ -14,7 +14,7 @@ use pulp::{Simd, WithSimd};
 
 use super::jacobian::{Coefficients, Flow, State};
 use super::wavefront::{Shift, Strip};
-use crate::lanes::{Lane, MAX_LANES, Scratch, dispatch};
+use crate::lanes::{Lane, MAX_LANES, Scratch, dispatch, for_five, tabulate};
 use crate::physics::{COMPONENTS, Mesh};
 
 /// Fields of a bundle: the state u, then w.
@@ -115,10 +115,6 @@ impl<A: Access> Sweep<'_, A> {
         let Self { front: Front { nx, rows, bundles, ahead, masks, edge }, mesh, planes, first, access, .. } = self;
         let steps = Strip::steps::<S>(*nx);
         let strips = rows.len().div_ceil(S::F64_LANES);
-        let strip = |number: usize| {
-            let begin = rows.start + number * S::F64_LANES;
-            Strip::new(begin..(begin + S::F64_LANES).min(rows.end), *nx)
-        };
 
         let interior = mesh.shape.nz - 2;
         let kept = if A::KEPT { interior * strips } else { 1 };
@@ -127,27 +123,34 @@ impl<A: Access> Sweep<'_, A> {
         let masks = masks.vectors::<S>(2 * steps);
         if first {
             ahead.fill(simd.splat_f64s(0.0));
-            strip(0).mask::<S>(&mut masks[..steps]);
-            strip(strips - 1).mask::<S>(&mut masks[steps..]);
+            strip_of::<S>(rows, 0, *nx).mask::<S>(&mut masks[..steps]);
+            strip_of::<S>(rows, strips - 1, *nx).mask::<S>(&mut masks[steps..]);
         }
 
         let c = Coefficients::new(simd, mesh, BACKWARD);
         let dt = Lane::splat(simd, mesh.dt);
-        let reversed = |range: Range<usize>, n: usize| if BACKWARD { range.end - 1 - n } else { range.start + n };
         for (n, edge) in edge.chunks_exact_mut(edge_len(*nx)).enumerate().take(planes.len()) {
-            let plane = reversed(planes.clone(), n);
+            let plane = if BACKWARD { planes.end - 1 - n } else { planes.start + n };
             for n in 0..strips {
-                let number = reversed(0..strips, n);
+                let number = if BACKWARD { strips - 1 - n } else { n };
                 let slot = if A::KEPT { (plane - 1) * strips + number } else { 0 };
                 let bundle = &mut bundles[slot * steps * FIELDS..][..steps * FIELDS];
                 let mask = if number + 1 == strips { &masks[steps..] } else { &masks[..steps] };
                 let ahead = &mut ahead[number * steps * COMPONENTS..][..steps * COMPONENTS];
-                access.pack(simd, plane, strip(number), bundle);
+                let strip = strip_of::<S>(rows, number, *nx);
+                access.pack(simd, plane, strip, bundle);
                 sweep_strip::<S, BACKWARD>(simd, &c, dt, bundle, mask, ahead, edge);
-                access.unpack(simd, plane, strip(number), bundle);
+                access.unpack(simd, plane, strip, bundle);
             }
         }
     }
+}
+
+/// The strip with number `number` of a block of rows.
+#[inline(always)]
+fn strip_of<S: Simd>(rows: &Range<usize>, number: usize, nx: usize) -> Strip {
+    let begin = rows.start + number * S::F64_LANES;
+    Strip::new(begin..(begin + S::F64_LANES).min(rows.end), nx)
 }
 
 /// Sweeps one strip.
@@ -177,30 +180,61 @@ fn sweep_strip<S: Simd, const BACKWARD: bool>(
         let own = (step + lanes - 1) * COMPONENTS * lanes;
         let entering = if BACKWARD { step } else { step + 2 * (lanes - 1) } * COMPONENTS * lanes;
         let entering = &edge[entering..][..COMPONENTS * lanes];
-        let contributed: State<S> = std::array::from_fn(|m| {
-            let along_y = if BACKWARD {
-                shift.down(along_y[m], entering[m * lanes])
-            } else {
-                shift.up(along_y[m], entering[m * lanes + lanes - 1])
-            };
-            along_x[m] + (along_y + Lane::new(simd, ahead[m]))
-        });
+        let contributed: State<S> = tabulate(
+            #[inline(always)]
+            |m| {
+                let along_y = if BACKWARD {
+                    shift.down(along_y[m], entering[m * lanes])
+                } else {
+                    shift.up(along_y[m], entering[m * lanes + lanes - 1])
+                };
+                along_x[m] + (along_y + Lane::new(simd, ahead[m]))
+            },
+        );
 
-        let flow = Flow::new(c, std::array::from_fn(|m| Lane::new(simd, fields[m])));
-        let w: State<S> = std::array::from_fn(|m| Lane::new(simd, fields[W + m]));
+        let flow = Flow::new(
+            c,
+            tabulate(
+                #[inline(always)]
+                |m| Lane::new(simd, fields[m]),
+            ),
+        );
+        let w: State<S> = tabulate(
+            #[inline(always)]
+            |m| Lane::new(simd, fields[W + m]),
+        );
         let w = if BACKWARD {
-            let correction = flow.solve(c, contributed.map(|contributed| valid * contributed));
-            std::array::from_fn(|m| valid.mul_add(w[m], correction[m]))
+            let correction = flow.solve(
+                c,
+                tabulate(
+                    #[inline(always)]
+                    |m| valid * contributed[m],
+                ),
+            );
+            tabulate(
+                #[inline(always)]
+                |m| valid.mul_add(w[m], correction[m]),
+            )
         } else {
-            flow.solve(c, std::array::from_fn(|m| valid * dt.mul_add(w[m], contributed[m])))
+            flow.solve(
+                c,
+                tabulate(
+                    #[inline(always)]
+                    |m| valid * dt.mul_add(w[m], contributed[m]),
+                ),
+            )
         };
 
         let along_z;
         [along_x, along_y, along_z] = flow.contributions(c, w);
-        for m in 0..COMPONENTS {
-            fields[W + m] = w[m].value();
-            ahead[m] = along_z[m].value();
-            along_y[m].store(edge, own + m * lanes);
-        }
+        let own = &mut edge[own..][..COMPONENTS * lanes];
+        for_five(
+            #[inline(always)]
+            |m| {
+                fields[W + m] = w[m].value();
+                ahead[m] = along_z[m].value();
+                along_y[m].store(own, m * lanes);
+            },
+        );
     }
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use crate::lanes::{Lane, MAX_LANES};
+use crate::lanes::{Lane, MAX_LANES, tabulate};
 
 /// Up to as many neighbouring rows of a plane as there are lanes.
 #[derive(Clone, Copy, Debug)]
@@ -96,15 +96,21 @@ impl Strip {
         bundle: &mut [S::f64s],
         (field, fields): (usize, usize),
     ) {
-        let rows: [&[f64]; MAX_LANES] =
-            std::array::from_fn(|lane| &plane[(self.row + lane.min(self.count - 1)) * self.nx..][..self.nx]);
+        let mut rows = [&plane[..0]; MAX_LANES];
+        for (lane, row) in rows.iter_mut().enumerate().take(S::F64_LANES) {
+            *row = &plane[(self.row + lane.min(self.count - 1)) * self.nx..][..self.nx];
+        }
         for step in self.fours::<S>() {
-            let from = |lane: usize| S::as_simd_f64s(&rows[lane][step + 1 - lane..][..4]).0[0];
-            let columns = simd.deinterleave_shfl_f64s([from(0), from(1), from(2), from(3)]);
-            let steps = &mut bundle[step * fields..][..4 * fields];
-            for (i, column) in columns.into_iter().enumerate() {
-                steps[i * fields + field] = column;
-            }
+            let four: [S::f64s; 4] = tabulate(
+                #[inline(always)]
+                |lane| S::as_simd_f64s(&rows[lane][step + 1 - lane..][..4]).0[0],
+            );
+            let columns = simd.deinterleave_shfl_f64s(four);
+            let steps = &mut bundle[step * fields..][..3 * fields + field + 1];
+            steps[field] = columns[0];
+            steps[field + fields] = columns[1];
+            steps[field + 2 * fields] = columns[2];
+            steps[field + 3 * fields] = columns[3];
         }
         for step in self.singles::<S>() {
             let lanes =
@@ -129,37 +135,42 @@ impl Strip {
         (field, fields): (usize, usize),
         update: impl Fn(Lane<S>, Lane<S>) -> Lane<S>,
     ) {
-        let at = |step: usize| bundle[step * fields + field];
-        if S::F64_LANES == 4 {
-            let mut done = 0;
-            for step in self.fours::<S>() {
-                let rows = simd.interleave_shfl_f64s([at(step), at(step + 1), at(step + 2), at(step + 3)]);
-                for (lane, new) in rows.into_iter().enumerate().take(self.count) {
-                    let first = (self.row + lane) * self.nx + step + 1 - lane;
-                    let old = Lane::load(simd, plane, first);
-                    let new = update(old, Lane::new(simd, new));
-                    if done > step {
-                        // The last four steps overlap those before: only their rest is new.
-                        let new = [new.value()];
-                        let new = bytemuck::cast_slice::<S::f64s, f64>(&new);
-                        plane[first + done - step..first + 4].copy_from_slice(&new[done - step..]);
-                    } else {
-                        new.store(plane, first);
+        let mut done = 0;
+        for step in self.fours::<S>() {
+            let four: [S::f64s; 4] = tabulate(
+                #[inline(always)]
+                |i| bundle[(step + i) * fields + field],
+            );
+            let four = simd.interleave_shfl_f64s(four);
+            for (lane, &row) in four.iter().enumerate().take(self.count) {
+                let first = (self.row + lane) * self.nx + step + 1 - lane;
+                let old = Lane::load(simd, plane, first);
+                let new = update(old, Lane::new(simd, row));
+                if done > step {
+                    // The last four steps overlap those before: only their rest is new.
+                    let new = [new.value()];
+                    let new = bytemuck::cast_slice::<S::f64s, f64>(&new);
+                    for i in done - step..4 {
+                        plane[first + i] = new[i];
                     }
+                } else {
+                    new.store(plane, first);
                 }
-                done = step + 4;
             }
+            done = step + 4;
         }
         for step in self.singles::<S>() {
             let mut old = [0.0; MAX_LANES];
             for (lane, old) in old.iter_mut().enumerate().take(S::F64_LANES) {
-                *old = self.point(step, lane).map_or(0.0, |point| plane[point]);
-            }
-            let new = [update(Lane::load(simd, &old, 0), Lane::new(simd, at(step))).value()];
-            let new = bytemuck::cast_slice::<S::f64s, f64>(&new);
-            for (lane, new) in new.iter().enumerate() {
                 if let Some(point) = self.point(step, lane) {
-                    plane[point] = *new;
+                    *old = plane[point];
+                }
+            }
+            let new = [update(Lane::load(simd, &old, 0), Lane::new(simd, bundle[step * fields + field])).value()];
+            let new = bytemuck::cast_slice::<S::f64s, f64>(&new);
+            for (lane, &new) in new.iter().enumerate() {
+                if let Some(point) = self.point(step, lane) {
+                    plane[point] = new;
                 }
             }
         }

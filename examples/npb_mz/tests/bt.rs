@@ -3,7 +3,7 @@
 use super::golden::Golden;
 use crate::bt;
 use crate::classes::{Benchmark, Class};
-use crate::serial::{Zones, run};
+use crate::serial::{Mode, Zones, run};
 
 #[test]
 fn every_stage_has_the_known_sums() {
@@ -37,15 +37,18 @@ fn every_stage_has_the_known_sums() {
 #[test]
 fn class_s_is_verified() {
     let problem = Benchmark::Bt.problem(Class::S);
-    let verdict = run(Benchmark::Bt, &problem, problem.steps, 1).verdict(&problem);
+    let verdict = run(Benchmark::Bt, &problem, problem.steps, 1, Mode::Fused).verdict(&problem);
     assert!(verdict.verified() && verdict.difference() < 1e-11, "{verdict}");
 }
 
 #[test]
-fn threads_change_nothing() {
+fn threads_and_fusion_change_nothing() {
     let problem = Benchmark::Bt.problem(Class::S);
-    let one = run(Benchmark::Bt, &problem, 3, 1);
-    for threads in [2, 3, 5] {
-        assert_eq!(run(Benchmark::Bt, &problem, 3, threads).norms, one.norms, "{threads} threads");
+    let one = run(Benchmark::Bt, &problem, 3, 1, Mode::Stages);
+    for threads in [1, 2, 3, 5] {
+        for mode in [Mode::Fused, Mode::Stages] {
+            let norms = run(Benchmark::Bt, &problem, 3, threads, mode).norms;
+            assert_eq!(norms, one.norms, "{threads} threads, {mode:?}");
+        }
     }
 }
