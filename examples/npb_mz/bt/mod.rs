@@ -1,0 +1,59 @@
+//! BT-MZ: approximate factorisation into block-tridiagonal systems along x, y and z.
+//!
+//! A step of a zone, after the exchange: residual, a sweep in each direction, and the addition of the result to the
+//! state. Each is a function of its own, which may be a task; [`step`] does them all. Source: NASA reports
+//! RNR-94-007, section 4.3, and NAS-03-010.
+
+mod block5;
+mod jacobian;
+mod sweep;
+mod tridiagonal;
+
+use ndarray::{ArrayView4, ArrayViewMut4, Zip, s};
+
+pub(crate) use sweep::{x_sweep, y_sweep, z_sweep};
+
+use crate::operator;
+use crate::physics::Mesh;
+
+/// Sets the interior of `r` to dt · (S(u) + forcing).
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn residual(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    operator::residual(mesh, u, forcing, mesh.dt, r, threads);
+}
+
+/// Adds the solution of a step to the state, on the interior.
+///
+/// # Panics
+/// If the shapes differ.
+pub(crate) fn add(mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+    let interior = s![.., 1..-1, 1..-1, 1..-1];
+    let zip = Zip::from(u.slice_mut(interior)).and(r.slice(interior));
+    if threads > 1 { zip.par_for_each(|u, r| *u += r) } else { zip.for_each(|u, r| *u += r) }
+}
+
+/// A whole step of a zone whose faces have been exchanged.
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn step(
+    mesh: &Mesh,
+    u: ArrayViewMut4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    mut r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    residual(mesh, &u.view(), forcing, r.view_mut(), threads);
+    x_sweep(mesh, &u.view(), r.view_mut(), threads);
+    y_sweep(mesh, &u.view(), r.view_mut(), threads);
+    z_sweep(mesh, &u.view(), r.view_mut(), threads);
+    add(u, &r.view(), threads);
+}

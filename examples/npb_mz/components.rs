@@ -1,0 +1,114 @@
+//! The arrays of a zone as the stages walk them: one flat slice per component, divided among threads.
+//!
+//! Arrays have the shape `[5, nz, ny, nx]`, x contiguous. A stage needs each component contiguous; how far the
+//! components lie apart is free. To work on several threads, planes of constant z are dealt out in contiguous
+//! ranges, without any copying. With one thread no thread pool is ever touched.
+
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4, Axis};
+use rayon::prelude::*;
+
+use super::physics::COMPONENTS;
+use super::zones::Shape;
+
+/// A flat slice per component.
+pub(crate) type Components<'a> = [&'a [f64]; COMPONENTS];
+/// A flat slice per component, to be written.
+pub(crate) type ComponentsMut<'a> = [&'a mut [f64]; COMPONENTS];
+
+/// The components of an array.
+///
+/// # Panics
+/// If there are not five, or one is not contiguous.
+pub(crate) fn components<'a>(array: &ArrayView4<'a, f64>) -> Components<'a> {
+    assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
+    std::array::from_fn(|m| array.clone().index_axis_move(Axis(0), m).to_slice().expect("each component is contiguous"))
+}
+
+/// The components of an array, to be written.
+///
+/// # Panics
+/// If there are not five, or one is not contiguous.
+pub(crate) fn components_mut<'a>(array: ArrayViewMut4<'a, f64>) -> ComponentsMut<'a> {
+    assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
+    let (first, rest) = array.split_at(Axis(0), 1);
+    let (second, rest) = rest.split_at(Axis(0), 1);
+    let (third, rest) = rest.split_at(Axis(0), 1);
+    let (fourth, fifth) = rest.split_at(Axis(0), 1);
+    [first, second, third, fourth, fifth].map(|one| one.into_slice().expect("each component is contiguous"))
+}
+
+/// Runs `work` on the planes `planes` (of constant z) of `target`, divided among `threads` threads. It is given a
+/// range of planes and, per component, these planes' points, of `plane` each.
+///
+/// # Panics
+/// If the components do not have these planes, or `work` panics.
+pub(crate) fn over_planes(
+    threads: usize,
+    target: ComponentsMut<'_>,
+    plane: usize,
+    planes: Range<usize>,
+    work: impl Fn(Range<usize>, ComponentsMut<'_>) + Sync,
+) {
+    let mut rest = target.map(|component| &mut component[planes.start * plane..planes.end * plane]);
+    if threads <= 1 {
+        return work(planes, rest);
+    }
+    let share = planes.len().div_ceil(threads).max(1);
+    let mut shares = Vec::with_capacity(threads);
+    let mut first = planes.start;
+    while first < planes.end {
+        let last = (first + share).min(planes.end);
+        let parts = rest.map(|component| component.split_at_mut((last - first) * plane));
+        let (part, others) = unzip(parts);
+        shares.push((first..last, part));
+        rest = others;
+        first = last;
+    }
+    shares.into_par_iter().for_each(|(range, part)| work(range, part));
+}
+
+/// Both halves of pairs.
+fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
+    let mut seconds = Vec::with_capacity(N);
+    let firsts = pairs.map(|(first, second)| {
+        seconds.push(second);
+        first
+    });
+    (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("as many seconds as firsts")))
+}
+
+/// Runs `work` on the rows `1 .. ny − 1` of the planes `1 .. nz − 1` of `target`, rows divided among `threads` threads.
+/// It is given a range of rows and, for each plane, the components' points in these rows.
+///
+/// # Panics
+/// If the components do not have the shape, or `work` panics.
+pub(crate) fn over_rows(
+    threads: usize,
+    target: ComponentsMut<'_>,
+    Shape { nx, ny, nz }: Shape,
+    work: impl Fn(Range<usize>, &mut [ComponentsMut<'_>]) + Sync,
+) {
+    let threads = threads.clamp(1, ny - 2);
+    let share = (ny - 2).div_ceil(threads);
+    let ranges: Vec<_> = (1..ny - 1).step_by(share).map(|first| first..(first + share).min(ny - 1)).collect();
+    let mut shares: Vec<(Range<usize>, Vec<ComponentsMut<'_>>)> =
+        ranges.iter().map(|range| (range.clone(), Vec::with_capacity(nz - 2))).collect();
+    let mut rest = target.map(|component| &mut component[nx * ny..]);
+    for _ in 1..nz - 1 {
+        let (mut plane, others) = unzip(rest.map(|component| component.split_at_mut(nx * ny)));
+        rest = others;
+        plane = plane.map(|component| &mut component[nx..]);
+        for (range, planes) in &mut shares {
+            let (rows, others) = unzip(plane.map(|component| component.split_at_mut(range.len() * nx)));
+            plane = others;
+            planes.push(rows);
+        }
+    }
+    if threads == 1 {
+        shares.into_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+    } else {
+        shares.into_par_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+    }
+}

@@ -1,0 +1,218 @@
+//! Grid lines side by side: as many as there are lanes are packed into scratch, solved together, and unpacked.
+//!
+//! A line is any arithmetic progression of points in one component of a zone. The bundle of packed lines holds
+//! vectors in the order `[point along the line][field]`, lane by lane one line each; so a solver's inner loop
+//! walks memory once, forwards or backwards, whatever the direction of the sweep.
+//!
+//! Invariant: where there are fewer lines than lanes, the last line is repeated on the way in and written once on
+//! the way out; so no lane ever computes with numbers that are not those of a line.
+
+use pulp::Simd;
+
+use super::components::ComponentsMut;
+use super::lanes::{MAX_LANES, tabulate};
+
+/// Where up to [`MAX_LANES`] parallel lines of equal length lie within one component.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines {
+    /// The first point of each line; beyond `count` the last line's.
+    starts: [usize; MAX_LANES],
+    /// How many lines there are.
+    count: usize,
+    /// From one point of a line to the next.
+    stride: usize,
+    /// Points of a line.
+    length: usize,
+}
+
+impl Lines {
+    /// Lines of `length` points, `stride` apart, that begin at `starts`.
+    ///
+    /// # Panics
+    /// If there is no line, or more than [`MAX_LANES`].
+    #[inline(always)]
+    pub(crate) fn new(starts: &[usize], stride: usize, length: usize) -> Self {
+        let count = starts.len();
+        let mut padded = [starts[count - 1]; MAX_LANES];
+        padded[..count].copy_from_slice(starts);
+        Self { starts: padded, count, stride, length }
+    }
+
+    /// `count` lines `apart` from one another, of which the first begins at `first`.
+    ///
+    /// # Panics
+    /// If `count` is 0 or greater than [`MAX_LANES`].
+    #[inline(always)]
+    pub(crate) fn apart(first: usize, apart: usize, count: usize, stride: usize, length: usize) -> Self {
+        assert!((1..=MAX_LANES).contains(&count), "{count} lines in a bundle");
+        let starts = std::array::from_fn(|lane| first + lane.min(count - 1) * apart);
+        Self { starts, count, stride, length }
+    }
+
+    /// Points of a line.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Copies the lines of one component, `source`, into field `field` of a bundle of `fields` fields per point.
+    ///
+    /// # Panics
+    /// If a line leaves the component, or the bundle is too short.
+    #[inline(always)]
+    pub(crate) fn pack<S: Simd>(
+        &self,
+        simd: S,
+        source: &[f64],
+        bundle: &mut [S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        let points = bundle.chunks_exact_mut(fields).take(self.length);
+        if self.adjacent::<S>() {
+            for (l, point) in points.enumerate() {
+                let at = self.starts[0] + l * self.stride;
+                point[field] = S::as_simd_f64s(&source[at..at + S::F64_LANES]).0[0];
+            }
+        } else if self.stride == 1 && S::F64_LANES == 4 {
+            let rows: [&[f64]; 4] = std::array::from_fn(|lane| &source[self.starts[lane]..][..self.length]);
+            let mut blocks = bundle.chunks_exact_mut(4 * fields);
+            let mut l = 0;
+            for block in blocks.by_ref().take(self.length / 4) {
+                let across: [S::f64s; 4] = tabulate(
+                    #[inline(always)]
+                    |lane| S::as_simd_f64s(&rows[lane][l..l + 4]).0[0],
+                );
+                let columns = simd.deinterleave_shfl_f64s(across);
+                for (point, column) in block.chunks_exact_mut(fields).zip(columns) {
+                    point[field] = column;
+                }
+                l += 4;
+            }
+            let rest = &mut bundle[l * fields..];
+            for (l, point) in (l..self.length).zip(rest.chunks_exact_mut(fields)) {
+                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
+                for (lane, row) in lanes.iter_mut().zip(rows) {
+                    *lane = row[l];
+                }
+            }
+        } else {
+            for (l, point) in points.enumerate() {
+                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
+                for (lane, start) in lanes.iter_mut().zip(self.starts) {
+                    *lane = source[start + l * self.stride];
+                }
+            }
+        }
+    }
+
+    /// Copies field `field` of a bundle of `fields` fields per point back to the lines of one component, `target`.
+    ///
+    /// # Panics
+    /// If a line leaves the component, or the bundle is too short.
+    #[inline(always)]
+    pub(crate) fn unpack<S: Simd>(
+        &self,
+        simd: S,
+        target: &mut [f64],
+        bundle: &[S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        let points = bundle.chunks_exact(fields).take(self.length);
+        if self.adjacent::<S>() {
+            for (l, point) in points.enumerate() {
+                let at = self.starts[0] + l * self.stride;
+                S::as_mut_simd_f64s(&mut target[at..at + S::F64_LANES]).0[0] = point[field];
+            }
+        } else if self.stride == 1 && S::F64_LANES == 4 {
+            let whole = self.length / 4 * 4;
+            for (l, block) in (0..whole).step_by(4).zip(bundle.chunks_exact(4 * fields)) {
+                let columns: [S::f64s; 4] = tabulate(
+                    #[inline(always)]
+                    |i| block[i * fields + field],
+                );
+                let rows = simd.interleave_shfl_f64s(columns);
+                for (row, start) in rows.into_iter().zip(self.starts).take(self.count) {
+                    let at = start + l;
+                    S::as_mut_simd_f64s(&mut target[at..at + 4]).0[0] = row;
+                }
+            }
+            self.unpack_points::<S>(target, bundle, (field, fields), whole);
+        } else {
+            self.unpack_points::<S>(target, bundle, (field, fields), 0);
+        }
+    }
+
+    /// [`Lines::pack`] from a component of which each point of a line lies in a slice of its own, at the line's start:
+    /// lines in z, a slice per plane.
+    ///
+    /// # Panics
+    /// If a line leaves the slices, or the bundle is too short.
+    #[inline(always)]
+    pub(crate) fn pack_planes<S: Simd>(
+        &self,
+        planes: &[ComponentsMut<'_>],
+        component: usize,
+        bundle: &mut [S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        for (plane, point) in planes[..self.length].iter().zip(bundle.chunks_exact_mut(fields)) {
+            let plane = &plane[component];
+            if self.adjacent::<S>() {
+                point[field] = S::as_simd_f64s(&plane[self.starts[0]..][..S::F64_LANES]).0[0];
+            } else {
+                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
+                for (lane, start) in lanes.iter_mut().zip(self.starts) {
+                    *lane = plane[start];
+                }
+            }
+        }
+    }
+
+    /// [`Lines::unpack`] to a component of which each point of a line lies in a slice of its own.
+    ///
+    /// # Panics
+    /// If a line leaves the slices, or the bundle is too short.
+    #[inline(always)]
+    pub(crate) fn unpack_planes<S: Simd>(
+        &self,
+        planes: &mut [ComponentsMut<'_>],
+        component: usize,
+        bundle: &[S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        for (plane, point) in planes[..self.length].iter_mut().zip(bundle.chunks_exact(fields)) {
+            let plane = &mut plane[component];
+            if self.adjacent::<S>() {
+                S::as_mut_simd_f64s(&mut plane[self.starts[0]..][..S::F64_LANES]).0[0] = point[field];
+            } else {
+                let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(&point[field]));
+                for (lane, start) in lanes.iter().zip(self.starts).take(self.count) {
+                    plane[start] = *lane;
+                }
+            }
+        }
+    }
+
+    /// [`Lines::unpack`], number by number, from the `first` point of the lines on.
+    #[inline(always)]
+    fn unpack_points<S: Simd>(
+        &self,
+        target: &mut [f64],
+        bundle: &[S::f64s],
+        (field, fields): (usize, usize),
+        first: usize,
+    ) {
+        for l in first..self.length {
+            let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(&bundle[l * fields + field]));
+            for (lane, start) in lanes.iter().zip(self.starts).take(self.count) {
+                target[start + l * self.stride] = *lane;
+            }
+        }
+    }
+
+    /// Whether a point of every lane is one vector in memory.
+    #[inline(always)]
+    fn adjacent<S: Simd>(&self) -> bool {
+        self.count == S::F64_LANES && (0..S::F64_LANES).all(|lane| self.starts[lane] == self.starts[0] + lane)
+    }
+}

@@ -1,0 +1,222 @@
+//! A run as a plain loop over the zones, without the runtime: what tasks are measured against, and tested by.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Instant;
+
+use ndarray::Array4;
+
+use super::classes::{Benchmark, Problem};
+use super::exchange::{Side, receive};
+use super::initial::initialise;
+use super::norms::{error_norms, residual_norms, surface_integral};
+use super::operator::{force, residual};
+use super::physics::Mesh;
+use super::verify::{Norms, Verdict};
+use super::zones::Neighbours;
+use super::{bt, lu};
+
+/// A zone and its arrays, all of shape `[5, nz, ny, nx]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Zone {
+    /// Its mesh.
+    pub(crate) mesh: Mesh,
+    /// The state.
+    pub(crate) u: Array4<f64>,
+    /// The forcing term.
+    pub(crate) forcing: Array4<f64>,
+    /// The right-hand side; zero on the boundary.
+    pub(crate) r: Array4<f64>,
+}
+
+/// All zones of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Zones {
+    /// In the order of their numbers.
+    pub(crate) zones: Vec<Zone>,
+    neighbours: Vec<Neighbours>,
+}
+
+impl Zones {
+    /// The zones of a problem in their initial state.
+    pub(crate) fn new(benchmark: Benchmark, problem: &Problem) -> Self {
+        let zone = |mesh: Mesh| {
+            let zeros = Array4::zeros(mesh.shape.array());
+            let mut zone = Zone { mesh, u: zeros.clone(), forcing: zeros.clone(), r: zeros };
+            initialise(&mesh, zone.u.view_mut());
+            force(&mesh, zone.forcing.view_mut());
+            zone
+        };
+        let zones = problem.meshes(benchmark).into_iter().map(zone).collect();
+        Self { zones, neighbours: problem.neighbours() }
+    }
+
+    /// Sets the state of all zones to the initial one.
+    pub(crate) fn initialise(&mut self) {
+        for zone in &mut self.zones {
+            initialise(&zone.mesh, zone.u.view_mut());
+        }
+    }
+
+    /// Copies the outer faces of all zones from their neighbours.
+    pub(crate) fn exchange(&mut self) {
+        for (number, beside) in self.neighbours.iter().enumerate() {
+            let mut u = std::mem::take(&mut self.zones[number].u);
+            for side in Side::ALL {
+                let neighbour = match side {
+                    Side::West => beside.west,
+                    Side::East => beside.east,
+                    Side::South => beside.south,
+                    Side::North => beside.north,
+                };
+                receive(u.view_mut(), side, self.zones[neighbour].u.view());
+            }
+            self.zones[number].u = u;
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    /// Wall-clock time of the steps.
+    pub(crate) seconds: f64,
+    /// Millions of operations per second, by NPB's own count.
+    pub(crate) rate: f64,
+    /// What it is judged by.
+    pub(crate) norms: Norms,
+    /// Seconds per stage, if these were asked for.
+    pub(crate) stages: Stopwatch,
+}
+
+impl Run {
+    /// Compares a full run with its references.
+    pub(crate) fn verdict(&self, problem: &Problem) -> Verdict {
+        Verdict::new(problem, &self.norms)
+    }
+}
+
+/// How the steps of a run are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A zone's step in one go, as fast as can be.
+    Fused,
+    /// Stage by stage, each timed.
+    Stages,
+}
+
+/// Time spent in the stages of a step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stopwatch(BTreeMap<&'static str, f64>);
+
+impl Stopwatch {
+    /// Does the work of a stage, and adds the time it took.
+    pub(crate) fn time(&mut self, stage: &'static str, work: impl FnOnce()) {
+        let start = Instant::now();
+        work();
+        *self.0.entry(stage).or_default() += start.elapsed().as_secs_f64();
+    }
+}
+
+impl fmt::Display for Stopwatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total: f64 = self.0.values().sum();
+        for (stage, seconds) in &self.0 {
+            writeln!(f, "{stage:<10} {seconds:>8.4} s {:>5.1} %", 100.0 * seconds / total)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs `steps` steps after one to warm up, each zone on `threads` threads.
+pub(crate) fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize, mode: Mode) -> Run {
+    let mut zones = Zones::new(benchmark, problem);
+    let mut stages = Stopwatch::default();
+    zones.begin(benchmark);
+    zones.step(benchmark, threads, mode, &mut stages);
+    zones.initialise();
+    zones.begin(benchmark);
+    stages = Stopwatch::default();
+    let start = Instant::now();
+    for _ in 0..steps {
+        zones.step(benchmark, threads, mode, &mut stages);
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let operations: f64 = zones.zones.iter().map(|zone| benchmark.operations(zone.mesh.shape)).sum();
+    Run { seconds, rate: operations * steps as f64 / seconds, norms: zones.norms(benchmark), stages }
+}
+
+impl Zones {
+    /// What comes before the first step: LU keeps a residual from step to step.
+    pub(crate) fn begin(&mut self, benchmark: Benchmark) {
+        if benchmark == Benchmark::Lu {
+            for Zone { mesh, u, forcing, r } in &mut self.zones {
+                lu::residual(mesh, &u.view(), &forcing.view(), r.view_mut(), 1);
+            }
+        }
+    }
+
+    /// One step: the exchange, then every zone's own step.
+    fn step(&mut self, benchmark: Benchmark, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+        watch.time("exchange", || self.exchange());
+        for zone in &mut self.zones {
+            match benchmark {
+                Benchmark::Bt => zone.step_bt(threads, mode, watch),
+                Benchmark::Lu => zone.step_lu(threads, mode, watch),
+                Benchmark::Sp => unimplemented!(),
+            }
+        }
+    }
+
+    /// The norms after a run, summed over the zones. There is no exchange before.
+    fn norms(&mut self, benchmark: Benchmark) -> Norms {
+        let mut sum = Norms::default();
+        for Zone { mesh, u, forcing, r } in &mut self.zones {
+            let u = u.view();
+            residual(mesh, &u, &forcing.view(), 1.0, r.view_mut(), 1);
+            sum += Norms {
+                residual: residual_norms(mesh, &r.view(), 1.0),
+                error: error_norms(mesh, &u),
+                surface: (benchmark == Benchmark::Lu).then(|| surface_integral(mesh, &u)),
+            };
+        }
+        sum
+    }
+}
+
+impl Zone {
+    /// A step of LU after the exchange.
+    fn step_lu(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+        let Self { mesh, u, forcing, r } = self;
+        let forcing = &forcing.view();
+        match mode {
+            Mode::Fused => {
+                watch.time("relax", || lu::relax(mesh, u.view_mut(), &r.view(), threads));
+                watch.time("rhs", || lu::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+            }
+            Mode::Stages => {
+                let mut w = Array4::zeros(r.raw_dim());
+                watch.time("forward", || lu::forward(mesh, &u.view(), &r.view(), w.view_mut(), threads));
+                watch.time("backward", || lu::backward(mesh, &u.view(), w.view_mut(), threads));
+                watch.time("add", || lu::add(&w.view(), u.view_mut(), threads));
+                watch.time("rhs", || lu::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+            }
+        }
+    }
+
+    /// A step of BT after the exchange.
+    fn step_bt(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+        let Self { mesh, u, forcing, r } = self;
+        let (mut u, forcing, mut r) = (u.view_mut(), forcing.view(), r.view_mut());
+        match mode {
+            Mode::Fused => bt::step(mesh, u, &forcing, r, threads),
+            Mode::Stages => {
+                watch.time("residual", || bt::residual(mesh, &u.view(), &forcing, r.view_mut(), threads));
+                watch.time("x sweep", || bt::x_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("y sweep", || bt::y_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("z sweep", || bt::z_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("add", || bt::add(u.view_mut(), &r.view(), threads));
+            }
+        }
+    }
+}

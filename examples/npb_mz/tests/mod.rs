@@ -1,0 +1,5 @@
+//! Every stage against sums taken from the benchmarks' own programs, and whole runs of class S.
+
+mod bt;
+pub(crate) mod golden;
+mod operator;
