@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         println!("{0} x {0} unknowns, {1} sweeps", options.size, solution.sweeps);
         println!("error {error:.2e}, bound {:.2e}, tolerance {:.2e}", solution.bound, options.tolerance);
         let verified = solution.bound <= options.tolerance && error <= options.tolerance;
-        Ok(Outcome { elapsed, verified })
+        Ok(Outcome { elapsed, verified: Some(verified) })
     })
 }
 

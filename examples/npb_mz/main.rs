@@ -1,67 +1,131 @@
-//! BT-MZ, SP-MZ and LU-MZ: the multi-zone NAS Parallel Benchmarks.
+//! BT-MZ, SP-MZ and LU-MZ: the multi-zone NAS Parallel Benchmarks as dependent tasks.
+//!
+//! A mesh is cut into zones, which are solved side by side and exchange their faces in every step. Runs are verified
+//! against the official values; the rate is NPB's own count of operations per second (NASA report NAS-03-010).
 //!
 //! ```text
-//! cargo run --release --example npb_mz -- bt --class S --serial
+//! cargo run --release --example npb_mz -- bt --class W --units 1:CPU:1,2:EMU:1
 //! ```
+//!
+//! | files | what is in them |
+//! | --- | --- |
+//! | `program`, `stages`, `log` | the run as tasks: the only part that knows of the runtime |
+//! | `serial` | the same as a plain loop |
+//! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
+//! | `operator`, `stencil`, `physics`, `initial`, `exchange`, `norms` | what they share |
+//! | `lanes`, `lines`, `rows`, `components` | many grid lines at once in the lanes of vector registers |
+//! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
 mod bt;
 mod classes;
+#[path = "../common/mod.rs"]
+mod common;
 mod components;
 mod exchange;
 mod initial;
 mod lanes;
 mod lines;
+mod log;
 mod lu;
 mod norms;
 mod operator;
 mod physics;
+mod program;
+mod report;
 mod rows;
 mod serial;
+mod sp;
+mod stages;
 mod stencil;
+mod stopwatch;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod zones;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
+use thalweg::Runtime;
 
-use classes::{Benchmark, Class};
+use classes::{Benchmark, Class, Problem};
+use common::{Machine, Outcome, Result, integer};
+use program::{Fuse, Program, Settings};
 use serial::Mode;
+use verify::Verdict;
 
-/// The multi-zone NAS Parallel Benchmarks
+/// The multi-zone NAS Parallel Benchmarks as dependent tasks
 #[derive(Parser)]
 struct Options {
     /// Which of the three
-    #[arg(value_enum)]
+    #[arg(value_enum, value_name = "BENCHMARK")]
     benchmark: Benchmark,
     /// Problem class
-    #[arg(long, value_enum, default_value = "S")]
+    #[arg(long, visible_alias = "size", value_enum, default_value = "S", hide_possible_values = true)]
     class: Class,
-    /// Without the runtime: a plain loop over the zones
-    #[arg(long, required = true)]
-    serial: bool,
-    /// Time steps [default: those of the class]
-    #[arg(long)]
+    /// Time steps [default: those of the class, for which there are reference values]
+    #[arg(long, value_name = "N", value_parser = integer(1..=1_000_000))]
     niter: Option<usize>,
-    /// Time the stages of a step, which are then done one after the other
+    /// How many tasks a zone's step is
+    #[arg(long, value_enum, default_value = "step")]
+    fuse: Fuse,
+    /// Wait for all tasks between exchange and computation, to time the two periods
     #[arg(long)]
-    stages: bool,
-    /// Threads inside a zone
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
+    periods: bool,
+    /// Without the runtime: a plain loop over the zones on one core
+    #[arg(long)]
+    serial: bool,
+    #[command(flatten)]
+    machine: Machine,
 }
 
 fn main() -> ExitCode {
-    let Options { benchmark, class, niter, threads, stages, .. } = Options::parse();
-    let problem = benchmark.problem(class);
-    let steps = niter.unwrap_or(problem.steps);
-    let mode = if stages { Mode::Stages } else { Mode::Fused };
-    let run = serial::run(benchmark, &problem, steps, threads, mode);
-    println!("{benchmark:?}-MZ, class {class:?}: {steps} steps in {:.4} s, {:.0} Mop/s", run.seconds, run.rate);
-    print!("{}", run.stages);
-    let verdict = run.verdict(&problem);
-    println!("{verdict}");
-    if steps == problem.steps && !verdict.verified() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    let options = Options::parse();
+    let problem = options.benchmark.problem(options.class);
+    if let Err(shortage) = report::check_memory(&problem, options.benchmark, options.fuse) {
+        eprintln!("error: {shortage}");
+        return ExitCode::from(2);
+    }
+    print!("{}", report::banner(options.benchmark, options.class, &problem, options.steps(&problem)));
+    if options.serial {
+        return options.serial(&problem).conclude();
+    }
+    options.machine.run(|rt| options.tasks(rt, &problem))
+}
+
+impl Options {
+    fn steps(&self, problem: &Problem) -> usize {
+        self.niter.unwrap_or(problem.steps)
+    }
+
+    fn tasks(&self, rt: &Runtime, problem: &Problem) -> Result<Outcome> {
+        let settings = Settings { steps: self.steps(problem), fuse: self.fuse, periods: self.periods };
+        let program = Program::new(rt, self.benchmark, problem, settings);
+        let bar = self.machine.progress(settings.steps);
+        let (times, norms) = program.run(&bar)?;
+        bar.finish_and_clear();
+        print!("{}", program.log().stages());
+        if let Some([computation, communication]) = times.periods {
+            println!("computation period {:.4} s", computation.as_secs_f64());
+            println!("communication period {:.4} s", communication.as_secs_f64());
+        }
+        println!("zones changed their unit {} times", program.log().migrations());
+        Ok(self.judge(problem, times.total, &Verdict::new(problem, &norms)))
+    }
+
+    fn serial(&self, problem: &Problem) -> Outcome {
+        let mode = if self.fuse == Fuse::Step { Mode::Fused } else { Mode::Stages };
+        let run = serial::run(self.benchmark, problem, self.steps(problem), 1, mode);
+        print!("{}", run.stages);
+        self.judge(problem, Duration::from_secs_f64(run.seconds), &run.verdict(problem))
+    }
+
+    fn judge(&self, problem: &Problem, elapsed: Duration, verdict: &Verdict) -> Outcome {
+        let operations: f64 = problem.meshes(self.benchmark).iter().map(|m| self.benchmark.operations(m.shape)).sum();
+        print!("{verdict}");
+        println!("{:.1} Mop/s", operations * self.steps(problem) as f64 / elapsed.as_secs_f64());
+        let has_reference = self.steps(problem) == problem.steps;
+        Outcome { elapsed, verified: has_reference.then(|| verdict.verified()) }
+    }
 }

@@ -1,7 +1,5 @@
 //! A run as a plain loop over the zones, without the runtime: what tasks are measured against, and tested by.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Instant;
 
 use ndarray::Array4;
@@ -12,6 +10,7 @@ use super::initial::initialise;
 use super::norms::{error_norms, residual_norms, surface_integral};
 use super::operator::{force, residual};
 use super::physics::Mesh;
+use super::stopwatch::Stopwatch;
 use super::verify::{Norms, Verdict};
 use super::zones::Neighbours;
 use super::{bt, lu};
@@ -103,29 +102,6 @@ pub(crate) enum Mode {
     Fused,
     /// Stage by stage, each timed.
     Stages,
-}
-
-/// Time spent in the stages of a step.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stopwatch(BTreeMap<&'static str, f64>);
-
-impl Stopwatch {
-    /// Does the work of a stage, and adds the time it took.
-    pub(crate) fn time(&mut self, stage: &'static str, work: impl FnOnce()) {
-        let start = Instant::now();
-        work();
-        *self.0.entry(stage).or_default() += start.elapsed().as_secs_f64();
-    }
-}
-
-impl fmt::Display for Stopwatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total: f64 = self.0.values().sum();
-        for (stage, seconds) in &self.0 {
-            writeln!(f, "{stage:<10} {seconds:>8.4} s {:>5.1} %", 100.0 * seconds / total)?;
-        }
-        Ok(())
-    }
 }
 
 /// Runs `steps` steps after one to warm up, each zone on `threads` threads.

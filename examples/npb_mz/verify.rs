@@ -79,7 +79,6 @@ impl fmt::Display for Verdict {
             let difference = ((value - reference) / reference).abs();
             writeln!(f, "{name:<10} {value:>22.13e} {reference:>22.13e} {difference:>9.1e}")?;
         }
-        let verdict = if self.verified() { "verified" } else { "NOT VERIFIED" };
-        write!(f, "{verdict}: largest relative difference {:.1e}, allowed {EPSILON:.0e}", self.difference())
+        writeln!(f, "largest relative difference {:.1e}, allowed {EPSILON:.0e}", self.difference())
     }
 }

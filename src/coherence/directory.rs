@@ -212,7 +212,7 @@ impl Directory {
             holders.clear();
             holders.push((id, State::Valid));
         });
-        self.holders.unite_beyond(block, parts, 8);
+        self.holders.unite_if_many(block, parts);
     }
 
     /// Drops a replica; what it held is valid elsewhere, or lost.

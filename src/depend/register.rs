@@ -9,9 +9,6 @@ use crate::region::RegionMap;
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
 
-/// More parts than this under one written region are made one.
-const UNITE_BEYOND: usize = 6;
-
 /// The most accesses that a task can declare.
 pub(crate) const MOST_ACCESSES: usize = 12;
 
@@ -110,7 +107,7 @@ impl Newcomer<'_> {
             fragment.enter(index, &part, access.mode, self);
         });
         if matches!(access.mode, Mode::Out | Mode::InOut) {
-            fragments.unite_beyond(access.block, parts, UNITE_BEYOND);
+            fragments.unite_if_many(access.block, parts);
         }
     }
 

@@ -1,8 +1,9 @@
 //! Values over the disjoint boxes of several dimensions.
 //!
-//! Boxes have no useful order, so an index finds them: a hash table for exact matches, and a uniform grid of cells, each
-//! with the list of boxes that touch it, for the rest. The cell takes the size of the first box that splits the whole,
-//! as programs cut their data into blocks of about one size.
+//! Programs visit the same blocks again and again, so the parts that a block is made of are remembered until parts
+//! change; then a visit costs one look-up. Otherwise a uniform grid of cells, each with the list of boxes that touch it,
+//! finds them. The cell takes the size of the first box that splits the whole, as programs cut their data into blocks of
+//! about one size.
 
 use super::Block;
 use super::block::MAX_DIMS;
@@ -11,6 +12,12 @@ use smallvec::SmallVec;
 
 /// The most cells along one dimension: bounds the cost of a box that covers everything.
 const MOST_CELLS: usize = 64;
+
+/// More blocks than this are not remembered.
+const MOST_KNOWN: usize = 4096;
+
+/// The most parts under one block that are left apart after a write of all of it.
+pub(super) const PARTS_LEFT_APART: usize = 64;
 
 type Cell = [u16; MAX_DIMS];
 
@@ -21,7 +28,8 @@ pub struct BlockMap<V> {
     cell: [usize; MAX_DIMS],
     parts: Vec<Option<(Block, V)>>,
     free: Vec<u32>,
-    exact: FxHashMap<Block, u32>,
+    /// The parts that a visited block is made of, as long as they are the same.
+    known: FxHashMap<Block, SmallVec<[u32; 4]>>,
     cells: FxHashMap<Cell, SmallVec<[u32; 4]>>,
     found: Vec<u32>,
 }
@@ -34,7 +42,7 @@ impl<V: Clone> BlockMap<V> {
             cell: whole.extents().map(|extent| extent.max(1)),
             parts: Vec::new(),
             free: Vec::new(),
-            exact: FxHashMap::default(),
+            known: FxHashMap::default(),
             cells: FxHashMap::default(),
             found: Vec::new(),
         };
@@ -47,30 +55,38 @@ impl<V: Clone> BlockMap<V> {
     /// Visits every box inside `block`, after splitting those that cross its faces.
     pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
         let Some(block) = self.whole.intersection(block) else { return };
-        if let Some(&index) = self.exact.get(&block) {
-            if let Some((part, value)) = &mut self.parts[index as usize] {
-                visit(*part, value);
+        if let Some(known) = self.known.get(&block) {
+            for &index in known {
+                if let Some((part, value)) = &mut self.parts[index as usize] {
+                    visit(*part, value);
+                }
             }
             return;
         }
-        if self.exact.len() == 1 {
+        if self.len() == 1 {
             self.choose_cell(&block);
         }
         let mut found = std::mem::take(&mut self.found);
         self.find(&block, &mut found);
+        let mut inside: SmallVec<[u32; 4]> = SmallVec::new();
         for &index in &found {
             let Some((part, value)) = &mut self.parts[index as usize] else { continue };
             if block.contains(part) {
                 visit(*part, value);
+                inside.push(index);
             } else if let Some((part, mut value)) = self.remove(index) {
-                part.subtract(&block, |piece| self.insert(piece, value.clone()));
-                if let Some(inside) = part.intersection(&block) {
-                    visit(inside, &mut value);
-                    self.insert(inside, value);
+                part.subtract(&block, |piece| _ = self.insert(piece, value.clone()));
+                if let Some(common) = part.intersection(&block) {
+                    visit(common, &mut value);
+                    inside.push(self.insert(common, value));
                 }
             }
         }
         self.found = found;
+        if self.known.len() == MOST_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(block, inside);
     }
 
     /// Visits the overlap with `block` of every box that has one.
@@ -103,17 +119,17 @@ impl<V: Clone> BlockMap<V> {
 
     /// How many boxes there are.
     pub fn len(&self) -> usize {
-        self.exact.len()
+        self.parts.len() - self.free.len()
     }
 
     /// Whether there is no box.
     pub fn is_empty(&self) -> bool {
-        self.exact.is_empty()
+        self.len() == 0
     }
 
     /// Takes the extents of the first block that splits the whole as the grid's cell.
     fn choose_cell(&mut self, block: &Block) {
-        let Some(index) = self.exact.values().next().copied() else { return };
+        let Some(index) = self.parts.iter().position(Option::is_some).map(|index| index as u32) else { return };
         let Some((part, value)) = self.remove(index) else { return };
         let (whole, wanted) = (self.whole.extents(), block.extents());
         self.cell = std::array::from_fn(|d| wanted[d].max(whole[d].div_ceil(MOST_CELLS)).max(1));
@@ -131,19 +147,20 @@ impl<V: Clone> BlockMap<V> {
         found.retain(|&index| self.parts[index as usize].as_ref().is_some_and(|(part, _)| part.overlaps(block)));
     }
 
-    fn insert(&mut self, block: Block, value: V) {
+    fn insert(&mut self, block: Block, value: V) -> u32 {
+        self.known.clear();
         let index = self.free.pop().unwrap_or_else(|| {
             self.parts.push(None);
             (self.parts.len() - 1) as u32
         });
         self.parts[index as usize] = Some((block, value));
-        self.exact.insert(block, index);
         for_each_cell(&self.cell, &block, |cell| self.cells.entry(cell).or_default().push(index));
+        index
     }
 
     fn remove(&mut self, index: u32) -> Option<(Block, V)> {
         let (block, value) = self.parts[index as usize].take()?;
-        self.exact.remove(&block);
+        self.known.clear();
         for_each_cell(&self.cell, &block, |cell| {
             if let Some(list) = self.cells.get_mut(&cell) {
                 list.retain(|other| *other != index);

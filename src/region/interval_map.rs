@@ -6,6 +6,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// The most parts under one block that are left apart after a write of all of it. Uniting them is cheap here, and so
+/// is splitting them again.
+pub(super) const PARTS_LEFT_APART: usize = 6;
+
 /// Values over disjoint intervals that cover one range.
 #[derive(Debug)]
 pub struct IntervalMap<V> {

@@ -82,16 +82,16 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Makes one part of all parts inside `block` if they are more than `most`; the first one's value stays.
+    /// Makes one part of all the `visited` parts inside `block` if they are too many; the first one's value stays.
     ///
     /// To be called when all parts inside `block` hold equal values (after a write of the whole block), so that a long
     /// history of crossing blocks does not leave a long list of small parts.
-    pub fn unite_beyond(&mut self, block: &Block, visited: usize, most: usize) {
-        if visited > most {
-            match self {
-                Self::Line(map) => map.unite(block.range(0)),
-                Self::Grid(map) => map.unite(block),
-            }
+    #[inline]
+    pub fn unite_if_many(&mut self, block: &Block, visited: usize) {
+        match self {
+            Self::Line(map) if visited > interval_map::PARTS_LEFT_APART => map.unite(block.range(0)),
+            Self::Grid(map) if visited > block_map::PARTS_LEFT_APART => map.unite(block),
+            Self::Line(_) | Self::Grid(_) => {}
         }
     }
 

@@ -1,0 +1,253 @@
+//! A run as dependent tasks.
+//!
+//! Every zone's arrays are data of the runtime, and every stage of a zone's step is a task on them. A zone's exchange
+//! reads its four neighbours' inner faces and overwrites its own outer ones, both as regions of the zones' arrays: so
+//! the runtime lets a zone go on as soon as its own neighbours are done, and moves nothing but faces between address
+//! spaces while zones stay where they are. There is no barrier; [`Settings::periods`] asks for two per step, to time
+//! the computation and the communication period apart (González Tallada and Morancho, "Compute units in OpenMP",
+//! section 5).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use ndarray::{Array4, ArrayView4, ArrayViewMut4};
+use thalweg::prelude::*;
+use thalweg::task::IterationSpace;
+
+use crate::classes::{Benchmark, Problem};
+use crate::common::Result;
+use crate::exchange::Side;
+use crate::initial::initialise;
+use crate::log::Log;
+use crate::norms::{error_norms, residual_norms, surface_integral};
+use crate::operator;
+use crate::physics::{COMPONENTS, Mesh};
+use crate::verify::Norms;
+use crate::zones::{Neighbours, Shape};
+
+/// A field of five components on a zone, of shape `[5, nz, ny, nx]`.
+pub(crate) type Field = Data<f64, Ix4>;
+
+/// Norms of a run, side by side: residual, error, surface integral.
+const SUMS: usize = 2 * COMPONENTS + 1;
+
+/// How many tasks a zone's step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fuse {
+    /// One task per stage: residual, sweeps, update.
+    Stages,
+    /// One task after the exchange.
+    Step,
+}
+
+/// How a run is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Time steps.
+    pub(crate) steps: usize,
+    /// How many tasks a zone's step is.
+    pub(crate) fuse: Fuse,
+    /// Whether all tasks are waited for between the two halves of a step, to time them.
+    pub(crate) periods: bool,
+}
+
+/// Wall-clock times of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    /// Of all steps.
+    pub(crate) total: Duration,
+    /// Of the halves of all steps, computation and communication, if they were timed.
+    pub(crate) periods: Option<[Duration; 2]>,
+}
+
+/// One zone's mesh and data.
+pub(crate) struct Zone {
+    pub(super) number: usize,
+    pub(super) mesh: Mesh,
+    pub(super) u: Field,
+    pub(super) forcing: Field,
+    /// The right-hand side.
+    pub(super) r: Field,
+    /// LU's correction, where its sweeps are tasks of their own.
+    pub(super) w: Option<Field>,
+}
+
+/// All zones of a run, and where it takes place.
+pub(crate) struct Program<'rt> {
+    pub(super) rt: &'rt Runtime,
+    pub(super) benchmark: Benchmark,
+    pub(super) settings: Settings,
+    zones: Vec<Zone>,
+    neighbours: Vec<Neighbours>,
+    pub(super) space: IterationSpace,
+    pub(super) log: Arc<Log>,
+}
+
+impl<'rt> Program<'rt> {
+    /// Registers the zones' data; nothing is computed yet.
+    pub(crate) fn new(rt: &'rt Runtime, benchmark: Benchmark, problem: &Problem, settings: Settings) -> Self {
+        let has_correction = benchmark == Benchmark::Lu && settings.fuse == Fuse::Stages;
+        let zone = |(number, mesh): (usize, Mesh)| {
+            let field = |name| rt.array(Array4::zeros(mesh.shape.array())).named(format!("{name} of zone {number}"));
+            let (u, forcing, r) = (field("u"), field("forcing"), field("r"));
+            Zone { number, mesh, u, forcing, r, w: has_correction.then(|| field("w")) }
+        };
+        let zones: Vec<Zone> = problem.meshes(benchmark).into_iter().enumerate().map(zone).collect();
+        let weights = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
+        let log = Arc::new(Log::new(zones.len()));
+        let space = rt.iteration_space("zones", weights);
+        Self { rt, benchmark, settings, zones, neighbours: problem.neighbours(), space, log }
+    }
+
+    /// Runs all steps, after one to warm up, and gives their times and the norms of the result.
+    pub(crate) fn run(&self, progress: &ProgressBar) -> Result<(Times, Norms)> {
+        for zone in &self.zones {
+            self.force(zone)?;
+        }
+        self.begin()?;
+        self.step(&mut Periods::default())?;
+        self.begin()?;
+        self.rt.wait()?;
+        self.log.clear();
+        let mut periods = Periods::default();
+        let start = Instant::now();
+        for _ in 0..self.settings.steps {
+            self.step(&mut periods)?;
+            progress.inc(1);
+        }
+        self.rt.wait()?;
+        let mut total = start.elapsed();
+        self.log.close();
+        let norms = self.norms()?;
+        if self.benchmark == Benchmark::Lu {
+            total = start.elapsed(); // its clock also contains the norms
+        }
+        Ok((Times { total, periods: self.settings.periods.then_some(periods.0) }, norms))
+    }
+
+    /// What the tasks noted: time per stage, zones that moved.
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The initial state. LU keeps a residual from step to step, so it needs one before the first.
+    fn begin(&self) -> Result<()> {
+        for zone in &self.zones {
+            let mesh = zone.mesh;
+            self.rt.task("initialise", (zone.u.output(),)).cpu(move |_, (u,)| initialise(&mesh, u)).submit()?;
+            if self.benchmark == Benchmark::Lu {
+                self.residual(zone, crate::lu::residual)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn force(&self, zone: &Zone) -> Result<()> {
+        let mesh = zone.mesh;
+        let task = self.rt.task("force", (zone.forcing.inout(),));
+        task.cpu(move |_, (forcing,)| operator::force(&mesh, forcing)).submit()?;
+        Ok(())
+    }
+
+    /// One step of all zones: the exchange, then every zone's own step.
+    fn step(&self, periods: &mut Periods) -> Result<()> {
+        let wait = || if self.settings.periods { self.rt.wait() } else { Ok(()) };
+        self.space.begin();
+        let start = Instant::now();
+        for zone in &self.zones {
+            self.exchange(zone)?;
+        }
+        wait()?;
+        let exchanged = Instant::now();
+        for zone in &self.zones {
+            self.advance(zone)?;
+        }
+        wait()?;
+        periods.0[0] += exchanged.elapsed();
+        periods.0[1] += exchanged - start;
+        Ok(())
+    }
+
+    /// Copies a zone's outer faces from its neighbours' inner ones.
+    fn exchange(&self, zone: &Zone) -> Result<()> {
+        let Neighbours { west, east, south, north } = self.neighbours[zone.number];
+        let from = |neighbour: usize, side| {
+            let Zone { u, mesh, .. } = &self.zones[neighbour];
+            u.block(inner_face(mesh.shape, side)).input()
+        };
+        let to = |side| zone.u.block(outer_face(zone.mesh.shape, side)).output();
+        let [w, e, s, n] = Side::ALL;
+        let accesses = (from(west, w), from(east, e), from(south, s), from(north, n), to(w), to(e), to(s), to(n));
+        let (log, number) = (self.log.clone(), zone.number);
+        let task = self.rt.task("exchange", accesses).at(&self.space, zone.number);
+        task.cpu(move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
+            log.timed("exchange", unit, number, || {
+                let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
+                faces.into_iter().for_each(|(to, from)| copy(to, &from));
+            });
+        })
+        .submit()?;
+        Ok(())
+    }
+
+    /// The norms of the result, summed over the zones in their order. There is no exchange before.
+    fn norms(&self) -> Result<Norms> {
+        let sums = self.rt.data(vec![0.0; SUMS]).named("norms");
+        for zone in &self.zones {
+            let (mesh, has_surface) = (zone.mesh, self.benchmark == Benchmark::Lu);
+            let accesses = (zone.u.input(), zone.forcing.input(), zone.r.inout(), sums.reduction(Sum));
+            self.rt
+                .task("norms", accesses)
+                .cpu(move |unit, (u, forcing, mut r, sums)| {
+                    operator::residual(&mesh, &u, &forcing, 1.0, r.view_mut(), unit.inner_cores());
+                    sums[..COMPONENTS].copy_from_slice(&residual_norms(&mesh, &r.view(), 1.0));
+                    sums[COMPONENTS..2 * COMPONENTS].copy_from_slice(&error_norms(&mesh, &u));
+                    sums[2 * COMPONENTS] = if has_surface { surface_integral(&mesh, &u) } else { 0.0 };
+                })
+                .submit()?;
+        }
+        let sums = self.rt.take(sums)?;
+        self.rt.wait()?;
+        Ok(Norms {
+            residual: std::array::from_fn(|m| sums[m]),
+            error: std::array::from_fn(|m| sums[COMPONENTS + m]),
+            surface: (self.benchmark == Benchmark::Lu).then_some(sums[2 * COMPONENTS]),
+        })
+    }
+}
+
+/// Times of the computation and the communication period.
+#[derive(Default)]
+struct Periods([Duration; 2]);
+
+/// Copies a face; along the axis across it there is one index.
+fn copy(mut to: ArrayViewMut4<'_, f64>, from: &ArrayView4<'_, f64>) {
+    to.assign(from);
+}
+
+type Ranges = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);
+
+/// The boundary plane at a `side` of a zone, without its edges.
+fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Ranges {
+    let (x, y) = match side {
+        Side::West => (0..1, 1..ny - 1),
+        Side::East => (nx - 1..nx, 1..ny - 1),
+        Side::South => (1..nx - 1, 0..1),
+        Side::North => (1..nx - 1, ny - 1..ny),
+    };
+    (0..COMPONENTS, 1..nz - 1, y, x)
+}
+
+/// The plane that a zone's neighbour receives from it, if it lies at `side` of that neighbour.
+fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Ranges {
+    let (x, y) = match side {
+        Side::West => (nx - 2..nx - 1, 1..ny - 1),
+        Side::East => (1..2, 1..ny - 1),
+        Side::South => (1..nx - 1, ny - 2..ny - 1),
+        Side::North => (1..nx - 1, 1..2),
+    };
+    (0..COMPONENTS, 1..nz - 1, y, x)
+}

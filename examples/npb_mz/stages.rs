@@ -1,0 +1,120 @@
+//! The stages of a zone's step as tasks, for each of the three benchmarks.
+//!
+//! What a stage computes stands in [`crate::bt`], [`crate::sp`] and [`crate::lu`]; here is what it reads and writes.
+
+use std::sync::Arc;
+
+use ndarray::{ArrayView4, ArrayViewMut4};
+use thalweg::task::AccessTuple;
+use thalweg::{Context, TaskBuilder};
+
+use crate::classes::Benchmark;
+use crate::common::Result;
+use crate::log::Log;
+use crate::physics::Mesh;
+use crate::program::{Field, Fuse, Program, Zone};
+use crate::{bt, lu, sp};
+
+type Reads<'a> = ArrayView4<'a, f64>;
+type Writes<'a> = ArrayViewMut4<'a, f64>;
+/// u, forcing and right-hand side before, u and right-hand side after.
+type Step = fn(&Mesh, Writes<'_>, &Reads<'_>, Writes<'_>, usize);
+/// From u and forcing to the right-hand side.
+type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
+/// Reads u and updates the right-hand side.
+type Sweep = fn(&Mesh, &Reads<'_>, Writes<'_>, usize);
+/// Adds a change to u.
+type Add = fn(Writes<'_>, &Reads<'_>, usize);
+
+const BT_SWEEPS: [(&str, Sweep); 3] = [("x sweep", bt::x_sweep), ("y sweep", bt::y_sweep), ("z sweep", bt::z_sweep)];
+const SP_SWEEPS: [(&str, Sweep); 4] =
+    [("txinvr", sp::txinvr), ("x sweep", sp::x_sweep), ("y sweep", sp::y_sweep), ("z sweep", sp::z_sweep)];
+
+/// One stage of one zone, as its task's body knows it.
+struct Stage {
+    name: &'static str,
+    zone: usize,
+    mesh: Mesh,
+    log: Arc<Log>,
+}
+
+impl Stage {
+    /// Does the stage's work on the unit's own cores.
+    fn run(&self, unit: &Context, work: impl FnOnce(&Mesh, usize)) {
+        self.log.timed(self.name, unit, self.zone, || work(&self.mesh, unit.inner_cores()));
+    }
+}
+
+impl Program<'_> {
+    /// Submits a zone's step after the exchange.
+    pub(super) fn advance(&self, zone: &Zone) -> Result<()> {
+        match (self.benchmark, self.settings.fuse) {
+            (Benchmark::Bt, Fuse::Step) => self.whole_step(zone, bt::step),
+            (Benchmark::Sp, Fuse::Step) => self.whole_step(zone, sp::step),
+            (Benchmark::Lu, Fuse::Step) => self.whole_step(zone, lu::step),
+            (Benchmark::Bt, Fuse::Stages) => self.factored(zone, bt::residual, &BT_SWEEPS, bt::add),
+            (Benchmark::Sp, Fuse::Stages) => self.factored(zone, sp::residual, &SP_SWEEPS, sp::add),
+            (Benchmark::Lu, Fuse::Stages) => self.lu_stages(zone),
+        }
+    }
+
+    fn stage(&self, zone: &Zone, name: &'static str) -> Stage {
+        Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }
+    }
+
+    fn task<A: AccessTuple>(&self, stage: &Stage, accesses: A) -> TaskBuilder<'_, A> {
+        self.rt.task(stage.name, accesses).at(&self.space, stage.zone)
+    }
+
+    /// All of a zone's step in one task.
+    fn whole_step(&self, zone: &Zone, step: Step) -> Result<()> {
+        let stage = self.stage(zone, "step");
+        self.task(&stage, (zone.u.inout(), zone.forcing.input(), zone.r.inout()))
+            .cpu(move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| step(mesh, u, &forcing, r, threads)))
+            .submit()?;
+        Ok(())
+    }
+
+    /// BT and SP: the residual, stages that turn it into the change of u, the update.
+    fn factored(&self, zone: &Zone, residual: Residual, sweeps: &[(&'static str, Sweep)], add: Add) -> Result<()> {
+        self.residual(zone, residual)?;
+        for &(name, sweep) in sweeps {
+            let stage = self.stage(zone, name);
+            self.task(&stage, (zone.u.input(), zone.r.inout()))
+                .cpu(move |unit, (u, r)| stage.run(unit, |mesh, threads| sweep(mesh, &u, r, threads)))
+                .submit()?;
+        }
+        self.add(zone, &zone.r, add)
+    }
+
+    /// LU: both sweeps, the update, and the residual that the next step begins with.
+    fn lu_stages(&self, zone: &Zone) -> Result<()> {
+        let w = zone.w.as_ref().expect("LU in stages has a correction");
+        let stage = self.stage(zone, "forward");
+        self.task(&stage, (zone.u.input(), zone.r.input(), w.output()))
+            .cpu(move |unit, (u, r, w)| stage.run(unit, |mesh, threads| lu::forward(mesh, &u, &r, w, threads)))
+            .submit()?;
+        let stage = self.stage(zone, "backward");
+        self.task(&stage, (zone.u.input(), w.inout()))
+            .cpu(move |unit, (u, w)| stage.run(unit, |mesh, threads| lu::backward(mesh, &u, w, threads)))
+            .submit()?;
+        self.add(zone, w, |u, w, threads| lu::add(w, u, threads))?;
+        self.residual(zone, lu::residual)
+    }
+
+    pub(super) fn residual(&self, zone: &Zone, residual: Residual) -> Result<()> {
+        let stage = self.stage(zone, "residual");
+        self.task(&stage, (zone.u.input(), zone.forcing.input(), zone.r.inout()))
+            .cpu(move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| residual(mesh, &u, &forcing, r, threads)))
+            .submit()?;
+        Ok(())
+    }
+
+    fn add(&self, zone: &Zone, change: &Field, add: Add) -> Result<()> {
+        let stage = self.stage(zone, "add");
+        self.task(&stage, (zone.u.inout(), change.input()))
+            .cpu(move |unit, (u, change)| stage.run(unit, |_, threads| add(u, &change, threads)))
+            .submit()?;
+        Ok(())
+    }
+}
