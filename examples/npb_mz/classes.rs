@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::physics::{COMPONENTS, Mesh};
 use super::zones::{Neighbours, Shape, widths};
 
 /// One of the three multi-zone benchmarks, named after its method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Benchmark {
     /// Block-tridiagonal systems along lines, zones of unequal size.
@@ -23,7 +23,7 @@ pub(crate) enum Benchmark {
 }
 
 /// A problem class, named by its official letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, Serialize)]
 pub(crate) enum Class {
     /// 24 × 24 × 6 points: a smoke test.
     #[value(name = "S", alias = "s")]

@@ -16,6 +16,11 @@ impl Stopwatch {
         self.add(stage, start.elapsed());
     }
 
+    /// Seconds by stage.
+    pub(crate) fn seconds(&self) -> BTreeMap<&'static str, f64> {
+        self.0.clone()
+    }
+
     /// Adds time to a stage.
     pub(crate) fn add(&mut self, stage: &'static str, time: Duration) {
         *self.0.entry(stage).or_default() += time.as_secs_f64();

@@ -1,0 +1,200 @@
+//! BT-MZ, SP-MZ and LU-MZ: operations per second by benchmark, class and threads, and seconds per stage.
+//!
+//! `cargo bench --bench npb_mz -- --class W --json FILE` writes rows `{bench, class, threads, mops, stage_seconds, ...}`.
+//! Threads are CPU units of one core. Each repetition runs, by turns, the zones' steps as one task each, as one task per
+//! stage, and, on one thread, as a plain loop without the runtime, which shows what the runtime costs. The program is
+//! the example `npb_mz`, whose files are compiled into this bench.
+
+#![allow(dead_code, reason = "of the example's parts this bench needs some")]
+
+#[path = "../../examples/npb_mz/bt/mod.rs"]
+mod bt;
+#[path = "../../examples/npb_mz/classes.rs"]
+mod classes;
+#[path = "../../examples/common/mod.rs"]
+mod common;
+#[path = "../../examples/npb_mz/components.rs"]
+mod components;
+#[path = "../../examples/npb_mz/exchange.rs"]
+mod exchange;
+#[path = "../../examples/npb_mz/initial.rs"]
+mod initial;
+#[path = "../../examples/npb_mz/lanes.rs"]
+mod lanes;
+#[path = "../../examples/npb_mz/lines.rs"]
+mod lines;
+#[path = "../../examples/npb_mz/log.rs"]
+mod log;
+#[path = "../../examples/npb_mz/lu/mod.rs"]
+mod lu;
+#[path = "../../examples/npb_mz/norms.rs"]
+mod norms;
+#[path = "../../examples/npb_mz/operator.rs"]
+mod operator;
+#[path = "../../examples/npb_mz/physics.rs"]
+mod physics;
+#[path = "../../examples/npb_mz/program.rs"]
+mod program;
+#[path = "../harness/report.rs"]
+mod report;
+#[path = "../../examples/npb_mz/rows.rs"]
+mod rows;
+#[path = "../../examples/npb_mz/serial.rs"]
+mod serial;
+#[path = "../../examples/npb_mz/sp/mod.rs"]
+mod sp;
+#[path = "../../examples/npb_mz/stages.rs"]
+mod stages;
+#[path = "../../examples/npb_mz/stencil.rs"]
+mod stencil;
+#[path = "../../examples/npb_mz/stopwatch.rs"]
+mod stopwatch;
+#[path = "../../examples/npb_mz/verify.rs"]
+mod verify;
+#[path = "../../examples/npb_mz/zones.rs"]
+mod zones;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use thalweg::Runtime;
+
+use classes::{Benchmark, Class, Problem};
+use program::{Fuse, Program, Settings};
+use report::Table;
+use verify::Verdict;
+
+/// BT-MZ, SP-MZ and LU-MZ: Mop/s by benchmark, class and threads
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Write the rows to FILE as a JSON array
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Benchmarks, separated by commas
+    #[arg(long = "benchmark", value_enum, value_delimiter = ',', default_value = "bt,sp,lu")]
+    benchmarks: Vec<Benchmark>,
+    /// Problem classes, separated by commas
+    #[arg(long = "class", value_enum, value_delimiter = ',', default_value = "S", hide_possible_values = true)]
+    classes: Vec<Class>,
+    /// Numbers of threads, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2"])]
+    threads: Vec<NonZeroUsize>,
+    /// How often each is run
+    #[arg(long, value_name = "N", default_value = "3")]
+    repetitions: NonZeroUsize,
+    /// Passed by `cargo bench`
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// A row of the JSON file.
+#[derive(Debug, Serialize)]
+struct Row {
+    bench: Benchmark,
+    class: Class,
+    threads: usize,
+    /// Millions of operations per second, one task per zone and step: the best of the repetitions.
+    mops: f64,
+    /// As `mops`, one task per stage.
+    mops_stages: f64,
+    /// As `mops`, without the runtime; on one thread only.
+    mops_serial: Option<f64>,
+    /// Time spent in each stage, over all units, in the fastest run by stages.
+    stage_seconds: BTreeMap<&'static str, f64>,
+    /// `mops` of every repetition.
+    samples: Vec<f64>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    run(&arguments).map_or_else(
+        |error| {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let mut rows = Vec::new();
+    for &class in &arguments.classes {
+        for &benchmark in &arguments.benchmarks {
+            for threads in arguments.threads.iter().map(|threads| threads.get()) {
+                let row = measure(benchmark, class, threads, arguments.repetitions.get())?;
+                eprintln!("{:?}-MZ {:?}, {} threads: {:.0} Mop/s", row.bench, row.class, row.threads, row.mops);
+                rows.push(row);
+            }
+        }
+    }
+    print_tables(&rows);
+    if let Some(path) = &arguments.json {
+        report::write_json(path, &rows)?;
+    }
+    Ok(())
+}
+
+fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -> Result<Row, Box<dyn Error>> {
+    let problem = bench.problem(class);
+    let (mut samples, mut in_stages, mut serial) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..repetitions {
+        samples.push(as_tasks(bench, &problem, threads, Fuse::Step)?.0);
+        in_stages.push(as_tasks(bench, &problem, threads, Fuse::Stages)?);
+        if threads == 1 {
+            let run = serial::run(bench, &problem, problem.steps, 1, serial::Mode::Fused);
+            verify(&run.verdict(&problem))?;
+            serial.push(rate(bench, &problem, run.seconds));
+        }
+    }
+    let best = |rates: &[f64]| rates.iter().copied().max_by(f64::total_cmp);
+    let fastest = in_stages.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    let (mops_stages, stage_seconds) = fastest.unwrap_or_default();
+    let (mops, mops_serial) = (best(&samples).unwrap_or_default(), best(&serial));
+    Ok(Row { bench, class, threads, mops, mops_stages, mops_serial, stage_seconds, samples })
+}
+
+/// A full run on so many units of one core: its rate, and the seconds of its stages.
+fn as_tasks(
+    bench: Benchmark,
+    problem: &Problem,
+    threads: usize,
+    fuse: Fuse,
+) -> Result<(f64, BTreeMap<&'static str, f64>), Box<dyn Error>> {
+    let rt = Runtime::builder().compute_units(format!("{threads}:CPU:1")).submitter_hosts_unit(true).build()?;
+    let program = Program::new(&rt, bench, problem, Settings { steps: problem.steps, fuse, periods: false });
+    let (times, norms) = program.run(&ProgressBar::hidden())?;
+    verify(&Verdict::new(problem, &norms))?;
+    let stages = program.log().stages().seconds();
+    Ok((rate(bench, problem, times.total.as_secs_f64()), stages))
+}
+
+fn verify(verdict: &Verdict) -> Result<(), String> {
+    if verdict.verified() { Ok(()) } else { Err(format!("not verified:\n{verdict}")) }
+}
+
+/// Millions of operations per second, by NPB's own count.
+fn rate(bench: Benchmark, problem: &Problem, seconds: f64) -> f64 {
+    let step: f64 = problem.meshes(bench).iter().map(|mesh| bench.operations(mesh.shape)).sum();
+    step * problem.steps as f64 / seconds
+}
+
+fn print_tables(rows: &[Row]) {
+    let label = |row: &Row| format!("{:?}-MZ {:?}, {} threads", row.bench, row.class, row.threads);
+    let mut rates = Table::new("Mop/s, best", &["task per step", "task per stage", "no runtime", "overhead"]);
+    let mut stages = Table::new("stages", &["seconds on all units"]);
+    for row in rows {
+        let overhead = row.mops_serial.map(|serial| format!("{:.1} %", 100.0 * (serial / row.mops - 1.0)));
+        let rate = |rate: f64| Some(format!("{rate:.0}"));
+        rates.row(&label(row), [rate(row.mops), rate(row.mops_stages), row.mops_serial.and_then(rate), overhead]);
+        let seconds = row.stage_seconds.iter().map(|(stage, seconds)| format!("{stage} {seconds:.3}"));
+        stages.row(&label(row), [Some(seconds.collect::<Vec<_>>().join(", "))]);
+    }
+    rates.print("Operations per second");
+    stages.print("Time by stage, one task per stage");
+}
