@@ -225,16 +225,16 @@ impl Fields<'_> {
             |i| {
                 let at = row + i;
                 let density = self.u[0].load(simd, at);
-                let mut sum =
+                let mut sums =
                     stencil.dissipation(Lane::load(simd, self.forcing[0], at), &density, self.far[0].load(simd, at), i);
                 unroll::<3>(
                     #[inline(always)]
                     |d| {
                         let [before, after] = self.u[d + 1].load_sides(simd, d, at);
-                        sum = stencil.convection[d].mul_add(after - before, sum);
+                        sums[d] = stencil.convection[d].mul_add(after - before, sums[d]);
                     },
                 );
-                (sum * stencil.scale).store(r, at);
+                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
             },
         );
     }
@@ -251,7 +251,7 @@ impl Fields<'_> {
                 let at = row + i;
                 let momentum = self.u[C + 1].load(simd, at);
                 let far = self.far[C + 1].load(simd, at);
-                let mut sum = stencil.dissipation(Lane::load(simd, self.forcing[C + 1], at), &momentum, far, i);
+                let mut sums = stencil.dissipation(Lane::load(simd, self.forcing[C + 1], at), &momentum, far, i);
                 let here = velocity[C].load_here(simd, at);
                 let twice = here + here;
                 unroll::<3>(
@@ -259,7 +259,7 @@ impl Fields<'_> {
                     |d| {
                         let viscosity = if d == C { stencil.viscosity_along[d] } else { stencil.viscosity[d] };
                         let [before, after] = velocity[C].load_sides(simd, d, at);
-                        sum = viscosity.mul_add(before + after - twice, sum);
+                        sums[d] = viscosity.mul_add(before + after - twice, sums[d]);
                         let [m_before, m_after] = momentum.sides[d];
                         let [v_before, v_after] = velocity[d].load_sides(simd, d, at);
                         let mut flux = m_before.mul_sub_from(v_before, m_after * v_after);
@@ -267,10 +267,10 @@ impl Fields<'_> {
                             let [p_before, p_after] = self.primitives[PRESSURE].load_sides(simd, d, at);
                             flux = flux + (p_after - p_before);
                         }
-                        sum = stencil.convection[d].mul_add(flux, sum);
+                        sums[d] = stencil.convection[d].mul_add(flux, sums[d]);
                     },
                 );
-                (sum * stencil.scale).store(r, at);
+                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
             },
         );
     }
@@ -288,7 +288,7 @@ impl Fields<'_> {
             |i| {
                 let at = row + i;
                 let energy = self.u[4].load(simd, at);
-                let mut sum =
+                let mut sums =
                     stencil.dissipation(Lane::load(simd, self.forcing[4], at), &energy, self.far[4].load(simd, at), i);
                 let here = heat.load_here(simd, at);
                 let twice = here + here;
@@ -299,14 +299,15 @@ impl Fields<'_> {
                         let [h_before, h_after] = heat.load_sides(simd, d, at);
                         let v = velocity[d].load_here(simd, at);
                         let squares = v_before.mul_add(v_before, v_after * v_after) - (v + v) * v;
-                        sum = stencil.viscosity[d].mul_add(sixth.mul_add(squares, h_before + h_after - twice), sum);
+                        sums[d] =
+                            stencil.viscosity[d].mul_add(sixth.mul_add(squares, h_before + h_after - twice), sums[d]);
                         let [e_before, e_after] = energy.sides[d];
                         let [p_before, p_after] = pressure.load_sides(simd, d, at);
                         let flux = (e_before + p_before).mul_sub_from(v_before, (e_after + p_after) * v_after);
-                        sum = stencil.convection[d].mul_add(flux, sum);
+                        sums[d] = stencil.convection[d].mul_add(flux, sums[d]);
                     },
                 );
-                (sum * stencil.scale).store(r, at);
+                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
             },
         );
     }
