@@ -17,6 +17,7 @@ mod operator;
 mod physics;
 mod rows;
 mod serial;
+mod sp;
 mod stencil;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use super::operator::{force, residual};
 use super::physics::Mesh;
 use super::verify::{Norms, Verdict};
 use super::zones::Neighbours;
-use super::{bt, lu};
+use super::{bt, lu, sp};
 
 /// A zone and its arrays, all of shape `[5, nz, ny, nx]`.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Zones {
             match benchmark {
                 Benchmark::Bt => zone.step_bt(threads, mode, watch),
                 Benchmark::Lu => zone.step_lu(threads, mode, watch),
-                Benchmark::Sp => unimplemented!(),
+                Benchmark::Sp => zone.step_sp(threads, mode, watch),
             }
         }
     }
@@ -185,6 +185,23 @@ impl Zones {
 }
 
 impl Zone {
+    /// A step of SP after the exchange.
+    fn step_sp(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+        let Self { mesh, u, forcing, r } = self;
+        let forcing = &forcing.view();
+        match mode {
+            Mode::Fused => watch.time("step", || sp::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
+            Mode::Stages => {
+                watch.time("rhs", || sp::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+                watch.time("txinvr", || sp::transform(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("x sweep", || sp::x_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("y sweep", || sp::y_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("z sweep", || sp::z_sweep(mesh, &u.view(), r.view_mut(), threads));
+                watch.time("add", || sp::add(u.view_mut(), &r.view(), threads));
+            }
+        }
+    }
+
     /// A step of LU after the exchange.
     fn step_lu(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
         let Self { mesh, u, forcing, r } = self;

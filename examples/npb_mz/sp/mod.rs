@@ -19,6 +19,7 @@ use crate::components::{Components, ComponentsMut, components, components_mut, o
 use crate::lanes::{Scratch, dispatch, with_scratch};
 use crate::operator::{self, Operator, PRIMITIVES};
 use crate::physics::Mesh;
+use crate::zones::Shape;
 use sweep::{FlowPlane, Planes, enter_plane, find_flow, sweep_plane, sweep_rows};
 
 pub(crate) use crate::bt::add;
@@ -42,7 +43,7 @@ pub(crate) fn residual(
 /// # Panics
 /// As [`residual`].
 pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    in_planes::<Transform>(mesh, u, None, r, threads);
+    in_planes::<true, false, false>(mesh, u, u, r, threads);
 }
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces, as waves in y ("ninvr").
@@ -50,7 +51,7 @@ pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'
 /// # Panics
 /// As [`residual`].
 pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    in_planes::<SweepX>(mesh, u, None, r, threads);
+    in_planes::<false, true, false>(mesh, u, u, r, threads);
 }
 
 /// Solves all lines in y for the right-hand side `r`, which the solution replaces, as waves in z ("pinvr").
@@ -58,7 +59,7 @@ pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 /// # Panics
 /// As [`residual`].
 pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    in_planes::<SweepY>(mesh, u, None, r, threads);
+    in_planes::<false, false, true>(mesh, u, u, r, threads);
 }
 
 /// Solves all lines in z for the right-hand side `r`, which the solution replaces, as conserved quantities ("tzetar").
@@ -86,7 +87,7 @@ pub(crate) fn step(
     mut r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    in_planes::<All>(mesh, &u.view(), Some(forcing), r.view_mut(), threads);
+    in_planes::<true, true, true>(mesh, &u.view(), forcing, r.view_mut(), threads);
     let plane = mesh.shape.nx * mesh.shape.ny;
     let r = r.view();
     let r = components(&r);
@@ -96,102 +97,89 @@ pub(crate) fn step(
     });
 }
 
-/// Runs stages that lie within planes of constant z.
-fn in_planes<W: PlaneWork>(
+/// Runs stages that lie within planes of constant z: the transform into waves, the sweep in x, that in y; if all three,
+/// the residual before them.
+fn in_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
-    forcing: Option<&ArrayView4<'_, f64>>,
+    forcing: &ArrayView4<'_, f64>,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    let plane = mesh.shape.nx * mesh.shape.ny;
-    let u = components(u);
-    let forcing = forcing.map(components);
-    over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
-        let work = InPlanes { mesh, u, forcing, first: planes.start, r, work: std::marker::PhantomData::<W> };
-        dispatch(mesh.shape.nx - 2, work);
+    let Shape { nx, ny, nz } = mesh.shape;
+    let (u, forcing) = (components(u), components(forcing));
+    over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
+        dispatch(nx - 2, InPlanes::<TRANSFORM, X, Y> { mesh, u, forcing, first: planes.start, r });
     });
 }
 
-/// What is done in a plane.
-trait PlaneWork {
-    /// Whether the residual comes first.
-    const RESIDUAL: bool = false;
-
-    /// Works on a plane of the state and of the right-hand side; the flow's slices are scratch.
-    fn run<S: Simd>(
-        simd: S,
-        mesh: &Mesh,
-        u: Components<'_>,
-        flow: &mut FlowPlane<'_>,
-        r: &mut ComponentsMut<'_>,
-        scratch: &mut Scratch,
-    );
+/// The planes of `r` from `first` on.
+struct InPlanes<'a, const TRANSFORM: bool, const X: bool, const Y: bool> {
+    mesh: &'a Mesh,
+    u: Components<'a>,
+    forcing: Components<'a>,
+    first: usize,
+    r: ComponentsMut<'a>,
 }
 
-struct Transform;
-struct SweepX;
-struct SweepY;
-struct All;
+impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<'_, TRANSFORM, X, Y> {
+    type Output = ();
 
-impl PlaneWork for Transform {
     #[inline(always)]
-    fn run<S: Simd>(
-        simd: S,
-        _: &Mesh,
-        u: Components<'_>,
-        flow: &mut FlowPlane<'_>,
-        r: &mut ComponentsMut<'_>,
-        _: &mut Scratch,
-    ) {
-        enter_plane(simd, u, r, flow);
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mesh, u, forcing, first, r } = self;
+        let plane = mesh.shape.nx * mesh.shape.ny;
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                // This thread's scratch serves the residual and the flow; the sweeps have one beside it.
+                let whole = TRANSFORM && X && Y;
+                let numbers = scratch.numbers((2 + 3 * PRIMITIVES) * plane);
+                let (flow, primitives) = numbers.split_at_mut(2 * plane);
+                let (volume, sound) = flow.split_at_mut(plane);
+                let mut flow = FlowPlane { volume, sound };
+                let mut operator = whole.then(|| Operator::new(simd, mesh, u, forcing, mesh.dt, primitives, first));
+                let mut lines = Scratch::default();
+                let mut rest = r;
+                for k in first..first + rest[0].len() / plane {
+                    let u = u.map(|component| &component[k * plane..][..plane]);
+                    let mut r = rest.each_mut().map(|component| &mut component[..plane]);
+                    if let Some(operator) = &mut operator {
+                        operator.plane(k, r.each_mut().map(|component| &mut **component));
+                    }
+                    if TRANSFORM {
+                        enter_plane(simd, u, &mut r, &mut flow);
+                    } else {
+                        find_flow(simd, u, &mut flow);
+                    }
+                    if X {
+                        sweep_plane::<S, 0>(simd, mesh, u, &flow, &mut r, &mut lines);
+                    }
+                    if Y {
+                        sweep_plane::<S, 1>(simd, mesh, u, &flow, &mut r, &mut lines);
+                    }
+                    rest = rest.map(|component| &mut component[plane..]);
+                }
+            },
+        );
     }
 }
 
-impl PlaneWork for SweepX {
-    #[inline(always)]
-    fn run<S: Simd>(
-        simd: S,
-        mesh: &Mesh,
-        u: Components<'_>,
-        flow: &mut FlowPlane<'_>,
-        r: &mut ComponentsMut<'_>,
-        scratch: &mut Scratch,
-    ) {
-        find_flow(simd, u, flow);
-        sweep_plane::<S, 0>(simd, mesh, u, flow, r, scratch);
-    }
+/// The rows of a block: lines in z.
+struct InRows<'a, 'b, 'r> {
+    mesh: &'a Mesh,
+    rows: usize,
+    planes: Planes<'b, 'r>,
 }
 
-impl PlaneWork for SweepY {
-    #[inline(always)]
-    fn run<S: Simd>(
-        simd: S,
-        mesh: &Mesh,
-        u: Components<'_>,
-        flow: &mut FlowPlane<'_>,
-        r: &mut ComponentsMut<'_>,
-        scratch: &mut Scratch,
-    ) {
-        find_flow(simd, u, flow);
-        sweep_plane::<S, 1>(simd, mesh, u, flow, r, scratch);
-    }
-}
-
-impl PlaneWork for All {
-    const RESIDUAL: bool = true;
+impl WithSimd for InRows<'_, '_, '_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(
-        simd: S,
-        mesh: &Mesh,
-        u: Components<'_>,
-        flow: &mut FlowPlane<'_>,
-        r: &mut ComponentsMut<'_>,
-        scratch: &mut Scratch,
-    ) {
-        enter_plane(simd, u, r, flow);
-        sweep_plane::<S, 0>(simd, mesh, u, flow, r, scratch);
-        sweep_plane::<S, 1>(simd, mesh, u, flow, r, scratch);
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        with_scratch(
+            #[inline(always)]
+            |scratch| sweep_rows(simd, self.mesh, self.rows, &mut self.planes, scratch),
+        );
     }
 }

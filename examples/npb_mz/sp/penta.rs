@@ -10,7 +10,7 @@
 use pulp::Simd;
 
 use super::transforms::State;
-use crate::lanes::{Lane, tabulate};
+use crate::lanes::{Lane, tabulate, unroll};
 use crate::physics::{C1C5, C34, COMPONENTS, DISSIPATION, EPS4, Mesh};
 
 /// Matrices of a line.
@@ -110,7 +110,7 @@ pub(crate) fn eliminate<S: Simd>(
         let mut row = none;
         let mut lower = [zero; MATRICES];
         let mut inverse = [zero; MATRICES];
-        let _: [(); MATRICES] = tabulate(
+        unroll::<MATRICES>(
             #[inline(always)]
             |m| {
                 lower[m] = outer.mul_sub_from(second.next[m], before.beside - before.waves[m]);
@@ -131,14 +131,14 @@ pub(crate) fn eliminate<S: Simd>(
             },
         );
 
-        let _: [(); MATRICES] = tabulate(
+        unroll::<MATRICES>(
             #[inline(always)]
             |m| {
                 stored[m] = row.next[m].value();
                 stored[MATRICES + m] = row.after[m].value();
             },
         );
-        let _: [(); COMPONENTS] = tabulate(
+        unroll::<COMPONENTS>(
             #[inline(always)]
             |c| stored[2 * MATRICES + c] = row.right[c].value(),
         );
@@ -149,12 +149,7 @@ pub(crate) fn eliminate<S: Simd>(
 
 /// Finds the solution of an eliminated line, and gives it away point by point, in descending order.
 #[inline(always)]
-pub(crate) fn substitute<S: Simd>(
-    simd: S,
-    length: usize,
-    stored: &[S::f64s],
-    mut give: impl FnMut(usize, State<S>),
-) {
+pub(crate) fn substitute<S: Simd>(simd: S, length: usize, stored: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];
     let (mut next, mut after) = (zero, zero);
     for (l, stored) in stored.chunks_exact(STORED).enumerate().take(length).rev() {

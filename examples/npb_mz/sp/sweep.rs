@@ -11,7 +11,7 @@ use pulp::Simd;
 use super::penta::{STORED, Weights, eliminate, substitute};
 use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
 use crate::components::{Components, ComponentsMut};
-use crate::lanes::{Lane, Scratch, for_five, tabulate};
+use crate::lanes::{Lane, Scratch, tabulate, unroll};
 use crate::lines::Lines;
 use crate::physics::{COMPONENTS, Mesh};
 use crate::zones::Shape;
@@ -71,12 +71,7 @@ pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, flow: &mut FlowPlan
 
 /// Transforms the right-hand side in a plane into waves in x, and finds the flow on the way.
 #[inline(always)]
-pub(crate) fn enter_plane<S: Simd>(
-    simd: S,
-    u: Components<'_>,
-    r: &mut ComponentsMut<'_>,
-    flow: &mut FlowPlane<'_>,
-) {
+pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut ComponentsMut<'_>, flow: &mut FlowPlane<'_>) {
     let c = Constants::new(simd);
     for at in (0..u[0].len()).step_by(S::F64_LANES) {
         let point = Flow::new(&c, state(simd, &u, at));
@@ -87,7 +82,7 @@ pub(crate) fn enter_plane<S: Simd>(
             |m| load(simd, r[m], at),
         );
         let right = enter(&c, &point, right);
-        for_five(
+        unroll::<COMPONENTS>(
             #[inline(always)]
             |m| store(simd, right[m], r[m], at),
         );
@@ -119,7 +114,7 @@ pub(crate) fn sweep_plane<S: Simd, const D: usize>(
         lines.pack(simd, flow.volume, points, (0, IN_PLANE));
         lines.pack(simd, u[D + 1], points, (1, IN_PLANE));
         lines.pack(simd, flow.sound, points, (2, IN_PLANE));
-        for_five(
+        unroll::<COMPONENTS>(
             #[inline(always)]
             |m| lines.pack(simd, r[m], points, (3 + m, IN_PLANE)),
         );
@@ -144,13 +139,13 @@ pub(crate) fn sweep_plane<S: Simd, const D: usize>(
             |l, solution| {
                 let solution = if D == 0 { x_to_y(&c, solution) } else { y_to_z(&c, solution) };
                 let point = &mut inner[l * IN_PLANE..][..IN_PLANE];
-                for_five(
+                unroll::<COMPONENTS>(
                     #[inline(always)]
                     |m| point[3 + m] = solution[m].value(),
                 );
             },
         );
-        for_five(
+        unroll::<COMPONENTS>(
             #[inline(always)]
             |m| lines.unpack(simd, r[m], points, (3 + m, IN_PLANE)),
         );
@@ -209,7 +204,7 @@ pub(crate) fn sweep_rows<S: Simd>(
     for begin in (0..total).step_by(S::F64_LANES) {
         let count = S::F64_LANES.min(total - begin);
         let lines = Lines::apart(begin, 1, count, plane, length);
-        for_five(
+        unroll::<COMPONENTS>(
             #[inline(always)]
             |m| match planes {
                 Planes::Replace { u, r } => {
@@ -245,13 +240,13 @@ pub(crate) fn sweep_rows<S: Simd>(
                 let point = &mut points[l * IN_ROWS..][..IN_ROWS];
                 let u: State<S> = vectors(simd, point, 0);
                 let solution = leave(&c, &Flow::new(&c, u), solution);
-                for_five(
+                unroll::<COMPONENTS>(
                     #[inline(always)]
                     |m| point[m] = if add { u[m] + solution[m] } else { solution[m] }.value(),
                 );
             },
         );
-        for_five(
+        unroll::<COMPONENTS>(
             #[inline(always)]
             |m| match planes {
                 Planes::Replace { r, .. } => lines.unpack_planes::<S>(r, m, points, (m, IN_ROWS)),
