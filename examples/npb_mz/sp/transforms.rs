@@ -82,7 +82,7 @@ pub(crate) fn enter<S: Simd>(c: &Constants<S>, flow: &Flow<S>, r: State<S>) -> S
     let weight = c.root * flow.volume;
     let t2 = weight * v1.mul_add(r[0], -r[1]);
     let t3 = weight * flow.sound * t1;
-    [r[0] - t1, flow.volume * v3.mul_sub_from(r[0], r[3]), flow.volume * v2.mul_sub_from(r[0], r[2]), t3 - t2, t3 + t2]
+    [r[0] - t1, flow.volume * v3.mul_sub_from(r[0], r[3]), flow.volume * v2.mul_add(r[0], -r[2]), t3 - t2, t3 + t2]
 }
 
 /// From the waves in x to those in y ("ninvr").
