@@ -176,10 +176,10 @@ pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -
     all
 }
 
-/// Calls `work` with 0, 1, 2, 3, 4: a loop, but unrolled for certain.
+/// Calls `work` with 0 .. `N`: a loop, but unrolled for certain.
 #[inline(always)]
-pub(crate) fn for_five(work: impl FnMut(usize)) {
-    let _: [(); 5] = tabulate(work);
+pub(crate) fn unroll<const N: usize>(work: impl FnMut(usize)) {
+    let _: [(); N] = tabulate(work);
 }
 
 /// Each number in every lane of a vector of its own.

@@ -13,9 +13,9 @@ use pulp::{Simd, WithSimd};
 
 use super::components::{Components, ComponentsMut, components, components_mut, over_planes};
 use super::initial::exact_state;
-use super::lanes::{Lane, dispatch, for_vectors, splats, tabulate, with_scratch};
+use super::lanes::{Lane, dispatch, for_vectors, splats, tabulate, unroll, with_scratch};
 use super::physics::{C1C5, C2, Mesh};
-use super::stencil::{Far, Row, Star, Stencil, dissipation};
+use super::stencil::{Far, Frame, Star, Stencil, dissipation};
 use super::zones::Shape;
 
 /// Quantities kept per point: v₁, v₂, v₃, pressure, and (1 − c₁c₅) q + c₁c₅ E/ρ.
@@ -125,16 +125,36 @@ impl<'a, S: Simd> Operator<'a, S> {
     pub(crate) fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
         self.find_primitives(k + 1);
         let Shape { nx, ny, .. } = self.mesh.shape;
+        let frame = Frame::new(self.mesh.shape, k);
+        let fields = Fields {
+            u: tabulate(
+                #[inline(always)]
+                |m| Star::of_zone(self.u[m], frame),
+            ),
+            far: tabulate(
+                #[inline(always)]
+                |m| Far::new(self.u[m], frame),
+            ),
+            primitives: tabulate(
+                #[inline(always)]
+                |quantity| self.star(quantity, frame),
+            ),
+            forcing: tabulate(
+                #[inline(always)]
+                |m| frame.of_zone(self.forcing[m]),
+            ),
+        };
         let [r0, r1, r2, r3, r4] = r;
+        let [r0, r1, r2, r3, r4] =
+            [frame.of_plane(r0), frame.of_plane(r1), frame.of_plane(r2), frame.of_plane(r3), frame.of_plane(r4)];
         for j in 1..ny - 1 {
-            let row = Row::new(self.mesh.shape, j, k);
+            let row = (j - 1) * nx;
             let stencil = Stencil::new(self.simd, self.mesh, self.scale, &self.weights, j, k);
-            let target = j * nx + 1..j * nx + nx - 1;
-            self.density(row, &stencil, &mut r0[target.clone()]);
-            self.momentum::<0>(row, &stencil, &mut r1[target.clone()]);
-            self.momentum::<1>(row, &stencil, &mut r2[target.clone()]);
-            self.momentum::<2>(row, &stencil, &mut r3[target.clone()]);
-            self.energy(row, &stencil, &mut r4[target]);
+            fields.density(&stencil, row, r0);
+            fields.momentum::<S, 0>(&stencil, row, r1);
+            fields.momentum::<S, 1>(&stencil, row, r2);
+            fields.momentum::<S, 2>(&stencil, row, r3);
+            fields.energy(&stencil, row, r4);
         }
     }
 
@@ -169,131 +189,125 @@ impl<'a, S: Simd> Operator<'a, S> {
         );
     }
 
-    /// A row of a primitive quantity and of its six neighbours.
+    /// A primitive quantity and its six neighbours.
     #[inline(always)]
-    fn star(&self, quantity: usize, row: Row) -> Star<'_> {
-        let Row { k, plane, .. } = row;
-        let planes = tabulate(
-            #[inline(always)]
-            |z| {
-                let slot = (k + z + 2) % 3 * PRIMITIVES + quantity;
-                &self.primitives[slot * plane..][..plane]
-            },
-        );
-        Star::new(planes, row.begin - k * plane, row)
+    fn star(&self, quantity: usize, frame: Frame) -> Star<'_> {
+        let plane = frame.plane;
+        Star::new(
+            tabulate(
+                #[inline(always)]
+                |z| {
+                    let slot = (frame.k + z + 2) % 3 * PRIMITIVES + quantity;
+                    &self.primitives[slot * plane..][..plane]
+                },
+            ),
+            frame,
+        )
     }
+}
 
-    /// A row of a component of u and of its six neighbours.
-    #[inline(always)]
-    fn star_of_u(&self, m: usize, row: Row) -> Star<'a> {
-        let Row { k, plane, .. } = row;
-        let planes = tabulate(
-            #[inline(always)]
-            |z| &self.u[m][(k + z - 1) * plane..][..plane],
-        );
-        Star::new(planes, row.begin - k * plane, row)
-    }
+/// What the operator reads of a plane and of those around it.
+struct Fields<'a> {
+    u: [Star<'a>; 5],
+    far: [Far<'a>; 5],
+    primitives: [Star<'a>; PRIMITIVES],
+    forcing: Components<'a>,
+}
 
-    /// ρ is convected as momentum; it has no viscous term.
+impl Fields<'_> {
+    /// ρ is convected as momentum; it has no viscous term. As all three: the row that begins at `row`, to `r`.
     #[inline(always)]
-    fn density(&self, row: Row, stencil: &Stencil<'_, S>, r: &mut [f64]) {
-        let simd = self.simd;
-        let density = self.star_of_u(0, row);
-        let momentum: [Star<'_>; 3] = tabulate(
-            #[inline(always)]
-            |d| self.star_of_u(d + 1, row),
-        );
-        let far = Far::new(self.u[0], row);
-        let forcing = row.of(self.forcing[0]);
+    fn density<S: Simd>(&self, stencil: &Stencil<'_, S>, row: usize, r: &mut [f64]) {
+        let simd = stencil.simd;
         for_vectors::<S>(
-            row.length,
+            stencil.length(),
             #[inline(always)]
             |i| {
-                let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &density.load(simd, i), &far, i);
-                for (d, momentum) in momentum.iter().enumerate() {
-                    let [before, after] = momentum.load_sides(simd, d, i);
-                    sum = stencil.convection[d].mul_add(after - before, sum);
-                }
-                (sum * stencil.scale).store(r, i);
+                let at = row + i;
+                let density = self.u[0].load(simd, at);
+                let mut sums =
+                    stencil.dissipation(Lane::load(simd, self.forcing[0], at), &density, self.far[0].load(simd, at), i);
+                unroll::<3>(
+                    #[inline(always)]
+                    |d| {
+                        let [before, after] = self.u[d + 1].load_sides(simd, d, at);
+                        sums[d] = stencil.convection[d].mul_add(after - before, sums[d]);
+                    },
+                );
+                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
             },
         );
     }
 
     /// The momentum in direction `C`.
     #[inline(always)]
-    fn momentum<const C: usize>(&self, row: Row, stencil: &Stencil<'_, S>, r: &mut [f64]) {
-        let simd = self.simd;
-        let momentum = self.star_of_u(C + 1, row);
-        let velocity: [Star<'_>; 3] = tabulate(
-            #[inline(always)]
-            |d| self.star(d, row),
-        );
-        let pressure = self.star(PRESSURE, row);
-        let far = Far::new(self.u[C + 1], row);
-        let forcing = row.of(self.forcing[C + 1]);
-        let viscosity: [Lane<S>; 3] = tabulate(
-            #[inline(always)]
-            |d| if d == C { stencil.viscosity_along[d] } else { stencil.viscosity[d] },
-        );
+    fn momentum<S: Simd, const C: usize>(&self, stencil: &Stencil<'_, S>, row: usize, r: &mut [f64]) {
+        let simd = stencil.simd;
+        let velocity = &self.primitives[..3];
         for_vectors::<S>(
-            row.length,
+            stencil.length(),
             #[inline(always)]
             |i| {
-                let momentum = momentum.load(simd, i);
-                let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &momentum, &far, i);
-                let here = velocity[C].load_here(simd, i);
+                let at = row + i;
+                let momentum = self.u[C + 1].load(simd, at);
+                let far = self.far[C + 1].load(simd, at);
+                let mut sums = stencil.dissipation(Lane::load(simd, self.forcing[C + 1], at), &momentum, far, i);
+                let here = velocity[C].load_here(simd, at);
                 let twice = here + here;
-                for d in 0..3 {
-                    let [before, after] = velocity[C].load_sides(simd, d, i);
-                    sum = viscosity[d].mul_add(before + after - twice, sum);
-                    let [m_before, m_after] = momentum.sides[d];
-                    let [v_before, v_after] = velocity[d].load_sides(simd, d, i);
-                    let mut flux = m_before.mul_sub_from(v_before, m_after * v_after);
-                    if d == C {
-                        let [p_before, p_after] = pressure.load_sides(simd, d, i);
-                        flux = flux + (p_after - p_before);
-                    }
-                    sum = stencil.convection[d].mul_add(flux, sum);
-                }
-                (sum * stencil.scale).store(r, i);
+                unroll::<3>(
+                    #[inline(always)]
+                    |d| {
+                        let viscosity = if d == C { stencil.viscosity_along[d] } else { stencil.viscosity[d] };
+                        let [before, after] = velocity[C].load_sides(simd, d, at);
+                        sums[d] = viscosity.mul_add(before + after - twice, sums[d]);
+                        let [m_before, m_after] = momentum.sides[d];
+                        let [v_before, v_after] = velocity[d].load_sides(simd, d, at);
+                        let mut flux = m_before.mul_sub_from(v_before, m_after * v_after);
+                        if d == C {
+                            let [p_before, p_after] = self.primitives[PRESSURE].load_sides(simd, d, at);
+                            flux = flux + (p_after - p_before);
+                        }
+                        sums[d] = stencil.convection[d].mul_add(flux, sums[d]);
+                    },
+                );
+                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
             },
         );
     }
 
     /// The energy, with the work of the pressure and the conduction of heat.
     #[inline(always)]
-    fn energy(&self, row: Row, stencil: &Stencil<'_, S>, r: &mut [f64]) {
-        let simd = self.simd;
-        let energy = self.star_of_u(4, row);
-        let velocity: [Star<'_>; 3] = tabulate(
-            #[inline(always)]
-            |d| self.star(d, row),
-        );
-        let pressure = self.star(PRESSURE, row);
-        let heat = self.star(HEAT, row);
-        let far = Far::new(self.u[4], row);
-        let forcing = row.of(self.forcing[4]);
+    fn energy<S: Simd>(&self, stencil: &Stencil<'_, S>, row: usize, r: &mut [f64]) {
+        let simd = stencil.simd;
+        let [v1, v2, v3, pressure, heat] = &self.primitives;
+        let velocity = [v1, v2, v3];
         let sixth = Lane::splat(simd, 1.0 / 6.0);
         for_vectors::<S>(
-            row.length,
+            stencil.length(),
             #[inline(always)]
             |i| {
-                let energy = energy.load(simd, i);
-                let mut sum = stencil.dissipation(Lane::load(simd, forcing, i), &energy, &far, i);
-                let here = heat.load_here(simd, i);
+                let at = row + i;
+                let energy = self.u[4].load(simd, at);
+                let mut sums =
+                    stencil.dissipation(Lane::load(simd, self.forcing[4], at), &energy, self.far[4].load(simd, at), i);
+                let here = heat.load_here(simd, at);
                 let twice = here + here;
-                for d in 0..3 {
-                    let [v_before, v_after] = velocity[d].load_sides(simd, d, i);
-                    let [h_before, h_after] = heat.load_sides(simd, d, i);
-                    let v = velocity[d].load_here(simd, i);
-                    let squares = v_before.mul_add(v_before, v_after * v_after) - (v + v) * v;
-                    sum = stencil.viscosity[d].mul_add(sixth.mul_add(squares, h_before + h_after - twice), sum);
-                    let [e_before, e_after] = energy.sides[d];
-                    let [p_before, p_after] = pressure.load_sides(simd, d, i);
-                    let flux = (e_before + p_before).mul_sub_from(v_before, (e_after + p_after) * v_after);
-                    sum = stencil.convection[d].mul_add(flux, sum);
-                }
-                (sum * stencil.scale).store(r, i);
+                unroll::<3>(
+                    #[inline(always)]
+                    |d| {
+                        let [v_before, v_after] = velocity[d].load_sides(simd, d, at);
+                        let [h_before, h_after] = heat.load_sides(simd, d, at);
+                        let v = velocity[d].load_here(simd, at);
+                        let squares = v_before.mul_add(v_before, v_after * v_after) - (v + v) * v;
+                        sums[d] =
+                            stencil.viscosity[d].mul_add(sixth.mul_add(squares, h_before + h_after - twice), sums[d]);
+                        let [e_before, e_after] = energy.sides[d];
+                        let [p_before, p_after] = pressure.load_sides(simd, d, at);
+                        let flux = (e_before + p_before).mul_sub_from(v_before, (e_after + p_after) * v_after);
+                        sums[d] = stencil.convection[d].mul_add(flux, sums[d]);
+                    },
+                );
+                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
             },
         );
     }

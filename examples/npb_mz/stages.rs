@@ -28,7 +28,7 @@ type Add = fn(Writes<'_>, &Reads<'_>, usize);
 
 const BT_SWEEPS: [(&str, Sweep); 3] = [("x sweep", bt::x_sweep), ("y sweep", bt::y_sweep), ("z sweep", bt::z_sweep)];
 const SP_SWEEPS: [(&str, Sweep); 4] =
-    [("txinvr", sp::txinvr), ("x sweep", sp::x_sweep), ("y sweep", sp::y_sweep), ("z sweep", sp::z_sweep)];
+    [("txinvr", sp::transform), ("x sweep", sp::x_sweep), ("y sweep", sp::y_sweep), ("z sweep", sp::z_sweep)];
 
 /// One stage of one zone, as its task's body knows it.
 struct Stage {

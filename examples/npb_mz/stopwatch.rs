@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Time spent in the stages of a step.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stopwatch(BTreeMap<&'static str, f64>);
+pub(crate) struct Stopwatch(pub(crate) BTreeMap<&'static str, f64>);
 
 impl Stopwatch {
     /// Does the work of a stage, and adds the time it took.
@@ -14,11 +14,6 @@ impl Stopwatch {
         let start = Instant::now();
         work();
         self.add(stage, start.elapsed());
-    }
-
-    /// Seconds by stage.
-    pub(crate) fn seconds(&self) -> BTreeMap<&'static str, f64> {
-        self.0.clone()
     }
 
     /// Adds time to a stage.

@@ -6,7 +6,7 @@
 use pulp::Simd;
 
 use super::jacobian::Vector;
-use crate::lanes::{Lane, for_five};
+use crate::lanes::{Lane, unroll};
 
 /// A block's columns.
 pub(super) type Block<S> = [Vector<S>; 5];
@@ -19,12 +19,12 @@ impl<S: Simd> Factors<S> {
     /// Factors a block.
     #[inline(always)]
     pub(super) fn new(mut block: Block<S>) -> Self {
-        for_five(
+        unroll::<5>(
             #[inline(always)]
             |pivot| {
                 let inverse = block[pivot][pivot].recip();
                 block[pivot][pivot] = inverse;
-                for_five(
+                unroll::<5>(
                     #[inline(always)]
                     |row| {
                         if row > pivot {
@@ -32,12 +32,12 @@ impl<S: Simd> Factors<S> {
                         }
                     },
                 );
-                for_five(
+                unroll::<5>(
                     #[inline(always)]
                     |column| {
                         if column > pivot {
                             let top = block[column][pivot];
-                            for_five(
+                            unroll::<5>(
                                 #[inline(always)]
                                 |row| {
                                     if row > pivot {
@@ -63,11 +63,11 @@ impl<S: Simd> Factors<S> {
     #[inline(always)]
     pub(super) fn solve_sparse(&self, mut right: [Option<Lane<S>>; 5]) -> Vector<S> {
         let factors = &self.0;
-        for_five(
+        unroll::<5>(
             #[inline(always)]
             |column| {
                 if let Some(value) = right[column] {
-                    for_five(
+                    unroll::<5>(
                         #[inline(always)]
                         |row| {
                             if row > column {
@@ -83,7 +83,7 @@ impl<S: Simd> Factors<S> {
         );
         let last = right[4].expect("a right-hand side that is not zero") * factors[4][4];
         let mut x = [last; 5];
-        for_five(
+        unroll::<5>(
             #[inline(always)]
             |below| {
                 if below > 0 {
@@ -92,7 +92,7 @@ impl<S: Simd> Factors<S> {
                         Some(value) => factors[4][row].mul_sub_from(last, value),
                         None => -(factors[4][row] * last),
                     };
-                    for_five(
+                    unroll::<5>(
                         #[inline(always)]
                         |above| {
                             if above > 0 && above < below {

@@ -7,7 +7,7 @@ use pulp::Simd;
 
 use super::block5::{Block, Factors};
 use super::jacobian::{Blocks, Vector, Weights};
-use crate::lanes::{Lane, for_five, tabulate};
+use crate::lanes::{Lane, tabulate, unroll};
 
 /// Vectors per point of packed lines: state and right-hand side, in the order of the direction.
 pub(super) const POINT: usize = 10;
@@ -61,10 +61,10 @@ pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64
     let before = points.len() - 1;
     for (point, stored) in points[..before].iter_mut().zip(&stored[..before]).rev() {
         let mut next = load(simd, &point[5..]);
-        for_five(
+        unroll::<5>(
             #[inline(always)]
             |column| {
-                for_five(
+                unroll::<5>(
                     #[inline(always)]
                     |row| {
                         next[row] = Lane::new(simd, stored[5 * column + row]).mul_sub_from(x[column], next[row]);
@@ -89,7 +89,7 @@ fn load<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
 /// Stores five vectors.
 #[inline(always)]
 fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
-    for_five(
+    unroll::<5>(
         #[inline(always)]
         |m| to[m] = x[m].value(),
     );

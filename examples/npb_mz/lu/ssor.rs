@@ -14,7 +14,7 @@ use pulp::{Simd, WithSimd};
 
 use super::jacobian::{Coefficients, Flow, State};
 use super::wavefront::{Shift, Strip};
-use crate::lanes::{Lane, MAX_LANES, Scratch, dispatch, for_five, tabulate};
+use crate::lanes::{Lane, MAX_LANES, Scratch, dispatch, tabulate, unroll};
 use crate::physics::{COMPONENTS, Mesh};
 
 /// Fields of a bundle: the state u, then w.
@@ -228,7 +228,7 @@ fn sweep_strip<S: Simd, const BACKWARD: bool>(
         let along_z;
         [along_x, along_y, along_z] = flow.contributions(c, w);
         let own = &mut edge[own..][..COMPONENTS * lanes];
-        for_five(
+        unroll::<COMPONENTS>(
             #[inline(always)]
             |m| {
                 fields[W + m] = w[m].value();
