@@ -87,6 +87,32 @@ fn cg_takes_size_for_class_and_prints_every_step() {
 }
 
 #[test]
+fn npb_mz_gives_the_same_answer_everywhere() {
+    // Class S of LU alone: without optimization the others take long. All are run in `.ci/run`.
+    agrees_everywhere("npb_mz", "lu --class S", &["residual 1 ", "error 5 ", "surface "]);
+    agrees_everywhere("npb_mz", "lu --class S --fuse stages", &["residual 1 ", "error 5 ", "surface "]);
+}
+
+#[test]
+fn npb_mz_without_reference_values_is_not_compared() {
+    let output = run("npb_mz", "sp --niter 2 --periods");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(lines(&output).last().map(String::as_str), Some("NOT COMPARED"));
+    for period in ["computation period ", "communication period "] {
+        assert!(lines(&output).iter().any(|line| line.starts_with(period)), "{output:?}");
+    }
+}
+
+#[test]
+fn a_class_that_does_not_fit_is_refused_with_what_it_needs() {
+    let output = run("npb_mz", "bt --class F");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(message.contains("26951680000 points need 3084"), "{message}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
 fn a_wrong_result_fails() {
     let output = run("jacobi", "--size 48 --max-iterations 20");
     assert_eq!(output.status.code(), Some(1));
@@ -114,16 +140,25 @@ fn bad_values_are_named_and_refused() {
             assert!(output.stdout.is_empty(), "{example} {flags}: {output:?}");
         }
     }
-    for (example, flags) in
-        [("jacobi", "--tolerance -1"), ("jacobi", "--tolerance nan"), ("jacobi", "--block 0"), ("cg", "--blocks 0")]
-    {
+    for (example, flags) in [
+        ("jacobi", "--tolerance -1"),
+        ("jacobi", "--tolerance nan"),
+        ("jacobi", "--block 0"),
+        ("cg", "--blocks 0"),
+        ("npb_mz", "--class S"),
+        ("npb_mz", "ft"),
+        ("npb_mz", "bt --class Q"),
+        ("npb_mz", "bt --niter 0"),
+        ("npb_mz", "bt --units 0:CPU:1"),
+        ("npb_mz", "bt --scheduler fastest"),
+    ] {
         assert_eq!(run(example, flags).status.code(), Some(2), "{example} {flags}");
     }
 }
 
 #[test]
 fn help_names_the_common_flags() {
-    for example in ["hello", "jacobi", "cg"] {
+    for example in ["hello", "jacobi", "cg", "npb_mz"] {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));

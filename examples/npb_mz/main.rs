@@ -87,7 +87,6 @@ fn main() -> ExitCode {
         eprintln!("error: {shortage}");
         return ExitCode::from(2);
     }
-    print!("{}", report::banner(options.benchmark, options.class, &problem, options.steps(&problem)));
     if options.serial {
         return options.serial(&problem).conclude();
     }
@@ -99,7 +98,12 @@ impl Options {
         self.niter.unwrap_or(problem.steps)
     }
 
+    fn print_banner(&self, problem: &Problem) {
+        print!("{}", report::banner(self.benchmark, self.class, problem, self.steps(problem)));
+    }
+
     fn tasks(&self, rt: &Runtime, problem: &Problem) -> Result<Outcome> {
+        self.print_banner(problem);
         let settings = Settings { steps: self.steps(problem), fuse: self.fuse, periods: self.periods };
         let program = Program::new(rt, self.benchmark, problem, settings);
         let bar = self.machine.progress(settings.steps);
@@ -115,6 +119,7 @@ impl Options {
     }
 
     fn serial(&self, problem: &Problem) -> Outcome {
+        self.print_banner(problem);
         let mode = if self.fuse == Fuse::Step { Mode::Fused } else { Mode::Stages };
         let run = serial::run(self.benchmark, problem, self.steps(problem), 1, mode);
         print!("{}", run.stages);
@@ -122,10 +127,14 @@ impl Options {
     }
 
     fn judge(&self, problem: &Problem, elapsed: Duration, verdict: &Verdict) -> Outcome {
-        let operations: f64 = problem.meshes(self.benchmark).iter().map(|m| self.benchmark.operations(m.shape)).sum();
-        print!("{verdict}");
-        println!("{:.1} Mop/s", operations * self.steps(problem) as f64 / elapsed.as_secs_f64());
         let has_reference = self.steps(problem) == problem.steps;
+        let operations: f64 = problem.meshes(self.benchmark).iter().map(|m| self.benchmark.operations(m.shape)).sum();
+        if has_reference {
+            print!("{verdict}");
+        } else {
+            println!("there are reference values for {} steps, not for {}", problem.steps, self.steps(problem));
+        }
+        println!("{:.1} Mop/s", operations * self.steps(problem) as f64 / elapsed.as_secs_f64());
         Outcome { elapsed, verified: has_reference.then(|| verdict.verified()) }
     }
 }
