@@ -4,7 +4,7 @@ use super::Mode;
 use super::fragment::Fragment;
 use crate::ids::DataId;
 use crate::region::{Block, MAX_DIMS, RegionMap};
-use crate::sync::Lock;
+use crate::sync::{Lock, prefetch};
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +37,12 @@ impl Datum {
             fragments: Lock::new(RegionMap::new(whole, shape.len(), Fragment::default())),
             taken: AtomicBool::new(false),
         }
+    }
+
+    /// Will soon be locked: brings the history to the cache meanwhile.
+    #[inline]
+    pub(crate) fn expect_access(&self) {
+        prefetch(&self.fragments);
     }
 
     /// Names the data for messages; the first name stays.

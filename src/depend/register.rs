@@ -5,7 +5,7 @@ use super::graph::Recorder;
 use super::reduction::Ticket;
 use super::{AccessRecord, Datum, Mode, Submitting, TaskRef};
 use crate::error::SubmitError;
-use crate::region::RegionMap;
+use crate::region::{Part, RegionMap};
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
 
@@ -44,6 +44,11 @@ pub(crate) fn register(
         side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
     }
     Ok(())
+}
+
+#[cold]
+fn taken(datum: &Datum) -> SubmitError {
+    SubmitError::Taken { data: datum.to_string() }
 }
 
 /// The task that is being entered.
@@ -91,9 +96,11 @@ impl Newcomer<'_> {
     #[inline]
     fn admit(&mut self, datum: &Datum) -> Result<(), SubmitError> {
         if datum.is_taken() {
-            return Err(SubmitError::Taken { data: datum.to_string() });
+            return Err(taken(datum));
         }
-        if self.task.owned_mut().as_ref().is_some_and(|side| side.forget == Some(datum.id)) {
+        if let Some(side) = self.task.owned_mut()
+            && side.forget == Some(datum.id)
+        {
             datum.set_taken(true);
         }
         Ok(())
@@ -101,6 +108,14 @@ impl Newcomer<'_> {
 
     #[inline]
     fn enter(&mut self, index: usize, access: &AccessRecord<'_>, fragments: &mut Guard<'_>) {
+        match fragments.undivided(access.block) {
+            Some(fragment) => fragment.enter(index, &Part::Box(access.block), access.mode, self),
+            None => self.enter_parts(index, access, fragments),
+        }
+    }
+
+    #[inline(never)]
+    fn enter_parts(&mut self, index: usize, access: &AccessRecord<'_>, fragments: &mut Guard<'_>) {
         let mut parts = 0;
         fragments.visit(access.block, |part, fragment| {
             parts += 1;

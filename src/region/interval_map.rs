@@ -29,6 +29,15 @@ impl<V: Clone> IntervalMap<V> {
         Self { parts: Parts::One(whole, value) }
     }
 
+    /// The value, if there is one interval, with these ends, and it is not empty.
+    #[inline]
+    pub(super) fn undivided(&mut self, start: usize, end: usize) -> Option<&mut V> {
+        match &mut self.parts {
+            Parts::One(whole, value) if whole.start == start && whole.end == end && start < end => Some(value),
+            Parts::One(..) | Parts::Many(_) => None,
+        }
+    }
+
     /// Visits every interval inside `range` in ascending order, after splitting those that cross its ends.
     #[inline]
     pub fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {

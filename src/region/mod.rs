@@ -65,6 +65,15 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
+    /// The value of a map in one dimension that has one part, if that is `block`: the case that most data never leave.
+    #[inline]
+    pub fn undivided(&mut self, block: &Block) -> Option<&mut V> {
+        match self {
+            Self::Line(map) => map.undivided(block.lo()[0], block.hi()[0]),
+            Self::Grid(_) => None,
+        }
+    }
+
     /// Visits every part inside `block`, after splitting the parts that cross its faces.
     #[inline]
     pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Part<'_>, &mut V)) {

@@ -184,17 +184,23 @@ where
 /// Within one task, views of what is written must not overlap any other.
 #[inline]
 fn check_disjoint(task: &str, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
-    for (i, second) in records.iter().enumerate().skip(1) {
-        if let Some(first) = records[..i].iter().find(|first| first.conflicts_with(second)) {
-            let words =
-                |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(record.block), record.mode);
-            return Err(SubmitError::OverlappingAccesses {
-                task: task.to_owned(),
-                data: first.datum.to_string(),
-                first: words(first),
-                second: words(second),
-            });
+    for (i, second) in records.iter().enumerate() {
+        for first in &records[..i] {
+            if std::ptr::eq(first.datum, second.datum) && first.conflicts_with(second) {
+                return Err(overlap(task, first, second));
+            }
         }
     }
     Ok(())
+}
+
+#[cold]
+fn overlap(task: &str, first: &AccessRecord<'_>, second: &AccessRecord<'_>) -> SubmitError {
+    let words = |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(record.block), record.mode);
+    SubmitError::OverlappingAccesses {
+        task: task.to_owned(),
+        data: first.datum.to_string(),
+        first: words(first),
+        second: words(second),
+    }
 }

@@ -18,11 +18,13 @@
 mod atomic;
 mod lock;
 mod pool;
+mod prefetch;
 mod sleep;
 mod spin;
 mod successors;
 mod task;
 
 pub(crate) use lock::{Lock, LockGuard};
+pub(crate) use prefetch::prefetch;
 pub(crate) use sleep::Sleep;
 pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef};

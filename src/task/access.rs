@@ -54,6 +54,17 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// Whether a task of `runtime` may access this region.
     #[inline]
     pub(crate) fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        let datum = &self.data.cell.datum;
+        datum.expect_access();
+        let inside = match S::NDIM {
+            Some(1) => self.block.lo()[0] <= self.block.hi()[0] && self.block.hi()[0] <= datum.shape()[0],
+            _ => datum.whole().encloses(&self.block),
+        };
+        if inside && self.data.cell.runtime == runtime && !datum.is_taken() { Ok(()) } else { self.refuse(runtime) }
+    }
+
+    #[cold]
+    fn refuse(&self, runtime: u64) -> Result<(), SubmitError> {
         let cell = &*self.data.cell;
         if cell.runtime != runtime {
             return Err(SubmitError::ForeignData { data: cell.datum.to_string() });
@@ -61,18 +72,11 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
         if cell.datum.is_taken() {
             return Err(SubmitError::Taken { data: cell.datum.to_string() });
         }
-        let inside = match S::NDIM {
-            Some(1) => self.block.lo()[0] <= self.block.hi()[0] && self.block.hi()[0] <= cell.datum.shape()[0],
-            _ => cell.datum.whole().encloses(&self.block),
-        };
-        if !inside {
-            return Err(SubmitError::OutOfBounds {
-                data: cell.datum.to_string(),
-                region: cell.datum.describe(&self.block),
-                shape: cell.datum.describe(&cell.datum.whole()),
-            });
-        }
-        Ok(())
+        Err(SubmitError::OutOfBounds {
+            data: cell.datum.to_string(),
+            region: cell.datum.describe(&self.block),
+            shape: cell.datum.describe(&cell.datum.whole()),
+        })
     }
 }
 
