@@ -20,7 +20,7 @@ use crate::lanes::{Scratch, dispatch, with_scratch};
 use crate::operator::{self, Operator, PRIMITIVES};
 use crate::physics::Mesh;
 use crate::zones::Shape;
-use sweep::{FlowPlane, Planes, enter_plane, find_flow, sweep_plane, sweep_rows};
+use sweep::{FlowPlane, Planes, enter_plane, find_flow, sweep_rows, sweep_x, sweep_y};
 
 pub(crate) use crate::bt::add;
 
@@ -153,10 +153,10 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                         find_flow(simd, u, &mut flow);
                     }
                     if X {
-                        sweep_plane::<S, 0>(simd, mesh, u, &flow, &mut r, &mut lines);
+                        sweep_x(simd, mesh, u, &flow, &mut r, &mut lines);
                     }
                     if Y {
-                        sweep_plane::<S, 1>(simd, mesh, u, &flow, &mut r, &mut lines);
+                        sweep_y(simd, mesh, u, &flow, &mut r, &mut lines);
                     }
                     rest = rest.map(|component| &mut component[plane..]);
                 }

@@ -6,6 +6,8 @@
 //! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
 //! would have lanes to spare, is solved by zero.
 
+use std::ops::Range;
+
 use pulp::Simd;
 
 use super::penta::{STORED, Weights, eliminate, substitute};
@@ -17,9 +19,16 @@ use crate::physics::{COMPONENTS, Mesh};
 use crate::zones::Shape;
 
 /// Fields of a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, the right-hand side.
-const IN_PLANE: usize = 3 + COMPONENTS;
+const FIELDS: usize = RIGHT + COMPONENTS;
+const VOLUME: usize = 0;
+const MOMENTUM: usize = 1;
+const SOUND: usize = 2;
+const RIGHT: usize = 3;
 /// Fields of a bundle in z: the state and the right-hand side.
 const IN_ROWS: usize = 2 * COMPONENTS;
+/// Bundles of lines across rows that are packed together, so that a cache line is used while it is there: planes far
+/// apart tend to displace each other.
+const BUNDLES: usize = 4;
 
 /// The flow in a plane, one slice each.
 pub(crate) struct FlowPlane<'a> {
@@ -89,9 +98,9 @@ pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut Component
     }
 }
 
-/// Solves the lines in direction `D`, x or y, of one plane, and transforms the solution for the next direction.
+/// Solves the lines in x of one plane, and transforms the solution into waves in y.
 #[inline(always)]
-pub(crate) fn sweep_plane<S: Simd, const D: usize>(
+pub(crate) fn sweep_x<S: Simd>(
     simd: S,
     mesh: &Mesh,
     u: Components<'_>,
@@ -100,64 +109,153 @@ pub(crate) fn sweep_plane<S: Simd, const D: usize>(
     scratch: &mut Scratch,
 ) {
     let Shape { nx, ny, .. } = mesh.shape;
-    let weights = Weights::new(simd, mesh, D);
+    let weights = Weights::new(simd, mesh, 0);
     let c = Constants::new(simd);
-    // A row is packed with its ends, the length of which suits vectors better; they are left as they are.
-    let (first, total, packed) = if D == 0 { (1, ny - 2, nx) } else { columns::<S>(nx) };
-    let (apart, stride, skip, length) = if D == 0 { (nx, 1, 1, nx - 2) } else { (1, nx, 0, ny - 2) };
-    let packed = if D == 0 { packed } else { length };
-    let (points, stored) = scratch.vectors::<S>(IN_PLANE * packed + STORED * length).split_at_mut(IN_PLANE * packed);
-    for begin in (0..total).step_by(S::F64_LANES) {
-        let count = S::F64_LANES.min(total - begin);
-        let start = if D == 0 { (first + begin) * nx } else { nx + first + begin };
-        let lines = Lines::apart(start, apart, count, stride, packed);
-        lines.pack(simd, flow.volume, points, (0, IN_PLANE));
-        lines.pack(simd, u[D + 1], points, (1, IN_PLANE));
-        lines.pack(simd, flow.sound, points, (2, IN_PLANE));
+    let (lines, length) = (ny - 2, nx - 2);
+    // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
+    let (points, stored) = scratch.vectors::<S>(FIELDS * nx + STORED * length).split_at_mut(FIELDS * nx);
+    for begin in (0..lines).step_by(S::F64_LANES) {
+        let lines = Lines::apart((1 + begin) * nx, nx, S::F64_LANES.min(lines - begin), 1, nx);
+        lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
+        lines.pack(simd, u[1], points, (MOMENTUM, FIELDS));
+        lines.pack(simd, flow.sound, points, (SOUND, FIELDS));
         unroll::<COMPONENTS>(
             #[inline(always)]
-            |m| lines.pack(simd, r[m], points, (3 + m, IN_PLANE)),
+            |m| lines.pack(simd, r[m], points, (RIGHT + m, FIELDS)),
         );
-        let inner = &mut points[skip * IN_PLANE..][..length * IN_PLANE];
-        eliminate(
-            &weights,
-            length,
-            stored,
-            #[inline(always)]
-            |l| {
-                let point = &inner[l * IN_PLANE..][..IN_PLANE];
-                weights.point(Lane::new(simd, point[0]), Lane::new(simd, point[1]), Lane::new(simd, point[2]))
-            },
-            #[inline(always)]
-            |l| vectors(simd, &inner[l * IN_PLANE..][..IN_PLANE], 3),
-        );
-        substitute(
+        let inner = &mut points[FIELDS..][..length * FIELDS];
+        solve(
             simd,
-            length,
+            &weights,
+            inner,
             stored,
             #[inline(always)]
-            |l, solution| {
-                let solution = if D == 0 { x_to_y(&c, solution) } else { y_to_z(&c, solution) };
-                let point = &mut inner[l * IN_PLANE..][..IN_PLANE];
-                unroll::<COMPONENTS>(
-                    #[inline(always)]
-                    |m| point[3 + m] = solution[m].value(),
-                );
-            },
+            |solution| x_to_y(&c, solution),
         );
         unroll::<COMPONENTS>(
             #[inline(always)]
-            |m| lines.unpack(simd, r[m], points, (3 + m, IN_PLANE)),
+            |m| lines.unpack(simd, r[m], points, (RIGHT + m, FIELDS)),
         );
     }
 }
 
-/// Where the columns of a plane begin that are solved, how many there are, and nothing: with those at the boundary if
-/// that makes them fill vectors.
+/// Solves the lines in y of one plane, and transforms the solution into waves in z.
 #[inline(always)]
-fn columns<S: Simd>(nx: usize) -> (usize, usize, usize) {
+pub(crate) fn sweep_y<S: Simd>(
+    simd: S,
+    mesh: &Mesh,
+    u: Components<'_>,
+    flow: &FlowPlane<'_>,
+    r: &mut ComponentsMut<'_>,
+    scratch: &mut Scratch,
+) {
+    let Shape { nx, ny, .. } = mesh.shape;
+    let weights = Weights::new(simd, mesh, 1);
+    let c = Constants::new(simd);
+    let length = ny - 2;
+    let bundle = FIELDS * length;
+    let (points, stored) = scratch.vectors::<S>(BUNDLES * bundle + STORED * length).split_at_mut(BUNDLES * bundle);
+    for columns in columns::<S>(nx) {
+        let part = |j: usize| (j + 1) * nx + columns.start..(j + 1) * nx + columns.end;
+        for j in 0..length {
+            pack(simd, &flow.volume[part(j)], points, bundle, FIELDS * j + VOLUME);
+            pack(simd, &u[2][part(j)], points, bundle, FIELDS * j + MOMENTUM);
+            pack(simd, &flow.sound[part(j)], points, bundle, FIELDS * j + SOUND);
+            unroll::<COMPONENTS>(
+                #[inline(always)]
+                |m| pack(simd, &r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
+            );
+        }
+        for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
+            solve(
+                simd,
+                &weights,
+                points,
+                stored,
+                #[inline(always)]
+                |solution| y_to_z(&c, solution),
+            );
+        }
+        for j in 0..length {
+            unroll::<COMPONENTS>(
+                #[inline(always)]
+                |m| unpack(simd, &mut r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
+            );
+        }
+    }
+}
+
+/// The columns of a row that are solved, in ranges of some bundles: with those at the boundary if that makes them fill
+/// vectors.
+#[inline(always)]
+fn columns<S: Simd>(nx: usize) -> impl Iterator<Item = Range<usize>> {
     let whole = (nx - 2).next_multiple_of(S::F64_LANES);
-    if (nx - 1..=nx).contains(&whole) { (0, whole, 0) } else { (1, nx - 2, 0) }
+    let all = if (nx - 1..=nx).contains(&whole) { 0..whole } else { 1..nx - 1 };
+    ranges::<S>(all)
+}
+
+/// Ranges of [`BUNDLES`] bundles.
+#[inline(always)]
+fn ranges<S: Simd>(all: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = all.end;
+    all.step_by(BUNDLES * S::F64_LANES).map(move |begin| begin..(begin + BUNDLES * S::F64_LANES).min(end))
+}
+
+/// Copies part of a row to the vectors `at` of neighbouring bundles, each of `bundle` vectors.
+#[inline(always)]
+fn pack<S: Simd>(simd: S, row: &[f64], points: &mut [S::f64s], bundle: usize, at: usize) {
+    for (n, begin) in (0..row.len()).step_by(S::F64_LANES).enumerate() {
+        points[n * bundle + at] = load(simd, row, begin).value();
+    }
+}
+
+/// Copies part of a row back from neighbouring bundles.
+#[inline(always)]
+fn unpack<S: Simd>(simd: S, row: &mut [f64], points: &[S::f64s], bundle: usize, at: usize) {
+    for (n, begin) in (0..row.len()).step_by(S::F64_LANES).enumerate() {
+        store(simd, Lane::new(simd, points[n * bundle + at]), row, begin);
+    }
+}
+
+/// Solves the lines of a bundle. The right-hand side is replaced by what `transform` makes of the solution at each
+/// point.
+#[inline(always)]
+fn solve<S: Simd>(
+    simd: S,
+    weights: &Weights<S>,
+    points: &mut [S::f64s],
+    stored: &mut [S::f64s],
+    transform: impl Fn(State<S>) -> State<S>,
+) {
+    let length = points.len() / FIELDS;
+    eliminate(
+        weights,
+        length,
+        stored,
+        #[inline(always)]
+        |l| {
+            let point = &points[l * FIELDS..][..FIELDS];
+            let [volume, momentum, sound] =
+                [Lane::new(simd, point[VOLUME]), Lane::new(simd, point[MOMENTUM]), Lane::new(simd, point[SOUND])];
+            weights.point(volume, momentum, sound)
+        },
+        #[inline(always)]
+        |l| vectors(simd, &points[l * FIELDS..][..FIELDS], RIGHT),
+    );
+    substitute(
+        simd,
+        length,
+        stored,
+        #[inline(always)]
+        |l, solution| {
+            let point = &mut points[l * FIELDS..][..FIELDS];
+            let solution = transform(solution);
+            unroll::<COMPONENTS>(
+                #[inline(always)]
+                |m| point[RIGHT + m] = solution[m].value(),
+            );
+        },
+    );
 }
 
 /// Five vectors of a bundle's point from `field` on.
@@ -199,59 +297,64 @@ pub(crate) fn sweep_rows<S: Simd>(
     let Shape { nx, ny, nz } = mesh.shape;
     let weights = Weights::new(simd, mesh, 2);
     let c = Constants::new(simd);
-    let (plane, length, total) = (nx * ny, nz - 2, rows * nx);
-    let (points, stored) = scratch.vectors::<S>((IN_ROWS + STORED) * length).split_at_mut(IN_ROWS * length);
-    for begin in (0..total).step_by(S::F64_LANES) {
-        let count = S::F64_LANES.min(total - begin);
-        let lines = Lines::apart(begin, 1, count, plane, length);
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |m| match planes {
-                Planes::Replace { u, r } => {
-                    lines.pack(simd, u[m], points, (m, IN_ROWS));
-                    lines.pack_planes::<S>(r, m, points, (COMPONENTS + m, IN_ROWS));
-                }
-                Planes::Add { u, r } => {
-                    lines.pack_planes::<S>(u, m, points, (m, IN_ROWS));
-                    lines.pack(simd, r[m], points, (COMPONENTS + m, IN_ROWS));
-                }
-            },
-        );
-        eliminate(
-            &weights,
-            length,
-            stored,
-            #[inline(always)]
-            |l| {
-                let u: State<S> = vectors(simd, &points[l * IN_ROWS..][..IN_ROWS], 0);
-                let flow = Flow::new(&c, u);
-                weights.point(flow.volume, u[3], flow.sound)
-            },
-            #[inline(always)]
-            |l| vectors(simd, &points[l * IN_ROWS..][..IN_ROWS], COMPONENTS),
-        );
+    let (plane, length) = (nx * ny, nz - 2);
+    let bundle = IN_ROWS * length;
+    let (points, stored) = scratch.vectors::<S>(BUNDLES * bundle + STORED * length).split_at_mut(BUNDLES * bundle);
+    for columns in ranges::<S>(0..rows * nx) {
+        for k in 0..length {
+            let far = k * plane + columns.start..k * plane + columns.end;
+            unroll::<COMPONENTS>(
+                #[inline(always)]
+                |m| {
+                    let (u, r) = match planes {
+                        Planes::Replace { u, r } => (&u[m][far.clone()], &r[k][m][columns.clone()]),
+                        Planes::Add { u, r } => (&u[k][m][columns.clone()], &r[m][far.clone()]),
+                    };
+                    pack(simd, u, points, bundle, IN_ROWS * k + m);
+                    pack(simd, r, points, bundle, IN_ROWS * k + COMPONENTS + m);
+                },
+            );
+        }
         let add = matches!(planes, Planes::Add { .. });
-        substitute(
-            simd,
-            length,
-            stored,
-            #[inline(always)]
-            |l, solution| {
-                let point = &mut points[l * IN_ROWS..][..IN_ROWS];
-                let u: State<S> = vectors(simd, point, 0);
-                let solution = leave(&c, &Flow::new(&c, u), solution);
-                unroll::<COMPONENTS>(
-                    #[inline(always)]
-                    |m| point[m] = if add { u[m] + solution[m] } else { solution[m] }.value(),
-                );
-            },
-        );
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |m| match planes {
-                Planes::Replace { r, .. } => lines.unpack_planes::<S>(r, m, points, (m, IN_ROWS)),
-                Planes::Add { u, .. } => lines.unpack_planes::<S>(u, m, points, (m, IN_ROWS)),
-            },
-        );
+        for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
+            eliminate(
+                &weights,
+                length,
+                stored,
+                #[inline(always)]
+                |l| {
+                    let u: State<S> = vectors(simd, &points[l * IN_ROWS..][..IN_ROWS], 0);
+                    let flow = Flow::new(&c, u);
+                    weights.point(flow.volume, u[3], flow.sound)
+                },
+                #[inline(always)]
+                |l| vectors(simd, &points[l * IN_ROWS..][..IN_ROWS], COMPONENTS),
+            );
+            substitute(
+                simd,
+                length,
+                stored,
+                #[inline(always)]
+                |l, solution| {
+                    let point = &mut points[l * IN_ROWS..][..IN_ROWS];
+                    let u: State<S> = vectors(simd, point, 0);
+                    let solution = leave(&c, &Flow::new(&c, u), solution);
+                    unroll::<COMPONENTS>(
+                        #[inline(always)]
+                        |m| point[m] = if add { u[m] + solution[m] } else { solution[m] }.value(),
+                    );
+                },
+            );
+        }
+        for k in 0..length {
+            let target = match planes {
+                Planes::Replace { r, .. } => &mut r[k],
+                Planes::Add { u, .. } => &mut u[k],
+            };
+            unroll::<COMPONENTS>(
+                #[inline(always)]
+                |m| unpack(simd, &mut target[m][columns.clone()], points, bundle, IN_ROWS * k + m),
+            );
+        }
     }
 }
