@@ -4,6 +4,8 @@
 //! cargo run --release --example npb_mz -- bt --class S --serial
 //! ```
 
+#![expect(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
+
 mod bt;
 mod classes;
 mod components;
@@ -14,6 +16,7 @@ mod lines;
 mod norms;
 mod operator;
 mod physics;
+mod planes;
 mod serial;
 mod stencil;
 #[cfg(test)]
