@@ -23,7 +23,7 @@ pub(crate) type ComponentsMut<'a> = [&'a mut [f64]; COMPONENTS];
 /// If there are not five, or one is not contiguous.
 pub(crate) fn components<'a>(array: &ArrayView4<'a, f64>) -> Components<'a> {
     assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
-    std::array::from_fn(|m| array.clone().index_axis_move(Axis(0), m).to_slice().expect("each component is contiguous"))
+    std::array::from_fn(|m| (*array).index_axis_move(Axis(0), m).to_slice().expect("each component is contiguous"))
 }
 
 /// The components of an array, to be written.
@@ -67,6 +67,26 @@ pub(crate) fn over_planes(
         first = last;
     }
     shares.into_par_iter().for_each(|(range, part)| work(range, part));
+}
+
+/// Calls `work` with each plane of `target`, of `plane` points, and its number; the first is number `first`.
+#[inline(always)]
+pub(crate) fn for_planes(
+    plane: usize,
+    first: usize,
+    target: ComponentsMut<'_>,
+    mut work: impl FnMut(usize, ComponentsMut<'_>),
+) {
+    let [a, b, c, d, e] = target.map(|component| component.chunks_exact_mut(plane));
+    for (((((k, a), b), c), d), e) in (first..).zip(a).zip(b).zip(c).zip(d).zip(e) {
+        work(k, [a, b, c, d, e]);
+    }
+}
+
+/// Plane `k` of each component, of `plane` points.
+#[inline(always)]
+pub(crate) fn plane_of(components: Components<'_>, plane: usize, k: usize) -> Components<'_> {
+    components.map(|component| &component[k * plane..][..plane])
 }
 
 /// Both halves of pairs.

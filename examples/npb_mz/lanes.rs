@@ -67,6 +67,12 @@ impl<S: Simd> Lane<S> {
         S::as_mut_simd_f64s(&mut to[at..at + S::F64_LANES]).0[0] = self.value;
     }
 
+    /// The instruction set.
+    #[inline(always)]
+    pub(crate) fn simd(self) -> S {
+        self.simd
+    }
+
     /// The lanes as a vector.
     #[inline(always)]
     pub(crate) fn value(self) -> S::f64s {

@@ -49,12 +49,6 @@ impl Lines {
         Self { starts, count, stride, length }
     }
 
-    /// Points of a line.
-    #[inline(always)]
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
     /// Copies the lines of one component, `source`, into field `field` of a bundle of `fields` fields per point.
     ///
     /// # Panics

@@ -4,6 +4,8 @@
 //! cargo run --release --example npb_mz -- bt --class S --serial
 //! ```
 
+#![expect(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
+
 mod bt;
 mod classes;
 mod components;
@@ -15,6 +17,7 @@ mod lu;
 mod norms;
 mod operator;
 mod physics;
+mod planes;
 mod rows;
 mod serial;
 mod sp;

@@ -207,10 +207,7 @@ impl Zone {
         let Self { mesh, u, forcing, r } = self;
         let forcing = &forcing.view();
         match mode {
-            Mode::Fused => {
-                watch.time("relax", || lu::relax(mesh, u.view_mut(), &r.view(), threads));
-                watch.time("rhs", || lu::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
-            }
+            Mode::Fused => watch.time("step", || lu::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
             Mode::Stages => {
                 let mut w = Array4::zeros(r.raw_dim());
                 watch.time("forward", || lu::forward(mesh, &u.view(), &r.view(), w.view_mut(), threads));

@@ -21,11 +21,6 @@ impl Shape {
         [5, self.nz, self.ny, self.nx]
     }
 
-    /// How many points there are.
-    pub(crate) fn points(self) -> usize {
-        self.nx * self.ny * self.nz
-    }
-
     /// How many points are not on the boundary.
     pub(crate) fn interior(self) -> usize {
         (self.nx - 2) * (self.ny - 2) * (self.nz - 2)

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
 use super::penta::{STORED, Weights, eliminate, substitute};
 use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
@@ -99,88 +99,100 @@ pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut Component
 }
 
 /// Solves the lines in x of one plane, and transforms the solution into waves in y.
-#[inline(always)]
-pub(crate) fn sweep_x<S: Simd>(
-    simd: S,
-    mesh: &Mesh,
-    u: Components<'_>,
-    flow: &FlowPlane<'_>,
-    r: &mut ComponentsMut<'_>,
-    scratch: &mut Scratch,
-) {
-    let Shape { nx, ny, .. } = mesh.shape;
-    let weights = Weights::new(simd, mesh, 0);
-    let c = Constants::new(simd);
-    let (lines, length) = (ny - 2, nx - 2);
-    // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
-    let (points, stored) = scratch.vectors::<S>(FIELDS * nx + STORED * length).split_at_mut(FIELDS * nx);
-    for begin in (0..lines).step_by(S::F64_LANES) {
-        let lines = Lines::apart((1 + begin) * nx, nx, S::F64_LANES.min(lines - begin), 1, nx);
-        lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
-        lines.pack(simd, u[1], points, (MOMENTUM, FIELDS));
-        lines.pack(simd, flow.sound, points, (SOUND, FIELDS));
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |m| lines.pack(simd, r[m], points, (RIGHT + m, FIELDS)),
-        );
-        let inner = &mut points[FIELDS..][..length * FIELDS];
-        solve(
-            simd,
-            &weights,
-            inner,
-            stored,
-            #[inline(always)]
-            |solution| x_to_y(&c, solution),
-        );
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |m| lines.unpack(simd, r[m], points, (RIGHT + m, FIELDS)),
-        );
+pub(crate) struct SweepX<'a, 'r> {
+    pub(crate) mesh: &'a Mesh,
+    pub(crate) u: Components<'a>,
+    pub(crate) flow: &'a FlowPlane<'a>,
+    pub(crate) r: &'a mut ComponentsMut<'r>,
+    pub(crate) scratch: &'a mut Scratch,
+}
+
+impl WithSimd for SweepX<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mesh, u, flow, r, scratch } = self;
+        let Shape { nx, ny, .. } = mesh.shape;
+        let weights = Weights::new(simd, mesh, 0);
+        let c = Constants::new(simd);
+        let (lines, length) = (ny - 2, nx - 2);
+        // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
+        let (points, stored) = scratch.vectors::<S>(FIELDS * nx + STORED * length).split_at_mut(FIELDS * nx);
+        for begin in (0..lines).step_by(S::F64_LANES) {
+            let lines = Lines::apart((1 + begin) * nx, nx, S::F64_LANES.min(lines - begin), 1, nx);
+            lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
+            lines.pack(simd, u[1], points, (MOMENTUM, FIELDS));
+            lines.pack(simd, flow.sound, points, (SOUND, FIELDS));
+            unroll::<COMPONENTS>(
+                #[inline(always)]
+                |m| lines.pack(simd, r[m], points, (RIGHT + m, FIELDS)),
+            );
+            let inner = &mut points[FIELDS..][..length * FIELDS];
+            solve(
+                simd,
+                &weights,
+                inner,
+                stored,
+                #[inline(always)]
+                |solution| x_to_y(&c, solution),
+            );
+            unroll::<COMPONENTS>(
+                #[inline(always)]
+                |m| lines.unpack(simd, r[m], points, (RIGHT + m, FIELDS)),
+            );
+        }
     }
 }
 
 /// Solves the lines in y of one plane, and transforms the solution into waves in z.
-#[inline(always)]
-pub(crate) fn sweep_y<S: Simd>(
-    simd: S,
-    mesh: &Mesh,
-    u: Components<'_>,
-    flow: &FlowPlane<'_>,
-    r: &mut ComponentsMut<'_>,
-    scratch: &mut Scratch,
-) {
-    let Shape { nx, ny, .. } = mesh.shape;
-    let weights = Weights::new(simd, mesh, 1);
-    let c = Constants::new(simd);
-    let length = ny - 2;
-    let bundle = FIELDS * length;
-    let (points, stored) = scratch.vectors::<S>(BUNDLES * bundle + STORED * length).split_at_mut(BUNDLES * bundle);
-    for columns in columns::<S>(nx) {
-        let part = |j: usize| (j + 1) * nx + columns.start..(j + 1) * nx + columns.end;
-        for j in 0..length {
-            pack(simd, &flow.volume[part(j)], points, bundle, FIELDS * j + VOLUME);
-            pack(simd, &u[2][part(j)], points, bundle, FIELDS * j + MOMENTUM);
-            pack(simd, &flow.sound[part(j)], points, bundle, FIELDS * j + SOUND);
-            unroll::<COMPONENTS>(
-                #[inline(always)]
-                |m| pack(simd, &r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
-            );
-        }
-        for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
-            solve(
-                simd,
-                &weights,
-                points,
-                stored,
-                #[inline(always)]
-                |solution| y_to_z(&c, solution),
-            );
-        }
-        for j in 0..length {
-            unroll::<COMPONENTS>(
-                #[inline(always)]
-                |m| unpack(simd, &mut r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
-            );
+pub(crate) struct SweepY<'a, 'r> {
+    pub(crate) mesh: &'a Mesh,
+    pub(crate) u: Components<'a>,
+    pub(crate) flow: &'a FlowPlane<'a>,
+    pub(crate) r: &'a mut ComponentsMut<'r>,
+    pub(crate) scratch: &'a mut Scratch,
+}
+
+impl WithSimd for SweepY<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mesh, u, flow, r, scratch } = self;
+        let Shape { nx, ny, .. } = mesh.shape;
+        let weights = Weights::new(simd, mesh, 1);
+        let c = Constants::new(simd);
+        let length = ny - 2;
+        let bundle = FIELDS * length;
+        let (points, stored) = scratch.vectors::<S>(BUNDLES * bundle + STORED * length).split_at_mut(BUNDLES * bundle);
+        for columns in columns::<S>(nx) {
+            let part = |j: usize| (j + 1) * nx + columns.start..(j + 1) * nx + columns.end;
+            for j in 0..length {
+                pack(simd, &flow.volume[part(j)], points, bundle, FIELDS * j + VOLUME);
+                pack(simd, &u[2][part(j)], points, bundle, FIELDS * j + MOMENTUM);
+                pack(simd, &flow.sound[part(j)], points, bundle, FIELDS * j + SOUND);
+                unroll::<COMPONENTS>(
+                    #[inline(always)]
+                    |m| pack(simd, &r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
+                );
+            }
+            for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
+                solve(
+                    simd,
+                    &weights,
+                    points,
+                    stored,
+                    #[inline(always)]
+                    |solution| y_to_z(&c, solution),
+                );
+            }
+            for j in 0..length {
+                unroll::<COMPONENTS>(
+                    #[inline(always)]
+                    |m| unpack(simd, &mut r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
+                );
+            }
         }
     }
 }
@@ -268,7 +280,7 @@ fn vectors<S: Simd>(simd: S, point: &[S::f64s], field: usize) -> State<S> {
 }
 
 /// Where the sweep in z reads and writes, per plane from the first interior one on.
-pub(crate) enum Planes<'a, 'r> {
+pub(crate) enum Rows<'a, 'r> {
     /// The state is read, the right-hand side replaced: a stage of its own.
     Replace {
         /// The state's points from the first row on, planes a plane of the zone apart.
@@ -287,13 +299,7 @@ pub(crate) enum Planes<'a, 'r> {
 
 /// Solves the lines in z of `rows` rows, and transforms the solution back to the conserved quantities.
 #[inline(always)]
-pub(crate) fn sweep_rows<S: Simd>(
-    simd: S,
-    mesh: &Mesh,
-    rows: usize,
-    planes: &mut Planes<'_, '_>,
-    scratch: &mut Scratch,
-) {
+pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch) {
     let Shape { nx, ny, nz } = mesh.shape;
     let weights = Weights::new(simd, mesh, 2);
     let c = Constants::new(simd);
@@ -307,15 +313,15 @@ pub(crate) fn sweep_rows<S: Simd>(
                 #[inline(always)]
                 |m| {
                     let (u, r) = match planes {
-                        Planes::Replace { u, r } => (&u[m][far.clone()], &r[k][m][columns.clone()]),
-                        Planes::Add { u, r } => (&u[k][m][columns.clone()], &r[m][far.clone()]),
+                        Rows::Replace { u, r } => (&u[m][far.clone()], &r[k][m][columns.clone()]),
+                        Rows::Add { u, r } => (&u[k][m][columns.clone()], &r[m][far.clone()]),
                     };
                     pack(simd, u, points, bundle, IN_ROWS * k + m);
                     pack(simd, r, points, bundle, IN_ROWS * k + COMPONENTS + m);
                 },
             );
         }
-        let add = matches!(planes, Planes::Add { .. });
+        let add = matches!(planes, Rows::Add { .. });
         for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
             eliminate(
                 &weights,
@@ -348,8 +354,8 @@ pub(crate) fn sweep_rows<S: Simd>(
         }
         for k in 0..length {
             let target = match planes {
-                Planes::Replace { r, .. } => &mut r[k],
-                Planes::Add { u, .. } => &mut u[k],
+                Rows::Replace { r, .. } => &mut r[k],
+                Rows::Add { u, .. } => &mut u[k],
             };
             unroll::<COMPONENTS>(
                 #[inline(always)]
