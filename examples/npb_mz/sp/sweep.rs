@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::penta::{STORED, Weights, eliminate, substitute};
+use super::penta::{Weights, eliminate, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
 use crate::components::{Components, ComponentsMut};
 use crate::lanes::{Lane, Scratch, tabulate, unroll};
@@ -118,7 +118,7 @@ impl WithSimd for SweepX<'_, '_> {
         let c = Constants::new(simd);
         let (lines, length) = (ny - 2, nx - 2);
         // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
-        let (points, stored) = scratch.vectors::<S>(FIELDS * nx + STORED * length).split_at_mut(FIELDS * nx);
+        let (points, rows) = scratch.vectors::<S>(FIELDS * nx + stored(length)).split_at_mut(FIELDS * nx);
         for begin in (0..lines).step_by(S::F64_LANES) {
             let lines = Lines::apart((1 + begin) * nx, nx, S::F64_LANES.min(lines - begin), 1, nx);
             lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
@@ -133,7 +133,7 @@ impl WithSimd for SweepX<'_, '_> {
                 simd,
                 &weights,
                 inner,
-                stored,
+                rows,
                 #[inline(always)]
                 |solution| x_to_y(&c, solution),
             );
@@ -165,7 +165,7 @@ impl WithSimd for SweepY<'_, '_> {
         let c = Constants::new(simd);
         let length = ny - 2;
         let bundle = FIELDS * length;
-        let (points, stored) = scratch.vectors::<S>(BUNDLES * bundle + STORED * length).split_at_mut(BUNDLES * bundle);
+        let (points, rows) = scratch.vectors::<S>(BUNDLES * bundle + stored(length)).split_at_mut(BUNDLES * bundle);
         for columns in columns::<S>(nx) {
             let part = |j: usize| (j + 1) * nx + columns.start..(j + 1) * nx + columns.end;
             for j in 0..length {
@@ -182,7 +182,7 @@ impl WithSimd for SweepY<'_, '_> {
                     simd,
                     &weights,
                     points,
-                    stored,
+                    rows,
                     #[inline(always)]
                     |solution| y_to_z(&c, solution),
                 );
@@ -236,14 +236,15 @@ fn solve<S: Simd>(
     simd: S,
     weights: &Weights<S>,
     points: &mut [S::f64s],
-    stored: &mut [S::f64s],
+    rows: &mut [S::f64s],
     transform: impl Fn(State<S>) -> State<S>,
 ) {
     let length = points.len() / FIELDS;
     eliminate(
+        simd,
         weights,
         length,
-        stored,
+        rows,
         #[inline(always)]
         |l| {
             let point = &points[l * FIELDS..][..FIELDS];
@@ -257,7 +258,7 @@ fn solve<S: Simd>(
     substitute(
         simd,
         length,
-        stored,
+        rows,
         #[inline(always)]
         |l, solution| {
             let point = &mut points[l * FIELDS..][..FIELDS];
@@ -305,7 +306,9 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
     let c = Constants::new(simd);
     let (plane, length) = (nx * ny, nz - 2);
     let bundle = IN_ROWS * length;
-    let (points, stored) = scratch.vectors::<S>(BUNDLES * bundle + STORED * length).split_at_mut(BUNDLES * bundle);
+    let vectors_needed = BUNDLES * bundle + 2 * length + stored(length);
+    let (points, rest) = scratch.vectors::<S>(vectors_needed).split_at_mut(BUNDLES * bundle);
+    let (flows, stored) = rest.split_at_mut(2 * length);
     for columns in ranges::<S>(0..rows * nx) {
         for k in 0..length {
             let far = k * plane + columns.start..k * plane + columns.end;
@@ -324,6 +327,7 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
         let add = matches!(planes, Rows::Add { .. });
         for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
             eliminate(
+                simd,
                 &weights,
                 length,
                 stored,
@@ -331,6 +335,7 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
                 |l| {
                     let u: State<S> = vectors(simd, &points[l * IN_ROWS..][..IN_ROWS], 0);
                     let flow = Flow::new(&c, u);
+                    (flows[2 * l], flows[2 * l + 1]) = (flow.volume.value(), flow.sound.value());
                     weights.point(flow.volume, u[3], flow.sound)
                 },
                 #[inline(always)]
@@ -344,7 +349,8 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
                 |l, solution| {
                     let point = &mut points[l * IN_ROWS..][..IN_ROWS];
                     let u: State<S> = vectors(simd, point, 0);
-                    let solution = leave(&c, &Flow::new(&c, u), solution);
+                    let [volume, sound] = [Lane::new(simd, flows[2 * l]), Lane::new(simd, flows[2 * l + 1])];
+                    let solution = leave(&c, &Flow::known(&c, u, volume, sound), solution);
                     unroll::<COMPONENTS>(
                         #[inline(always)]
                         |m| point[m] = if add { u[m] + solution[m] } else { solution[m] }.value(),
