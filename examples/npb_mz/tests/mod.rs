@@ -2,4 +2,5 @@
 
 mod bt;
 mod golden;
+mod lines;
 mod operator;
