@@ -1,7 +1,7 @@
 //! Packed lines come back where they came from, whatever their geometry.
 
 use proptest::prelude::*;
-use pulp::{Simd, WithSimd};
+use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 
 use crate::lanes::{MAX_LANES, Scratch, dispatch};
 use crate::lines::Lines;
@@ -50,8 +50,18 @@ proptest! {
                 expected[3 + line * apart + l * stride] *= 2.0;
             }
         }
-        let mut numbers = before;
-        dispatch(MAX_LANES, Double { lines, length, apart, stride, numbers: &mut numbers });
-        prop_assert_eq!(numbers, expected);
+        for width in [0, 1, 2, 4, 8] {
+            let mut numbers = before.clone();
+            let work = Double { lines, length, apart, stride, numbers: &mut numbers };
+            // Whatever this machine has, and every width that some machine has.
+            match width {
+                0 => dispatch(MAX_LANES, work),
+                1 => work.with_simd(Scalar),
+                2 => work.with_simd(Scalar128b),
+                4 => work.with_simd(Scalar256b),
+                _ => work.with_simd(Scalar512b),
+            }
+            prop_assert_eq!(&numbers, &expected, "{} lanes", width);
+        }
     }
 }
