@@ -10,6 +10,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use rayon::prelude::*;
 
 use super::physics::COMPONENTS;
+use super::rows::{Block, blocks, divide};
 use super::zones::Shape;
 
 /// A flat slice per component.
@@ -107,28 +108,15 @@ fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
 pub(crate) fn over_rows(
     threads: usize,
     target: ComponentsMut<'_>,
-    Shape { nx, ny, nz }: Shape,
+    shape: Shape,
     work: impl Fn(Range<usize>, &mut [ComponentsMut<'_>]) + Sync,
 ) {
-    let threads = threads.clamp(1, ny - 2);
-    let share = (ny - 2).div_ceil(threads);
-    let ranges: Vec<_> = (1..ny - 1).step_by(share).map(|first| first..(first + share).min(ny - 1)).collect();
-    let mut shares: Vec<(Range<usize>, Vec<ComponentsMut<'_>>)> =
-        ranges.iter().map(|range| (range.clone(), Vec::with_capacity(nz - 2))).collect();
-    let mut rest = target.map(|component| &mut component[nx * ny..]);
-    for _ in 1..nz - 1 {
-        let (mut plane, others) = unzip(rest.map(|component| component.split_at_mut(nx * ny)));
-        rest = others;
-        plane = plane.map(|component| &mut component[nx..]);
-        for (range, planes) in &mut shares {
-            let (rows, others) = unzip(plane.map(|component| component.split_at_mut(range.len() * nx)));
-            plane = others;
-            planes.push(rows);
-        }
-    }
-    if threads == 1 {
-        shares.into_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+    let ranges = divide(1..shape.ny - 1, threads, 1);
+    let blocks = blocks(target, shape, &ranges);
+    let work = |(range, mut block): (Range<usize>, Block<'_>)| work(range, &mut block[1..shape.nz - 1]);
+    if threads <= 1 {
+        ranges.into_iter().zip(blocks).for_each(work);
     } else {
-        shares.into_par_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+        ranges.into_par_iter().zip(blocks).for_each(work);
     }
 }

@@ -6,12 +6,14 @@
 
 #![expect(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 
+#[macro_use]
+mod lanes;
+
 mod bt;
 mod classes;
 mod components;
 mod exchange;
 mod initial;
-mod lanes;
 mod lines;
 mod lu;
 mod norms;

@@ -13,7 +13,7 @@ use pulp::{Simd, WithSimd};
 
 use super::components::{Components, ComponentsMut, components, components_mut, for_planes, over_planes};
 use super::initial::exact_state;
-use super::lanes::{Lane, dispatch, for_vectors, tabulate, unroll, with_scratch};
+use super::lanes::{Lane, dispatch, with_scratch};
 use super::physics::Mesh;
 use super::planes::{HEAT, PRESSURE, Planes};
 use super::stencil::{Constants, DissipationWeights, Far, Star, Weights};
@@ -127,51 +127,28 @@ impl<'a, S: Simd> Operator<'a, S> {
             self.planes.read(self.simd, self.u, k + 2);
         }
         let fields = Fields {
-            u: tabulate(
-                #[inline(always)]
-                |m| self.planes.star(m, k),
-            ),
-            far: tabulate(
-                #[inline(always)]
-                |m| self.planes.far(m, k),
-            ),
-            primitives: tabulate(
-                #[inline(always)]
-                |quantity| self.planes.star(5 + quantity, k),
-            ),
+            u: tabulate!(|m| self.planes.star(m, k)),
+            far: tabulate!(|m| self.planes.far(m, k)),
+            primitives: tabulate!(|quantity| self.planes.star(5 + quantity, k)),
         };
         let scale = self.constants.scale;
         for j in 1..ny - 1 {
             let weights = self.weights.row(self.simd, j, k);
             let [r0, r1, r2, r3, r4] = self.row.each_mut();
             let row = [&mut r0[..nx - 2], &mut r1[..nx - 2], &mut r2[..nx - 2], &mut r3[..nx - 2], &mut r4[..nx - 2]];
-            for_vectors::<S>(
-                nx - 2,
-                #[inline(always)]
-                |i| {
-                    let sums = fields.apply(&self.constants, &weights, (j - 1) * nx + i, i);
-                    unroll::<5>(
-                        #[inline(always)]
-                        |m| sums[m].store(row[m], i),
-                    );
-                },
-            );
+            for_vectors!(S, nx - 2, |i| {
+                let sums = fields.apply(&self.constants, &weights, (j - 1) * nx + i, i);
+                unroll!(5, |m| sums[m].store(row[m], i));
+            });
             // One component after the other: the ten arrays at once may well compete for the same lines of the cache.
-            unroll::<5>(
-                #[inline(always)]
-                |m| {
-                    let at = j * nx + 1;
-                    let (forcing, r) = (&self.forcing[m][k * nx * ny + at..][..nx - 2], &mut r[m][at..][..nx - 2]);
-                    for_vectors::<S>(
-                        nx - 2,
-                        #[inline(always)]
-                        |i| {
-                            let sum = Lane::load(self.simd, row[m], i) + Lane::load(self.simd, forcing, i);
-                            (sum * scale).store(r, i);
-                        },
-                    );
-                },
-            );
+            unroll!(5, |m| {
+                let at = j * nx + 1;
+                let (forcing, r) = (&self.forcing[m][k * nx * ny + at..][..nx - 2], &mut r[m][at..][..nx - 2]);
+                for_vectors!(S, nx - 2, |i| {
+                    let sum = Lane::load(self.simd, row[m], i) + Lane::load(self.simd, forcing, i);
+                    (sum * scale).store(r, i);
+                });
+            });
         }
     }
 }
@@ -192,38 +169,26 @@ impl Fields<'_> {
     fn apply<S: Simd>(&self, constants: &Constants<S>, weights: &Weights<'_, S>, at: usize, i: usize) -> [Lane<S>; 5] {
         let mut before = self.here(constants, weights.here(i), at);
         let mut after = [Lane::splat(constants.simd, 0.0); 5];
-        unroll::<3>(
-            #[inline(always)]
-            |d| {
-                let [far_before, near_before, near_after, far_after] = weights.sides(d, i);
-                self.far(far_before, [d, 0], at, &mut before);
-                self.far(far_after, [d, 1], at, &mut after);
-                self.near(constants, near_before, [d, 0], at, &mut before);
-                self.near(constants, near_after, [d, 1], at, &mut after);
-            },
-        );
-        tabulate(
-            #[inline(always)]
-            |m| before[m] + after[m],
-        )
+        unroll!(3, |d| {
+            let [far_before, near_before, near_after, far_after] = weights.sides(d, i);
+            self.far(far_before, [d, 0], at, &mut before);
+            self.far(far_after, [d, 1], at, &mut after);
+            self.near(constants, near_before, [d, 0], at, &mut before);
+            self.near(constants, near_after, [d, 1], at, &mut after);
+        });
+        tabulate!(|m| before[m] + after[m])
     }
 
     /// What the point itself contributes: the middle of the differences, with `weight` that of the dissipation.
     #[inline(always)]
     fn here<S: Simd>(&self, constants: &Constants<S>, weight: Lane<S>, at: usize) -> [Lane<S>; 5] {
         let simd = constants.simd;
-        let mut sums: [Lane<S>; 5] = tabulate(
-            #[inline(always)]
-            |m| weight * self.u[m].load(simd, at),
-        );
-        unroll::<3>(
-            #[inline(always)]
-            |c| {
-                let v = self.primitives[c].load(simd, at);
-                sums[c + 1] = constants.viscosity_here[c].mul_add(v, sums[c + 1]);
-                sums[4] = (constants.square_here[c] * v).mul_add(v, sums[4]);
-            },
-        );
+        let mut sums: [Lane<S>; 5] = tabulate!(|m| weight * self.u[m].load(simd, at));
+        unroll!(3, |c| {
+            let v = self.primitives[c].load(simd, at);
+            sums[c + 1] = constants.viscosity_here[c].mul_add(v, sums[c + 1]);
+            sums[4] = (constants.square_here[c] * v).mul_add(v, sums[4]);
+        });
         sums[4] = constants.heat_here.mul_add(self.primitives[HEAT].load(simd, at), sums[4]);
         sums
     }
@@ -246,19 +211,16 @@ impl Fields<'_> {
         let carried = convection * normal;
         let weight_carried = weight + carried;
         sums[0] = weight.mul_add(self.u[0].load_side(simd, side, at), sums[0]);
-        unroll::<3>(
-            #[inline(always)]
-            |c| {
-                let momentum = self.u[c + 1].load_side(simd, side, at);
-                let velocity = if c == d { normal } else { self.primitives[c].load_side(simd, side, at) };
-                sums[c + 1] = weight_carried.mul_add(momentum, sums[c + 1]);
-                sums[c + 1] = constants.viscosity[d][c].mul_add(velocity, sums[c + 1]);
-                if c == d {
-                    sums[0] = convection.mul_add(momentum, sums[0]);
-                    sums[c + 1] = convection.mul_add(pressure, sums[c + 1]);
-                }
-            },
-        );
+        unroll!(3, |c| {
+            let momentum = self.u[c + 1].load_side(simd, side, at);
+            let velocity = if c == d { normal } else { self.primitives[c].load_side(simd, side, at) };
+            sums[c + 1] = weight_carried.mul_add(momentum, sums[c + 1]);
+            sums[c + 1] = constants.viscosity[d][c].mul_add(velocity, sums[c + 1]);
+            if c == d {
+                sums[0] = convection.mul_add(momentum, sums[0]);
+                sums[c + 1] = convection.mul_add(pressure, sums[c + 1]);
+            }
+        });
         sums[4] = weight_carried.mul_add(self.u[4].load_side(simd, side, at), sums[4]);
         sums[4] = carried.mul_add(pressure, sums[4]);
         sums[4] = constants.heat[d].mul_add(self.primitives[HEAT].load_side(simd, side, at), sums[4]);
@@ -268,9 +230,6 @@ impl Fields<'_> {
     /// What the point two away at `side` contributes: the end of the fourth difference, with the given weight.
     #[inline(always)]
     fn far<S: Simd>(&self, weight: Lane<S>, side: [usize; 2], at: usize, sums: &mut [Lane<S>; 5]) {
-        unroll::<5>(
-            #[inline(always)]
-            |m| sums[m] = weight.mul_add(self.far[m].load_side(weight.simd(), side, at), sums[m]),
-        );
+        unroll!(5, |m| sums[m] = weight.mul_add(self.far[m].load_side(weight.simd(), side, at), sums[m]));
     }
 }

@@ -9,7 +9,7 @@
 use pulp::Simd;
 
 use super::components::Components;
-use super::lanes::{Lane, for_vectors, splats, tabulate};
+use super::lanes::{Lane, splats};
 use super::physics::{C1C5, C2};
 use super::stencil::{Far, Star};
 use super::zones::Shape;
@@ -52,10 +52,7 @@ impl<'a> Planes<'a> {
     pub(crate) fn read<S: Simd>(&mut self, simd: S, u: Components<'_>, k: usize) {
         let Shape { nx, ny, .. } = self.shape;
         let (plane, distance) = (nx * ny, Self::distance(self.shape));
-        let u = tabulate::<_, 5>(
-            #[inline(always)]
-            |m| &u[m][k * plane..][..plane],
-        );
+        let u: [&[f64]; 5] = tabulate!(|m| &u[m][k * plane..][..plane]);
         let (state, derived) =
             self.numbers[k % KEPT * FIELDS * distance..][..FIELDS * distance].split_at_mut(5 * distance);
         for field in state.chunks_exact_mut(distance) {
@@ -67,29 +64,22 @@ impl<'a> Planes<'a> {
         let [s0, s1, s2, s3, s4]: [&mut [f64]; 5] = std::array::from_fn(|_| state.next().expect("five components"));
         let [v0, v1, v2, p, h]: [&mut [f64]; 5] = std::array::from_fn(|_| derived.next().expect("five quantities"));
         let [half, c2, q_weight, e_weight] = splats(simd, [0.5, C2, 1.0 - C1C5, C1C5]);
-        for_vectors::<S>(
-            plane,
-            #[inline(always)]
-            |at| {
-                let [rho, ma, mb, mc, energy] = tabulate(
-                    #[inline(always)]
-                    |m| Lane::load(simd, u[m], at),
-                );
-                let inverse = rho.recip();
-                let [va, vb, vc] = [ma * inverse, mb * inverse, mc * inverse];
-                let kinetic = half * mc.mul_add(vc, mb.mul_add(vb, ma * va));
-                rho.store(s0, at);
-                ma.store(s1, at);
-                mb.store(s2, at);
-                mc.store(s3, at);
-                energy.store(s4, at);
-                va.store(v0, at);
-                vb.store(v1, at);
-                vc.store(v2, at);
-                (c2 * (energy - kinetic)).store(p, at);
-                (inverse * energy.mul_add(e_weight, kinetic * q_weight)).store(h, at);
-            },
-        );
+        for_vectors!(S, plane, |at| {
+            let [rho, ma, mb, mc, energy] = tabulate!(|m| Lane::load(simd, u[m], at));
+            let inverse = rho.recip();
+            let [va, vb, vc] = [ma * inverse, mb * inverse, mc * inverse];
+            let kinetic = half * mc.mul_add(vc, mb.mul_add(vb, ma * va));
+            rho.store(s0, at);
+            ma.store(s1, at);
+            mb.store(s2, at);
+            mc.store(s3, at);
+            energy.store(s4, at);
+            va.store(v0, at);
+            vb.store(v1, at);
+            vc.store(v2, at);
+            (c2 * (energy - kinetic)).store(p, at);
+            (inverse * energy.mul_add(e_weight, kinetic * q_weight)).store(h, at);
+        });
     }
 
     /// A field of a plane, with the rows before and after.
@@ -102,10 +92,7 @@ impl<'a> Planes<'a> {
     /// A field of plane `k` and its neighbours.
     #[inline(always)]
     pub(crate) fn star(&self, field: usize, k: usize) -> Star<'_> {
-        let planes = tabulate(
-            #[inline(always)]
-            |z| self.field(field, k + z - 1),
-        );
+        let planes = tabulate!(|z| self.field(field, k + z - 1));
         Star::new(planes, self.shape)
     }
 

@@ -223,7 +223,7 @@ impl Zone {
         let Self { mesh, u, forcing, r } = self;
         let (mut u, forcing, mut r) = (u.view_mut(), forcing.view(), r.view_mut());
         match mode {
-            Mode::Fused => bt::step(mesh, u, &forcing, r, threads),
+            Mode::Fused => watch.time("step", || bt::step(mesh, u, &forcing, r, threads)),
             Mode::Stages => {
                 watch.time("residual", || bt::residual(mesh, &u.view(), &forcing, r.view_mut(), threads));
                 watch.time("x sweep", || bt::x_sweep(mesh, &u.view(), r.view_mut(), threads));

@@ -7,7 +7,7 @@
 
 use pulp::Simd;
 
-use super::lanes::{Lane, splats, tabulate};
+use super::lanes::{Lane, splats};
 use super::physics::{C34, CON43, DISSIPATION, EPS4, Mesh};
 use super::zones::Shape;
 
@@ -111,10 +111,7 @@ impl DissipationWeights {
         let (y, z, length) = (self.y[j - 1], self.z[k - 1], self.x[0].len());
         Weights {
             simd,
-            x: tabulate(
-                #[inline(always)]
-                |w| &self.x[w][..length],
-            ),
+            x: tabulate!(|w| &self.x[w][..length]),
             across: [splats(simd, [y[0], y[1], y[3], y[4]]), splats(simd, [z[0], z[1], z[3], z[4]])],
             here: Lane::splat(simd, y[2] + z[2]),
         }
@@ -143,10 +140,7 @@ impl<S: Simd> Weights<'_, S> {
     #[inline(always)]
     pub(crate) fn sides(&self, d: usize, i: usize) -> [Lane<S>; 4] {
         match d {
-            0 => tabulate(
-                #[inline(always)]
-                |w| Lane::load(self.simd, self.x[w + w / 2], i),
-            ),
+            0 => tabulate!(|w| Lane::load(self.simd, self.x[w + w / 2], i)),
             _ => self.across[d - 1],
         }
     }
@@ -180,14 +174,8 @@ impl<S: Simd> Constants<S> {
         let of_velocity = [0, 1, 2].map(|c| -2.0 * (viscosity[0][c] + viscosity[1][c] + viscosity[2][c]));
         Self {
             simd,
-            convection: tabulate(
-                #[inline(always)]
-                |d| splats(simd, [0.5 / mesh.h[d], -0.5 / mesh.h[d]]),
-            ),
-            viscosity: tabulate(
-                #[inline(always)]
-                |d| splats(simd, viscosity[d]),
-            ),
+            convection: tabulate!(|d| splats(simd, [0.5 / mesh.h[d], -0.5 / mesh.h[d]])),
+            viscosity: tabulate!(|d| splats(simd, viscosity[d])),
             heat: splats(simd, heat),
             square: splats(simd, heat.map(|heat| heat / 6.0)),
             viscosity_here: splats(simd, of_velocity),

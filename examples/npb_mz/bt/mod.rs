@@ -8,6 +8,8 @@ mod block5;
 mod fused;
 mod jacobian;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod tridiagonal;
 
 use ndarray::{ArrayView4, ArrayViewMut4, Zip, s};

@@ -13,7 +13,7 @@ use super::tridiagonal::{POINT, STORED, solve};
 use crate::components::{
     Components, ComponentsMut, components, components_mut, for_planes, over_planes, over_rows, plane_of,
 };
-use crate::lanes::{MAX_LANES, dispatch, unroll, with_scratch};
+use crate::lanes::{MAX_LANES, dispatch, with_scratch};
 use crate::lines::Lines;
 use crate::physics::Mesh;
 use crate::zones::Shape;
@@ -179,10 +179,7 @@ impl<const ADD: bool> WithSimd for InRows<'_, '_, ADD> {
                     if ADD {
                         for point in points.chunks_exact_mut(POINT) {
                             let (state, solution) = point.split_at_mut(5);
-                            unroll::<5>(
-                                #[inline(always)]
-                                |m| solution[m] = simd.add_f64s(state[m], solution[m]),
-                            );
+                            unroll!(5, |m| solution[m] = simd.add_f64s(state[m], solution[m]));
                         }
                     }
                     for (m, component) in order(2).into_iter().enumerate() {

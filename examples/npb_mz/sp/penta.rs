@@ -10,7 +10,7 @@
 use pulp::Simd;
 
 use super::transforms::State;
-use crate::lanes::{Lane, tabulate, unroll};
+use crate::lanes::Lane;
 use crate::physics::{C1C5, C34, COMPONENTS, DISSIPATION, EPS4, Mesh};
 
 /// Matrices of a line.
@@ -118,28 +118,22 @@ pub(crate) fn eliminate<S: Simd>(
         let (second, first) = done.split_at(STORED);
         let mut lower = [zero; MATRICES];
         let mut inverse = [zero; MATRICES];
-        unroll::<MATRICES>(
-            #[inline(always)]
-            |m| {
-                lower[m] = outer.mul_sub_from(Lane::new(simd, second[m]), before[m]);
-                let diagonal = outer.mul_sub_from(Lane::new(simd, second[MATRICES + m]), diagonal);
-                let upper = lower[m].mul_sub_from(after[m], there.above[m]);
-                inverse[m] = one / lower[m].mul_sub_from(next[m], diagonal);
-                next[m] = upper * inverse[m];
-                after[m] = outer * inverse[m];
-                row[m] = next[m].value();
-                row[MATRICES + m] = after[m].value();
-            },
-        );
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |c| {
-                let (m, field) = (MATRIX[c], 2 * MATRICES + c);
-                let right = outer.mul_sub_from(Lane::new(simd, second[field]), right[c]);
-                let right = lower[m].mul_sub_from(Lane::new(simd, first[field]), right);
-                row[field] = (right * inverse[m]).value();
-            },
-        );
+        unroll!(MATRICES, |m| {
+            lower[m] = outer.mul_sub_from(Lane::new(simd, second[m]), before[m]);
+            let diagonal = outer.mul_sub_from(Lane::new(simd, second[MATRICES + m]), diagonal);
+            let upper = lower[m].mul_sub_from(after[m], there.above[m]);
+            inverse[m] = one / lower[m].mul_sub_from(next[m], diagonal);
+            next[m] = upper * inverse[m];
+            after[m] = outer * inverse[m];
+            row[m] = next[m].value();
+            row[MATRICES + m] = after[m].value();
+        });
+        unroll!(COMPONENTS, |c| {
+            let (m, field) = (MATRIX[c], 2 * MATRICES + c);
+            let right = outer.mul_sub_from(Lane::new(simd, second[field]), right[c]);
+            let right = lower[m].mul_sub_from(Lane::new(simd, first[field]), right);
+            row[field] = (right * inverse[m]).value();
+        });
         before = here.below;
         here = there;
     }
@@ -151,15 +145,12 @@ pub(crate) fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut 
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];
     let (mut next, mut after) = (zero, zero);
     for (l, row) in rows[2 * STORED..].chunks_exact(STORED).enumerate().take(length).rev() {
-        let here: State<S> = tabulate(
-            #[inline(always)]
-            |c| {
-                let m = MATRIX[c];
-                let [to_next, to_after, right] = [row[m], row[MATRICES + m], row[2 * MATRICES + c]];
-                let right = Lane::new(simd, to_after).mul_sub_from(after[c], Lane::new(simd, right));
-                Lane::new(simd, to_next).mul_sub_from(next[c], right)
-            },
-        );
+        let here: State<S> = tabulate!(|c| {
+            let m = MATRIX[c];
+            let [to_next, to_after, right] = [row[m], row[MATRICES + m], row[2 * MATRICES + c]];
+            let right = Lane::new(simd, to_after).mul_sub_from(after[c], Lane::new(simd, right));
+            Lane::new(simd, to_next).mul_sub_from(next[c], right)
+        });
         give(l, here);
         (next, after) = (here, next);
     }

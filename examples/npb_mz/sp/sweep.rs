@@ -13,7 +13,7 @@ use pulp::{Simd, WithSimd};
 use super::penta::{Weights, eliminate, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
 use crate::components::{Components, ComponentsMut};
-use crate::lanes::{Lane, Scratch, tabulate, unroll};
+use crate::lanes::{Lane, Scratch};
 use crate::lines::Lines;
 use crate::physics::{COMPONENTS, Mesh};
 use crate::zones::Shape;
@@ -61,10 +61,7 @@ fn store<S: Simd>(simd: S, value: Lane<S>, to: &mut [f64], at: usize) {
 /// The state at the points from `at` on.
 #[inline(always)]
 fn state<S: Simd>(simd: S, u: &Components<'_>, at: usize) -> State<S> {
-    tabulate(
-        #[inline(always)]
-        |m| load(simd, u[m], at),
-    )
+    tabulate!(|m| load(simd, u[m], at))
 }
 
 /// Finds the flow in a plane of the state.
@@ -86,15 +83,9 @@ pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut Component
         let point = Flow::new(&c, state(simd, &u, at));
         store(simd, point.volume, flow.volume, at);
         store(simd, point.sound, flow.sound, at);
-        let right: State<S> = tabulate(
-            #[inline(always)]
-            |m| load(simd, r[m], at),
-        );
+        let right: State<S> = tabulate!(|m| load(simd, r[m], at));
         let right = enter(&c, &point, right);
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |m| store(simd, right[m], r[m], at),
-        );
+        unroll!(COMPONENTS, |m| store(simd, right[m], r[m], at));
     }
 }
 
@@ -124,10 +115,7 @@ impl WithSimd for SweepX<'_, '_> {
             lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
             lines.pack(simd, u[1], points, (MOMENTUM, FIELDS));
             lines.pack(simd, flow.sound, points, (SOUND, FIELDS));
-            unroll::<COMPONENTS>(
-                #[inline(always)]
-                |m| lines.pack(simd, r[m], points, (RIGHT + m, FIELDS)),
-            );
+            unroll!(COMPONENTS, |m| lines.pack(simd, r[m], points, (RIGHT + m, FIELDS)));
             let inner = &mut points[FIELDS..][..length * FIELDS];
             solve(
                 simd,
@@ -137,10 +125,7 @@ impl WithSimd for SweepX<'_, '_> {
                 #[inline(always)]
                 |solution| x_to_y(&c, solution),
             );
-            unroll::<COMPONENTS>(
-                #[inline(always)]
-                |m| lines.unpack(simd, r[m], points, (RIGHT + m, FIELDS)),
-            );
+            unroll!(COMPONENTS, |m| lines.unpack(simd, r[m], points, (RIGHT + m, FIELDS)));
         }
     }
 }
@@ -172,10 +157,7 @@ impl WithSimd for SweepY<'_, '_> {
                 pack(simd, &flow.volume[part(j)], points, bundle, FIELDS * j + VOLUME);
                 pack(simd, &u[2][part(j)], points, bundle, FIELDS * j + MOMENTUM);
                 pack(simd, &flow.sound[part(j)], points, bundle, FIELDS * j + SOUND);
-                unroll::<COMPONENTS>(
-                    #[inline(always)]
-                    |m| pack(simd, &r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
-                );
+                unroll!(COMPONENTS, |m| pack(simd, &r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m));
             }
             for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
                 solve(
@@ -188,10 +170,7 @@ impl WithSimd for SweepY<'_, '_> {
                 );
             }
             for j in 0..length {
-                unroll::<COMPONENTS>(
-                    #[inline(always)]
-                    |m| unpack(simd, &mut r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m),
-                );
+                unroll!(COMPONENTS, |m| unpack(simd, &mut r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m));
             }
         }
     }
@@ -263,10 +242,7 @@ fn solve<S: Simd>(
         |l, solution| {
             let point = &mut points[l * FIELDS..][..FIELDS];
             let solution = transform(solution);
-            unroll::<COMPONENTS>(
-                #[inline(always)]
-                |m| point[RIGHT + m] = solution[m].value(),
-            );
+            unroll!(COMPONENTS, |m| point[RIGHT + m] = solution[m].value());
         },
     );
 }
@@ -274,10 +250,7 @@ fn solve<S: Simd>(
 /// Five vectors of a bundle's point from `field` on.
 #[inline(always)]
 fn vectors<S: Simd>(simd: S, point: &[S::f64s], field: usize) -> State<S> {
-    tabulate(
-        #[inline(always)]
-        |m| Lane::new(simd, point[field + m]),
-    )
+    tabulate!(|m| Lane::new(simd, point[field + m]))
 }
 
 /// Where the sweep in z reads and writes, per plane from the first interior one on.
@@ -312,17 +285,14 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
     for columns in ranges::<S>(0..rows * nx) {
         for k in 0..length {
             let far = k * plane + columns.start..k * plane + columns.end;
-            unroll::<COMPONENTS>(
-                #[inline(always)]
-                |m| {
-                    let (u, r) = match planes {
-                        Rows::Replace { u, r } => (&u[m][far.clone()], &r[k][m][columns.clone()]),
-                        Rows::Add { u, r } => (&u[k][m][columns.clone()], &r[m][far.clone()]),
-                    };
-                    pack(simd, u, points, bundle, IN_ROWS * k + m);
-                    pack(simd, r, points, bundle, IN_ROWS * k + COMPONENTS + m);
-                },
-            );
+            unroll!(COMPONENTS, |m| {
+                let (u, r) = match planes {
+                    Rows::Replace { u, r } => (&u[m][far.clone()], &r[k][m][columns.clone()]),
+                    Rows::Add { u, r } => (&u[k][m][columns.clone()], &r[m][far.clone()]),
+                };
+                pack(simd, u, points, bundle, IN_ROWS * k + m);
+                pack(simd, r, points, bundle, IN_ROWS * k + COMPONENTS + m);
+            });
         }
         let add = matches!(planes, Rows::Add { .. });
         for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
@@ -351,10 +321,7 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
                     let u: State<S> = vectors(simd, point, 0);
                     let [volume, sound] = [Lane::new(simd, flows[2 * l]), Lane::new(simd, flows[2 * l + 1])];
                     let solution = leave(&c, &Flow::known(&c, u, volume, sound), solution);
-                    unroll::<COMPONENTS>(
-                        #[inline(always)]
-                        |m| point[m] = if add { u[m] + solution[m] } else { solution[m] }.value(),
-                    );
+                    unroll!(COMPONENTS, |m| point[m] = if add { u[m] + solution[m] } else { solution[m] }.value());
                 },
             );
         }
@@ -363,10 +330,7 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
                 Rows::Replace { r, .. } => &mut r[k],
                 Rows::Add { u, .. } => &mut u[k],
             };
-            unroll::<COMPONENTS>(
-                #[inline(always)]
-                |m| unpack(simd, &mut target[m][columns.clone()], points, bundle, IN_ROWS * k + m),
-            );
+            unroll!(COMPONENTS, |m| unpack(simd, &mut target[m][columns.clone()], points, bundle, IN_ROWS * k + m));
         }
     }
 }

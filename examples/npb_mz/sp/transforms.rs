@@ -6,7 +6,7 @@
 
 use pulp::Simd;
 
-use crate::lanes::{Lane, tabulate};
+use crate::lanes::Lane;
 use crate::physics::{C1, C2, COMPONENTS};
 
 /// A vector of the five components.
@@ -67,10 +67,7 @@ impl<S: Simd> Flow<S> {
     /// Where the state is `u`, and 1/ρ and the speed of sound are known.
     #[inline(always)]
     pub(crate) fn known(c: &Constants<S>, u: State<S>, volume: Lane<S>, sound: Lane<S>) -> Self {
-        let velocity: [Lane<S>; 3] = tabulate(
-            #[inline(always)]
-            |d| u[d + 1] * volume,
-        );
+        let velocity: [Lane<S>; 3] = tabulate!(|d| u[d + 1] * volume);
         let kinetic = c.half * velocity[0].mul_add(u[1], velocity[1].mul_add(u[2], velocity[2] * u[3]));
         Self {
             density: u[0],
