@@ -144,8 +144,8 @@ fn half_of_a_data_may_be_lost() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1.0; N]);
         let (left, right) = (x.slice(..N / 2), x.slice(N / 2..));
-        fail(rt, "left", left.clone());
-        fill(rt, right.clone(), 2.0);
+        fail(rt, "left", left);
+        fill(rt, right, 2.0);
         rt.task("across", (x.slice(N / 2 - 1..N / 2 + 1).inout(),)).cpu(|_, (x,)| x.fill(9.0)).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["left"]);
         assert_eq!(poison(rt.read(&left)).0, "left");

@@ -6,7 +6,11 @@
 //! the example `npb_mz`, whose files are compiled into this bench.
 
 // Cargo builds benches without a harness with their modules' tests, but runs none; and this one needs not all of the rest.
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, clippy::reversed_empty_ranges)]
+
+#[macro_use]
+#[path = "../../examples/npb_mz/lanes.rs"]
+mod lanes;
 
 #[path = "../../examples/npb_mz/bt/mod.rs"]
 mod bt;
@@ -20,8 +24,6 @@ mod components;
 mod exchange;
 #[path = "../../examples/npb_mz/initial.rs"]
 mod initial;
-#[path = "../../examples/npb_mz/lanes.rs"]
-mod lanes;
 #[path = "../../examples/npb_mz/lines.rs"]
 mod lines;
 #[path = "../../examples/npb_mz/log.rs"]
@@ -34,6 +36,8 @@ mod norms;
 mod operator;
 #[path = "../../examples/npb_mz/physics.rs"]
 mod physics;
+#[path = "../../examples/npb_mz/planes.rs"]
+mod planes;
 #[path = "../../examples/npb_mz/program.rs"]
 mod program;
 #[path = "../harness/report.rs"]
@@ -97,6 +101,9 @@ struct Arguments {
     bench: bool,
 }
 
+/// Seconds by stage.
+type Seconds = BTreeMap<&'static str, f64>;
+
 /// A row of the JSON file.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -110,7 +117,7 @@ struct Row {
     /// As `mops`, without the runtime; on one thread only.
     mops_serial: Option<f64>,
     /// Time spent in each stage, over all units, in the fastest run by stages.
-    stage_seconds: BTreeMap<&'static str, f64>,
+    stage_seconds: Seconds,
     /// `mops` of every repetition.
     samples: Vec<f64>,
 }
@@ -164,12 +171,7 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
 }
 
 /// A full run on so many units of one core: its rate, and the seconds of its stages.
-fn as_tasks(
-    bench: Benchmark,
-    problem: &Problem,
-    threads: usize,
-    fuse: Fuse,
-) -> Result<(f64, BTreeMap<&'static str, f64>), Box<dyn Error>> {
+fn as_tasks(bench: Benchmark, problem: &Problem, threads: usize, fuse: Fuse) -> Result<(f64, Seconds), Box<dyn Error>> {
     let rt = Runtime::builder().compute_units(format!("{threads}:CPU:1")).submitter_hosts_unit(true).build()?;
     let program = Program::new(&rt, bench, problem, Settings { steps: problem.steps, fuse, periods: false });
     let (times, norms) = program.run(&ProgressBar::hidden())?;

@@ -10,6 +10,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use rayon::prelude::*;
 
 use super::physics::COMPONENTS;
+use super::rows::{Block, blocks, divide};
 use super::zones::Shape;
 
 /// A flat slice per component.
@@ -23,7 +24,7 @@ pub(crate) type ComponentsMut<'a> = [&'a mut [f64]; COMPONENTS];
 /// If there are not five, or one is not contiguous.
 pub(crate) fn components<'a>(array: &ArrayView4<'a, f64>) -> Components<'a> {
     assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
-    std::array::from_fn(|m| array.clone().index_axis_move(Axis(0), m).to_slice().expect("each component is contiguous"))
+    std::array::from_fn(|m| (*array).index_axis_move(Axis(0), m).to_slice().expect("each component is contiguous"))
 }
 
 /// The components of an array, to be written.
@@ -69,6 +70,26 @@ pub(crate) fn over_planes(
     shares.into_par_iter().for_each(|(range, part)| work(range, part));
 }
 
+/// Calls `work` with each plane of `target`, of `plane` points, and its number; the first is number `first`.
+#[inline(always)]
+pub(crate) fn for_planes(
+    plane: usize,
+    first: usize,
+    target: ComponentsMut<'_>,
+    mut work: impl FnMut(usize, ComponentsMut<'_>),
+) {
+    let [a, b, c, d, e] = target.map(|component| component.chunks_exact_mut(plane));
+    for (((((k, a), b), c), d), e) in (first..).zip(a).zip(b).zip(c).zip(d).zip(e) {
+        work(k, [a, b, c, d, e]);
+    }
+}
+
+/// Plane `k` of each component, of `plane` points.
+#[inline(always)]
+pub(crate) fn plane_of(components: Components<'_>, plane: usize, k: usize) -> Components<'_> {
+    components.map(|component| &component[k * plane..][..plane])
+}
+
 /// Both halves of pairs.
 fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
     let mut seconds = Vec::with_capacity(N);
@@ -87,28 +108,15 @@ fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
 pub(crate) fn over_rows(
     threads: usize,
     target: ComponentsMut<'_>,
-    Shape { nx, ny, nz }: Shape,
+    shape: Shape,
     work: impl Fn(Range<usize>, &mut [ComponentsMut<'_>]) + Sync,
 ) {
-    let threads = threads.clamp(1, ny - 2);
-    let share = (ny - 2).div_ceil(threads);
-    let ranges: Vec<_> = (1..ny - 1).step_by(share).map(|first| first..(first + share).min(ny - 1)).collect();
-    let mut shares: Vec<(Range<usize>, Vec<ComponentsMut<'_>>)> =
-        ranges.iter().map(|range| (range.clone(), Vec::with_capacity(nz - 2))).collect();
-    let mut rest = target.map(|component| &mut component[nx * ny..]);
-    for _ in 1..nz - 1 {
-        let (mut plane, others) = unzip(rest.map(|component| component.split_at_mut(nx * ny)));
-        rest = others;
-        plane = plane.map(|component| &mut component[nx..]);
-        for (range, planes) in &mut shares {
-            let (rows, others) = unzip(plane.map(|component| component.split_at_mut(range.len() * nx)));
-            plane = others;
-            planes.push(rows);
-        }
-    }
-    if threads == 1 {
-        shares.into_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+    let ranges = divide(1..shape.ny - 1, threads, 1);
+    let blocks = blocks(target, shape, &ranges);
+    let work = |(range, mut block): (Range<usize>, Block<'_>)| work(range, &mut block[1..shape.nz - 1]);
+    if threads <= 1 {
+        ranges.into_iter().zip(blocks).for_each(work);
     } else {
-        shares.into_par_iter().for_each(|(range, mut planes)| work(range, &mut planes));
+        ranges.into_par_iter().zip(blocks).for_each(work);
     }
 }

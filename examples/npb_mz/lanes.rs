@@ -6,7 +6,8 @@
 //!
 //! Everything here has to be inlined into a function that `pulp` entered: only there may the instructions be used, and
 //! a call that is left costs more than the arithmetic. Hence `inline(always)` on every function and closure below
-//! [`dispatch`], and [`tabulate`] in the place of the array functions of the standard library.
+//! [`dispatch`], and the macros [`tabulate!`], [`unroll!`] and [`for_vectors!`], which write it on theirs, in the place
+//! of the standard library's array functions and of loops.
 
 use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -27,6 +28,37 @@ pub(crate) fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
         Arch::V4(simd) if most < 8 => Simd::vectorize(*simd, work),
         arch => arch.dispatch(work),
     }
+}
+
+/// [`tabulate`] with a closure that is inlined for certain: `tabulate!(|index| element)`.
+macro_rules! tabulate {
+    (|$index:pat_param| $element:expr $(,)?) => {
+        $crate::lanes::tabulate(
+            #[inline(always)]
+            |$index| $element,
+        )
+    };
+}
+
+/// [`unroll`] with a closure that is inlined for certain: `unroll!(5, |index| work)`.
+macro_rules! unroll {
+    ($times:expr, |$index:pat_param| $work:expr $(,)?) => {
+        $crate::lanes::unroll::<{ $times }>(
+            #[inline(always)]
+            |$index| $work,
+        )
+    };
+}
+
+/// [`for_vectors`] with a closure that is inlined for certain: `for_vectors!(S, length, |at| work)`.
+macro_rules! for_vectors {
+    ($simd:ty, $length:expr, |$at:pat_param| $work:expr $(,)?) => {
+        $crate::lanes::for_vectors::<$simd>(
+            $length,
+            #[inline(always)]
+            |$at| $work,
+        )
+    };
 }
 
 /// One number per lane.
@@ -65,6 +97,12 @@ impl<S: Simd> Lane<S> {
     #[inline(always)]
     pub(crate) fn store(self, to: &mut [f64], at: usize) {
         S::as_mut_simd_f64s(&mut to[at..at + S::F64_LANES]).0[0] = self.value;
+    }
+
+    /// The instruction set.
+    #[inline(always)]
+    pub(crate) fn simd(self) -> S {
+        self.simd
     }
 
     /// The lanes as a vector.
@@ -185,10 +223,7 @@ pub(crate) fn unroll<const N: usize>(work: impl FnMut(usize)) {
 /// Each number in every lane of a vector of its own.
 #[inline(always)]
 pub(crate) fn splats<S: Simd, const N: usize>(simd: S, numbers: [f64; N]) -> [Lane<S>; N] {
-    tabulate(
-        #[inline(always)]
-        |index| Lane::splat(simd, numbers[index]),
-    )
+    tabulate!(|index| Lane::splat(simd, numbers[index]))
 }
 
 /// Runs `work` with this thread's scratch memory.

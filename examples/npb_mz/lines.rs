@@ -10,7 +10,7 @@
 use pulp::Simd;
 
 use super::components::ComponentsMut;
-use super::lanes::{MAX_LANES, tabulate};
+use super::lanes::MAX_LANES;
 
 /// Where up to [`MAX_LANES`] parallel lines of equal length lie within one component.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +49,6 @@ impl Lines {
         Self { starts, count, stride, length }
     }
 
-    /// Points of a line.
-    #[inline(always)]
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
     /// Copies the lines of one component, `source`, into field `field` of a bundle of `fields` fields per point.
     ///
     /// # Panics
@@ -78,10 +72,7 @@ impl Lines {
             let mut blocks = bundle.chunks_exact_mut(4 * fields);
             let mut l = 0;
             for block in blocks.by_ref().take(self.length / 4) {
-                let across: [S::f64s; 4] = tabulate(
-                    #[inline(always)]
-                    |lane| S::as_simd_f64s(&rows[lane][l..l + 4]).0[0],
-                );
+                let across: [S::f64s; 4] = tabulate!(|lane| S::as_simd_f64s(&rows[lane][l..l + 4]).0[0]);
                 let columns = simd.deinterleave_shfl_f64s(across);
                 for (point, column) in block.chunks_exact_mut(fields).zip(columns) {
                     point[field] = column;
@@ -126,10 +117,7 @@ impl Lines {
         } else if self.stride == 1 && S::F64_LANES == 4 {
             let whole = self.length / 4 * 4;
             for (l, block) in (0..whole).step_by(4).zip(bundle.chunks_exact(4 * fields)) {
-                let columns: [S::f64s; 4] = tabulate(
-                    #[inline(always)]
-                    |i| block[i * fields + field],
-                );
+                let columns: [S::f64s; 4] = tabulate!(|i| block[i * fields + field]);
                 let rows = simd.interleave_shfl_f64s(columns);
                 for (row, start) in rows.into_iter().zip(self.starts).take(self.count) {
                     let at = start + l;

@@ -13,8 +13,13 @@
 //! | `serial` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `operator`, `stencil`, `physics`, `initial`, `exchange`, `norms` | what they share |
-//! | `lanes`, `lines`, `rows`, `components` | many grid lines at once in the lanes of vector registers |
+//! | `lanes`, `lines`, `rows`, `planes`, `components` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
+
+#![expect(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
+
+#[macro_use]
+mod lanes;
 
 mod bt;
 mod classes;
@@ -23,13 +28,13 @@ mod common;
 mod components;
 mod exchange;
 mod initial;
-mod lanes;
 mod lines;
 mod log;
 mod lu;
 mod norms;
 mod operator;
 mod physics;
+mod planes;
 mod program;
 mod report;
 mod rows;

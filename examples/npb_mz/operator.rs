@@ -4,24 +4,20 @@
 //! second and fourth differences of u as artificial dissipation (NASA report RNR-94-007, sections 3.2 and 4.2). Its
 //! stencil is a star: no point on an edge of the zone is ever read to effect.
 //!
-//! Planes of constant z are swept upwards. Velocities, pressure and a combination of energies are computed once
-//! per point, for the plane above, and kept for three planes; then each row of each component is one loop along x,
-//! in vectors, of which the last overlaps the one before. Nothing but the interior of r is written.
+//! Planes of constant z are swept upwards. The state and what follows from it are kept for five planes, laid out so
+//! that they do not compete for the same lines of a cache; then each row is one loop along x, in vectors, of which the
+//! last overlaps the one before. Nothing but the interior of r is written.
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
-use super::components::{Components, ComponentsMut, components, components_mut, over_planes};
+use super::components::{Components, ComponentsMut, components, components_mut, for_planes, over_planes};
 use super::initial::exact_state;
-use super::lanes::{Lane, dispatch, for_vectors, splats, tabulate, unroll, with_scratch};
-use super::physics::{C1C5, C2, Mesh};
-use super::stencil::{Far, Frame, Star, Stencil, dissipation};
+use super::lanes::{Lane, dispatch, with_scratch};
+use super::physics::Mesh;
+use super::planes::{HEAT, PRESSURE, Planes};
+use super::stencil::{Constants, DissipationWeights, Far, Star, Weights};
 use super::zones::Shape;
-
-/// Quantities kept per point: v₁, v₂, v₃, pressure, and (1 − c₁c₅) q + c₁c₅ E/ρ.
-pub(crate) const PRIMITIVES: usize = 5;
-const PRESSURE: usize = 3;
-const HEAT: usize = 4;
 
 /// Sets the interior of `r` to `scale` · (S(u) + forcing), on `threads` threads. All arrays are `[5, nz, ny, nx]`.
 ///
@@ -41,7 +37,7 @@ pub(crate) fn residual(
     let Shape { nx, ny, nz } = mesh.shape;
     let (u, forcing) = (components(u), components(forcing));
     over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
-        dispatch(nx - 2, Planes { mesh, u, forcing, scale, first: planes.start, r });
+        dispatch(nx - 2, Range { mesh, u, forcing, scale, first: planes.start, r });
     });
 }
 
@@ -56,7 +52,7 @@ pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
 }
 
 /// The planes of `r` from `first` on.
-struct Planes<'a> {
+struct Range<'a> {
     mesh: &'a Mesh,
     u: Components<'a>,
     forcing: Components<'a>,
@@ -65,7 +61,7 @@ struct Planes<'a> {
     r: ComponentsMut<'a>,
 }
 
-impl WithSimd for Planes<'_> {
+impl WithSimd for Range<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -75,13 +71,15 @@ impl WithSimd for Planes<'_> {
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let primitives = scratch.numbers(3 * PRIMITIVES * plane);
-                let mut operator = Operator::new(simd, mesh, u, forcing, scale, primitives, first);
-                let mut rest = r;
-                for k in first..first + rest[0].len() / plane {
-                    operator.plane(k, rest.each_mut().map(|component| &mut component[..plane]));
-                    rest = rest.map(|component| &mut component[plane..]);
-                }
+                let planes = scratch.numbers(Planes::numbers(mesh.shape));
+                let mut operator = Operator::new(simd, mesh, u, forcing, scale, planes, first);
+                for_planes(
+                    plane,
+                    first,
+                    r,
+                    #[inline(always)]
+                    |k, r| operator.plane(k, r),
+                );
             },
         );
     }
@@ -93,15 +91,15 @@ pub(crate) struct Operator<'a, S: Simd> {
     mesh: &'a Mesh,
     u: Components<'a>,
     forcing: Components<'a>,
-    scale: f64,
-    /// Of three planes, that of plane k at k mod 3: each quantity's plane one after the other.
-    primitives: &'a mut [f64],
-    /// Weights of u(i−2) … u(i+2) by the position i − 1 in a row: dissipation in x.
-    weights: [Vec<f64>; 5],
+    constants: Constants<S>,
+    weights: DissipationWeights,
+    planes: Planes<'a>,
+    /// A row of each component of the result.
+    row: [Vec<f64>; 5],
 }
 
 impl<'a, S: Simd> Operator<'a, S> {
-    /// An operator about to compute plane `first`; `primitives` is scratch for 3 · [`PRIMITIVES`] planes.
+    /// An operator about to compute plane `first`, with scratch of [`Planes::numbers`].
     #[inline(always)]
     pub(crate) fn new(
         simd: S,
@@ -109,100 +107,49 @@ impl<'a, S: Simd> Operator<'a, S> {
         u: Components<'a>,
         forcing: Components<'a>,
         scale: f64,
-        primitives: &'a mut [f64],
+        scratch: &'a mut [f64],
         first: usize,
     ) -> Self {
-        let nx = mesh.shape.nx;
-        let weights = std::array::from_fn(|w| (1..nx - 1).map(|i| dissipation(mesh, 0, i, nx)[w]).collect());
-        let mut operator = Self { simd, mesh, u, forcing, scale, primitives, weights };
-        operator.find_primitives(first - 1);
-        operator.find_primitives(first);
-        operator
+        let mut planes = Planes::new(mesh.shape, scratch);
+        for k in first.saturating_sub(2)..first + 2 {
+            planes.read(simd, u, k);
+        }
+        let (constants, weights) = (Constants::new(simd, mesh, scale), DissipationWeights::new(mesh));
+        let row = std::array::from_fn(|_| vec![0.0; mesh.shape.nx - 2]);
+        Self { simd, mesh, u, forcing, constants, weights, planes, row }
     }
 
     /// Sets the interior of plane `k` of r, the plane above the last one computed.
     #[inline(always)]
     pub(crate) fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
-        self.find_primitives(k + 1);
-        let Shape { nx, ny, .. } = self.mesh.shape;
-        let frame = Frame::new(self.mesh.shape, k);
-        let fields = Fields {
-            u: tabulate(
-                #[inline(always)]
-                |m| Star::of_zone(self.u[m], frame),
-            ),
-            far: tabulate(
-                #[inline(always)]
-                |m| Far::new(self.u[m], frame),
-            ),
-            primitives: tabulate(
-                #[inline(always)]
-                |quantity| self.star(quantity, frame),
-            ),
-            forcing: tabulate(
-                #[inline(always)]
-                |m| frame.of_zone(self.forcing[m]),
-            ),
-        };
-        let [r0, r1, r2, r3, r4] = r;
-        let [r0, r1, r2, r3, r4] =
-            [frame.of_plane(r0), frame.of_plane(r1), frame.of_plane(r2), frame.of_plane(r3), frame.of_plane(r4)];
-        for j in 1..ny - 1 {
-            let row = (j - 1) * nx;
-            let stencil = Stencil::new(self.simd, self.mesh, self.scale, &self.weights, j, k);
-            fields.density(&stencil, row, r0);
-            fields.momentum::<S, 0>(&stencil, row, r1);
-            fields.momentum::<S, 1>(&stencil, row, r2);
-            fields.momentum::<S, 2>(&stencil, row, r3);
-            fields.energy(&stencil, row, r4);
+        let Shape { nx, ny, nz } = self.mesh.shape;
+        if k + 2 < nz {
+            self.planes.read(self.simd, self.u, k + 2);
         }
-    }
-
-    /// Computes the primitive quantities at all points of plane `k`.
-    #[inline(always)]
-    fn find_primitives(&mut self, k: usize) {
-        let simd = self.simd;
-        let plane = self.mesh.shape.nx * self.mesh.shape.ny;
-        let u = self.u.map(|component| &component[k * plane..(k + 1) * plane]);
-        let kept = &mut self.primitives[k % 3 * PRIMITIVES * plane..][..PRIMITIVES * plane];
-        let mut kept = kept.chunks_exact_mut(plane);
-        let mut kept: [&mut [f64]; PRIMITIVES] =
-            std::array::from_fn(|_| kept.next().expect("a plane of each quantity"));
-        let [half, c2, q_weight, e_weight] = splats(simd, [0.5, C2, 1.0 - C1C5, C1C5]);
-        for_vectors::<S>(
-            plane,
-            #[inline(always)]
-            |at| {
-                let [rho, m1, m2, m3, energy] = tabulate(
-                    #[inline(always)]
-                    |m| Lane::load(simd, u[m], at),
-                );
-                let inverse = rho.recip();
-                let [v1, v2, v3] = [m1 * inverse, m2 * inverse, m3 * inverse];
-                let kinetic = half * m3.mul_add(v3, m2.mul_add(v2, m1 * v1));
-                let pressure = c2 * (energy - kinetic);
-                let heat = inverse * energy.mul_add(e_weight, kinetic * q_weight);
-                for (kept, value) in kept.iter_mut().zip([v1, v2, v3, pressure, heat]) {
-                    value.store(kept, at);
-                }
-            },
-        );
-    }
-
-    /// A primitive quantity and its six neighbours.
-    #[inline(always)]
-    fn star(&self, quantity: usize, frame: Frame) -> Star<'_> {
-        let plane = frame.plane;
-        Star::new(
-            tabulate(
-                #[inline(always)]
-                |z| {
-                    let slot = (frame.k + z + 2) % 3 * PRIMITIVES + quantity;
-                    &self.primitives[slot * plane..][..plane]
-                },
-            ),
-            frame,
-        )
+        let fields = Fields {
+            u: tabulate!(|m| self.planes.star(m, k)),
+            far: tabulate!(|m| self.planes.far(m, k)),
+            primitives: tabulate!(|quantity| self.planes.star(5 + quantity, k)),
+        };
+        let scale = self.constants.scale;
+        for j in 1..ny - 1 {
+            let weights = self.weights.row(self.simd, j, k);
+            let [r0, r1, r2, r3, r4] = self.row.each_mut();
+            let row = [&mut r0[..nx - 2], &mut r1[..nx - 2], &mut r2[..nx - 2], &mut r3[..nx - 2], &mut r4[..nx - 2]];
+            for_vectors!(S, nx - 2, |i| {
+                let sums = fields.apply(&self.constants, &weights, (j - 1) * nx + i, i);
+                unroll!(5, |m| sums[m].store(row[m], i));
+            });
+            // One component after the other: the ten arrays at once may well compete for the same lines of the cache.
+            unroll!(5, |m| {
+                let at = j * nx + 1;
+                let (forcing, r) = (&self.forcing[m][k * nx * ny + at..][..nx - 2], &mut r[m][at..][..nx - 2]);
+                for_vectors!(S, nx - 2, |i| {
+                    let sum = Lane::load(self.simd, row[m], i) + Lane::load(self.simd, forcing, i);
+                    (sum * scale).store(r, i);
+                });
+            });
+        }
     }
 }
 
@@ -210,105 +157,79 @@ impl<'a, S: Simd> Operator<'a, S> {
 struct Fields<'a> {
     u: [Star<'a>; 5],
     far: [Far<'a>; 5],
-    primitives: [Star<'a>; PRIMITIVES],
-    forcing: Components<'a>,
+    primitives: [Star<'a>; 5],
 }
 
 impl Fields<'_> {
-    /// ρ is convected as momentum; it has no viscous term. As all three: the row that begins at `row`, to `r`.
+    /// S(u) at the points from `at` on, of which the first is the `i`-th of its row.
+    ///
+    /// What a neighbour contributes is a sum of products with its own quantities. Those of the neighbours before and
+    /// those of the neighbours after are summed up apart, so that neither chain of additions waits for the other.
     #[inline(always)]
-    fn density<S: Simd>(&self, stencil: &Stencil<'_, S>, row: usize, r: &mut [f64]) {
-        let simd = stencil.simd;
-        for_vectors::<S>(
-            stencil.length(),
-            #[inline(always)]
-            |i| {
-                let at = row + i;
-                let density = self.u[0].load(simd, at);
-                let mut sums =
-                    stencil.dissipation(Lane::load(simd, self.forcing[0], at), &density, self.far[0].load(simd, at), i);
-                unroll::<3>(
-                    #[inline(always)]
-                    |d| {
-                        let [before, after] = self.u[d + 1].load_sides(simd, d, at);
-                        sums[d] = stencil.convection[d].mul_add(after - before, sums[d]);
-                    },
-                );
-                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
-            },
-        );
+    fn apply<S: Simd>(&self, constants: &Constants<S>, weights: &Weights<'_, S>, at: usize, i: usize) -> [Lane<S>; 5] {
+        let mut before = self.here(constants, weights.here(i), at);
+        let mut after = [Lane::splat(constants.simd, 0.0); 5];
+        unroll!(3, |d| {
+            let [far_before, near_before, near_after, far_after] = weights.sides(d, i);
+            self.far(far_before, [d, 0], at, &mut before);
+            self.far(far_after, [d, 1], at, &mut after);
+            self.near(constants, near_before, [d, 0], at, &mut before);
+            self.near(constants, near_after, [d, 1], at, &mut after);
+        });
+        tabulate!(|m| before[m] + after[m])
     }
 
-    /// The momentum in direction `C`.
+    /// What the point itself contributes: the middle of the differences, with `weight` that of the dissipation.
     #[inline(always)]
-    fn momentum<S: Simd, const C: usize>(&self, stencil: &Stencil<'_, S>, row: usize, r: &mut [f64]) {
-        let simd = stencil.simd;
-        let velocity = &self.primitives[..3];
-        for_vectors::<S>(
-            stencil.length(),
-            #[inline(always)]
-            |i| {
-                let at = row + i;
-                let momentum = self.u[C + 1].load(simd, at);
-                let far = self.far[C + 1].load(simd, at);
-                let mut sums = stencil.dissipation(Lane::load(simd, self.forcing[C + 1], at), &momentum, far, i);
-                let here = velocity[C].load_here(simd, at);
-                let twice = here + here;
-                unroll::<3>(
-                    #[inline(always)]
-                    |d| {
-                        let viscosity = if d == C { stencil.viscosity_along[d] } else { stencil.viscosity[d] };
-                        let [before, after] = velocity[C].load_sides(simd, d, at);
-                        sums[d] = viscosity.mul_add(before + after - twice, sums[d]);
-                        let [m_before, m_after] = momentum.sides[d];
-                        let [v_before, v_after] = velocity[d].load_sides(simd, d, at);
-                        let mut flux = m_before.mul_sub_from(v_before, m_after * v_after);
-                        if d == C {
-                            let [p_before, p_after] = self.primitives[PRESSURE].load_sides(simd, d, at);
-                            flux = flux + (p_after - p_before);
-                        }
-                        sums[d] = stencil.convection[d].mul_add(flux, sums[d]);
-                    },
-                );
-                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
-            },
-        );
+    fn here<S: Simd>(&self, constants: &Constants<S>, weight: Lane<S>, at: usize) -> [Lane<S>; 5] {
+        let simd = constants.simd;
+        let mut sums: [Lane<S>; 5] = tabulate!(|m| weight * self.u[m].load(simd, at));
+        unroll!(3, |c| {
+            let v = self.primitives[c].load(simd, at);
+            sums[c + 1] = constants.viscosity_here[c].mul_add(v, sums[c + 1]);
+            sums[4] = (constants.square_here[c] * v).mul_add(v, sums[4]);
+        });
+        sums[4] = constants.heat_here.mul_add(self.primitives[HEAT].load(simd, at), sums[4]);
+        sums
     }
 
-    /// The energy, with the work of the pressure and the conduction of heat.
+    /// What the neighbour at `side` contributes: its flux, its part in the viscous terms, and its part in the
+    /// dissipation, which has the given weight.
     #[inline(always)]
-    fn energy<S: Simd>(&self, stencil: &Stencil<'_, S>, row: usize, r: &mut [f64]) {
-        let simd = stencil.simd;
-        let [v1, v2, v3, pressure, heat] = &self.primitives;
-        let velocity = [v1, v2, v3];
-        let sixth = Lane::splat(simd, 1.0 / 6.0);
-        for_vectors::<S>(
-            stencil.length(),
-            #[inline(always)]
-            |i| {
-                let at = row + i;
-                let energy = self.u[4].load(simd, at);
-                let mut sums =
-                    stencil.dissipation(Lane::load(simd, self.forcing[4], at), &energy, self.far[4].load(simd, at), i);
-                let here = heat.load_here(simd, at);
-                let twice = here + here;
-                unroll::<3>(
-                    #[inline(always)]
-                    |d| {
-                        let [v_before, v_after] = velocity[d].load_sides(simd, d, at);
-                        let [h_before, h_after] = heat.load_sides(simd, d, at);
-                        let v = velocity[d].load_here(simd, at);
-                        let squares = v_before.mul_add(v_before, v_after * v_after) - (v + v) * v;
-                        sums[d] =
-                            stencil.viscosity[d].mul_add(sixth.mul_add(squares, h_before + h_after - twice), sums[d]);
-                        let [e_before, e_after] = energy.sides[d];
-                        let [p_before, p_after] = pressure.load_sides(simd, d, at);
-                        let flux = (e_before + p_before).mul_sub_from(v_before, (e_after + p_after) * v_after);
-                        sums[d] = stencil.convection[d].mul_add(flux, sums[d]);
-                    },
-                );
-                ((sums[0] + sums[1] + sums[2]) * stencil.scale).store(r, at);
-            },
-        );
+    fn near<S: Simd>(
+        &self,
+        constants: &Constants<S>,
+        weight: Lane<S>,
+        side @ [d, end]: [usize; 2],
+        at: usize,
+        sums: &mut [Lane<S>; 5],
+    ) {
+        let simd = constants.simd;
+        let convection = constants.convection[d][end];
+        let normal = self.primitives[d].load_side(simd, side, at);
+        let pressure = self.primitives[PRESSURE].load_side(simd, side, at);
+        let carried = convection * normal;
+        let weight_carried = weight + carried;
+        sums[0] = weight.mul_add(self.u[0].load_side(simd, side, at), sums[0]);
+        unroll!(3, |c| {
+            let momentum = self.u[c + 1].load_side(simd, side, at);
+            let velocity = if c == d { normal } else { self.primitives[c].load_side(simd, side, at) };
+            sums[c + 1] = weight_carried.mul_add(momentum, sums[c + 1]);
+            sums[c + 1] = constants.viscosity[d][c].mul_add(velocity, sums[c + 1]);
+            if c == d {
+                sums[0] = convection.mul_add(momentum, sums[0]);
+                sums[c + 1] = convection.mul_add(pressure, sums[c + 1]);
+            }
+        });
+        sums[4] = weight_carried.mul_add(self.u[4].load_side(simd, side, at), sums[4]);
+        sums[4] = carried.mul_add(pressure, sums[4]);
+        sums[4] = constants.heat[d].mul_add(self.primitives[HEAT].load_side(simd, side, at), sums[4]);
+        sums[4] = (constants.square[d] * normal).mul_add(normal, sums[4]);
+    }
+
+    /// What the point two away at `side` contributes: the end of the fourth difference, with the given weight.
+    #[inline(always)]
+    fn far<S: Simd>(&self, weight: Lane<S>, side: [usize; 2], at: usize, sums: &mut [Lane<S>; 5]) {
+        unroll!(5, |m| sums[m] = weight.mul_add(self.far[m].load_side(weight.simd(), side, at), sums[m]));
     }
 }

@@ -180,10 +180,7 @@ impl Zone {
         let Self { mesh, u, forcing, r } = self;
         let forcing = &forcing.view();
         match mode {
-            Mode::Fused => {
-                watch.time("relax", || lu::relax(mesh, u.view_mut(), &r.view(), threads));
-                watch.time("rhs", || lu::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
-            }
+            Mode::Fused => watch.time("step", || lu::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
             Mode::Stages => {
                 let mut w = Array4::zeros(r.raw_dim());
                 watch.time("forward", || lu::forward(mesh, &u.view(), &r.view(), w.view_mut(), threads));
@@ -199,7 +196,7 @@ impl Zone {
         let Self { mesh, u, forcing, r } = self;
         let (mut u, forcing, mut r) = (u.view_mut(), forcing.view(), r.view_mut());
         match mode {
-            Mode::Fused => bt::step(mesh, u, &forcing, r, threads),
+            Mode::Fused => watch.time("step", || bt::step(mesh, u, &forcing, r, threads)),
             Mode::Stages => {
                 watch.time("residual", || bt::residual(mesh, &u.view(), &forcing, r.view_mut(), threads));
                 watch.time("x sweep", || bt::x_sweep(mesh, &u.view(), r.view_mut(), threads));

@@ -7,62 +7,22 @@
 
 use pulp::Simd;
 
-use super::lanes::{Lane, splats, tabulate, unroll};
+use super::lanes::{Lane, splats};
 use super::physics::{C34, CON43, DISSIPATION, EPS4, Mesh};
 use super::zones::Shape;
 
-/// The interior points of a plane of constant z, and the boundary points between them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
-    /// The plane.
-    pub(crate) k: usize,
-    /// Points of a row, boundary included: the distance to the next point in y.
-    pub(crate) nx: usize,
-    /// Points of a plane: the distance to the next point in z.
-    pub(crate) plane: usize,
-    /// From the first interior point to the last.
-    pub(crate) length: usize,
-}
-
-impl Frame {
-    /// That of plane `k`.
-    #[inline(always)]
-    pub(crate) fn new(Shape { nx, ny, .. }: Shape, k: usize) -> Self {
-        Self { k, nx, plane: nx * ny, length: (ny - 2) * nx - 2 }
-    }
-
-    /// Its points of a component of the zone.
-    #[inline(always)]
-    pub(crate) fn of_zone<'a>(&self, component: &'a [f64]) -> &'a [f64] {
-        &component[self.k * self.plane + self.nx + 1..][..self.length]
-    }
-
-    /// Its points of a component of the plane.
-    #[inline(always)]
-    pub(crate) fn of_plane<'a>(&self, component: &'a mut [f64]) -> &'a mut [f64] {
-        &mut component[self.nx + 1..][..self.length]
-    }
-}
-
-/// A field within a frame, and its six neighbours: before and after in x, y, z.
+/// A field at the interior points of a plane, and its six neighbours: before and after in x, y, z.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Star<'a> {
     here: &'a [f64],
     sides: [[&'a [f64]; 2]; 3],
 }
 
-/// A vector of points and of their six neighbours.
-pub(crate) struct Points<S: Simd> {
-    pub(crate) here: Lane<S>,
-    pub(crate) sides: [[Lane<S>; 2]; 3],
-}
-
 impl<'a> Star<'a> {
-    /// That of a field given by its plane below, its plane, and its plane above.
+    /// That of a field given by its plane below, its plane, and its plane above, each with a row before and after.
     #[inline(always)]
-    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], frame: Frame) -> Self {
-        let (nx, length) = (frame.nx, frame.length);
-        let here = nx + 1;
+    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Shape { nx, ny, .. }: Shape) -> Self {
+        let (here, length) = (2 * nx + 1, (ny - 2) * nx - 2);
         Self {
             here: &plane[here..][..length],
             sides: [
@@ -73,42 +33,16 @@ impl<'a> Star<'a> {
         }
     }
 
-    /// That of a component of the zone.
+    /// The points from `at` on.
     #[inline(always)]
-    pub(crate) fn of_zone(component: &'a [f64], frame: Frame) -> Self {
-        let plane = frame.plane;
-        Self::new(
-            tabulate(
-                #[inline(always)]
-                |z| &component[(frame.k + z - 1) * plane..][..plane],
-            ),
-            frame,
-        )
-    }
-
-    /// The points from `at` on, without neighbours.
-    #[inline(always)]
-    pub(crate) fn load_here<S: Simd>(&self, simd: S, at: usize) -> Lane<S> {
+    pub(crate) fn load<S: Simd>(&self, simd: S, at: usize) -> Lane<S> {
         Lane::load(simd, self.here, at)
     }
 
-    /// The neighbours in direction `d` of the points from `at` on.
+    /// Their neighbours in direction `d`, before (0) or after (1) them.
     #[inline(always)]
-    pub(crate) fn load_sides<S: Simd>(&self, simd: S, d: usize, at: usize) -> [Lane<S>; 2] {
-        let [before, after] = self.sides[d];
-        [Lane::load(simd, before, at), Lane::load(simd, after, at)]
-    }
-
-    /// The points from `at` on and their neighbours.
-    #[inline(always)]
-    pub(crate) fn load<S: Simd>(&self, simd: S, at: usize) -> Points<S> {
-        Points {
-            here: self.load_here(simd, at),
-            sides: tabulate(
-                #[inline(always)]
-                |d| self.load_sides(simd, d, at),
-            ),
-        }
+    pub(crate) fn load_side<S: Simd>(&self, simd: S, [d, end]: [usize; 2], at: usize) -> Lane<S> {
+        Lane::load(simd, self.sides[d][end], at)
     }
 }
 
@@ -117,33 +51,22 @@ impl<'a> Star<'a> {
 pub(crate) struct Far<'a>([[&'a [f64]; 2]; 3]);
 
 impl<'a> Far<'a> {
-    /// That of a component of the zone.
+    /// That of a field given by its second plane below, its plane, and its second plane above, each with a row before
+    /// and after.
     #[inline(always)]
-    pub(crate) fn new(component: &'a [f64], frame: Frame) -> Self {
-        let begin = frame.k * frame.plane + frame.nx + 1;
-        let distances = [2, 2 * frame.nx, 2 * frame.plane];
-        Self(tabulate(
-            #[inline(always)]
-            |d| {
-                let distance = distances[d];
-                // Out of the component the weight is zero: anything will do.
-                let before = if begin >= distance { begin - distance } else { begin };
-                let after = if begin + distance + frame.length <= component.len() { begin + distance } else { begin };
-                [&component[before..][..frame.length], &component[after..][..frame.length]]
-            },
-        ))
+    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Shape { nx, ny, .. }: Shape) -> Self {
+        let (here, length) = (2 * nx + 1, (ny - 2) * nx - 2);
+        Self([
+            [&plane[here - 2..][..length], &plane[here + 2..][..length]],
+            [&plane[here - 2 * nx..][..length], &plane[here + 2 * nx..][..length]],
+            [&below[here..][..length], &above[here..][..length]],
+        ])
     }
 
-    /// Those of the points from `at` on.
+    /// Those of the points from `at` on in direction `d`, before (0) or after (1) them.
     #[inline(always)]
-    pub(crate) fn load<S: Simd>(&self, simd: S, at: usize) -> [[Lane<S>; 2]; 3] {
-        tabulate(
-            #[inline(always)]
-            |d| {
-                let [before, after] = self.0[d];
-                [Lane::load(simd, before, at), Lane::load(simd, after, at)]
-            },
-        )
+    pub(crate) fn load_side<S: Simd>(&self, simd: S, [d, end]: [usize; 2], at: usize) -> Lane<S> {
+        Lane::load(simd, self.0[d][end], at)
     }
 }
 
@@ -162,80 +85,103 @@ pub(crate) fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5]
     std::array::from_fn(|w| weight * second[w] - EPS4 * fourth[w])
 }
 
-/// The constants of the operator on one row.
-pub(crate) struct Stencil<'a, S: Simd> {
-    pub(crate) simd: S,
-    /// Dissipation in x: by position in the row, the weights of the points −2 … +2.
+/// The weights of [`dissipation`] in a zone, by direction and position.
+pub(crate) struct DissipationWeights {
+    /// In x: each of the five by the position in a row.
+    x: [Vec<f64>; 5],
+    /// In y, by j.
+    y: Vec<[f64; 5]>,
+    /// In z, by k.
+    z: Vec<[f64; 5]>,
+}
+
+impl DissipationWeights {
+    /// Those of a zone.
+    pub(crate) fn new(mesh: &Mesh) -> Self {
+        let Shape { nx, ny, nz } = mesh.shape;
+        let line = |d, n| (1..n - 1).map(move |l| dissipation(mesh, d, l, n));
+        let x: Vec<_> = line(0, nx).collect();
+        let x = std::array::from_fn(|w| x.iter().map(|weights| weights[w]).collect());
+        Self { x, y: line(1, ny).collect(), z: line(2, nz).collect() }
+    }
+
+    /// Those of row (j, k).
+    #[inline(always)]
+    pub(crate) fn row<S: Simd>(&self, simd: S, j: usize, k: usize) -> Weights<'_, S> {
+        let (y, z, length) = (self.y[j - 1], self.z[k - 1], self.x[0].len());
+        Weights {
+            simd,
+            x: tabulate!(|w| &self.x[w][..length]),
+            across: [splats(simd, [y[0], y[1], y[3], y[4]]), splats(simd, [z[0], z[1], z[3], z[4]])],
+            here: Lane::splat(simd, y[2] + z[2]),
+        }
+    }
+}
+
+/// The weights of the dissipation on a row.
+pub(crate) struct Weights<'a, S: Simd> {
+    simd: S,
+    /// In x, by the position in the row: those of the points −2 … +2.
     x: [&'a [f64]; 5],
-    /// Dissipation in y and z: the weights of the points −2, −1, +1, +2.
+    /// In y and z: those of the points −2, −1, +1, +2.
     across: [[Lane<S>; 4]; 2],
-    /// Dissipation in y and z: the weight of the point itself.
+    /// In y and z: that of the point itself.
     here: Lane<S>,
-    /// −1/(2h) per direction.
-    pub(crate) convection: [Lane<S>; 3],
-    /// c₃c₄/h² per direction.
-    pub(crate) viscosity: [Lane<S>; 3],
-    /// The same for the velocity in this direction.
-    pub(crate) viscosity_along: [Lane<S>; 3],
+}
+
+impl<S: Simd> Weights<'_, S> {
+    /// The weight of the point itself, in all directions, from the `i`-th point of the row on.
+    #[inline(always)]
+    pub(crate) fn here(&self, i: usize) -> Lane<S> {
+        Lane::load(self.simd, self.x[2], i) + self.here
+    }
+
+    /// The weights of the points −2, −1, +1, +2 in direction `d`, from the `i`-th point of the row on.
+    #[inline(always)]
+    pub(crate) fn sides(&self, d: usize, i: usize) -> [Lane<S>; 4] {
+        match d {
+            0 => tabulate!(|w| Lane::load(self.simd, self.x[w + w / 2], i)),
+            _ => self.across[d - 1],
+        }
+    }
+}
+
+/// The constants of the operator that are the same on all rows.
+pub(crate) struct Constants<S: Simd> {
+    pub(crate) simd: S,
+    /// Of the fluxes, by direction: 1/(2h) before the point, −1/(2h) after it.
+    pub(crate) convection: [[Lane<S>; 2]; 3],
+    /// Of a neighbour's velocity, by direction and component.
+    pub(crate) viscosity: [[Lane<S>; 3]; 3],
+    /// Of a neighbour's (1 − c₁c₅) q + c₁c₅ E/ρ, by direction.
+    pub(crate) heat: [Lane<S>; 3],
+    /// Of the square of a neighbour's normal velocity, by direction.
+    pub(crate) square: [Lane<S>; 3],
+    /// The same of the point itself, all directions together.
+    pub(crate) viscosity_here: [Lane<S>; 3],
+    pub(crate) heat_here: Lane<S>,
+    pub(crate) square_here: [Lane<S>; 3],
     /// Of the result.
     pub(crate) scale: Lane<S>,
 }
 
-impl<'a, S: Simd> Stencil<'a, S> {
-    /// The constants on row (j, k); `x` are the weights of [`dissipation`] by the position in the row.
+impl<S: Simd> Constants<S> {
+    /// Those of a zone.
     #[inline(always)]
-    pub(crate) fn new(simd: S, mesh: &Mesh, scale: f64, x: &'a [Vec<f64>; 5], j: usize, k: usize) -> Self {
-        let y = dissipation(mesh, 1, j, mesh.shape.ny);
-        let z = dissipation(mesh, 2, k, mesh.shape.nz);
-        let length = mesh.shape.nx - 2;
+    pub(crate) fn new(simd: S, mesh: &Mesh, scale: f64) -> Self {
+        let heat = mesh.h.map(|h| C34 / (h * h));
+        let viscosity = [0, 1, 2].map(|d| [0, 1, 2].map(|c| if c == d { CON43 * heat[d] } else { heat[d] }));
+        let of_velocity = [0, 1, 2].map(|c| -2.0 * (viscosity[0][c] + viscosity[1][c] + viscosity[2][c]));
         Self {
             simd,
-            x: tabulate(
-                #[inline(always)]
-                |w| &x[w][..length],
-            ),
-            across: [splats(simd, [y[0], y[1], y[3], y[4]]), splats(simd, [z[0], z[1], z[3], z[4]])],
-            here: Lane::splat(simd, y[2] + z[2]),
-            convection: splats(simd, mesh.h.map(|h| -0.5 / h)),
-            viscosity: splats(simd, mesh.h.map(|h| C34 / (h * h))),
-            viscosity_along: splats(simd, mesh.h.map(|h| CON43 * C34 / (h * h))),
+            convection: tabulate!(|d| splats(simd, [0.5 / mesh.h[d], -0.5 / mesh.h[d]])),
+            viscosity: tabulate!(|d| splats(simd, viscosity[d])),
+            heat: splats(simd, heat),
+            square: splats(simd, heat.map(|heat| heat / 6.0)),
+            viscosity_here: splats(simd, of_velocity),
+            heat_here: Lane::splat(simd, -2.0 * (heat[0] + heat[1] + heat[2])),
+            square_here: splats(simd, heat.map(|heat| -heat / 3.0)),
             scale: Lane::splat(simd, scale),
         }
-    }
-
-    /// Interior points of a row.
-    #[inline(always)]
-    pub(crate) fn length(&self) -> usize {
-        self.x[0].len()
-    }
-
-    /// The dissipation at points of which the first is the `i`-th of its row, in three sums, one per direction: three
-    /// short chains of additions take less time than a long one. `sum` goes into the first.
-    #[inline(always)]
-    pub(crate) fn dissipation(
-        &self,
-        sum: Lane<S>,
-        points: &Points<S>,
-        far: [[Lane<S>; 2]; 3],
-        i: usize,
-    ) -> [Lane<S>; 3] {
-        let x: [Lane<S>; 5] = tabulate(
-            #[inline(always)]
-            |w| Lane::load(self.simd, self.x[w], i),
-        );
-        let weights = [[x[0], x[1], x[3], x[4]], self.across[0], self.across[1]];
-        tabulate(
-            #[inline(always)]
-            |d| {
-                let [before2, before, after, after2] = weights[d];
-                let [[u_before, u_after], [u_before2, u_after2]] = [points.sides[d], far[d]];
-                let near = match d {
-                    0 => before.mul_add(u_before, sum),
-                    1 => before.mul_add(u_before, (x[2] + self.here) * points.here),
-                    _ => before * u_before,
-                };
-                after2.mul_add(u_after2, before2.mul_add(u_before2, after.mul_add(u_after, near)))
-            },
-        )
     }
 }

@@ -6,7 +6,7 @@
 use pulp::Simd;
 
 use super::jacobian::Vector;
-use crate::lanes::{Lane, unroll};
+use crate::lanes::Lane;
 
 /// A block's columns.
 pub(super) type Block<S> = [Vector<S>; 5];
@@ -19,37 +19,25 @@ impl<S: Simd> Factors<S> {
     /// Factors a block.
     #[inline(always)]
     pub(super) fn new(mut block: Block<S>) -> Self {
-        unroll::<5>(
-            #[inline(always)]
-            |pivot| {
-                let inverse = block[pivot][pivot].recip();
-                block[pivot][pivot] = inverse;
-                unroll::<5>(
-                    #[inline(always)]
-                    |row| {
+        unroll!(5, |pivot| {
+            let inverse = block[pivot][pivot].recip();
+            block[pivot][pivot] = inverse;
+            unroll!(5, |row| {
+                if row > pivot {
+                    block[pivot][row] = block[pivot][row] * inverse;
+                }
+            });
+            unroll!(5, |column| {
+                if column > pivot {
+                    let top = block[column][pivot];
+                    unroll!(5, |row| {
                         if row > pivot {
-                            block[pivot][row] = block[pivot][row] * inverse;
+                            block[column][row] = block[pivot][row].mul_sub_from(top, block[column][row]);
                         }
-                    },
-                );
-                unroll::<5>(
-                    #[inline(always)]
-                    |column| {
-                        if column > pivot {
-                            let top = block[column][pivot];
-                            unroll::<5>(
-                                #[inline(always)]
-                                |row| {
-                                    if row > pivot {
-                                        block[column][row] = block[pivot][row].mul_sub_from(top, block[column][row]);
-                                    }
-                                },
-                            );
-                        }
-                    },
-                );
-            },
-        );
+                    });
+                }
+            });
+        });
         Self(block)
     }
 
@@ -63,48 +51,36 @@ impl<S: Simd> Factors<S> {
     #[inline(always)]
     pub(super) fn solve_sparse(&self, mut right: [Option<Lane<S>>; 5]) -> Vector<S> {
         let factors = &self.0;
-        unroll::<5>(
-            #[inline(always)]
-            |column| {
-                if let Some(value) = right[column] {
-                    unroll::<5>(
-                        #[inline(always)]
-                        |row| {
-                            if row > column {
-                                right[row] = Some(match right[row] {
-                                    Some(other) => factors[column][row].mul_sub_from(value, other),
-                                    None => -(factors[column][row] * value),
-                                });
-                            }
-                        },
-                    );
-                }
-            },
-        );
+        unroll!(5, |column| {
+            if let Some(value) = right[column] {
+                unroll!(5, |row| {
+                    if row > column {
+                        right[row] = Some(match right[row] {
+                            Some(other) => factors[column][row].mul_sub_from(value, other),
+                            None => -(factors[column][row] * value),
+                        });
+                    }
+                });
+            }
+        });
         let last = right[4].expect("a right-hand side that is not zero") * factors[4][4];
         let mut x = [last; 5];
-        unroll::<5>(
-            #[inline(always)]
-            |below| {
-                if below > 0 {
-                    let row = 4 - below;
-                    let mut sum = match right[row] {
-                        Some(value) => factors[4][row].mul_sub_from(last, value),
-                        None => -(factors[4][row] * last),
-                    };
-                    unroll::<5>(
-                        #[inline(always)]
-                        |above| {
-                            if above > 0 && above < below {
-                                let column = 4 - above;
-                                sum = factors[column][row].mul_sub_from(x[column], sum);
-                            }
-                        },
-                    );
-                    x[row] = sum * factors[row][row];
-                }
-            },
-        );
+        unroll!(5, |below| {
+            if below > 0 {
+                let row = 4 - below;
+                let mut sum = match right[row] {
+                    Some(value) => factors[4][row].mul_sub_from(last, value),
+                    None => -(factors[4][row] * last),
+                };
+                unroll!(5, |above| {
+                    if above > 0 && above < below {
+                        let column = 4 - above;
+                        sum = factors[column][row].mul_sub_from(x[column], sum);
+                    }
+                });
+                x[row] = sum * factors[row][row];
+            }
+        });
         x
     }
 }

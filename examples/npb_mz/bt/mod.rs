@@ -5,12 +5,16 @@
 //! RNR-94-007, section 4.3, and NAS-03-010.
 
 mod block5;
+mod fused;
 mod jacobian;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod tridiagonal;
 
 use ndarray::{ArrayView4, ArrayViewMut4, Zip, s};
 
+pub(crate) use fused::step;
 pub(crate) use sweep::{x_sweep, y_sweep, z_sweep};
 
 use crate::operator;
@@ -38,22 +42,4 @@ pub(crate) fn add(mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, thread
     let interior = s![.., 1..-1, 1..-1, 1..-1];
     let zip = Zip::from(u.slice_mut(interior)).and(r.slice(interior));
     if threads > 1 { zip.par_for_each(|u, r| *u += r) } else { zip.for_each(|u, r| *u += r) }
-}
-
-/// A whole step of a zone whose faces have been exchanged.
-///
-/// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn step(
-    mesh: &Mesh,
-    u: ArrayViewMut4<'_, f64>,
-    forcing: &ArrayView4<'_, f64>,
-    mut r: ArrayViewMut4<'_, f64>,
-    threads: usize,
-) {
-    residual(mesh, &u.view(), forcing, r.view_mut(), threads);
-    x_sweep(mesh, &u.view(), r.view_mut(), threads);
-    y_sweep(mesh, &u.view(), r.view_mut(), threads);
-    z_sweep(mesh, &u.view(), r.view_mut(), threads);
-    add(u, &r.view(), threads);
 }

@@ -7,7 +7,7 @@ use pulp::Simd;
 
 use super::block5::{Block, Factors};
 use super::jacobian::{Blocks, Vector, Weights};
-use crate::lanes::{Lane, tabulate, unroll};
+use crate::lanes::Lane;
 
 /// Vectors per point of packed lines: state and right-hand side, in the order of the direction.
 pub(super) const POINT: usize = 10;
@@ -31,10 +31,7 @@ pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64
 
     let blocks = Blocks::new(weights, load(simd, &first[..5]));
     let own = blocks.own.columns();
-    let mut factors = Factors::new(tabulate(
-        #[inline(always)]
-        |column| dense(own[column], zero),
-    ));
+    let mut factors = Factors::new(tabulate!(|column| dense(own[column], zero)));
     let mut y = factors.solve(load(simd, &first[5..]));
     put(y, &mut first[5..]);
     let mut to_next = blocks.to_next;
@@ -42,14 +39,11 @@ pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64
     for (point, stored) in rest.iter_mut().zip(stored.iter_mut()) {
         let blocks = Blocks::new(weights, load(simd, &point[..5]));
         let (own, above) = (blocks.own.columns(), blocks.to_previous.columns());
-        let block: Block<S> = tabulate(
-            #[inline(always)]
-            |column| {
-                let eliminated = factors.solve_sparse(above[column]);
-                put(eliminated, &mut stored[5 * column..][..5]);
-                to_next.mul_add(eliminated, dense(own[column], zero))
-            },
-        );
+        let block: Block<S> = tabulate!(|column| {
+            let eliminated = factors.solve_sparse(above[column]);
+            put(eliminated, &mut stored[5 * column..][..5]);
+            to_next.mul_add(eliminated, dense(own[column], zero))
+        });
         y = to_next.mul_add(y, load(simd, &point[5..]));
         factors = Factors::new(block);
         y = factors.solve(y);
@@ -61,17 +55,11 @@ pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64
     let before = points.len() - 1;
     for (point, stored) in points[..before].iter_mut().zip(&stored[..before]).rev() {
         let mut next = load(simd, &point[5..]);
-        unroll::<5>(
-            #[inline(always)]
-            |column| {
-                unroll::<5>(
-                    #[inline(always)]
-                    |row| {
-                        next[row] = Lane::new(simd, stored[5 * column + row]).mul_sub_from(x[column], next[row]);
-                    },
-                )
-            },
-        );
+        unroll!(5, |column| {
+            unroll!(5, |row| {
+                next[row] = Lane::new(simd, stored[5 * column + row]).mul_sub_from(x[column], next[row]);
+            })
+        });
         x = next;
         put(x, &mut point[5..]);
     }
@@ -80,29 +68,20 @@ pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64
 /// Five vectors.
 #[inline(always)]
 fn load<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
-    tabulate(
-        #[inline(always)]
-        |m| Lane::new(simd, from[m]),
-    )
+    tabulate!(|m| Lane::new(simd, from[m]))
 }
 
 /// Stores five vectors.
 #[inline(always)]
 fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
-    unroll::<5>(
-        #[inline(always)]
-        |m| to[m] = x[m].value(),
-    );
+    unroll!(5, |m| to[m] = x[m].value());
 }
 
 /// A column with its zeros.
 #[inline(always)]
 fn dense<S: Simd>(column: [Option<Lane<S>>; 5], zero: Lane<S>) -> Vector<S> {
-    tabulate(
-        #[inline(always)]
-        |row| match column[row] {
-            Some(entry) => entry,
-            None => zero,
-        },
-    )
+    tabulate!(|row| match column[row] {
+        Some(entry) => entry,
+        None => zero,
+    })
 }

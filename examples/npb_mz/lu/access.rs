@@ -7,7 +7,7 @@ use super::ssor::{Access, FIELDS, W};
 use super::wavefront::Strip;
 use crate::components::Components;
 use crate::lanes::Lane;
-use crate::physics::{COMPONENTS, Mesh};
+use crate::physics::Mesh;
 use crate::rows::Block;
 
 /// The points of one plane of constant z.
@@ -26,8 +26,8 @@ fn pack<S: Simd>(
     bundle: &mut [S::f64s],
     field: usize,
 ) {
-    for m in 0..COMPONENTS {
-        strip.pack(simd, plane(mesh, array[m], k), bundle, (field + m, FIELDS));
+    for (m, component) in array.iter().enumerate() {
+        strip.pack(simd, plane(mesh, component, k), bundle, (field + m, FIELDS));
     }
 }
 

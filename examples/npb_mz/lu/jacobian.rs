@@ -9,7 +9,7 @@
 
 use pulp::Simd;
 
-use crate::lanes::{Lane, splats, tabulate};
+use crate::lanes::{Lane, splats};
 use crate::physics::{C1, C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
 
 /// Over-relaxation.
@@ -110,17 +110,14 @@ impl<S: Simd> Flow<S> {
         let x1 = b[0] * c.diagonal_inverse;
         let conductive = c.energy * self.volume;
         let mut energy = (conductive * self.energy).mul_add(x1, b[4]);
-        let momenta: [Lane<S>; 3] = tabulate(
-            #[inline(always)]
-            |d| {
-                let velocity = self.velocity[d];
-                let viscous = c.momentum[d] * self.volume;
-                let momentum = (viscous * velocity).mul_add(x1, b[d + 1]) / (c.diagonal + viscous);
-                let change = velocity.mul_sub_from(x1, momentum);
-                energy = ((viscous - conductive) * velocity).mul_sub_from(change, energy);
-                momentum
-            },
-        );
+        let momenta: [Lane<S>; 3] = tabulate!(|d| {
+            let velocity = self.velocity[d];
+            let viscous = c.momentum[d] * self.volume;
+            let momentum = (viscous * velocity).mul_add(x1, b[d + 1]) / (c.diagonal + viscous);
+            let change = velocity.mul_sub_from(x1, momentum);
+            energy = ((viscous - conductive) * velocity).mul_sub_from(change, energy);
+            momentum
+        });
         [x1, momenta[0], momenta[1], momenta[2], energy / (c.diagonal + conductive)]
     }
 
@@ -129,44 +126,31 @@ impl<S: Simd> Flow<S> {
     #[inline(always)]
     pub(crate) fn contributions(&self, c: &Coefficients<S>, w: State<S>) -> [State<S>; 3] {
         let velocity = self.velocity;
-        let change: [Lane<S>; 3] = tabulate(
-            #[inline(always)]
-            |d| velocity[d].mul_sub_from(w[0], w[d + 1]),
-        );
+        let change: [Lane<S>; 3] = tabulate!(|d| velocity[d].mul_sub_from(w[0], w[d + 1]));
         let work = velocity[0].mul_add(change[0], velocity[1].mul_add(change[1], velocity[2] * change[2]));
         let pressure = c.c2 * (self.kinetic.mul_sub_from(w[0], w[4]) - work);
         let viscosity = c.viscosity * self.volume;
         let stress = [viscosity * change[0], viscosity * change[1], viscosity * change[2]];
         let heat = self.energy.mul_sub_from(w[0], w[4]) - work;
         let heat = (c.conduction * self.volume).mul_add(heat, viscosity * work);
-        tabulate(
-            #[inline(always)]
-            |d| {
-                let speed = c.advection[d] * velocity[d];
-                let own = speed + c.dissipation[d];
-                let carried = c.advection[d] * change[d];
-                let momentum: [Lane<S>; 3] = tabulate(
-                    #[inline(always)]
-                    |m| {
-                        let common = velocity[m].mul_add(carried, c.diffusion[d] * stress[m]);
-                        let common = own.mul_add(w[m + 1], common);
-                        if m == d {
-                            c.advection[d].mul_add(pressure, c.along[d].mul_add(stress[d], common))
-                        } else {
-                            common
-                        }
-                    },
-                );
-                let heat = (c.third * velocity[d]).mul_add(stress[d], heat);
-                let advected = self.enthalpy.mul_add(carried, speed * pressure);
-                [
-                    c.advection[d].mul_add(w[d + 1], c.dissipation[d] * w[0]),
-                    momentum[0],
-                    momentum[1],
-                    momentum[2],
-                    own.mul_add(w[4], c.diffusion[d].mul_add(heat, advected)),
-                ]
-            },
-        )
+        tabulate!(|d| {
+            let speed = c.advection[d] * velocity[d];
+            let own = speed + c.dissipation[d];
+            let carried = c.advection[d] * change[d];
+            let momentum: [Lane<S>; 3] = tabulate!(|m| {
+                let common = velocity[m].mul_add(carried, c.diffusion[d] * stress[m]);
+                let common = own.mul_add(w[m + 1], common);
+                if m == d { c.advection[d].mul_add(pressure, c.along[d].mul_add(stress[d], common)) } else { common }
+            });
+            let heat = (c.third * velocity[d]).mul_add(stress[d], heat);
+            let advected = self.enthalpy.mul_add(carried, speed * pressure);
+            [
+                c.advection[d].mul_add(w[d + 1], c.dissipation[d] * w[0]),
+                momentum[0],
+                momentum[1],
+                momentum[2],
+                own.mul_add(w[4], c.diffusion[d].mul_add(heat, advected)),
+            ]
+        })
     }
 }

@@ -154,7 +154,7 @@ pub(crate) fn add(w: &ArrayView4<'_, f64>, mut u: ArrayViewMut4<'_, f64>, thread
 ///
 /// # Panics
 /// As [`forward`].
-pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     let rows = Fronts::rows(mesh, threads);
     Fronts::with(|fronts| {
         let state = u.view();

@@ -14,7 +14,7 @@ use pulp::{Simd, WithSimd};
 
 use super::jacobian::{Coefficients, Flow, State};
 use super::wavefront::{Shift, Strip};
-use crate::lanes::{Lane, MAX_LANES, Scratch, dispatch, tabulate, unroll};
+use crate::lanes::{Lane, MAX_LANES, Scratch, dispatch};
 use crate::physics::{COMPONENTS, Mesh};
 
 /// Fields of a bundle: the state u, then w.
@@ -180,61 +180,31 @@ fn sweep_strip<S: Simd, const BACKWARD: bool>(
         let own = (step + lanes - 1) * COMPONENTS * lanes;
         let entering = if BACKWARD { step } else { step + 2 * (lanes - 1) } * COMPONENTS * lanes;
         let entering = &edge[entering..][..COMPONENTS * lanes];
-        let contributed: State<S> = tabulate(
-            #[inline(always)]
-            |m| {
-                let along_y = if BACKWARD {
-                    shift.down(along_y[m], entering[m * lanes])
-                } else {
-                    shift.up(along_y[m], entering[m * lanes + lanes - 1])
-                };
-                along_x[m] + (along_y + Lane::new(simd, ahead[m]))
-            },
-        );
+        let contributed: State<S> = tabulate!(|m| {
+            let along_y = if BACKWARD {
+                shift.down(along_y[m], entering[m * lanes])
+            } else {
+                shift.up(along_y[m], entering[m * lanes + lanes - 1])
+            };
+            along_x[m] + (along_y + Lane::new(simd, ahead[m]))
+        });
 
-        let flow = Flow::new(
-            c,
-            tabulate(
-                #[inline(always)]
-                |m| Lane::new(simd, fields[m]),
-            ),
-        );
-        let w: State<S> = tabulate(
-            #[inline(always)]
-            |m| Lane::new(simd, fields[W + m]),
-        );
+        let flow = Flow::new(c, tabulate!(|m| Lane::new(simd, fields[m])));
+        let w: State<S> = tabulate!(|m| Lane::new(simd, fields[W + m]));
         let w = if BACKWARD {
-            let correction = flow.solve(
-                c,
-                tabulate(
-                    #[inline(always)]
-                    |m| valid * contributed[m],
-                ),
-            );
-            tabulate(
-                #[inline(always)]
-                |m| valid.mul_add(w[m], correction[m]),
-            )
+            let correction = flow.solve(c, tabulate!(|m| valid * contributed[m]));
+            tabulate!(|m| valid.mul_add(w[m], correction[m]))
         } else {
-            flow.solve(
-                c,
-                tabulate(
-                    #[inline(always)]
-                    |m| valid * dt.mul_add(w[m], contributed[m]),
-                ),
-            )
+            flow.solve(c, tabulate!(|m| valid * dt.mul_add(w[m], contributed[m])))
         };
 
         let along_z;
         [along_x, along_y, along_z] = flow.contributions(c, w);
         let own = &mut edge[own..][..COMPONENTS * lanes];
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |m| {
-                fields[W + m] = w[m].value();
-                ahead[m] = along_z[m].value();
-                along_y[m].store(own, m * lanes);
-            },
-        );
+        unroll!(COMPONENTS, |m| {
+            fields[W + m] = w[m].value();
+            ahead[m] = along_z[m].value();
+            along_y[m].store(own, m * lanes);
+        });
     }
 }

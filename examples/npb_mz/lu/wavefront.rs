@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use crate::lanes::{Lane, MAX_LANES, tabulate};
+use crate::lanes::{Lane, MAX_LANES};
 
 /// Up to as many neighbouring rows of a plane as there are lanes.
 #[derive(Clone, Copy, Debug)]
@@ -101,10 +101,7 @@ impl Strip {
             *row = &plane[(self.row + lane.min(self.count - 1)) * self.nx..][..self.nx];
         }
         for step in self.fours::<S>() {
-            let four: [S::f64s; 4] = tabulate(
-                #[inline(always)]
-                |lane| S::as_simd_f64s(&rows[lane][step + 1 - lane..][..4]).0[0],
-            );
+            let four: [S::f64s; 4] = tabulate!(|lane| S::as_simd_f64s(&rows[lane][step + 1 - lane..][..4]).0[0]);
             let columns = simd.deinterleave_shfl_f64s(four);
             let steps = &mut bundle[step * fields..][..3 * fields + field + 1];
             steps[field] = columns[0];
@@ -137,10 +134,7 @@ impl Strip {
     ) {
         let mut done = 0;
         for step in self.fours::<S>() {
-            let four: [S::f64s; 4] = tabulate(
-                #[inline(always)]
-                |i| bundle[(step + i) * fields + field],
-            );
+            let four: [S::f64s; 4] = tabulate!(|i| bundle[(step + i) * fields + field]);
             let four = simd.interleave_shfl_f64s(four);
             for (lane, &row) in four.iter().enumerate().take(self.count) {
                 let first = (self.row + lane) * self.nx + step + 1 - lane;
@@ -150,8 +144,8 @@ impl Strip {
                     // The last four steps overlap those before: only their rest is new.
                     let new = [new.value()];
                     let new = bytemuck::cast_slice::<S::f64s, f64>(&new);
-                    for i in done - step..4 {
-                        plane[first + i] = new[i];
+                    for (point, new) in plane[first..first + 4].iter_mut().zip(new).skip(done - step) {
+                        *point = *new;
                     }
                 } else {
                     new.store(plane, first);

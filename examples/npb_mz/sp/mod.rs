@@ -15,12 +15,15 @@ mod tests;
 use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
-use crate::components::{Components, ComponentsMut, components, components_mut, over_planes, over_rows};
+use crate::components::{
+    Components, ComponentsMut, components, components_mut, for_planes, over_planes, over_rows, plane_of,
+};
 use crate::lanes::{Scratch, dispatch, with_scratch};
-use crate::operator::{self, Operator, PRIMITIVES};
+use crate::operator::{self, Operator};
 use crate::physics::Mesh;
+use crate::planes::Planes;
 use crate::zones::Shape;
-use sweep::{FlowPlane, Planes, enter_plane, find_flow, sweep_plane, sweep_rows};
+use sweep::{FlowPlane, Rows, SweepX, SweepY, enter_plane, find_flow, sweep_rows};
 
 pub(crate) use crate::bt::add;
 
@@ -71,7 +74,7 @@ pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
     let u = components(u);
     over_rows(threads, components_mut(r), mesh.shape, |rows, r| {
         let u = u.map(|component| &component[plane + rows.start * mesh.shape.nx..]);
-        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Planes::Replace { u, r } });
+        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Replace { u, r } });
     });
 }
 
@@ -93,7 +96,7 @@ pub(crate) fn step(
     let r = components(&r);
     over_rows(threads, components_mut(u.view_mut()), mesh.shape, |rows, u| {
         let r = r.map(|component| &component[plane + rows.start * mesh.shape.nx..]);
-        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Planes::Add { u, r } });
+        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Add { u, r } });
     });
 }
 
@@ -132,34 +135,39 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
         with_scratch(
             #[inline(always)]
             |scratch| {
-                // This thread's scratch serves the residual and the flow; the sweeps have one beside it.
-                let whole = TRANSFORM && X && Y;
-                let numbers = scratch.numbers((2 + 3 * PRIMITIVES) * plane);
-                let (flow, primitives) = numbers.split_at_mut(2 * plane);
+                let (flow, planes) = scratch.numbers(2 * plane + Planes::numbers(mesh.shape)).split_at_mut(2 * plane);
                 let (volume, sound) = flow.split_at_mut(plane);
                 let mut flow = FlowPlane { volume, sound };
-                let mut operator = whole.then(|| Operator::new(simd, mesh, u, forcing, mesh.dt, primitives, first));
-                let mut lines = Scratch::default();
-                let mut rest = r;
-                for k in first..first + rest[0].len() / plane {
-                    let u = u.map(|component| &component[k * plane..][..plane]);
-                    let mut r = rest.each_mut().map(|component| &mut component[..plane]);
-                    if let Some(operator) = &mut operator {
-                        operator.plane(k, r.each_mut().map(|component| &mut **component));
-                    }
-                    if TRANSFORM {
-                        enter_plane(simd, u, &mut r, &mut flow);
-                    } else {
-                        find_flow(simd, u, &mut flow);
-                    }
-                    if X {
-                        sweep_plane::<S, 0>(simd, mesh, u, &flow, &mut r, &mut lines);
-                    }
-                    if Y {
-                        sweep_plane::<S, 1>(simd, mesh, u, &flow, &mut r, &mut lines);
-                    }
-                    rest = rest.map(|component| &mut component[plane..]);
-                }
+                let whole = TRANSFORM && X && Y;
+                let mut operator = whole.then(
+                    #[inline(always)]
+                    || Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first),
+                );
+                let mut bundles = Scratch::default();
+                for_planes(
+                    plane,
+                    first,
+                    r,
+                    #[inline(always)]
+                    |k, mut r| {
+                        let u = plane_of(u, plane, k);
+                        if let Some(operator) = &mut operator {
+                            operator.plane(k, r.each_mut().map(|component| &mut **component));
+                        }
+                        if TRANSFORM {
+                            enter_plane(simd, u, &mut r, &mut flow);
+                        } else {
+                            find_flow(simd, u, &mut flow);
+                        }
+                        let (flow, r) = (&flow, &mut r);
+                        if X {
+                            simd.vectorize(SweepX { mesh, u, flow, r: &mut *r, scratch: &mut bundles });
+                        }
+                        if Y {
+                            simd.vectorize(SweepY { mesh, u, flow, r, scratch: &mut bundles });
+                        }
+                    },
+                );
             },
         );
     }
@@ -169,7 +177,7 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
 struct InRows<'a, 'b, 'r> {
     mesh: &'a Mesh,
     rows: usize,
-    planes: Planes<'b, 'r>,
+    planes: Rows<'b, 'r>,
 }
 
 impl WithSimd for InRows<'_, '_, '_> {

@@ -10,13 +10,13 @@
 use pulp::Simd;
 
 use super::transforms::State;
-use crate::lanes::{Lane, tabulate, unroll};
+use crate::lanes::Lane;
 use crate::physics::{C1C5, C34, COMPONENTS, DISSIPATION, EPS4, Mesh};
 
 /// Matrices of a line.
 const MATRICES: usize = 3;
 /// Vectors stored per point: each matrix's two upper diagonals, and the right-hand sides.
-pub(crate) const STORED: usize = 2 * MATRICES + COMPONENTS;
+const STORED: usize = 2 * MATRICES + COMPONENTS;
 
 /// The matrix of each component.
 const MATRIX: [usize; COMPONENTS] = [0, 0, 0, 1, 2];
@@ -62,106 +62,95 @@ impl<S: Simd> Weights<S> {
     #[inline(always)]
     pub(crate) fn point(&self, volume: Lane<S>, momentum: Lane<S>, sound: Lane<S>) -> Point<S> {
         let flow = self.convection * momentum * volume;
-        let sound = self.convection * sound;
-        Point { beside: self.viscosity.mul_add(volume, self.beside), waves: [flow, flow + sound, flow - sound] }
+        let beside = self.viscosity.mul_add(volume, self.beside);
+        let (above, below) = (beside + flow, beside - flow);
+        Point {
+            beside,
+            above: [above, self.convection.mul_add(sound, above), self.convection.mul_sub_from(sound, above)],
+            below: [below, self.convection.mul_sub_from(sound, below), self.convection.mul_add(sound, below)],
+        }
     }
 }
 
-/// A point's part in the rows of its neighbours.
+/// A point's part in its own row and in those of its neighbours.
 #[derive(Clone, Copy)]
 pub(crate) struct Point<S: Simd> {
     /// The even part of the diagonals beside the main one.
     beside: Lane<S>,
-    /// The odd part, per matrix.
-    waves: [Lane<S>; MATRICES],
+    /// What the row before is coupled by, per matrix, to this point; and the row after.
+    above: [Lane<S>; MATRICES],
+    below: [Lane<S>; MATRICES],
 }
 
-/// An eliminated row: x(l) = `right` − `next` x(l+1) − `after` x(l+2).
-#[derive(Clone, Copy)]
-struct Row<S: Simd> {
-    next: [Lane<S>; MATRICES],
-    after: [Lane<S>; MATRICES],
-    right: State<S>,
+/// Vectors that a line of `length` points stores.
+pub(crate) const fn stored(length: usize) -> usize {
+    // Two rows of nothing come before the first, so that it is like any other.
+    (length + 2) * STORED
 }
 
 /// Eliminates a line of `length` interior points. `point` tells of the points 0 .. `length` − 1, and `right` their
 /// right-hand sides; both are asked once per point in ascending order.
 ///
 /// # Panics
-/// If `stored` is too short.
+/// If `rows` is not of the length that [`stored`] says.
 #[inline(always)]
 pub(crate) fn eliminate<S: Simd>(
+    simd: S,
     weights: &Weights<S>,
     length: usize,
-    stored: &mut [S::f64s],
+    rows: &mut [S::f64s],
     mut point: impl FnMut(usize) -> Point<S>,
     mut right: impl FnMut(usize) -> State<S>,
 ) {
-    let Weights { outer, zero, .. } = *weights;
-    let none = Row { next: [zero; MATRICES], after: [zero; MATRICES], right: [zero; COMPONENTS] };
-    let (mut second, mut first) = (none, none);
-    let mut before = Point { beside: zero, waves: [zero; MATRICES] };
+    let Weights { outer, zero, one, .. } = *weights;
+    assert_eq!(rows.len(), stored(length), "vectors for the rows of a line");
+    rows[..2 * STORED].fill(zero.value());
+    let (mut next, mut after) = ([zero; MATRICES], [zero; MATRICES]);
+    let mut before = [zero; MATRICES];
     let mut here = point(0);
-    for (l, stored) in stored.chunks_exact_mut(STORED).enumerate().take(length) {
+    for l in 0..length {
         let there = if l + 1 < length { point(l + 1) } else { here };
         let constant = if l == 0 || l + 1 == length { weights.at_end } else { weights.inside };
         let diagonal = constant - (here.beside + here.beside);
+        let right = right(l);
 
-        let mut row = none;
+        let (done, row) = rows[l * STORED..][..3 * STORED].split_at_mut(2 * STORED);
+        let (second, first) = done.split_at(STORED);
         let mut lower = [zero; MATRICES];
         let mut inverse = [zero; MATRICES];
-        unroll::<MATRICES>(
-            #[inline(always)]
-            |m| {
-                lower[m] = outer.mul_sub_from(second.next[m], before.beside - before.waves[m]);
-                let diagonal = lower[m].mul_sub_from(first.next[m], outer.mul_sub_from(second.after[m], diagonal));
-                let upper = lower[m].mul_sub_from(first.after[m], there.beside + there.waves[m]);
-                inverse[m] = weights.one / diagonal;
-                row.next[m] = upper * inverse[m];
-                row.after[m] = outer * inverse[m];
-            },
-        );
-        let right = right(l);
-        row.right = tabulate(
-            #[inline(always)]
-            |c| {
-                let m = MATRIX[c];
-                let right = lower[m].mul_sub_from(first.right[c], outer.mul_sub_from(second.right[c], right[c]));
-                right * inverse[m]
-            },
-        );
-
-        unroll::<MATRICES>(
-            #[inline(always)]
-            |m| {
-                stored[m] = row.next[m].value();
-                stored[MATRICES + m] = row.after[m].value();
-            },
-        );
-        unroll::<COMPONENTS>(
-            #[inline(always)]
-            |c| stored[2 * MATRICES + c] = row.right[c].value(),
-        );
-        (second, first) = (first, row);
-        (before, here) = (here, there);
+        unroll!(MATRICES, |m| {
+            lower[m] = outer.mul_sub_from(Lane::new(simd, second[m]), before[m]);
+            let diagonal = outer.mul_sub_from(Lane::new(simd, second[MATRICES + m]), diagonal);
+            let upper = lower[m].mul_sub_from(after[m], there.above[m]);
+            inverse[m] = one / lower[m].mul_sub_from(next[m], diagonal);
+            next[m] = upper * inverse[m];
+            after[m] = outer * inverse[m];
+            row[m] = next[m].value();
+            row[MATRICES + m] = after[m].value();
+        });
+        unroll!(COMPONENTS, |c| {
+            let (m, field) = (MATRIX[c], 2 * MATRICES + c);
+            let right = outer.mul_sub_from(Lane::new(simd, second[field]), right[c]);
+            let right = lower[m].mul_sub_from(Lane::new(simd, first[field]), right);
+            row[field] = (right * inverse[m]).value();
+        });
+        before = here.below;
+        here = there;
     }
 }
 
 /// Finds the solution of an eliminated line, and gives it away point by point, in descending order.
 #[inline(always)]
-pub(crate) fn substitute<S: Simd>(simd: S, length: usize, stored: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
+pub(crate) fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];
     let (mut next, mut after) = (zero, zero);
-    for (l, stored) in stored.chunks_exact(STORED).enumerate().take(length).rev() {
-        let here: State<S> = tabulate(
-            #[inline(always)]
-            |c| {
-                let m = MATRIX[c];
-                let [to_next, to_after, right] = [stored[m], stored[MATRICES + m], stored[2 * MATRICES + c]];
-                let right = Lane::new(simd, to_after).mul_sub_from(after[c], Lane::new(simd, right));
-                Lane::new(simd, to_next).mul_sub_from(next[c], right)
-            },
-        );
+    for (l, row) in rows[2 * STORED..].chunks_exact(STORED).enumerate().take(length).rev() {
+        let here: State<S> = tabulate!(|c| {
+            let m = MATRIX[c];
+            let [to_next, to_after, right] = [row[m], row[MATRICES + m], row[2 * MATRICES + c]];
+            let right = Lane::new(simd, to_after).mul_sub_from(after[c], Lane::new(simd, right));
+            Lane::new(simd, to_next).mul_sub_from(next[c], right)
+        });
         give(l, here);
         (next, after) = (here, next);
     }

@@ -4,7 +4,7 @@ use ndarray::Array4;
 use proptest::prelude::*;
 use pulp::{Simd, WithSimd};
 
-use super::penta::{STORED, Weights, eliminate, substitute};
+use super::penta::{Weights, eliminate, stored, substitute};
 use super::{add, residual, transform, x_sweep, y_sweep, z_sweep};
 use crate::classes::{Benchmark, Class};
 use crate::lanes::{Lane, dispatch};
@@ -82,15 +82,15 @@ impl WithSimd for Solve<'_> {
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let length = self.points.len();
         let weights = Weights::new(simd, self.mesh, self.d);
-        let mut stored = vec![simd.splat_f64s(f64::NAN); STORED * length];
+        let mut rows = vec![simd.splat_f64s(f64::NAN); stored(length)];
         let splat = |value| Lane::splat(simd, value);
         let point = |l: usize| {
             let [volume, momentum, sound] = self.points[l].map(splat);
             weights.point(volume, momentum, sound)
         };
-        eliminate(&weights, length, &mut stored, point, |l| self.right[l].map(splat));
+        eliminate(simd, &weights, length, &mut rows, point, |l| self.right[l].map(splat));
         let mut solution = vec![[f64::NAN; 5]; length];
-        substitute(simd, length, &stored, |l, x| solution[l] = x.map(|lane| first(lane)));
+        substitute(simd, length, &rows, |l, x| solution[l] = x.map(|lane| first(lane)));
         solution
     }
 }

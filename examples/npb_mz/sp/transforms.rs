@@ -6,7 +6,7 @@
 
 use pulp::Simd;
 
-use crate::lanes::{Lane, tabulate};
+use crate::lanes::Lane;
 use crate::physics::{C1, C2, COMPONENTS};
 
 /// A vector of the five components.
@@ -58,15 +58,26 @@ impl<S: Simd> Flow<S> {
     #[inline(always)]
     pub(crate) fn new(c: &Constants<S>, u: State<S>) -> Self {
         let volume = u[0].recip();
-        let velocity: [Lane<S>; 3] = tabulate(
-            #[inline(always)]
-            |d| u[d + 1] * volume,
-        );
-        let twice = velocity[0].mul_add(u[1], velocity[1].mul_add(u[2], velocity[2] * u[3]));
-        let internal = c.half.mul_sub_from(twice, u[4]);
-        let sound_squared = c.c1c2 * internal * volume;
-        let kinetic = c.half * twice * volume;
-        Self { density: u[0], volume, velocity, kinetic, internal, sound: sound_squared.sqrt(), sound_squared }
+        let mut flow = Self::known(c, u, volume, volume);
+        flow.sound_squared = c.c1c2 * flow.internal * volume;
+        flow.sound = flow.sound_squared.sqrt();
+        flow
+    }
+
+    /// Where the state is `u`, and 1/ρ and the speed of sound are known.
+    #[inline(always)]
+    pub(crate) fn known(c: &Constants<S>, u: State<S>, volume: Lane<S>, sound: Lane<S>) -> Self {
+        let velocity: [Lane<S>; 3] = tabulate!(|d| u[d + 1] * volume);
+        let kinetic = c.half * velocity[0].mul_add(u[1], velocity[1].mul_add(u[2], velocity[2] * u[3]));
+        Self {
+            density: u[0],
+            volume,
+            velocity,
+            kinetic: kinetic * volume,
+            internal: u[4] - kinetic,
+            sound,
+            sound_squared: sound * sound,
+        }
     }
 }
 

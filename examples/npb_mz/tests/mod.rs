@@ -2,4 +2,5 @@
 
 mod bt;
 pub(crate) mod golden;
+mod lines;
 mod operator;
