@@ -77,26 +77,34 @@ impl Fronts {
         if direction == Direction::Backward {
             fronts.reverse();
         }
-        for wave in 0..slabs + blocks - 1 {
-            let one = |(block, (front, access)): (usize, &mut (&mut Front, &mut A))| {
-                let Some(number) = wave.checked_sub(block).filter(|&number| number < slabs) else { return };
-                let planes = match direction {
-                    Direction::Forward => first + number * slab..(first + (number + 1) * slab).min(last),
-                    Direction::Backward => (last - (number * slab + slab).min(last - first))..last - number * slab,
+        let mut waves = move || {
+            for wave in 0..slabs + blocks - 1 {
+                let one = |(block, (front, access)): (usize, &mut (&mut Front, &mut A))| {
+                    let Some(number) = wave.checked_sub(block).filter(|&number| number < slabs) else { return };
+                    let planes = match direction {
+                        Direction::Forward => first + number * slab..(first + (number + 1) * slab).min(last),
+                        Direction::Backward => (last - (number * slab + slab).min(last - first))..last - number * slab,
+                    };
+                    front.sweep(mesh, direction, planes, number == 0, *access);
                 };
-                front.sweep(mesh, direction, planes, number == 0, *access);
-            };
-            if blocks == 1 {
-                fronts.iter_mut().enumerate().for_each(one);
-            } else {
-                fronts.par_iter_mut().enumerate().for_each(one);
+                if blocks == 1 {
+                    fronts.iter_mut().enumerate().for_each(one);
+                } else {
+                    fronts.par_iter_mut().enumerate().for_each(one);
+                }
+                // What left a block enters the next one; nothing enters the first.
+                for block in (1..blocks).rev() {
+                    let (before, after) = fronts.split_at_mut(block);
+                    std::mem::swap(&mut before[block - 1].0.edge, &mut after[0].0.edge);
+                }
+                fronts[0].0.edge.fill(0.0);
             }
-            // What left a block enters the next one; nothing enters the first.
-            for block in (1..blocks).rev() {
-                let (before, after) = fronts.split_at_mut(block);
-                std::mem::swap(&mut before[block - 1].0.edge, &mut after[0].0.edge);
-            }
-            fronts[0].0.edge.fill(0.0);
+        };
+        if blocks == 1 {
+            waves();
+        } else {
+            // On one of the pool's own threads, for which a wave is no matter of sleeping and waking.
+            rayon::scope(move |_| waves());
         }
     }
 }
