@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
-use ndarray::{Array4, ArrayView4, ArrayViewMut4};
+use ndarray::{Array4, ArrayView4, ArrayViewMut4, Axis};
 use thalweg::prelude::*;
 use thalweg::task::IterationSpace;
 
@@ -223,9 +223,11 @@ impl<'rt> Program<'rt> {
 #[derive(Default)]
 struct Periods([Duration; 2]);
 
-/// Copies a face; along the axis across it there is one index.
-fn copy(mut to: ArrayViewMut4<'_, f64>, from: &ArrayView4<'_, f64>) {
-    to.assign(from);
+/// Copies a face: a box with one index along the axis across it.
+fn copy(to: ArrayViewMut4<'_, f64>, from: &ArrayView4<'_, f64>) {
+    // The loop goes along the last axis, which a face in x does not have.
+    let across = if to.dim().3 == 1 { Axis(3) } else { Axis(2) };
+    to.index_axis_move(across, 0).assign(&from.index_axis(across, 0));
 }
 
 type Ranges = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);

@@ -115,8 +115,12 @@ pub(crate) fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads
     for _ in 0..steps {
         zones.step(benchmark, threads, mode, &mut stages);
     }
-    let seconds = start.elapsed().as_secs_f64();
-    Run { seconds, norms: zones.norms(benchmark), stages }
+    let mut seconds = start.elapsed().as_secs_f64();
+    let norms = zones.norms(benchmark);
+    if benchmark == Benchmark::Lu {
+        seconds = start.elapsed().as_secs_f64(); // its clock also contains the norms
+    }
+    Run { seconds, norms, stages }
 }
 
 impl Zones {

@@ -30,7 +30,7 @@ pub(crate) fn register(
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
 ) -> Result<(), SubmitError> {
-    let mut newcomer = Newcomer { task, seen: [0; REMEMBER], num_seen: 0, recorder };
+    let mut newcomer = Newcomer { task, seen: [0; REMEMBER], latest: 0, num_seen: 0, recorder };
     match accesses {
         [] => {}
         [one] => {
@@ -46,6 +46,12 @@ pub(crate) fn register(
     Ok(())
 }
 
+/// A predecessor's address with the edge's flow in the lowest bit.
+#[inline]
+fn seen(address: usize, flow: Flow) -> usize {
+    address | usize::from(flow == Flow::Value)
+}
+
 #[cold]
 fn taken(datum: &Datum) -> SubmitError {
     SubmitError::Taken { data: datum.to_string() }
@@ -54,8 +60,10 @@ fn taken(datum: &Datum) -> SubmitError {
 /// The task that is being entered.
 pub(super) struct Newcomer<'a> {
     task: &'a mut Submitting,
-    /// Addresses of predecessors, with the edge's flow in the lowest bit.
+    /// Predecessors that the newcomer waits for already, as [`seen`] gives them.
     seen: [usize; REMEMBER],
+    /// The predecessor met last, as [`seen`] gives it.
+    latest: usize,
     num_seen: usize,
     recorder: Option<&'a Recorder>,
 }
@@ -129,6 +137,11 @@ impl Newcomer<'_> {
     /// The newcomer waits for `predecessor`, unless that has finished or is the newcomer itself.
     #[inline]
     pub(super) fn wait_for(&mut self, predecessor: &TaskRef, flow: Flow) {
+        let this = seen(predecessor.address(), flow);
+        if self.latest == this {
+            return; // neighbouring parts often have the same history
+        }
+        self.latest = this;
         if self.recorder.is_none() && predecessor.is_finished() {
             self.inherit(predecessor, flow);
         } else {
@@ -141,7 +154,7 @@ impl Newcomer<'_> {
         if address == self.task.address() {
             return;
         }
-        let (value, this) = (address | 1, address | usize::from(flow == Flow::Value));
+        let (value, this) = (seen(address, Flow::Value), seen(address, flow));
         if self.seen[..self.num_seen].iter().any(|&seen| seen == value || seen == this) {
             return;
         }
