@@ -16,14 +16,16 @@
 use super::Outcome;
 use super::command::{Command, CopyOrder, Launch, Where};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId, Transfer};
-use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
 use crate::ids::{CuId, DataId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
 use crate::sched::{Place, Policy, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Tasks given to a device ahead, so that copies for the next overlap the running one.
 const DEVICE_DEPTH: usize = 3;
@@ -44,6 +46,7 @@ pub(crate) struct Placement {
     policy: Box<dyn Policy>,
     units: Vec<UnitView>,
     depth: Vec<usize>,
+    deepest: usize,
     /// Tasks placed in each space and not finished.
     pub(super) busy: Vec<usize>,
     pub(super) memories: Memories,
@@ -53,6 +56,10 @@ pub(crate) struct Placement {
     arriving: FxHashMap<TaskId, (Placed, usize)>,
     running: FxHashMap<TaskId, Running>,
     pub(super) copies: FxHashMap<CopyId, UnderWay>,
+    /// How many of the copies under way are write-backs.
+    write_backs: usize,
+    /// Which units a task with these kinds can run on, as far as the kinds decide.
+    masks: FxHashMap<(Kinds, bool), Arc<[bool]>>,
     pub(super) next_replica: u64,
     pub(super) next_copy: u64,
     pub(super) uses: u64,
@@ -107,6 +114,7 @@ impl Placement {
             policy,
             units: machine.units().iter().map(view).collect(),
             depth: machine.units().iter().map(depth).collect(),
+            deepest: machine.units().iter().map(depth).max().unwrap_or(0),
             busy: vec![0; machine.num_spaces()],
             memories: Memories::new(capacities_bytes),
             directories: FxHashMap::default(),
@@ -115,6 +123,8 @@ impl Placement {
             arriving: FxHashMap::default(),
             running: FxHashMap::default(),
             copies: FxHashMap::default(),
+            write_backs: 0,
+            masks: FxHashMap::default(),
             next_replica: 1,
             next_copy: 0,
             uses: 0,
@@ -133,9 +143,18 @@ impl Placement {
             self.waiting[space.index()].push_back(Assigned { task, unit: None, space });
         } else {
             let ready = self.describe(&task);
-            self.queued.insert(ready.id, task);
-            let Self { policy, units, queued, directories, .. } = self;
-            let missing = |task, space| missing_bytes(queued, directories, task, space);
+            let id = ready.id;
+            self.queued.insert(id, task);
+            let Self { policy, units, queued, directories, busy, .. } = self;
+            // Many units share the host's memory: what a policy asks about this task is computed once per space.
+            let known: SmallVec<[Cell<Option<u64>>; 4]> = busy.iter().map(|_| Cell::new(None)).collect();
+            let missing = |task, space: SpaceId| {
+                let compute = || missing_bytes(queued, directories, task, space);
+                let Some(cell) = known.get(space.index()).filter(|_| task == id) else { return compute() };
+                let bytes = cell.get().unwrap_or_else(compute);
+                cell.set(Some(bytes));
+                bytes
+            };
             policy.ready(ready, &View { units, missing_bytes: &missing });
         }
         self.pump(out);
@@ -143,7 +162,8 @@ impl Placement {
 
     /// A copy has arrived.
     pub(super) fn copied(&mut self, copy: CopyId, out: &mut Vec<Command>) {
-        let Some(UnderWay { data, transfer, waiters, .. }) = self.copies.remove(&copy) else { return };
+        let Some(UnderWay { data, transfer, waiters, write_back }) = self.copies.remove(&copy) else { return };
+        self.write_backs -= usize::from(write_back);
         if let Some(directory) = self.directories.get_mut(&data) {
             directory.arrived(&transfer);
             for replica in [transfer.from, transfer.to] {
@@ -179,7 +199,10 @@ impl Placement {
                 }
                 let replica = directory.replica_mut(place.replica);
                 replica.pins -= 1;
-                replica.last_use = self.uses;
+                let before = std::mem::replace(&mut replica.last_use, self.uses);
+                if place.replica != ReplicaId::HOME {
+                    self.memories.used(place.space, place.data, place.replica, before, self.uses);
+                }
             });
             for place in &running.replicas {
                 self.drop_if_leaving(place.data, place.replica, out);
@@ -239,21 +262,27 @@ impl Placement {
         lines.join("; ")
     }
 
-    fn describe(&self, task: &OwnedTask) -> ReadyTask {
-        let kinds = task.body().kinds();
-        let needs = needs(task);
-        let on = |unit: &UnitView| {
-            kinds.has(unit.kind)
-                && (unit.kind == crate::machine::UnitKind::Cpu || !needs.home_only)
-                && unit.spaces.iter().any(|space| needs.bytes <= self.memories.capacity(*space))
-        };
+    fn describe(&mut self, task: &OwnedTask) -> ReadyTask {
         let side = task.owned().as_ref();
+        let kinds = side.and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds());
+        let needs = needs(task);
+        let Self { units, memories, masks, .. } = self;
+        let by_kind =
+            |unit: &UnitView| kinds.has(unit.kind) && (unit.kind == crate::machine::UnitKind::Cpu || !needs.home_only);
+        let by_size = |unit: &UnitView| unit.spaces.iter().any(|space| needs.bytes <= memories.capacity(*space));
+        let mask = match needs.bytes <= memories.smallest() {
+            true => {
+                let all = || units.iter().map(by_kind).collect::<Vec<_>>().into();
+                masks.entry((kinds, needs.home_only)).or_insert_with(all).clone()
+            }
+            false => units.iter().map(|unit| by_kind(unit) && by_size(unit)).collect::<Vec<_>>().into(),
+        };
         ReadyTask {
             id: task.shared().id,
             priority: task.shared().priority,
             cost: side.and_then(|side| side.cost),
             place: place_of(task),
-            units: self.units.iter().map(on).collect::<Vec<_>>().into(),
+            units: mask,
         }
     }
 
@@ -275,17 +304,12 @@ impl Placement {
                     }
                 }
             }
-            for unit in 0..self.units.len() {
-                while self.units[unit].in_flight < self.depth[unit] {
-                    let id = self.units[unit].id;
-                    let Self { policy, units, queued, directories, .. } = self;
-                    let missing = |task, space| missing_bytes(queued, directories, task, space);
-                    let Some(next) = policy.next(id, &View { units, missing_bytes: &missing }) else { break };
-                    let space = self.choose_space(next, unit);
-                    let Some(task) = self.queued.remove(&next) else { break };
-                    self.units[unit].in_flight += 1;
-                    self.waiting[space.index()].push_back(Assigned { task, unit: Some(id), space });
-                    moved = true;
+            // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
+            for level in 0..self.deepest {
+                for unit in 0..self.units.len() {
+                    if self.units[unit].in_flight <= level && level < self.depth[unit] {
+                        moved |= self.give_next(unit);
+                    }
                 }
             }
             if !moved {
@@ -294,8 +318,27 @@ impl Placement {
         }
     }
 
+    /// Asks the policy for a unit's next task; false if it has none.
+    fn give_next(&mut self, unit: usize) -> bool {
+        if self.queued.is_empty() {
+            return false;
+        }
+        let id = self.units[unit].id;
+        let Self { policy, units, queued, directories, .. } = self;
+        let missing = |task, space| missing_bytes(queued, directories, task, space);
+        let Some(next) = policy.next(id, &View { units, missing_bytes: &missing }) else { return false };
+        let space = self.choose_space(next, unit);
+        let Some(task) = self.queued.remove(&next) else { return false };
+        self.units[unit].in_flight += 1;
+        self.waiting[space.index()].push_back(Assigned { task, unit: Some(id), space });
+        true
+    }
+
     /// Among a unit's memories, the one with the most of the task's data, then the least busy.
     fn choose_space(&self, task: TaskId, unit: usize) -> SpaceId {
+        if let [only] = self.units[unit].spaces[..] {
+            return only;
+        }
         let key = |space: &SpaceId| {
             (missing_bytes(&self.queued, &self.directories, task, *space), self.busy[space.index()], *space)
         };
@@ -347,6 +390,9 @@ impl Placement {
     /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
     /// a copy to the same place could overtake one, or a task could write where one still arrives.
     fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
+        if self.write_backs == 0 {
+            return Vec::new();
+        }
         let forgotten = task.owned().as_ref().and_then(|side| side.forget);
         let mut found = Vec::new();
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
@@ -377,6 +423,7 @@ impl Placement {
             block: transfer.block,
             element_bytes,
         })));
+        self.write_backs += usize::from(write_back);
         self.copies.insert(transfer.copy, UnderWay { data, transfer, write_back, waiters: Vec::new() });
     }
 
@@ -398,9 +445,9 @@ impl Placement {
         if id == ReplicaId::HOME || !directory.away().any(|r| r.id == id && r.leaving && r.pins == 0) {
             return;
         }
-        let (space, bytes) = (directory.replica(id).space, directory.bytes(&directory.replica(id).block));
+        let replica = directory.replica(id);
+        self.memories.dropped(replica.space, data, id, replica.last_use, directory.bytes(&replica.block));
         directory.remove(id);
-        self.memories.release(space, bytes);
         out.push(Command::Release { replica: id });
     }
 
@@ -408,7 +455,7 @@ impl Placement {
     fn forget(&mut self, data: DataId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.remove(&data) else { return };
         for replica in directory.away() {
-            self.memories.release(replica.space, directory.bytes(&replica.block));
+            self.memories.dropped(replica.space, data, replica.id, replica.last_use, directory.bytes(&replica.block));
             out.push(Command::Release { replica: replica.id });
         }
     }
