@@ -165,7 +165,7 @@ fn tasks_run_where_they_have_a_time_and_a_body() {
 
     let rt = runtime(plain(false), "2:CPU:1", "dynamic");
     let error = rt.task("on a GPU", ()).cpu(|_, ()| ()).submit().unwrap_err();
-    assert!(error.to_string().contains("bodies for no kind"), "{error}");
+    assert!(error.to_string().contains("bodies for GPU only"), "{error}");
 }
 
 #[test]
@@ -233,7 +233,9 @@ fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
         }
     });
     rt.wait().unwrap();
-    assert_eq!(rt.now().as_nanos(), 4 * 2000 * 100 / 2);
+    // One who waits lets time pass while others have yet to submit: then one unit may be idle.
+    let all = 4 * 2000 * 100;
+    assert!((all / 2..=all).contains(&rt.now().as_nanos()), "{:?}", rt.now());
 }
 
 /// Tasks of known length on two CPU units and two emulated devices of half the speed, as a real run and as a simulation.
@@ -243,7 +245,8 @@ fn a_simulation_agrees_with_a_run_on_emulated_units() {
     const UNITS: &str = "2:CPU:1,2:EMU:1";
     let program = |rt: &Runtime| {
         let data: Vec<Data<u8>> = (0..12).map(|_| rt.zeros(2_000_000)).collect();
-        for round in 0..5 {
+        let start = Instant::now();
+        for round in 0..12 {
             for (i, x) in data.iter().enumerate() {
                 let ms = 4 + ((i + round) % 4) as u64;
                 rt.task("sleep", (x.inout(),))
@@ -253,7 +256,6 @@ fn a_simulation_agrees_with_a_run_on_emulated_units() {
                     .unwrap();
             }
         }
-        let start = Instant::now();
         rt.wait().unwrap();
         start.elapsed()
     };
@@ -273,6 +275,10 @@ fn a_simulation_agrees_with_a_run_on_emulated_units() {
             latency_ns = 500_000
             bytes_per_s = 2e9
             duplex = false              # an emulated device has one copy engine
+            [[links]]
+            between = ["EMU", "EMU"]
+            latency_ns = 500_000
+            bytes_per_s = 2e9
             [[tasks]]
             name = "sleep"
             cost = 1

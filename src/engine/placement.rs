@@ -1,8 +1,8 @@
 //! Placement: from a ready task to a unit, with its data there.
 //!
-//! The policy has charge of ready tasks until a unit with room gets one. The task's working set is then reserved in the
-//! unit's memory in one step ([`super::reserve`]), missing parts are copied from the nearest replica, and when the last
-//! copy has arrived the task is launched. When it has finished, its written regions are valid where it ran and nowhere
+//! The policy has charge of ready tasks until a unit with room gets one ([`super::assign`]). The task's working set is then
+//! reserved in the unit's memory in one step ([`super::reserve`]), missing parts are copied from the nearest replica, and
+//! when the last copy has arrived the task is launched ([`super::bring`]). When it has finished, its written regions are valid where it ran and nowhere
 //! else, and its replicas become candidates for eviction.
 //!
 //! Invariants:
@@ -14,16 +14,16 @@
 //!    it has run: until then, what it started from can still be had elsewhere.
 
 use super::Outcome;
-use super::command::{Command, CopyOrder, Launch, Where};
+use super::assign::place_of;
+use super::command::{Command, Where};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId, Transfer};
-use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
+use crate::depend::{Kinds, OwnedTask};
 use crate::ids::{CuId, DataId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{Place, Policy, ReadyTask, Sample, UnitView, View};
+use crate::sched::{Policy, Sample, UnitView};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -43,28 +43,30 @@ pub(crate) struct Link {
 
 /// The state between ready and finished.
 pub(crate) struct Placement {
-    policy: Box<dyn Policy>,
-    units: Vec<UnitView>,
-    depth: Vec<usize>,
-    deepest: usize,
+    pub(super) policy: Box<dyn Policy>,
+    pub(super) units: Vec<UnitView>,
+    pub(super) depth: Vec<usize>,
+    pub(super) deepest: usize,
     /// Tasks placed in each space and not finished.
     pub(super) busy: Vec<usize>,
     pub(super) memories: Memories,
     pub(super) directories: FxHashMap<DataId, Directory>,
-    queued: FxHashMap<TaskId, OwnedTask>,
-    waiting: Vec<VecDeque<Assigned>>,
-    arriving: FxHashMap<TaskId, (Placed, usize)>,
-    running: FxHashMap<TaskId, Running>,
+    pub(super) queued: FxHashMap<TaskId, OwnedTask>,
+    pub(super) waiting: Vec<VecDeque<Assigned>>,
+    pub(super) arriving: FxHashMap<TaskId, (Placed, usize)>,
+    pub(super) running: FxHashMap<TaskId, Running>,
     pub(super) copies: FxHashMap<CopyId, UnderWay>,
     /// How many of the copies under way are write-backs.
-    write_backs: usize,
+    pub(super) write_backs: usize,
     /// Which units a task with these kinds can run on, as far as the kinds decide.
-    masks: FxHashMap<(Kinds, bool), Arc<[bool]>>,
+    pub(super) masks: FxHashMap<(Kinds, bool), Arc<[bool]>>,
     pub(super) next_replica: u64,
     pub(super) next_copy: u64,
     pub(super) uses: u64,
-    links: FxHashMap<(SpaceId, SpaceId), Link>,
+    pub(super) links: FxHashMap<(SpaceId, SpaceId), Link>,
     pub(super) evictions: u64,
+    /// How long each unit has run tasks.
+    busy_ns: Vec<u64>,
 }
 
 /// A task with a unit and a space, and no memory yet.
@@ -75,17 +77,18 @@ pub(super) struct Assigned {
 }
 
 /// A task with its memory.
-struct Placed {
-    assigned: Assigned,
-    replicas: SmallVec<[Where; 4]>,
-    private_bytes: u64,
+pub(super) struct Placed {
+    pub(super) assigned: Assigned,
+    pub(super) replicas: SmallVec<[Where; 4]>,
+    pub(super) private_bytes: u64,
 }
 
-struct Running {
-    unit: Option<CuId>,
-    space: SpaceId,
-    replicas: SmallVec<[Where; 4]>,
-    private_bytes: u64,
+/// A task that was launched.
+pub(super) struct Running {
+    pub(super) unit: Option<CuId>,
+    pub(super) space: SpaceId,
+    pub(super) replicas: SmallVec<[Where; 4]>,
+    pub(super) private_bytes: u64,
 }
 
 /// A copy under way.
@@ -130,6 +133,7 @@ impl Placement {
             uses: 0,
             links: FxHashMap::default(),
             evictions: 0,
+            busy_ns: vec![0; machine.num_units()],
         }
     }
 
@@ -142,20 +146,7 @@ impl Placement {
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
             self.waiting[space.index()].push_back(Assigned { task, unit: None, space });
         } else {
-            let ready = self.describe(&task);
-            let id = ready.id;
-            self.queued.insert(id, task);
-            let Self { policy, units, queued, directories, busy, .. } = self;
-            // Many units share the host's memory: what a policy asks about this task is computed once per space.
-            let known: SmallVec<[Cell<Option<u64>>; 4]> = busy.iter().map(|_| Cell::new(None)).collect();
-            let missing = |task, space: SpaceId| {
-                let compute = || missing_bytes(queued, directories, task, space);
-                let Some(cell) = known.get(space.index()).filter(|_| task == id) else { return compute() };
-                let bytes = cell.get().unwrap_or_else(compute);
-                cell.set(Some(bytes));
-                bytes
-            };
-            policy.ready(ready, &View { units, missing_bytes: &missing });
+            self.queue(task);
         }
         self.pump(out);
     }
@@ -214,6 +205,7 @@ impl Placement {
             if let Some(unit) = running.unit {
                 self.units[unit.index()].in_flight -= 1;
                 if let Outcome::Done { elapsed_ns } = *outcome {
+                    self.busy_ns[unit.index()] += elapsed_ns;
                     self.policy.finished(&Sample { task: id, unit, elapsed_ns, place: place_of(task) });
                 }
             }
@@ -239,6 +231,11 @@ impl Placement {
         links
     }
 
+    /// How long each unit has run tasks.
+    pub(crate) fn busy_ns(&self) -> &[u64] {
+        &self.busy_ns
+    }
+
     /// How many replicas were evicted to make room.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions
@@ -261,254 +258,4 @@ impl Placement {
         lines.sort();
         lines.join("; ")
     }
-
-    fn describe(&mut self, task: &OwnedTask) -> ReadyTask {
-        let side = task.owned().as_ref();
-        let kinds = side.and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds());
-        let needs = needs(task);
-        let Self { units, memories, masks, .. } = self;
-        let by_kind =
-            |unit: &UnitView| kinds.has(unit.kind) && (unit.kind == crate::machine::UnitKind::Cpu || !needs.home_only);
-        let by_size = |unit: &UnitView| unit.spaces.iter().any(|space| needs.bytes <= memories.capacity(*space));
-        let mask = match needs.bytes <= memories.smallest() {
-            true => {
-                let all = || units.iter().map(by_kind).collect::<Vec<_>>().into();
-                masks.entry((kinds, needs.home_only)).or_insert_with(all).clone()
-            }
-            false => units.iter().map(|unit| by_kind(unit) && by_size(unit)).collect::<Vec<_>>().into(),
-        };
-        ReadyTask {
-            id: task.shared().id,
-            priority: task.shared().priority,
-            cost: side.and_then(|side| side.cost),
-            place: place_of(task),
-            units: mask,
-        }
-    }
-
-    /// Gives work to whoever has room, until nothing moves.
-    fn pump(&mut self, out: &mut Vec<Command>) {
-        loop {
-            let mut moved = false;
-            for space in 0..self.waiting.len() {
-                while let Some(assigned) = self.waiting[space].pop_front() {
-                    match self.reserve(assigned, out) {
-                        Ok((assigned, replicas, private_bytes)) => {
-                            self.bring(Placed { assigned, replicas, private_bytes }, out);
-                            moved = true;
-                        }
-                        Err(assigned) => {
-                            self.waiting[space].push_front(assigned);
-                            break;
-                        }
-                    }
-                }
-            }
-            // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
-            for level in 0..self.deepest {
-                for unit in 0..self.units.len() {
-                    if self.units[unit].in_flight <= level && level < self.depth[unit] {
-                        moved |= self.give_next(unit);
-                    }
-                }
-            }
-            if !moved {
-                return;
-            }
-        }
-    }
-
-    /// Asks the policy for a unit's next task; false if it has none.
-    fn give_next(&mut self, unit: usize) -> bool {
-        if self.queued.is_empty() {
-            return false;
-        }
-        let id = self.units[unit].id;
-        let Self { policy, units, queued, directories, .. } = self;
-        let missing = |task, space| missing_bytes(queued, directories, task, space);
-        let Some(next) = policy.next(id, &View { units, missing_bytes: &missing }) else { return false };
-        let space = self.choose_space(next, unit);
-        let Some(task) = self.queued.remove(&next) else { return false };
-        self.units[unit].in_flight += 1;
-        self.waiting[space.index()].push_back(Assigned { task, unit: Some(id), space });
-        true
-    }
-
-    /// Among a unit's memories, the one with the most of the task's data, then the least busy.
-    fn choose_space(&self, task: TaskId, unit: usize) -> SpaceId {
-        if let [only] = self.units[unit].spaces[..] {
-            return only;
-        }
-        let key = |space: &SpaceId| {
-            (missing_bytes(&self.queued, &self.directories, task, *space), self.busy[space.index()], *space)
-        };
-        self.units[unit].spaces.iter().copied().min_by_key(key).unwrap_or(SpaceId::HOST)
-    }
-
-    /// Plans the copies that a task with memory still needs, and launches it if there are none.
-    ///
-    /// Called again when what it waited for has arrived.
-    fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
-        let mut pending = self.write_backs_in_the_way(&placed.assigned.task);
-        if pending.is_empty() {
-            let mut transfers = Vec::new();
-            let mut k = 0;
-            placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-                let place = placed.replicas[k];
-                k += 1;
-                let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else {
-                    return;
-                };
-                if mode == Mode::Out {
-                    // What the region holds now is of no use to anybody: it must not be written back over the new value.
-                    directory.written(place.replica, block);
-                    return;
-                }
-                let mut planned = Vec::new();
-                directory.fill(place.replica, block, &mut self.next_copy, &mut pending, &mut planned);
-                pending.extend(planned.iter().map(|transfer| transfer.copy));
-                transfers.extend(planned.into_iter().map(|transfer| (place.data, transfer)));
-            });
-            for (data, transfer) in transfers {
-                self.start_copy(data, transfer, false, out);
-            }
-        }
-        if pending.is_empty() {
-            return self.launch(placed, out);
-        }
-        pending.sort_unstable();
-        pending.dedup();
-        let id = placed.assigned.task.shared().id;
-        for copy in &pending {
-            if let Some(copy) = self.copies.get_mut(copy) {
-                copy.waiters.push(id);
-            }
-        }
-        self.arriving.insert(id, (placed, pending.len()));
-    }
-
-    /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
-    /// a copy to the same place could overtake one, or a task could write where one still arrives.
-    fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
-        if self.write_backs == 0 {
-            return Vec::new();
-        }
-        let forgotten = task.owned().as_ref().and_then(|side| side.forget);
-        let mut found = Vec::new();
-        task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
-            let meets = |c: &UnderWay| {
-                c.write_back && c.data == datum.id && c.transfer.block.overlaps(block) || Some(c.data) == forgotten
-            };
-            found.extend(self.copies.iter().filter(|(_, c)| meets(c)).map(|(copy, _)| *copy));
-        });
-        found
-    }
-
-    pub(super) fn start_copy(&mut self, data: DataId, transfer: Transfer, write_back: bool, out: &mut Vec<Command>) {
-        let Some(directory) = self.directories.get_mut(&data) else { return };
-        let mut end = |id| {
-            let replica = directory.replica_mut(id);
-            replica.pins += 1;
-            Where { data, replica: id, space: replica.space, holds: replica.block }
-        };
-        let (from, to) = (end(transfer.from), end(transfer.to));
-        let link = self.links.entry((from.space, to.space)).or_default();
-        link.copies += 1;
-        link.bytes += directory.bytes(&transfer.block);
-        let element_bytes = directory.element_bytes;
-        out.push(Command::Copy(Box::new(CopyOrder {
-            copy: transfer.copy,
-            from,
-            to,
-            block: transfer.block,
-            element_bytes,
-        })));
-        self.write_backs += usize::from(write_back);
-        self.copies.insert(transfer.copy, UnderWay { data, transfer, write_back, waiters: Vec::new() });
-    }
-
-    fn launch(&mut self, placed: Placed, out: &mut Vec<Command>) {
-        let Placed { assigned: Assigned { task, unit, space }, replicas, private_bytes } = placed;
-        let id = task.shared().id;
-        out.push(match unit {
-            None => Command::Run(task),
-            Some(unit) => {
-                Command::Launch(Box::new(Launch { task, unit, device: space.device(), places: replicas.clone() }))
-            }
-        });
-        self.running.insert(id, Running { unit, space, replicas, private_bytes });
-    }
-
-    /// Drops a replica that was to leave, when its last user is gone.
-    pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
-        let Some(directory) = self.directories.get_mut(&data) else { return };
-        if id == ReplicaId::HOME || !directory.away().any(|r| r.id == id && r.leaving && r.pins == 0) {
-            return;
-        }
-        let replica = directory.replica(id);
-        self.memories.dropped(replica.space, data, id, replica.last_use, directory.bytes(&replica.block));
-        directory.remove(id);
-        out.push(Command::Release { replica: id });
-    }
-
-    /// A data is gone: so are its replicas.
-    fn forget(&mut self, data: DataId, out: &mut Vec<Command>) {
-        let Some(directory) = self.directories.remove(&data) else { return };
-        for replica in directory.away() {
-            self.memories.dropped(replica.space, data, replica.id, replica.last_use, directory.bytes(&replica.block));
-            out.push(Command::Release { replica: replica.id });
-        }
-    }
-}
-
-/// What a task needs of a memory.
-pub(crate) struct Needs {
-    /// The sum of its regions.
-    pub(crate) bytes: u64,
-    /// It must work at home: concurrent accesses are atomic in one memory only.
-    pub(crate) home_only: bool,
-}
-
-fn needs(task: &OwnedTask) -> Needs {
-    let mut needs = Needs { bytes: 0, home_only: false };
-    task.body().accesses(&mut |access| needs.add(&access));
-    needs
-}
-
-impl Needs {
-    /// Of these accesses.
-    pub(crate) fn of(accesses: &[AccessRecord<'_>]) -> Self {
-        let mut needs = Self { bytes: 0, home_only: false };
-        accesses.iter().for_each(|access| needs.add(access));
-        needs
-    }
-
-    fn add(&mut self, access: &AccessRecord<'_>) {
-        self.bytes += access.bytes();
-        self.home_only |= access.mode == Mode::Concurrent;
-    }
-}
-
-fn place_of(task: &OwnedTask) -> Option<Place> {
-    task.owned().as_ref().and_then(|side| side.place.clone())
-}
-
-fn missing_bytes(
-    queued: &FxHashMap<TaskId, OwnedTask>,
-    directories: &FxHashMap<DataId, Directory>,
-    task: TaskId,
-    space: SpaceId,
-) -> u64 {
-    let mut missing = 0;
-    if let Some(task) = queued.get(&task) {
-        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-            if mode.reads()
-                && !matches!(mode, Mode::Reduction(_))
-                && let Some(directory) = directories.get(&datum.id)
-            {
-                missing += directory.missing_bytes(space, block);
-            }
-        });
-    }
-    missing
 }
