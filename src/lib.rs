@@ -37,11 +37,13 @@ mod depend;
 mod device;
 mod engine;
 mod runtime;
+mod sim;
 mod sync;
 
 pub use depend::{Context, Dependence, GraphTask, Mode, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{Builder, LinkStatistics, Runtime, Statistics, TaskBuilder};
+pub use sim::{MachineFileError, SimulatedMachine};
 
 /// What most programs need.
 pub mod prelude {
@@ -50,6 +52,6 @@ pub mod prelude {
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Element, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, IterationSpace, Region, blocks};
-    pub use crate::{Context, EmulatedDevice, Runtime};
+    pub use crate::{Context, EmulatedDevice, Runtime, SimulatedMachine};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

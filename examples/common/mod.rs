@@ -5,14 +5,14 @@
 
 use std::error::Error;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use thalweg::Runtime;
+use thalweg::{Runtime, SimulatedMachine};
 
 /// What a program may fail with: a refused task, a failed one, its own trouble.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -20,12 +20,16 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// The flags that every program has.
 #[derive(Args)]
 pub(crate) struct Machine {
-    /// Compute units, as COUNT:KIND:SIZE terms with commas between, such as 1:CPU:1,2:EMU:1
-    #[arg(long, value_name = "LIST", default_value_t = format!("{}:CPU:1", cores()))]
-    units: String,
+    /// Compute units, as COUNT:KIND:SIZE terms with commas between, such as 1:CPU:1,2:EMU:1 [default: one CPU unit per
+    /// core; all that the machine has, if it is simulated]
+    #[arg(long, value_name = "LIST")]
+    units: Option<String>,
     /// Scheduler that places the tasks
     #[arg(long, value_name = "NAME", default_value = "stealing")]
     scheduler: String,
+    /// Simulate the machine of a file: computes nothing, prints virtual times
+    #[arg(long, value_name = "FILE")]
+    simulate: Option<PathBuf>,
     /// Show no progress bar, even on a terminal
     #[arg(long)]
     no_progress: bool,
@@ -58,9 +62,7 @@ impl Machine {
     ///
     /// The calling thread executes tasks itself while it waits, as CPU unit 0.
     pub(crate) fn run(&self, program: impl FnOnce(&Runtime) -> Result<Outcome>) -> ExitCode {
-        let builder =
-            Runtime::builder().compute_units(&self.units).scheduler(&self.scheduler).submitter_hosts_unit(true);
-        let rt = match builder.build() {
+        let rt = match self.build() {
             Ok(rt) => rt,
             Err(error) => {
                 eprintln!("error: {error}");
@@ -70,16 +72,37 @@ impl Machine {
         for warning in rt.warnings() {
             eprintln!("warning: {warning}");
         }
-        println!("units {}, scheduler {}", self.units, self.scheduler);
+        println!("units {}, scheduler {}", rt.configuration(), self.scheduler);
         let outcome = program(&rt);
         print!("{}", rt.statistics());
         match outcome {
+            // Nothing was computed in a simulation, so there is nothing to compare.
+            Ok(outcome) if rt.is_simulated() => Outcome { verified: None, ..outcome }.conclude(),
             Ok(outcome) => outcome.conclude(),
             Err(error) => {
                 eprintln!("error: {error}");
                 conclude(false)
             }
         }
+    }
+
+    fn build(&self) -> Result<Runtime> {
+        let mut builder = Runtime::builder().scheduler(&self.scheduler).submitter_hosts_unit(true);
+        if let Some(units) = &self.units {
+            builder = builder.compute_units(units);
+        }
+        if let Some(file) = &self.simulate {
+            let machine = SimulatedMachine::from_file(file)?;
+            println!("simulated: {}", machine.name());
+            builder = builder.simulate(machine);
+        }
+        Ok(builder.build()?)
+    }
+
+    /// Whether no real machine is meant.
+    #[allow(dead_code, reason = "not every program asks")]
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.simulate.is_some()
     }
 
     /// A progress bar of so many steps, gone when dropped; it draws only where standard error is a
@@ -93,11 +116,6 @@ impl Machine {
             .with_style(style.expect("the template is correct"))
             .with_finish(ProgressFinish::AndClear)
     }
-}
-
-/// The cores that this process may use.
-pub(crate) fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// A parser of integers in a range.

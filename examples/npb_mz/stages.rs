@@ -30,6 +30,29 @@ const BT_SWEEPS: [(&str, Sweep); 3] = [("x sweep", bt::x_sweep), ("y sweep", bt:
 const SP_SWEEPS: [(&str, Sweep); 4] =
     [("txinvr", sp::transform), ("x sweep", sp::x_sweep), ("y sweep", sp::y_sweep), ("z sweep", sp::z_sweep)];
 
+/// Of every stage: the name of its task, which says the benchmark too since the same stage is other work in each, and its
+/// share of a step's operations. NPB counts whole steps only; the shares are those of the time on one core, class A.
+const STAGES: [(Benchmark, &str, &str, f64); 18] = [
+    (Benchmark::Bt, "step", "bt step", 1.0),
+    (Benchmark::Bt, "residual", "bt residual", 0.13),
+    (Benchmark::Bt, "x sweep", "bt x sweep", 0.28),
+    (Benchmark::Bt, "y sweep", "bt y sweep", 0.29),
+    (Benchmark::Bt, "z sweep", "bt z sweep", 0.29),
+    (Benchmark::Bt, "add", "bt add", 0.01),
+    (Benchmark::Sp, "step", "sp step", 1.0),
+    (Benchmark::Sp, "residual", "sp residual", 0.33),
+    (Benchmark::Sp, "txinvr", "sp txinvr", 0.05),
+    (Benchmark::Sp, "x sweep", "sp x sweep", 0.2),
+    (Benchmark::Sp, "y sweep", "sp y sweep", 0.2),
+    (Benchmark::Sp, "z sweep", "sp z sweep", 0.2),
+    (Benchmark::Sp, "add", "sp add", 0.02),
+    (Benchmark::Lu, "step", "lu step", 1.0),
+    (Benchmark::Lu, "forward", "lu forward", 0.4),
+    (Benchmark::Lu, "backward", "lu backward", 0.4),
+    (Benchmark::Lu, "add", "lu add", 0.01),
+    (Benchmark::Lu, "residual", "lu residual", 0.19),
+];
+
 /// One stage of one zone, as its task's body knows it.
 struct Stage {
     name: &'static str,
@@ -63,7 +86,12 @@ impl Program<'_> {
     }
 
     fn task<A: AccessTuple>(&self, stage: &Stage, accesses: A) -> TaskBuilder<'_, A> {
-        self.rt.task(stage.name, accesses).at(&self.space, stage.zone)
+        let (.., name, share) = STAGES
+            .into_iter()
+            .find(|(benchmark, stage_name, ..)| (*benchmark, *stage_name) == (self.benchmark, stage.name))
+            .expect("every stage is in the table");
+        let cost = share * self.benchmark.operations(stage.mesh.shape);
+        self.rt.task(name, accesses).at(&self.space, stage.zone).cost(cost)
     }
 
     /// All of a zone's step in one task.

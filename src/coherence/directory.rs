@@ -99,8 +99,19 @@ impl Directory {
         self.replicas.push(Replica { id, space, block, pins: 0, last_use, leaving: false });
     }
 
+    /// Whether the home is the only replica; then all is valid there.
+    fn all_at_home(&self) -> bool {
+        self.replicas.len() == 1
+    }
+
     /// The bytes of `block` that are valid in no replica in `space`.
     pub(crate) fn missing_bytes(&self, space: SpaceId, block: &Block) -> u64 {
+        if !self.replicas.iter().any(|replica| replica.space == space) {
+            return self.bytes(block);
+        }
+        if self.all_at_home() {
+            return 0;
+        }
         let mut missing = 0;
         self.holders.peek(block, |part, holders| {
             let here = |(id, _): &(ReplicaId, State)| self.replica(*id).space == space;
@@ -136,6 +147,9 @@ impl Directory {
         pending: &mut Vec<CopyId>,
         transfers: &mut Vec<Transfer>,
     ) {
+        if self.all_at_home() {
+            return;
+        }
         let target = self.replica(to).space;
         let replicas = &self.replicas;
         let distance = |id: ReplicaId| {
@@ -206,6 +220,9 @@ impl Directory {
 
     /// A task wrote `block` in replica `id`: it alone is valid now.
     pub(crate) fn written(&mut self, id: ReplicaId, block: &Block) {
+        if self.all_at_home() {
+            return;
+        }
         let mut parts = 0;
         self.holders.visit(block, |_, holders| {
             parts += 1;

@@ -4,6 +4,7 @@ use super::Directory;
 use super::ReplicaId;
 use crate::ids::{DataId, SpaceId};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Capacity and use of every address space; the host's is not counted.
 #[derive(Debug)]
@@ -11,10 +12,12 @@ pub(crate) struct Memories {
     spaces: Vec<Memory>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Memory {
     capacity_bytes: u64,
     used_bytes: u64,
+    /// Its replicas with their last use, the least recent first.
+    by_use: BTreeSet<(u64, DataId, ReplicaId)>,
 }
 
 /// What it takes to reserve some bytes.
@@ -31,13 +34,18 @@ pub(crate) enum Room {
 impl Memories {
     /// `capacities_bytes[0]` is the host's and ignored.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
-        let space = |&capacity_bytes| Memory { capacity_bytes, used_bytes: 0 };
+        let space = |&capacity_bytes| Memory { capacity_bytes, used_bytes: 0, by_use: BTreeSet::new() };
         Self { spaces: capacities_bytes.iter().map(space).collect() }
     }
 
     /// The bytes that `space` holds at most.
     pub(crate) fn capacity(&self, space: SpaceId) -> u64 {
         if space.is_host() { u64::MAX } else { self.spaces[space.index()].capacity_bytes }
+    }
+
+    /// The bytes that the smallest space holds at most.
+    pub(crate) fn smallest(&self) -> u64 {
+        self.spaces.iter().skip(1).map(|memory| memory.capacity_bytes).min().unwrap_or(u64::MAX)
     }
 
     pub(crate) fn reserve(&mut self, space: SpaceId, bytes: u64) {
@@ -48,25 +56,38 @@ impl Memories {
         self.spaces[space.index()].used_bytes -= bytes;
     }
 
+    /// A replica was made, or used again: at `before`, now at `now`.
+    pub(crate) fn used(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, before: u64, now: u64) {
+        let by_use = &mut self.spaces[space.index()].by_use;
+        by_use.remove(&(before, data, replica));
+        by_use.insert((now, data, replica));
+    }
+
+    /// A replica that was last used at `last` is gone, and its bytes are free.
+    pub(crate) fn dropped(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, last: u64, bytes: u64) {
+        self.spaces[space.index()].by_use.remove(&(last, data, replica));
+        self.release(space, bytes);
+    }
+
     /// How to get `bytes` in `space`, by giving up replicas that nobody has pinned.
     pub(crate) fn room(&self, space: SpaceId, bytes: u64, directories: &FxHashMap<DataId, Directory>) -> Room {
         if space.is_host() {
             return Room::Free;
         }
-        let Memory { capacity_bytes, used_bytes } = self.spaces[space.index()];
-        if used_bytes + bytes <= capacity_bytes {
+        let Memory { capacity_bytes, used_bytes, by_use } = &self.spaces[space.index()];
+        if used_bytes + bytes <= *capacity_bytes {
             return Room::Free;
         }
-        let mut idle: Vec<_> = (directories.values())
-            .flat_map(|directory| directory.away().map(move |replica| (directory, replica)))
-            .filter(|(_, replica)| replica.space == space && replica.pins == 0)
-            .map(|(directory, replica)| (replica.last_use, directory.data, replica.id, directory.bytes(&replica.block)))
-            .collect();
-        idle.sort_unstable();
         let mut missing = used_bytes + bytes - capacity_bytes;
         let mut leaving = Vec::new();
-        for (_, data, replica, freed) in idle {
-            leaving.push((data, replica));
+        for (_, data, id) in by_use {
+            let directory = &directories[data];
+            let replica = directory.replica(*id);
+            if replica.pins > 0 {
+                continue;
+            }
+            let freed = directory.bytes(&replica.block);
+            leaving.push((*data, *id));
             if freed >= missing {
                 return Room::After(leaving);
             }

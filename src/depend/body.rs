@@ -49,29 +49,35 @@ unsafe impl Send for Site {}
 unsafe impl Sync for Site {}
 
 /// The kinds of unit that a task has bodies for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Kinds {
-    pub(crate) cpu: bool,
-    pub(crate) emulated: bool,
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Kinds(u8);
 
 impl Kinds {
+    /// No kind.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// Those of a task with a body for CPU units, or for emulated devices, or both.
+    pub(crate) fn of(cpu: bool, emulated: bool) -> Self {
+        let kinds = if cpu { Self::NONE.with(UnitKind::Cpu) } else { Self::NONE };
+        if emulated { kinds.with(UnitKind::Emulated) } else { kinds }
+    }
+
+    /// These and one more.
+    pub(crate) fn with(self, kind: UnitKind) -> Self {
+        Self(self.0 | 1 << kind as u8)
+    }
+
     /// Whether there is a body for units of this kind.
     pub(crate) fn has(self, kind: UnitKind) -> bool {
-        match kind {
-            UnitKind::Cpu => self.cpu,
-            UnitKind::Emulated => self.emulated,
-            UnitKind::Cuda | UnitKind::Hip | UnitKind::OpenCl | UnitKind::Fpga | UnitKind::Gpu => false,
-        }
+        self.0 & 1 << kind as u8 != 0
     }
 
     /// The kinds in words.
-    pub(crate) fn describe(self) -> &'static str {
-        match (self.cpu, self.emulated) {
-            (true, true) => "CPU and EMU",
-            (true, false) => "CPU",
-            (false, true) => "EMU",
-            (false, false) => "no kind",
+    pub(crate) fn describe(self) -> String {
+        let kinds = UnitKind::ALL.into_iter().filter(|kind| self.has(*kind)).map(UnitKind::keyword);
+        match kinds.collect::<Vec<_>>() {
+            none if none.is_empty() => "no kind".to_owned(),
+            some => some.join(" and "),
         }
     }
 }

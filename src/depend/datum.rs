@@ -18,13 +18,15 @@ pub(crate) struct Datum {
     pub(crate) id: DataId,
     ndim: u8,
     taken: AtomicBool,
+    /// Without memory: nothing may look at its elements.
+    pub(crate) phantom: bool,
     pub(super) fragments: Lock<RegionMap<Fragment>>,
     pub(crate) element_bytes: usize,
     name: OnceLock<String>,
 }
 
 impl Datum {
-    pub(crate) fn new(id: DataId, shape: &[usize], element_bytes: usize) -> Self {
+    pub(crate) fn new(id: DataId, shape: &[usize], element_bytes: usize, phantom: bool) -> Self {
         let whole = Block::whole(shape);
         let mut padded = [1; MAX_DIMS];
         padded[..shape.len()].copy_from_slice(shape);
@@ -36,6 +38,7 @@ impl Datum {
             element_bytes,
             fragments: Lock::new(RegionMap::new(whole, shape.len(), Fragment::default())),
             taken: AtomicBool::new(false),
+            phantom,
         }
     }
 

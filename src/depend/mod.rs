@@ -77,6 +77,8 @@ pub(crate) struct Side {
     pub(crate) place: Option<crate::sched::Place>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
+    /// The kinds of unit that it can run on, where that does not follow from its bodies alone.
+    pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
 }

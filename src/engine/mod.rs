@@ -12,13 +12,16 @@
 //! 2. A task is handed out for running at most once, after all its predecessors are finished.
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
 
+mod assign;
+mod bring;
 mod command;
 mod placement;
 mod reserve;
 
+pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};
 pub(crate) use placement::Link;
-pub(crate) use placement::{Needs, Placement};
+pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};

@@ -95,6 +95,7 @@ impl Placement {
                 directory.add(id, space, block, self.uses);
                 let bytes = directory.bytes(&block);
                 self.memories.reserve(space, bytes);
+                self.memories.used(space, data, id, self.uses, self.uses);
                 id
             });
             w.found = Some(id);

@@ -46,6 +46,15 @@ impl Machine {
         topology: &Topology,
     ) -> Result<(Self, Vec<Warning>), ConfigError> {
         check_backends(config)?;
+        Self::lay_out(config, places, topology)
+    }
+
+    /// As [`plan`](Self::plan), whether this build has backends for all kinds or not.
+    pub(crate) fn lay_out(
+        config: &UnitConfig,
+        places: Option<&Places>,
+        topology: &Topology,
+    ) -> Result<(Self, Vec<Warning>), ConfigError> {
         let wishes = units_in_order(config);
         let (cores, mut warnings) = match places {
             Some(places) => placed_cores(&wishes, places, topology)?,

@@ -155,6 +155,9 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 
     fn combine(&mut self, block: &Block) {
         let Self { declared, reducer, private } = self;
+        if private.is_empty() {
+            return; // the body was not run: in a simulation none is
+        }
         let own = declared.spans.block();
         let (home, mine) = (declared.cell().strides(), strides_of(&own.extents()));
         let rows = |d: usize| block.lo()[d]..block.hi()[d];

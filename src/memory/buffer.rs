@@ -70,14 +70,20 @@ impl DataCell {
     pub(crate) fn new<T: Element>(runtime: u64, id: DataId, shape: &[usize], vec: Vec<T>) -> Self {
         let buffer = HostBuffer::new(vec);
         Self {
-            datum: Datum::new(id, shape, size_of::<T>()),
+            datum: Datum::new(id, shape, size_of::<T>(), false),
             runtime,
             base: buffer.base,
             buffer: Mutex::new(Some(buffer)),
         }
     }
 
-    /// Takes the memory out; once.
+    /// A data without memory, for programs that are simulated. Its address is none, and nobody may follow it.
+    pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
+        let datum = Datum::new(id, shape, size_of::<T>(), true);
+        Self { datum, runtime, base: std::ptr::without_provenance_mut(align_of::<Self>()), buffer: Mutex::new(None) }
+    }
+
+    /// Takes the memory out; once, and never of a phantom.
     pub(crate) fn take_buffer(&self) -> Option<HostBuffer> {
         self.buffer.lock().take()
     }

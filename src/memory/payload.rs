@@ -120,6 +120,6 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>> Body for Payload<A, C, E> {
     }
 
     fn kinds(&self) -> Kinds {
-        Kinds { cpu: C::PRESENT, emulated: E::PRESENT || (C::PRESENT && !self.host_only) }
+        Kinds::of(C::PRESENT, E::PRESENT || (C::PRESENT && !self.host_only))
     }
 }

@@ -91,6 +91,14 @@ impl<V: Clone> BlockMap<V> {
 
     /// Visits the overlap with `block` of every box that has one.
     pub fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
+        if let Some(known) = self.known.get(block) {
+            for &index in known {
+                if let Some((part, value)) = &self.parts[index as usize] {
+                    visit(*part, value);
+                }
+            }
+            return;
+        }
         let mut found = Vec::new();
         self.find(block, &mut found);
         for index in found {

@@ -1,19 +1,20 @@
 //! Describing a runtime and starting its threads.
 
-use super::core::Core;
+use super::core::{Core, Driver};
 use super::devices::{CopyJob, Devices};
 use super::host::Host;
 use super::ready::ReadyQueues;
 use super::{Releaser, Runtime, Seat};
-use crate::depend::Context;
+use crate::depend::{Context, OwnedTask};
 use crate::device::{Device, EmulatedDevice};
 use crate::engine::{Command, Engine, Event, Placement};
 use crate::error::BuildError;
 use crate::ids::{CuId, DeviceId};
 use crate::machine::{ComputeUnit, Machine, Places, Topology, UnitConfig, UnitKind};
-use crate::sched;
+use crate::sched::{self, Policy};
+use crate::sim::SimulatedMachine;
 use core_affinity::CoreId;
-use crossbeam_deque::Worker;
+use crossbeam_deque::{Stealer, Worker};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -37,14 +38,15 @@ const LEAST_WINDOW: usize = 1024;
 /// ```
 #[must_use = "a runtime starts only when built"]
 pub struct Builder {
-    units: Option<String>,
-    places: Option<String>,
+    pub(super) units: Option<String>,
+    pub(super) places: Option<String>,
     scheduler: String,
     submitter_hosts_unit: bool,
     window: Option<usize>,
     record_graph: bool,
     detect_conflicts: bool,
     emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
+    simulated: Option<SimulatedMachine>,
 }
 
 impl Builder {
@@ -58,6 +60,7 @@ impl Builder {
             record_graph: false,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
+            simulated: None,
         }
     }
 
@@ -118,12 +121,27 @@ impl Builder {
         self
     }
 
+    /// Runs the program on a machine that is not there: nothing is computed and nothing takes real time, but tasks are
+    /// placed and data moved as they would be, on a virtual clock ([`Runtime::now`]).
+    ///
+    /// Bodies are dropped instead of run. Data made with [`Runtime::zeros`] have no memory; other data keep the values
+    /// that they were registered with. Time passes while the program waits, or has submitted more than the window holds;
+    /// one submitting thread gives the same times in every run, to the nanosecond. Units of any kind that the machine has
+    /// can be asked for; the default is all of it. Pinning, and who hosts a unit, mean nothing.
+    pub fn simulate(mut self, machine: SimulatedMachine) -> Self {
+        self.simulated = Some(machine);
+        self
+    }
+
     /// Starts the runtime.
     ///
     /// # Errors
     /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is out of
-    /// its range, or the system gives no thread.
+    /// its range, a machine to simulate has not the units, or the system gives no thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        if let Some(model) = self.simulated.clone() {
+            return self.build_simulated(model);
+        }
         let topology = Topology::detect();
         let config: UnitConfig = match &self.units {
             Some(units) => units.parse()?,
@@ -134,52 +152,26 @@ impl Builder {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
-        if window == 0 {
-            let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
-            return Err(BuildError::Argument { argument: "window", problem });
-        }
         let devices = self.devices(&machine)?;
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes()));
-        let policy = sched::by_name(&self.scheduler, machine.num_units()).ok_or_else(|| {
-            BuildError::UnknownScheduler { name: self.scheduler.clone(), known: sched::NAMES.to_vec() }
-        })?;
+        let policy = self.policy(&machine)?;
         let short_way = devices.is_empty() && policy.short_way();
         let placement = (!short_way).then(|| Placement::new(&machine, &capacities_bytes, policy));
-        let (devices, jobs) = if short_way {
-            (None, Vec::new())
+        let (driver, jobs) = if short_way {
+            (Driver::Threads, Vec::new())
         } else {
             let (devices, jobs) = Devices::new(devices);
-            (Some(devices), jobs)
+            (Driver::Devices(devices), jobs)
         };
 
         let deques: Vec<_> = machine.units().iter().map(|_| Worker::new_lifo()).collect();
         let guest = Worker::new_lifo();
         let stealers = deques.iter().chain([&guest]).map(Worker::stealer).collect();
-        let home = Context { unit: CuId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
-        let core = Arc::new(Core::new(
-            NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed),
-            Engine::new(placement, self.record_graph),
-            ReadyQueues::new(&machine, stealers, home),
-            devices,
-            self.detect_conflicts.then(Default::default),
-            window as u64,
-            machine,
-        ));
-        let hosts_unit = self.submitter_hosts_unit && core.machine.num_cpu_units() > 0;
-        let mut runtime = Runtime {
-            owner: Arc::new(Releaser(Arc::downgrade(&core))),
-            threads: Vec::new(),
-            copy_threads: Vec::new(),
-            seat: None,
-            configuration: config.to_string(),
-            capacities_bytes,
-            warnings,
-            next_data: AtomicU32::new(0),
-            next_space: AtomicU32::new(0),
-            core,
-        };
+        let hosts_unit = self.submitter_hosts_unit && machine.num_cpu_units() > 0;
+        let mut runtime = self.assemble(machine, placement, driver, stealers)?;
+        (runtime.configuration, runtime.warnings) = (config.to_string(), warnings);
+        runtime.capacities_bytes = capacities_bytes;
         for (unit, deque) in deques.into_iter().enumerate() {
             let machine_unit = runtime.core.machine.units()[unit].clone();
             if unit == 0 && hosts_unit {
@@ -200,6 +192,49 @@ impl Builder {
         Ok(runtime)
     }
 
+    /// The scheduler, for this machine.
+    pub(super) fn policy(&self, machine: &Machine) -> Result<Box<dyn Policy>, BuildError> {
+        sched::by_name(&self.scheduler, machine.num_units())
+            .ok_or_else(|| BuildError::UnknownScheduler { name: self.scheduler.clone(), known: sched::NAMES.to_vec() })
+    }
+
+    /// A runtime without threads.
+    pub(super) fn assemble(
+        &self,
+        machine: Machine,
+        placement: Option<Placement>,
+        driver: Driver,
+        stealers: Vec<Stealer<OwnedTask>>,
+    ) -> Result<Runtime, BuildError> {
+        let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
+        if window == 0 {
+            let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
+            return Err(BuildError::Argument { argument: "window", problem });
+        }
+        let home = Context { unit: CuId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
+        let core = Arc::new(Core::new(
+            NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed),
+            Engine::new(placement, self.record_graph),
+            ReadyQueues::new(&machine, stealers, home),
+            driver,
+            self.detect_conflicts.then(Default::default),
+            window as u64,
+            machine,
+        ));
+        Ok(Runtime {
+            owner: Arc::new(Releaser(Arc::downgrade(&core))),
+            threads: Vec::new(),
+            copy_threads: Vec::new(),
+            seat: None,
+            configuration: String::new(),
+            capacities_bytes: Vec::new(),
+            warnings: Vec::new(),
+            next_data: AtomicU32::new(0),
+            next_space: AtomicU32::new(0),
+            core,
+        })
+    }
+
     fn devices(&self, machine: &Machine) -> Result<Vec<Box<dyn Device>>, BuildError> {
         let make = |number| {
             let device = (self.emulated)(number);
@@ -212,7 +247,7 @@ impl Builder {
     }
 }
 
-fn places_error(error: crate::machine::PlacesError) -> BuildError {
+pub(super) fn places_error(error: crate::machine::PlacesError) -> BuildError {
     BuildError::Argument { argument: "places", problem: error.to_string() }
 }
 
@@ -253,11 +288,7 @@ fn inner_pool(core: &Core, unit: &ComputeUnit, join: bool) -> Result<Option<rayo
     builder.build().map(Some).map_err(|error| thread_error(&format!("{id}"), std::io::Error::other(error)))
 }
 
-fn start_unit(
-    core: &Arc<Core>,
-    unit: ComputeUnit,
-    deque: Worker<crate::depend::OwnedTask>,
-) -> Result<JoinHandle<()>, BuildError> {
+fn start_unit(core: &Arc<Core>, unit: ComputeUnit, deque: Worker<OwnedTask>) -> Result<JoinHandle<()>, BuildError> {
     let core = core.clone();
     let what = unit.id.to_string();
     let life = move || {
@@ -285,7 +316,7 @@ fn start_copy_engine(
 ) -> Result<JoinHandle<()>, BuildError> {
     let core = core.clone();
     let life = move || {
-        let Some(devices) = &core.devices else { return };
+        let Some(devices) = core.devices() else { return };
         Host::enter_inside(core.id); // what a skipped body captured may be dropped here
         let mut out: Vec<Command> = Vec::new();
         while let Ok(job) = jobs.recv() {

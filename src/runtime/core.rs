@@ -10,12 +10,23 @@ use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
 use crate::ids::TaskId;
 use crate::machine::Machine;
+use crate::sim::Simulation;
 use crate::sync::Sleep;
 use crossbeam_utils::CachePadded;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Instant;
+
+/// Who carries commands out.
+pub(crate) enum Driver {
+    /// Threads of CPU units; any of them may run any task (the short way).
+    Threads,
+    /// Threads of all units, and devices; tasks come with a unit.
+    Devices(Devices),
+    /// Nobody: a virtual clock.
+    Simulated(Box<Simulation>),
+}
 
 /// The shared part of a runtime.
 pub(crate) struct Core {
@@ -24,7 +35,9 @@ pub(crate) struct Core {
     pub(crate) machine: Machine,
     pub(crate) engine: Engine,
     pub(crate) ready: ReadyQueues,
-    pub(crate) devices: Option<Devices>,
+    pub(crate) driver: Driver,
+    /// When the runtime was built.
+    pub(crate) built: Instant,
     /// Where threads sleep that execute tasks.
     pub(crate) idle: Sleep,
     /// Where threads sleep that wait for something and execute nothing.
@@ -57,7 +70,7 @@ impl Core {
         id: u64,
         engine: Engine,
         ready: ReadyQueues,
-        devices: Option<Devices>,
+        driver: Driver,
         conflicts: Option<ConflictDetector>,
         window: u64,
         machine: Machine,
@@ -67,7 +80,8 @@ impl Core {
             id,
             engine,
             ready,
-            devices,
+            driver,
+            built: Instant::now(),
             idle: Sleep::new(),
             waiters: Sleep::new(),
             conflicts,
@@ -79,6 +93,23 @@ impl Core {
             internal: counters(),
             machine,
         }
+    }
+
+    /// Whether any thread may run any task.
+    #[inline]
+    pub(crate) fn on_short_way(&self) -> bool {
+        matches!(self.driver, Driver::Threads)
+    }
+
+    /// The devices, if tasks run in other memories than their home.
+    #[inline]
+    pub(crate) fn devices(&self) -> Option<&Devices> {
+        if let Driver::Devices(devices) = &self.driver { Some(devices) } else { None }
+    }
+
+    /// The virtual clock, if there is no real one.
+    pub(crate) fn simulation(&self) -> Option<&Simulation> {
+        if let Driver::Simulated(simulation) = &self.driver { Some(simulation) } else { None }
     }
 
     /// Tasks submitted and not yet finished.
@@ -140,6 +171,9 @@ impl Core {
                 let mut out = Vec::new();
                 let entered = self.engine.submitted(task, accesses, &mut out);
                 self.carry_out(None, &mut out);
+                if id.0.is_multiple_of(super::host::CHECK_WINDOW_EVERY) {
+                    self.simulate_beyond_window();
+                }
                 entered
             }
         });
@@ -159,21 +193,23 @@ impl Core {
             let batch: &mut Vec<Command> = out;
             match std::mem::replace(&mut batch[next], Command::Nothing) {
                 Command::Nothing => {}
-                Command::Run(task) if self.devices.is_none() => {
+                Command::Run(task) if self.on_short_way() => {
                     self.ready.push(task, host);
                     self.idle.wake(1);
                 }
                 Command::Run(task) => self.run_at_home(task, out),
                 Command::Skip(task) => self.skip(task, out),
-                Command::Launch(launch) => {
-                    self.ready.push_launch(launch);
-                    self.idle.wake_all();
-                }
-                command => {
-                    if let Some(devices) = &self.devices {
+                command => match (&self.driver, command) {
+                    (Driver::Simulated(simulation), command) => simulation.carry_out(command),
+                    (_, Command::Launch(launch)) => {
+                        self.ready.push_launch(launch);
+                        self.idle.wake_all();
+                    }
+                    (Driver::Devices(devices), command) => {
                         devices.carry_out(command, |event| self.engine.on(event, out));
                     }
-                }
+                    (Driver::Threads, _) => unreachable!("all is at home where there is no device"),
+                },
             }
             next += 1;
         }
@@ -183,8 +219,10 @@ impl Core {
     /// Runs one of the runtime's own tasks on this thread, now.
     fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         let bound_to_device = task.owned().as_ref().is_some_and(|side| side.space.is_some_and(|s| !s.is_host()));
-        let outcome = if bound_to_device {
-            self.discard(&mut task); // the copy was all that was wanted
+        let mut phantom = false;
+        task.body().accesses(&mut |access| phantom |= access.datum.phantom);
+        let outcome = if bound_to_device || phantom {
+            self.discard(&mut task); // the copy was all that was wanted, or there is nothing to see
             Outcome::Done { elapsed_ns: 0 }
         } else {
             self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None })
@@ -230,7 +268,7 @@ impl Core {
             self.discard(task);
             return Outcome::Failed(FailureReason::Cancelled);
         }
-        let start = self.devices.is_some().then(Instant::now);
+        let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
         match catch_unwind(AssertUnwindSafe(|| task.body_mut().run(env))) {
             Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
@@ -239,7 +277,7 @@ impl Core {
         }
     }
 
-    fn discard(&self, task: &mut OwnedTask) {
+    pub(super) fn discard(&self, task: &mut OwnedTask) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body_mut().discard())) {
             let _ = FailureReason::from_panic(payload); // a captured value's destructor panicked; nothing depends on it
         }

@@ -197,7 +197,7 @@ impl Host {
     /// Executes one task and the chain of first successors behind it; false if there was none.
     #[inline]
     fn step(&self, core: &Core) -> bool {
-        if core.devices.is_some() {
+        if !core.on_short_way() {
             let Some(launch) = core.ready.pop_launch(self.unit) else { return false };
             self.execute_launch(core, *launch);
             return true;
@@ -236,7 +236,7 @@ impl Host {
     fn execute_launch(&self, core: &Core, launch: Launch) {
         let Launch { mut task, device, places, .. } = launch;
         let context = Context { device, ..self.context.clone() };
-        let outcome = match (&core.devices, device) {
+        let outcome = match (core.devices(), device) {
             (Some(devices), Some(device)) => {
                 let sites: Vec<Site> = devices.sites(&task, &places);
                 let mut outcome = None;

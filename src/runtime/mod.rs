@@ -9,6 +9,7 @@ mod core;
 mod devices;
 mod host;
 mod ready;
+mod simulated;
 mod statistics;
 mod submit;
 mod thief;
@@ -25,7 +26,7 @@ use crate::ids::{DataId, SpaceId};
 use crate::machine::{Machine, Warning};
 use crate::memory::{DataCell, Element, NoBody, Out, Payload, Shape, Sole};
 use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
-use ndarray::{Array, Ix1};
+use ndarray::{Array, Dimension, IntoDimension, Ix1};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
@@ -35,6 +36,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A dataflow task-graph runtime.
 ///
@@ -141,12 +143,40 @@ impl Runtime {
         self.register(elements, &shape)
     }
 
+    /// Registers an array of zeros, of one to four dimensions.
+    ///
+    /// In a simulation it has no memory, so that a program can be simulated whose data no machine at hand could hold:
+    /// [`read`](Self::read) and [`take`](Self::take) give zeros.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let u: Data<f64, Ix3> = rt.zeros([4, 8, 16]);
+    /// assert_eq!(u.shape(), [4, 8, 16]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
+    where
+        I::Dim: Shape,
+    {
+        let shape = shape.into_dimension();
+        if self.core.simulation().is_some() {
+            let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
+            return self.handle(DataCell::phantom::<T>(self.core.id, id, shape.slice()));
+        }
+        self.register(bytemuck::zeroed_vec(shape.size()), shape.slice())
+    }
+
     fn register<T: Element, S: Shape>(&self, elements: Vec<T>, shape: &[usize]) -> Data<T, S> {
         let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
         let cell = DataCell::new(self.core.id, id, shape, elements);
-        if let Some(devices) = &self.core.devices {
+        if let Some(devices) = self.core.devices() {
             devices.add_home(&cell);
         }
+        self.handle(cell)
+    }
+
+    fn handle<T: Element, S: Shape>(&self, cell: DataCell) -> Data<T, S> {
         let owner: Weak<dyn Owner> = Arc::downgrade(&self.owner) as Weak<dyn Owner>;
         Data::new(cell, owner)
     }
@@ -164,6 +194,21 @@ impl Runtime {
     /// The units and address spaces.
     pub fn machine(&self) -> &Machine {
         &self.core.machine
+    }
+
+    /// The time since the runtime was built, or in a simulation the virtual time.
+    ///
+    /// Programs that take times from here say in simulation what they would have taken on the machine that is simulated.
+    pub fn now(&self) -> Duration {
+        match self.core.simulation() {
+            Some(simulation) => Duration::from_nanos(simulation.now()),
+            None => self.core.built.elapsed(),
+        }
+    }
+
+    /// Whether the runtime simulates a machine ([`Builder::simulate`]): then no body is run and no result is computed.
+    pub fn is_simulated(&self) -> bool {
+        self.core.simulation().is_some()
     }
 
     /// The units as a configuration string.
@@ -243,7 +288,7 @@ impl Drop for Runtime {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        if let Some(devices) = &self.core.devices {
+        if let Some(devices) = self.core.devices() {
             devices.stop();
         }
         for thread in self.copy_threads.drain(..) {

@@ -3,6 +3,7 @@
 use super::core::Core;
 use crate::ids::{CuId, SpaceId};
 use std::fmt;
+use std::time::Duration;
 
 /// Counters of a runtime at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +11,8 @@ use std::fmt;
 pub struct Statistics {
     /// Tasks finished by each unit.
     pub tasks: Vec<(CuId, u64)>,
+    /// How long each unit has run tasks; empty where nobody measures it (the short way of CPU units).
+    pub busy: Vec<(CuId, Duration)>,
     /// What moved between address spaces.
     pub links: Vec<LinkStatistics>,
     /// Replicas evicted to make room.
@@ -41,8 +44,11 @@ impl Statistics {
             copies: moved.copies,
             bytes: moved.bytes,
         };
+        let busy = placement.as_ref().map(|placement| placement.busy_ns().to_vec()).unwrap_or_default();
+        let units = core.machine.units().iter().map(|unit| unit.id);
         Self {
             tasks: counts.collect(),
+            busy: units.zip(busy.into_iter().map(Duration::from_nanos)).collect(),
             links: links.into_iter().map(link).collect(),
             evictions: placement.map_or(0, |placement| placement.evictions()),
         }
@@ -51,8 +57,12 @@ impl Statistics {
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (unit, tasks) in &self.tasks {
-            writeln!(f, "{unit:<10} {tasks:>10} tasks")?;
+        for (n, (unit, tasks)) in self.tasks.iter().enumerate() {
+            write!(f, "{unit:<10} {tasks:>10} tasks")?;
+            match self.busy.get(n) {
+                Some((_, busy)) => writeln!(f, " {:>12.3} s", busy.as_secs_f64())?,
+                None => writeln!(f)?,
+            }
         }
         for link in &self.links {
             writeln!(f, "{} -> {}: {} copies, {} bytes", link.from, link.to, link.copies, link.bytes)?;

@@ -120,11 +120,19 @@ where
         let mut records: ArrayVec<AccessRecord<'_>, MOST_ACCESSES> = ArrayVec::new();
         self.accesses.visit(&mut |Recorded(record)| records.push(record));
         check_disjoint(&self.name, &records)?;
-        let kinds = Kinds { cpu: C::PRESENT, emulated: E::PRESENT || (C::PRESENT && !self.host_only) };
-        if !C::PRESENT || core.devices.is_some() {
+        let portable = C::PRESENT && !self.host_only;
+        let mut kinds = Kinds::of(C::PRESENT, E::PRESENT || portable);
+        let simulation = core.simulation();
+        if let Some(simulation) = simulation {
+            kinds = simulation.kinds(&self.name, kinds, portable);
+        }
+        if !C::PRESENT || !core.on_short_way() {
             self.check_units(kinds, &records)?;
         }
-        let side = self.side()?;
+        let mut side = self.side()?;
+        if simulation.is_some() {
+            side.get_or_insert_default().kinds = Some(kinds);
+        }
         let payload = Payload {
             accesses: self.accesses.store(),
             cpu: Some(self.cpu),
@@ -157,7 +165,7 @@ where
 
     /// Whether some unit has a body and enough memory.
     fn check_units(&self, kinds: Kinds, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
-        if kinds == Kinds::default() {
+        if !C::PRESENT && !E::PRESENT {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
         let core = &self.runtime.core;
@@ -167,7 +175,7 @@ where
         if units.peek().is_none() {
             return Err(SubmitError::NoUnit {
                 task: self.name.clone().into_owned(),
-                bodies: if needs.home_only { "CPU (it has a concurrent access)" } else { kinds.describe() }.to_owned(),
+                bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },
                 units: self.runtime.configuration().to_owned(),
             });
         }

@@ -52,6 +52,10 @@ impl Runtime {
             *result.lock() = Some(S::to_owned(&view));
         })?;
         self.await_value(&task)?;
+        if region.data.cell.datum.phantom {
+            let extents = region.block.extents();
+            return Ok(S::from_vec(bytemuck::zeroed_vec(region.len()), &extents[..S::NDIM.unwrap_or(1)]));
+        }
         let value = value.lock().take();
         Ok(value.expect("the task that reads the value has run"))
     }
@@ -93,7 +97,10 @@ impl Runtime {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
             return Err(error);
         }
-        if let Some(devices) = &self.core.devices {
+        if datum.phantom {
+            return Ok(S::from_vec(bytemuck::zeroed_vec(data.len()), &data.shape()));
+        }
+        if let Some(devices) = self.core.devices() {
             devices.remove_home(datum.id);
         }
         let buffer = buffer.lock().take().expect("the one task that takes the memory has run");
@@ -170,6 +177,9 @@ impl Runtime {
     /// Executes tasks, if this thread may, until `done`.
     pub(super) fn wait_until(&self, done: impl Fn() -> bool) {
         let core: &Core = &self.core;
+        if let Some(simulation) = core.simulation() {
+            return core.simulate_until(simulation, done);
+        }
         while !done() {
             let hosted = Host::with(core.id, |host| match (host, &self.seat) {
                 (Some(host), Some(seat)) => match seat.try_lock() {

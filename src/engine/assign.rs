@@ -1,0 +1,169 @@
+//! Which unit and which memory a ready task gets.
+//!
+//! The policy names the unit; here is what it is told and asked, and who is asked first: everybody's first task comes before
+//! anybody's second, so nobody idles while another has tasks ahead.
+
+use super::command::Command;
+use super::placement::{Assigned, Placed, Placement};
+use crate::coherence::Directory;
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::ids::{DataId, SpaceId, TaskId};
+use crate::machine::UnitKind;
+use crate::sched::{Place, ReadyTask, UnitView, View};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+impl Placement {
+    /// Tells the policy of a ready task.
+    pub(super) fn queue(&mut self, task: OwnedTask) {
+        let ready = self.describe(&task);
+        let id = ready.id;
+        self.queued.insert(id, task);
+        let Self { policy, units, queued, directories, busy, .. } = self;
+        // Many units share the host's memory: what a policy asks about this task is computed once per space.
+        let known: SmallVec<[Cell<Option<u64>>; 4]> = busy.iter().map(|_| Cell::new(None)).collect();
+        let missing = |task, space: SpaceId| {
+            let compute = || missing_bytes(queued, directories, task, space);
+            let Some(cell) = known.get(space.index()).filter(|_| task == id) else { return compute() };
+            let bytes = cell.get().unwrap_or_else(compute);
+            cell.set(Some(bytes));
+            bytes
+        };
+        policy.ready(ready, &View { units, missing_bytes: &missing });
+    }
+
+    pub(super) fn describe(&mut self, task: &OwnedTask) -> ReadyTask {
+        let side = task.owned().as_ref();
+        let kinds = side.and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds());
+        let needs = needs(task);
+        let Self { units, memories, masks, .. } = self;
+        let by_kind = |unit: &UnitView| kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only);
+        let by_size = |unit: &UnitView| unit.spaces.iter().any(|space| needs.bytes <= memories.capacity(*space));
+        let mask = match needs.bytes <= memories.smallest() {
+            true => {
+                let all = || units.iter().map(by_kind).collect::<Vec<_>>().into();
+                masks.entry((kinds, needs.home_only)).or_insert_with(all).clone()
+            }
+            false => units.iter().map(|unit| by_kind(unit) && by_size(unit)).collect::<Vec<_>>().into(),
+        };
+        ReadyTask {
+            id: task.shared().id,
+            priority: task.shared().priority,
+            cost: side.and_then(|side| side.cost),
+            place: place_of(task),
+            units: mask,
+        }
+    }
+
+    /// Gives work to whoever has room, until nothing moves.
+    pub(super) fn pump(&mut self, out: &mut Vec<Command>) {
+        loop {
+            let mut moved = false;
+            for space in 0..self.waiting.len() {
+                while let Some(assigned) = self.waiting[space].pop_front() {
+                    match self.reserve(assigned, out) {
+                        Ok((assigned, replicas, private_bytes)) => {
+                            self.bring(Placed { assigned, replicas, private_bytes }, out);
+                            moved = true;
+                        }
+                        Err(assigned) => {
+                            self.waiting[space].push_front(assigned);
+                            break;
+                        }
+                    }
+                }
+            }
+            // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
+            for level in 0..self.deepest {
+                for unit in 0..self.units.len() {
+                    if self.units[unit].in_flight <= level && level < self.depth[unit] {
+                        moved |= self.give_next(unit);
+                    }
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Asks the policy for a unit's next task; false if it has none.
+    fn give_next(&mut self, unit: usize) -> bool {
+        if self.queued.is_empty() {
+            return false;
+        }
+        let id = self.units[unit].id;
+        let Self { policy, units, queued, directories, .. } = self;
+        let missing = |task, space| missing_bytes(queued, directories, task, space);
+        let Some(next) = policy.next(id, &View { units, missing_bytes: &missing }) else { return false };
+        let space = self.choose_space(next, unit);
+        let Some(task) = self.queued.remove(&next) else { return false };
+        self.units[unit].in_flight += 1;
+        self.waiting[space.index()].push_back(Assigned { task, unit: Some(id), space });
+        true
+    }
+
+    /// Among a unit's memories, the one with the most of the task's data, then the least busy.
+    fn choose_space(&self, task: TaskId, unit: usize) -> SpaceId {
+        if let [only] = self.units[unit].spaces[..] {
+            return only;
+        }
+        let key = |space: &SpaceId| {
+            (missing_bytes(&self.queued, &self.directories, task, *space), self.busy[space.index()], *space)
+        };
+        self.units[unit].spaces.iter().copied().min_by_key(key).unwrap_or(SpaceId::HOST)
+    }
+}
+
+/// What a task needs of a memory.
+pub(crate) struct Needs {
+    /// The sum of its regions.
+    pub(crate) bytes: u64,
+    /// It must work at home: concurrent accesses are atomic in one memory only.
+    pub(crate) home_only: bool,
+}
+
+fn needs(task: &OwnedTask) -> Needs {
+    let mut needs = Needs { bytes: 0, home_only: false };
+    task.body().accesses(&mut |access| needs.add(&access));
+    needs
+}
+
+impl Needs {
+    /// Of these accesses.
+    pub(crate) fn of(accesses: &[AccessRecord<'_>]) -> Self {
+        let mut needs = Self { bytes: 0, home_only: false };
+        accesses.iter().for_each(|access| needs.add(access));
+        needs
+    }
+
+    fn add(&mut self, access: &AccessRecord<'_>) {
+        self.bytes += access.bytes();
+        self.home_only |= access.mode == Mode::Concurrent;
+    }
+}
+
+pub(super) fn place_of(task: &OwnedTask) -> Option<Place> {
+    task.owned().as_ref().and_then(|side| side.place.clone())
+}
+
+fn missing_bytes(
+    queued: &FxHashMap<TaskId, OwnedTask>,
+    directories: &FxHashMap<DataId, Directory>,
+    task: TaskId,
+    space: SpaceId,
+) -> u64 {
+    let mut missing = 0;
+    if let Some(task) = queued.get(&task) {
+        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+            if mode.reads()
+                && !matches!(mode, Mode::Reduction(_))
+                && let Some(directory) = directories.get(&datum.id)
+            {
+                missing += directory.missing_bytes(space, block);
+            }
+        });
+    }
+    missing
+}

@@ -1,0 +1,124 @@
+//! Bringing a placed task's data to it, launching it, and letting go of replicas.
+
+use super::command::{Command, CopyOrder, Launch, Where};
+use super::placement::{Assigned, Placed, Placement, Running, UnderWay};
+use crate::coherence::{CopyId, ReplicaId, Transfer};
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::ids::DataId;
+
+impl Placement {
+    /// Plans the copies that a task with memory still needs, and launches it if there are none.
+    ///
+    /// Called again when what it waited for has arrived.
+    pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        let mut pending = self.write_backs_in_the_way(&placed.assigned.task);
+        if pending.is_empty() {
+            let mut transfers = Vec::new();
+            let mut k = 0;
+            placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+                let place = placed.replicas[k];
+                k += 1;
+                let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else {
+                    return;
+                };
+                if mode == Mode::Out {
+                    // What the region holds now is of no use to anybody: it must not be written back over the new value.
+                    directory.written(place.replica, block);
+                    return;
+                }
+                let mut planned = Vec::new();
+                directory.fill(place.replica, block, &mut self.next_copy, &mut pending, &mut planned);
+                pending.extend(planned.iter().map(|transfer| transfer.copy));
+                transfers.extend(planned.into_iter().map(|transfer| (place.data, transfer)));
+            });
+            for (data, transfer) in transfers {
+                self.start_copy(data, transfer, false, out);
+            }
+        }
+        if pending.is_empty() {
+            return self.launch(placed, out);
+        }
+        pending.sort_unstable();
+        pending.dedup();
+        let id = placed.assigned.task.shared().id;
+        for copy in &pending {
+            if let Some(copy) = self.copies.get_mut(copy) {
+                copy.waiters.push(id);
+            }
+        }
+        self.arriving.insert(id, (placed, pending.len()));
+    }
+
+    /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
+    /// a copy to the same place could overtake one, or a task could write where one still arrives.
+    fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
+        if self.write_backs == 0 {
+            return Vec::new();
+        }
+        let forgotten = task.owned().as_ref().and_then(|side| side.forget);
+        let mut found = Vec::new();
+        task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
+            let meets = |c: &UnderWay| {
+                c.write_back && c.data == datum.id && c.transfer.block.overlaps(block) || Some(c.data) == forgotten
+            };
+            found.extend(self.copies.iter().filter(|(_, c)| meets(c)).map(|(copy, _)| *copy));
+        });
+        found
+    }
+
+    pub(super) fn start_copy(&mut self, data: DataId, transfer: Transfer, write_back: bool, out: &mut Vec<Command>) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
+        let mut end = |id| {
+            let replica = directory.replica_mut(id);
+            replica.pins += 1;
+            Where { data, replica: id, space: replica.space, holds: replica.block }
+        };
+        let (from, to) = (end(transfer.from), end(transfer.to));
+        let link = self.links.entry((from.space, to.space)).or_default();
+        link.copies += 1;
+        link.bytes += directory.bytes(&transfer.block);
+        let element_bytes = directory.element_bytes;
+        out.push(Command::Copy(Box::new(CopyOrder {
+            copy: transfer.copy,
+            from,
+            to,
+            block: transfer.block,
+            element_bytes,
+        })));
+        self.write_backs += usize::from(write_back);
+        self.copies.insert(transfer.copy, UnderWay { data, transfer, write_back, waiters: Vec::new() });
+    }
+
+    fn launch(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        let Placed { assigned: Assigned { task, unit, space }, replicas, private_bytes } = placed;
+        let id = task.shared().id;
+        out.push(match unit {
+            None => Command::Run(task),
+            Some(unit) => {
+                Command::Launch(Box::new(Launch { task, unit, device: space.device(), places: replicas.clone() }))
+            }
+        });
+        self.running.insert(id, Running { unit, space, replicas, private_bytes });
+    }
+
+    /// Drops a replica that was to leave, when its last user is gone.
+    pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
+        if id == ReplicaId::HOME || !directory.away().any(|r| r.id == id && r.leaving && r.pins == 0) {
+            return;
+        }
+        let replica = directory.replica(id);
+        self.memories.dropped(replica.space, data, id, replica.last_use, directory.bytes(&replica.block));
+        directory.remove(id);
+        out.push(Command::Release { replica: id });
+    }
+
+    /// A data is gone: so are its replicas.
+    pub(super) fn forget(&mut self, data: DataId, out: &mut Vec<Command>) {
+        let Some(directory) = self.directories.remove(&data) else { return };
+        for replica in directory.away() {
+            self.memories.dropped(replica.space, data, replica.id, replica.last_use, directory.bytes(&replica.block));
+            out.push(Command::Release { replica: replica.id });
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! A quantity measured at some counts, linear in between.
+
+/// What a curve does beyond its last point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beyond {
+    /// It stays at the last value.
+    Stays,
+    /// It goes on rising as between its last two points; a falling one stays.
+    Rises,
+}
+
+/// A positive quantity as a function of a count. Below the first point it is what it is there.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Curve {
+    /// In ascending order of counts, at least one.
+    points: Vec<(f64, f64)>,
+    beyond: Beyond,
+}
+
+impl Curve {
+    /// The same everywhere.
+    pub(super) fn flat(value: f64) -> Self {
+        Self { points: vec![(1.0, value)], beyond: Beyond::Stays }
+    }
+
+    /// Through these points, in ascending order of counts.
+    pub(super) fn through(points: Vec<(f64, f64)>, beyond: Beyond) -> Self {
+        assert!(!points.is_empty() && points.is_sorted_by(|a, b| a.0 < b.0), "points in ascending order");
+        Self { points, beyond }
+    }
+
+    /// The value at the first point.
+    pub(super) fn first(&self) -> f64 {
+        self.points[0].1
+    }
+
+    /// The same curve in units of `value`.
+    pub(super) fn relative_to(mut self, value: f64) -> Self {
+        self.points.iter_mut().for_each(|point| point.1 /= value);
+        self
+    }
+
+    /// The value at a count.
+    pub(super) fn at(&self, count: f64) -> f64 {
+        let above = self.points.partition_point(|point| point.0 <= count);
+        let last = self.points.len() - 1;
+        match above {
+            0 => self.points[0].1,
+            above if above <= last => line(self.points[above - 1], self.points[above], count),
+            _ if last > 0 && self.beyond == Beyond::Rises && self.points[last].1 > self.points[last - 1].1 => {
+                line(self.points[last - 1], self.points[last], count)
+            }
+            _ => self.points[last].1,
+        }
+    }
+}
+
+fn line((x0, y0): (f64, f64), (x1, y1): (f64, f64), x: f64) -> f64 {
+    y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_between_points_and_continued_only_upwards() {
+        let rising = Curve::through(vec![(1.0, 10.0), (5.0, 10.0), (9.0, 18.0)], Beyond::Rises);
+        let values = [0.0, 1.0, 3.0, 5.0, 7.0, 9.0, 11.0].map(|count| rising.at(count));
+        assert_eq!(values, [10.0, 10.0, 10.0, 10.0, 14.0, 18.0, 22.0]);
+        let falling = Curve::through(vec![(1.0, 10.0), (2.0, 4.0)], Beyond::Rises);
+        assert_eq!(falling.at(100.0), 4.0);
+        assert_eq!(Curve::through(vec![(1.0, 1.0), (2.0, 2.0)], Beyond::Stays).at(9.0), 2.0);
+        assert_eq!(rising.clone().relative_to(rising.first()).at(9.0), 1.8);
+        assert_eq!(Curve::flat(3.0).at(1e9), 3.0);
+    }
+}

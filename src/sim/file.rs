@@ -1,0 +1,157 @@
+//! The text of a machine file: what keys there are and what values they take.
+//!
+//! Every check that concerns one value is part of its type, so the error comes with the value's line. What concerns
+//! several is checked in [`super::machine`]. The format is documented at [`SimulatedMachine`](super::SimulatedMachine).
+
+use crate::machine::UnitKind;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) noise: NoiseTable,
+    pub(super) units: Spanned<BTreeMap<Kind, Units>>,
+    #[serde(default)]
+    pub(super) links: Vec<Link>,
+    #[serde(default)]
+    pub(super) tasks: Vec<Task>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoiseTable {
+    pub(super) seed: u64,
+    pub(super) relative_deviation: Fraction,
+}
+
+/// What there is of one kind.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Units {
+    pub(super) count: Spanned<usize>,
+    pub(super) bytes_per_s: Positive,
+    pub(super) total_bytes_per_s: Option<Spanned<Positive>>,
+    pub(super) memory_bytes: Option<Spanned<u64>>,
+    #[serde(default)]
+    pub(super) launch_ns: NotNegative,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Link {
+    pub(super) between: Spanned<[End; 2]>,
+    pub(super) latency_ns: NotNegative,
+    pub(super) bytes_per_s: Positive,
+    #[serde(default)]
+    pub(super) shared: bool,
+    #[serde(default = "yes")]
+    pub(super) duplex: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Task {
+    pub(super) name: Spanned<String>,
+    pub(super) cost: Option<Spanned<Positive>>,
+    pub(super) bytes: Option<Positive>,
+    pub(super) time_ns: BTreeMap<Kind, Spanned<BTreeMap<Busy, Positive>>>,
+    #[serde(default)]
+    pub(super) speed_up: BTreeMap<Busy, Positive>,
+}
+
+/// A finite number above 0.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Positive(pub(super) f64);
+
+impl TryFrom<f64> for Positive {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Self, String> {
+        let right = value > 0.0 && value.is_finite();
+        right.then_some(Self(value)).ok_or_else(|| format!("{value} is not a finite number above 0"))
+    }
+}
+
+/// A finite number, at least 0.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct NotNegative(pub(super) f64);
+
+impl TryFrom<f64> for NotNegative {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Self, String> {
+        let right = value >= 0.0 && value.is_finite();
+        right.then_some(Self(value)).ok_or_else(|| format!("{value} is not a finite number from 0 upwards"))
+    }
+}
+
+/// A number from 0 to 1.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Fraction(pub(super) f64);
+
+impl TryFrom<f64> for Fraction {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Self, String> {
+        (0.0..=1.0).contains(&value).then_some(Self(value)).ok_or_else(|| format!("{value} is not between 0 and 1"))
+    }
+}
+
+/// A kind of unit, by its keyword.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Kind(pub(super) UnitKind);
+
+impl TryFrom<String> for Kind {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        UnitKind::from_keyword(&word).map(Self).ok_or_else(|| {
+            let known: Vec<_> = UnitKind::ALL.iter().map(|kind| kind.keyword()).collect();
+            format!("`{word}` is no kind of unit; the kinds are {}", known.join(", "))
+        })
+    }
+}
+
+/// Where a link ends: at the host, or at the devices of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct End(pub(super) Option<UnitKind>);
+
+impl TryFrom<String> for End {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        if word == "host" {
+            return Ok(Self(None));
+        }
+        let Kind(kind) = Kind::try_from(word).map_err(|error| format!("{error}; or `host`"))?;
+        kind.is_device().then_some(Self(Some(kind))).ok_or_else(|| format!("{kind} units work in the `host`'s memory"))
+    }
+}
+
+/// How many units or cores, as a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Busy(pub(super) u32);
+
+impl TryFrom<String> for Busy {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        let count = word.parse().ok().filter(|count| *count > 0);
+        count.map(Self).ok_or_else(|| format!("`{word}` is no count; write a whole number from 1 upwards"))
+    }
+}

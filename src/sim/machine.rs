@@ -1,0 +1,315 @@
+//! A machine to simulate: how long tasks take on its units, and copies on its links.
+//!
+//! This is the simulator's truth. Policies never see it: like on a real machine they learn from samples of tasks that
+//! have run.
+
+use super::curve::{Beyond, Curve};
+use super::error::{MachineFileError, Source};
+use super::file::{Busy, File, Kind, Positive, Units};
+use super::noise::Noise;
+use crate::machine::UnitKind;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A machine to simulate, read from a machine file.
+///
+/// ```
+/// use thalweg::{Runtime, SimulatedMachine};
+/// let machine: SimulatedMachine = r#"
+///     name = "four cores and a GPU"
+///     [units.CPU]
+///     count = 4                       # cores
+///     bytes_per_s = 10e9              # of one core: tasks without a time take their bytes through this
+///     total_bytes_per_s = 20e9        # of all cores together: from two on they share it
+///     [units.GPU]
+///     count = 1                       # devices
+///     memory_bytes = 1_000_000_000
+///     bytes_per_s = 500e9
+///     launch_ns = 5_000               # added to every task
+///     [[links]]
+///     between = ["host", "GPU"]       # kinds of devices, or the host
+///     latency_ns = 10_000
+///     bytes_per_s = 10e9
+///     [[tasks]]
+///     name = "solve"                  # or `solve *`: all names that begin so; the first that fits counts
+///     cost = 100                      # the times are those of a task with this `.cost()`; others in proportion
+///     [tasks.time_ns]
+///     CPU = { 1 = 1_000_000, 4 = 1_500_000 }   # with 1 core busy, with 4; linear between
+///     GPU = { 1 = 50_000 }
+/// "#.parse()?;
+/// let rt = Runtime::builder().compute_units("2:CPU:1,1:GPU:1").simulate(machine).build()?;
+/// rt.task("solve", ()).cost(200.0).cpu(|_, ()| println!("never printed")).submit()?;
+/// rt.wait()?;
+/// assert_eq!(rt.now().as_micros(), 2000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Further keys: `[noise]` with `seed` and `relative_deviation` of every task's time; of a link `shared = true` (one
+/// for all devices of the kind instead of one each) and `duplex = false` (both directions take turns); of a task `bytes`
+/// instead of `cost` (the times are those of a task that accesses so many bytes; without either they are those of every
+/// task) and `[tasks.speed_up]` with the speed-up of a unit of so many cores (`{ 8 = 6.5 }`; without it, of all of them).
+///
+/// A task runs on every kind of unit that the file gives it a time for, if it has a body made with
+/// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds and take the bytes that they access, at the
+/// kind's `bytes_per_s`.
+#[derive(Debug, Clone)]
+pub struct SimulatedMachine(pub(super) Arc<Model>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Model {
+    pub(super) name: String,
+    pub(super) noise: Noise,
+    units: BTreeMap<UnitKind, UnitModel>,
+    links: Vec<LinkModel>,
+    tasks: Vec<TaskModel>,
+}
+
+/// What there is of one kind of unit.
+#[derive(Debug, Clone)]
+pub(super) struct UnitModel {
+    /// Cores, or devices.
+    pub(super) count: usize,
+    pub(super) memory_bytes: u64,
+    pub(super) launch_ns: f64,
+    /// Of tasks without times of their own.
+    pub(super) otherwise: Times,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct LinkModel {
+    pub(super) between: [Option<UnitKind>; 2],
+    pub(super) latency_ns: f64,
+    pub(super) bytes_per_s: f64,
+    pub(super) shared: bool,
+    pub(super) duplex: bool,
+}
+
+#[derive(Debug, Clone)]
+struct TaskModel {
+    name: String,
+    times: BTreeMap<UnitKind, Times>,
+}
+
+/// How long certain tasks take on a kind of unit.
+#[derive(Debug, Clone)]
+pub(super) struct Times {
+    /// With one core or device busy, for one unit of work.
+    pub(super) ns: f64,
+    pub(super) work: Work,
+    /// By the number of busy cores or devices, relative to one.
+    pub(super) slowdown: Curve,
+    /// By the number of a unit's cores; all of it if there is none.
+    pub(super) speed_up: Option<Curve>,
+}
+
+/// What a task's time is in proportion to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Work {
+    /// The cost that its program gave; if it gave none, this.
+    Cost { otherwise: f64 },
+    /// The bytes it accesses.
+    Bytes,
+    /// Nothing: every task takes the same.
+    Task,
+}
+
+impl SimulatedMachine {
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    /// If it can not be read, or says what can not be; the message names the line and its key.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MachineFileError> {
+        let path = path.as_ref();
+        let text =
+            std::fs::read_to_string(path).map_err(|source| MachineFileError::Read { path: path.to_owned(), source })?;
+        Self::read(&Source { path, text: &text })
+    }
+
+    /// The machine's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// How many cores (of [`UnitKind::Cpu`]) or devices there are of a kind.
+    pub fn count(&self, kind: UnitKind) -> usize {
+        self.0.units.get(&kind).map_or(0, |units| units.count)
+    }
+
+    /// The same machine with other noise: its seed, and the standard deviation of a task's time relative to its mean.
+    ///
+    /// # Panics
+    /// If the deviation is not between 0 and 1.
+    #[must_use]
+    pub fn with_noise(self, seed: u64, relative_deviation: f64) -> Self {
+        assert!((0.0..=1.0).contains(&relative_deviation), "a relative deviation is between 0 and 1");
+        let noise = Noise { seed, relative_deviation };
+        Self(Arc::new(Model { noise, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// All of it as units: a CPU unit per core but for those that lead devices, and a unit per device.
+    pub(crate) fn default_units(&self) -> String {
+        let devices: usize =
+            self.0.units.iter().filter(|(kind, _)| kind.is_device()).map(|(_, units)| units.count).sum();
+        let term = |(kind, units): (&UnitKind, &UnitModel)| match kind {
+            UnitKind::Cpu => format!("{}:CPU:1", units.count.saturating_sub(devices).max(1)),
+            kind => format!("{}:{kind}:1", units.count),
+        };
+        self.0.units.iter().map(term).collect::<Vec<_>>().join(",")
+    }
+
+    pub(super) fn units(&self, kind: UnitKind) -> Option<&UnitModel> {
+        self.0.units.get(&kind)
+    }
+
+    /// The bytes of a device of this kind.
+    pub(crate) fn memory_bytes(&self, kind: UnitKind) -> u64 {
+        self.0.units.get(&kind).map_or(0, |units| units.memory_bytes)
+    }
+
+    pub(super) fn link(&self, a: Option<UnitKind>, b: Option<UnitKind>) -> Option<(usize, &LinkModel)> {
+        self.0.links.iter().enumerate().find(|(_, link)| super::links::joins(link, a, b))
+    }
+
+    /// The entry for tasks of this name, or none.
+    pub(super) fn entry(&self, name: &str) -> Option<usize> {
+        self.0.tasks.iter().position(|task| match task.name.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == task.name,
+        })
+    }
+
+    /// How long tasks of an entry take on a kind of unit; none if they do not run there.
+    pub(super) fn times(&self, entry: Option<usize>, kind: UnitKind) -> Option<&Times> {
+        let units = self.0.units.get(&kind)?;
+        entry.map_or(Some(&units.otherwise), |entry| self.0.tasks[entry].times.get(&kind))
+    }
+
+    fn read(source: &Source<'_>) -> Result<Self, MachineFileError> {
+        let file: File = toml::from_str(source.text).map_err(|error| source.toml_error(&error))?;
+        if file.units.get_ref().is_empty() {
+            return Err(source.error(Some(file.units.span()), "a machine has units; add a table such as [units.CPU]"));
+        }
+        let mut units = BTreeMap::new();
+        for (Kind(kind), table) in file.units.get_ref() {
+            units.insert(*kind, unit_model(source, *kind, table)?);
+        }
+        let mut links = Vec::new();
+        for link in file.links {
+            let between = link.between.get_ref().map(|end| end.0);
+            if between == [None, None] {
+                return Err(source.error(Some(link.between.span()), "the host needs no link to itself"));
+            }
+            if let Some(kind) = between.iter().flatten().find(|kind| !units.contains_key(kind)) {
+                let problem = format!("there are no {kind} units in this file; add [units.{kind}]");
+                return Err(source.error(Some(link.between.span()), problem));
+            }
+            links.push(LinkModel {
+                between,
+                latency_ns: link.latency_ns.0,
+                bytes_per_s: link.bytes_per_s.0,
+                shared: link.shared,
+                duplex: link.duplex,
+            });
+        }
+        for kind in units.keys().filter(|kind| kind.is_device()) {
+            if !links.iter().any(|link| super::links::joins(link, None, Some(*kind))) {
+                let problem =
+                    format!("no link joins the host and {kind}; add [[links]] between = [\"host\", \"{kind}\"]");
+                return Err(source.error(None, problem));
+            }
+        }
+        let tasks = file.tasks.iter().map(|task| task_model(source, task, &units)).collect::<Result<_, _>>()?;
+        let noise = Noise { seed: file.noise.seed, relative_deviation: file.noise.relative_deviation.0 };
+        Ok(Self(Arc::new(Model { name: file.name, noise, units, links, tasks })))
+    }
+}
+
+impl std::str::FromStr for SimulatedMachine {
+    type Err = MachineFileError;
+
+    /// Reads the text of a machine file.
+    fn from_str(text: &str) -> Result<Self, MachineFileError> {
+        Self::read(&Source { path: Path::new("machine"), text })
+    }
+}
+
+fn unit_model(source: &Source<'_>, kind: UnitKind, table: &Units) -> Result<UnitModel, MachineFileError> {
+    let most = if kind.is_device() { crate::machine::MAX_DEVICES } else { crate::machine::MAX_CORES };
+    if !(1..=most).contains(table.count.get_ref()) {
+        let problem = format!("{} of a kind; there may be 1 to {most}", table.count.get_ref());
+        return Err(source.error(Some(table.count.span()), problem));
+    }
+    let memory_bytes = match &table.memory_bytes {
+        Some(bytes) if !kind.is_device() => {
+            return Err(source
+                .error(Some(bytes.span()), format!("the memory of {kind} units is the host's, which is not limited")));
+        }
+        Some(bytes) if *bytes.get_ref() == 0 => {
+            return Err(source.error(Some(bytes.span()), "a memory of 0 bytes holds no data"));
+        }
+        Some(bytes) => *bytes.get_ref(),
+        None => u64::MAX,
+    };
+    let Positive(one) = table.bytes_per_s;
+    let slowdown = match &table.total_bytes_per_s {
+        None => Curve::flat(1.0),
+        Some(total) if total.get_ref().0 < one => {
+            return Err(source.error(Some(total.span()), "less than `bytes_per_s`, what one of them uses alone"));
+        }
+        // Up to so many they do not notice each other, from there on they share.
+        Some(total) => {
+            let enough = total.get_ref().0 / one;
+            Curve::through(vec![(enough, 1.0), (2.0 * enough, 2.0)], Beyond::Rises)
+        }
+    };
+    let otherwise = Times { ns: 1e9 / one, work: Work::Bytes, slowdown, speed_up: None };
+    Ok(UnitModel { count: *table.count.get_ref(), memory_bytes, launch_ns: table.launch_ns.0, otherwise })
+}
+
+fn task_model(
+    source: &Source<'_>,
+    task: &super::file::Task,
+    units: &BTreeMap<UnitKind, UnitModel>,
+) -> Result<TaskModel, MachineFileError> {
+    let name = task.name.get_ref();
+    if name.trim_end_matches('*').contains('*') || name.ends_with("**") {
+        return Err(source.error(Some(task.name.span()), "a `*` stands at the end of a name, for any text"));
+    }
+    let (work, amount) = match (&task.cost, task.bytes) {
+        (Some(cost), Some(_)) => {
+            return Err(source.error(Some(cost.span()), "the times are for a `cost` or for `bytes`, not for both"));
+        }
+        (Some(cost), None) => {
+            let Positive(cost) = *cost.get_ref();
+            (Work::Cost { otherwise: cost }, cost)
+        }
+        (None, Some(Positive(bytes))) => (Work::Bytes, bytes),
+        (None, None) => (Work::Task, 1.0),
+    };
+    let speed_up = curve(&task.speed_up, Beyond::Stays);
+    let mut times = BTreeMap::new();
+    for (Kind(kind), table) in &task.time_ns {
+        if !units.contains_key(kind) {
+            let problem = format!("there are no {kind} units in this file; add [units.{kind}]");
+            return Err(source.error(Some(table.span()), problem));
+        }
+        let Some(curve) = curve(table.get_ref(), Beyond::Rises) else {
+            return Err(source.error(Some(table.span()), "give at least one time, such as { 1 = 1000 }"));
+        };
+        let alone = curve.first();
+        let (ns, slowdown) = (alone / amount, curve.relative_to(alone));
+        times.insert(*kind, Times { ns, work, slowdown, speed_up: speed_up.clone() });
+    }
+    if times.is_empty() {
+        return Err(
+            source.error(Some(task.name.span()), "no kind of unit has a time for these tasks; add [tasks.time_ns]")
+        );
+    }
+    Ok(TaskModel { name: name.clone(), times })
+}
+
+fn curve(points: &BTreeMap<Busy, Positive>, beyond: Beyond) -> Option<Curve> {
+    let points: Vec<_> = points.iter().map(|(Busy(count), Positive(value))| (f64::from(*count), *value)).collect();
+    (!points.is_empty()).then(|| Curve::through(points, beyond))
+}

@@ -1,0 +1,53 @@
+//! Seeded noise: by how much a task takes longer or shorter than its mean.
+//!
+//! A task's noise depends on the seed and the task's number alone, not on when or where it runs: two schedulers that are
+//! compared meet the same tasks, and the order of events cannot change it. Only integer arithmetic and additions, so the
+//! same seed gives the same bits on every machine; that is why there is no library's generator here, whose
+//! streams may change with its version.
+
+/// The mixing function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Noise of a given strength.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Noise {
+    pub(super) seed: u64,
+    /// Standard deviation of a task's time, relative to its mean.
+    pub(super) relative_deviation: f64,
+}
+
+impl Noise {
+    /// What a task's mean time is multiplied with: close to normal around 1, never below 0.05.
+    ///
+    /// The sum of twelve uniform numbers has variance 1 (Irwin and Hall) and stays within six deviations.
+    pub(super) fn factor(&self, task: u64) -> f64 {
+        if self.relative_deviation == 0.0 {
+            return 1.0;
+        }
+        let stream = mix(self.seed ^ mix(task.wrapping_add(0x9e37_79b9_7f4a_7c15)));
+        let uniform = |n: u64| (mix(stream.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) >> 11) as f64;
+        let sum: f64 = (1..=12).map(uniform).sum::<f64>() / (1u64 << 53) as f64;
+        (1.0 + self.relative_deviation * (sum - 6.0)).max(0.05)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_noise_has_the_mean_and_deviation_asked_for_and_hangs_on_seed_and_task() {
+        let noise = Noise { seed: 7, relative_deviation: 0.1 };
+        let factors: Vec<f64> = (0..20_000).map(|task| noise.factor(task)).collect();
+        let mean = factors.iter().sum::<f64>() / 20_000.0;
+        let deviation = (factors.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 20_000.0).sqrt();
+        assert!((mean - 1.0).abs() < 3e-3 && (deviation - 0.1).abs() < 3e-3, "{mean} {deviation}");
+        assert_eq!(noise.factor(5), factors[5]);
+        assert_ne!(Noise { seed: 8, ..noise }.factor(5), factors[5]);
+        assert_eq!(Noise { relative_deviation: 0.0, ..noise }.factor(5), 1.0);
+    }
+}

@@ -1,0 +1,391 @@
+//! Simulated machines: closed forms, determinism, and a real run beside.
+
+use std::time::{Duration, Instant};
+use thalweg::prelude::*;
+
+fn machine(text: &str) -> SimulatedMachine {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Four cores that share nothing, two GPUs with a link each (or one for both).
+fn plain(shared: bool) -> SimulatedMachine {
+    machine(&format!(
+        r#"
+        name = "plain"
+        [units.CPU]
+        count = 4
+        bytes_per_s = 1e9
+        [units.GPU]
+        count = 2
+        memory_bytes = 1_000_000
+        bytes_per_s = 1e12
+        [[links]]
+        between = ["host", "GPU"]
+        latency_ns = 1000
+        bytes_per_s = 1e9
+        shared = {shared}
+        [[tasks]]
+        name = "work"
+        cost = 1
+        [tasks.time_ns]
+        CPU = {{ 1 = 100 }}
+        GPU = {{ 1 = 10 }}
+        [[tasks]]
+        name = "on a GPU"
+        [tasks.time_ns]
+        GPU = {{ 1 = 500 }}
+        [[tasks]]
+        name = "crowded"
+        [tasks.time_ns]
+        CPU = {{ 1 = 100, 2 = 300 }}
+        [tasks.speed_up]
+        2 = 1.6
+        "#
+    ))
+}
+
+fn runtime(machine: SimulatedMachine, units: &str, scheduler: &str) -> Runtime {
+    Runtime::builder().compute_units(units).scheduler(scheduler).simulate(machine).build().unwrap()
+}
+
+fn never(_: &Context, (): ()) {
+    panic!("bodies are not run in a simulation");
+}
+
+fn submit(rt: &Runtime, name: &'static str, count: usize, cost: f64) {
+    for _ in 0..count {
+        rt.task(name, ()).cost(cost).cpu(never).submit().unwrap();
+    }
+}
+
+#[test]
+fn independent_tasks_take_their_rounds() {
+    for (units, tasks, expected) in
+        [("1:CPU:1", 7, 1400), ("4:CPU:1", 12, 600), ("4:CPU:1", 13, 800), ("2:CPU:2", 5, 300)]
+    {
+        let rt = runtime(plain(false), units, "dynamic");
+        submit(&rt, "work", tasks, 2.0);
+        assert_eq!(rt.now(), Duration::ZERO, "submitting takes no time");
+        rt.wait().unwrap();
+        assert_eq!(rt.now().as_nanos(), expected, "{tasks} tasks of 200 ns on {units}");
+        assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), tasks as u64);
+    }
+}
+
+#[test]
+fn a_chain_takes_the_sum_of_its_tasks() {
+    let rt = runtime(plain(false), "4:CPU:1", "stealing");
+    let x = rt.scalar(1.0);
+    for cost in 1..=10 {
+        rt.task("work", (x.inout(),)).cost(f64::from(cost)).cpu(|_, (x,)| x[0] = 0.0).submit().unwrap();
+    }
+    rt.wait_on(&x.all()).unwrap();
+    assert_eq!(rt.now().as_nanos(), 5500);
+    assert_eq!(rt.take(x).unwrap(), [1.0], "data keep what they were registered with");
+}
+
+#[test]
+fn busy_units_slow_each_other_down_for_as_long_as_they_are_busy() {
+    let rt = runtime(plain(false), "2:CPU:1", "dynamic");
+    submit(&rt, "crowded", 2, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 300);
+    submit(&rt, "crowded", 1, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 400, "alone");
+    submit(&rt, "crowded", 3, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 800, "two together, then one alone");
+    let rt = runtime(plain(false), "1:CPU:2", "dynamic");
+    submit(&rt, "crowded", 1, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 188, "300 ns with two cores busy, 1.6 times as fast with both");
+}
+
+/// One task per device and data, on data of 4000 bytes: a copy takes 5000 ns.
+fn copies(shared: bool, units: &str, per_device: usize) -> Runtime {
+    let rt = runtime(plain(shared), units, "dynamic");
+    for _ in 0..per_device * rt.machine().num_devices() {
+        let x: Data<u8> = rt.zeros(4000);
+        rt.task("on a GPU", (x.input(),)).cpu(|_, _| ()).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    rt
+}
+
+#[test]
+fn copies_queue_on_a_link_and_overlap_with_tasks() {
+    let time = |shared, units, per_device| copies(shared, units, per_device).now().as_nanos();
+    assert_eq!(time(false, "1:GPU:1", 1), 5000 + 500);
+    assert_eq!(time(false, "1:GPU:1", 20), 20 * 5000 + 500, "tasks run while the next copies are made");
+    assert_eq!(time(false, "2:GPU:1", 20), 20 * 5000 + 500, "each device has its own link");
+    assert_eq!(time(true, "2:GPU:1", 20), 40 * 5000 + 500, "both share one");
+    let links = copies(true, "2:GPU:1", 20).statistics().links;
+    assert_eq!(links.iter().map(|link| link.bytes).sum::<u64>(), 40 * 4000);
+}
+
+#[test]
+fn devices_without_a_link_of_their_own_copy_through_the_host() {
+    let rt = runtime(plain(false), "2:GPU:1", "dynamic");
+    let x: Data<u8> = rt.zeros(4000);
+    rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 5500);
+    let here = rt.valid_in(&x.all());
+    let there = SpaceId(3 - here[0].0);
+    rt.copy(&x.all(), there).unwrap();
+    assert_eq!(rt.now().as_nanos(), 5500 + 2 * 5000);
+    assert_eq!(rt.valid_in(&x.all()), [SpaceId(1), SpaceId(2)]);
+}
+
+#[test]
+fn memory_is_limited_and_evicted_as_on_a_device() {
+    let rt = runtime(plain(false), "1:GPU:1", "dynamic");
+    let data: Vec<Data<u8>> = (0..5).map(|_| rt.zeros(400_000)).collect();
+    for x in &data {
+        rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    assert!(rt.statistics().evictions >= 3);
+    let x: Data<u8> = rt.zeros(2_000_000);
+    let error = rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap_err();
+    assert!(matches!(error, SubmitError::WorkingSet { capacity_bytes: 1_000_000, .. }), "{error}");
+}
+
+#[test]
+fn tasks_run_where_they_have_a_time_and_a_body() {
+    let rt = runtime(plain(false), "2:CPU:1,2:GPU:1", "dynamic");
+    submit(&rt, "on a GPU", 10, 1.0);
+    for _ in 0..10 {
+        rt.task("work", ()).host(|_, ()| ()).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    let tasks: Vec<u64> = rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect();
+    assert_eq!((tasks[0] + tasks[1], tasks[2] + tasks[3]), (10, 10), "{tasks:?}");
+
+    let rt = runtime(plain(false), "2:CPU:1", "dynamic");
+    let error = rt.task("on a GPU", ()).cpu(|_, ()| ()).submit().unwrap_err();
+    assert!(error.to_string().contains("bodies for GPU only"), "{error}");
+}
+
+#[test]
+fn data_without_memory() {
+    let rt = runtime(plain(false), "1:CPU:1,1:GPU:1", "stealing");
+    let huge: Data<f64, Ix4> = rt.zeros([5, 1 << 12, 1 << 12, 1 << 12]).named("huge"); // 2.5 TiB
+    rt.task("work", (huge.block((0..5, 0..1, 0..1, 0..4)).inout(),)).cpu(|_, _| ()).submit().unwrap();
+    let corner = rt.read(&huge.block((0..2, 0..3, 1..2, 0..4))).unwrap();
+    assert_eq!((corner.shape(), corner.sum()), (&[2, 3, 1, 4][..], 0.0));
+    let total: Data<f64> = rt.zeros(1);
+    for _ in 0..4 {
+        rt.task("work", (total.reduction(Sum),)).cpu(|_, _| ()).submit().unwrap();
+    }
+    assert_eq!(rt.read_scalar(&total).unwrap(), 0.0);
+    let small: Data<f32, Ix2> = rt.zeros((3, 4));
+    assert_eq!(rt.take(small).unwrap(), ndarray::Array2::<f32>::zeros((3, 4)));
+    drop(huge);
+    rt.wait().unwrap();
+}
+
+#[test]
+fn zeros_of_a_real_runtime_have_memory() {
+    let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+    let x: Data<f64, Ix2> = rt.zeros((30, 40));
+    rt.task("add", (x.block((1..2, 0..40)).inout(),)).cpu(|_, (mut x,)| x += 1.0).submit().unwrap();
+    assert_eq!(rt.take(x).unwrap().sum(), 40.0);
+    assert!(!rt.is_simulated() && rt.now() > Duration::ZERO);
+}
+
+/// Steps over a ring of blocks that read their neighbours, under noise; all that can be seen of it.
+fn ring(scheduler: &str, seed: u64) -> (Duration, thalweg::Statistics) {
+    let rt = runtime(plain(false).with_noise(seed, 0.1), "3:CPU:1,2:GPU:1", scheduler);
+    let blocks: Vec<Data<u8>> = (0..40).map(|_| rt.zeros(1000)).collect();
+    for step in 0..20 {
+        for i in 0..40 {
+            let (left, right) = (&blocks[(i + 39) % 40], &blocks[(i + 1) % 40]);
+            let accesses =
+                (left.slice(900..1000).input(), right.slice(0..100).input(), blocks[i].slice(100..900).inout());
+            rt.task("work", accesses).cost(1.0 + ((i * step) % 7) as f64).cpu(|_, _| ()).submit().unwrap();
+        }
+    }
+    rt.wait().unwrap();
+    (rt.now(), rt.statistics())
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_to_the_nanosecond() {
+    for scheduler in ["dynamic", "stealing"] {
+        let first = ring(scheduler, 1);
+        assert_eq!(ring(scheduler, 1), first);
+        assert_ne!(ring(scheduler, 2).0, first.0);
+    }
+}
+
+#[test]
+fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
+    let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").window(100).simulate(plain(false));
+    let rt = rt.build().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                submit(&rt, "work", 2000, 1.0);
+                rt.wait().unwrap();
+            });
+        }
+    });
+    rt.wait().unwrap();
+    // One who waits lets time pass while others have yet to submit: then one unit may be idle.
+    let all = 4 * 2000 * 100;
+    assert!((all / 2..=all).contains(&rt.now().as_nanos()), "{:?}", rt.now());
+}
+
+/// Tasks of known length on two CPU units and two emulated devices of half the speed, as a real run and as a simulation.
+/// Bodies sleep, so the machine's own load hardly matters; of three real runs the fastest counts.
+#[test]
+fn a_simulation_agrees_with_a_run_on_emulated_units() {
+    const UNITS: &str = "2:CPU:1,2:EMU:1";
+    let program = |rt: &Runtime| {
+        let data: Vec<Data<u8>> = (0..12).map(|_| rt.zeros(2_000_000)).collect();
+        let start = Instant::now();
+        for round in 0..12 {
+            for (i, x) in data.iter().enumerate() {
+                let ms = 4 + ((i + round) % 4) as u64;
+                rt.task("sleep", (x.inout(),))
+                    .cost(ms as f64)
+                    .cpu(move |_, _| std::thread::sleep(Duration::from_millis(ms)))
+                    .submit()
+                    .unwrap();
+            }
+        }
+        rt.wait().unwrap();
+        start.elapsed()
+    };
+    let simulated = {
+        let model = machine(
+            r#"
+            name = "emulated"
+            [units.CPU]
+            count = 4
+            bytes_per_s = 1e9
+            [units.EMU]
+            count = 2
+            bytes_per_s = 1e9
+            memory_bytes = 100_000_000
+            [[links]]
+            between = ["host", "EMU"]
+            latency_ns = 500_000
+            bytes_per_s = 2e9
+            duplex = false              # an emulated device has one copy engine
+            [[links]]
+            between = ["EMU", "EMU"]
+            latency_ns = 500_000
+            bytes_per_s = 2e9
+            [[tasks]]
+            name = "sleep"
+            cost = 1
+            [tasks.time_ns]
+            CPU = { 1 = 1_000_000 }
+            EMU = { 1 = 2_000_000 }
+            "#,
+        );
+        let rt = runtime(model, UNITS, "dynamic");
+        program(&rt);
+        rt.now()
+    };
+    let real = || {
+        let device = EmulatedDevice::new().capacity_bytes(100_000_000).speed(0.5);
+        let device = device.copy_delay(Duration::from_micros(500), 2e9);
+        let rt = Runtime::builder().compute_units(UNITS).scheduler("dynamic").emulated_devices(move |_| device.clone());
+        program(&rt.build().unwrap())
+    };
+    let fastest = (0..3).map(|_| real()).min().unwrap();
+    let ratio = simulated.as_secs_f64() / fastest.as_secs_f64();
+    assert!((0.9..=1.1).contains(&ratio), "simulated {simulated:?}, real {fastest:?}");
+}
+
+#[test]
+fn machine_files_that_cannot_be() {
+    let good = "name = \"m\"\n[units.CPU]\ncount = 2\nbytes_per_s = 1e9\n";
+    let gpu = "[units.GPU]\ncount = 1\nbytes_per_s = 1e9\n";
+    let link = "[[links]]\nbetween = [\"host\", \"GPU\"]\nlatency_ns = 1\nbytes_per_s = 1e9\n";
+    let cases = [
+        ("name = \"m\"\n".to_owned(), "missing field `units`"),
+        ("name = \"m\"\n[units]\n".to_owned(), "machine, line 2, `[units]`: a machine has units"),
+        (good.replace("count = 2", "count = 0"), "machine, line 3, `count`: 0 of a kind; there may be 1 to 1024"),
+        (good.replace("count", "cuont"), "machine, line 3, `cuont`: unknown field `cuont`"),
+        (good.replace("1e9", "-1"), "line 4, `bytes_per_s`: -1 is not a finite number above 0"),
+        (good.replace("1e9", "nan"), "line 4, `bytes_per_s`: NaN is not a finite number above 0"),
+        (good.replace("CPU", "CPV"), "`CPV` is no kind of unit; the kinds are CPU, EMU"),
+        (format!("{good}memory_bytes = 5\n"), "line 5, `memory_bytes`: the memory of CPU units is the host's"),
+        (format!("{good}total_bytes_per_s = 5\n"), "line 5, `total_bytes_per_s`: less than `bytes_per_s`"),
+        (format!("{good}{gpu}"), "no link joins the host and GPU"),
+        (format!("{good}{link}"), "line 6, `between`: there are no GPU units in this file"),
+        (
+            format!("{good}{gpu}{link}[[tasks]]\nname = \"a*b\"\ntime_ns.CPU = {{ 1 = 1 }}\n"),
+            "line 13, `name`: a `*` stands",
+        ),
+        (format!("{good}[[tasks]]\nname = \"a\"\ntime_ns.CPU = {{ 0 = 1 }}\n"), "`0` is no count"),
+        (
+            format!("{good}[[tasks]]\nname = \"a\"\ntime_ns.CPU = {{ }}\n"),
+            "line 7, `time_ns.CPU`: give at least one time",
+        ),
+        (format!("{good}[[tasks]]\nname = \"a\"\ntime_ns = {{ }}\n"), "line 6, `name`: no kind of unit has a time"),
+        (format!("{good}[[tasks]]\nname = \"a\"\ncost = 1\nbytes = 1\ntime_ns.CPU = {{ 1 = 1 }}\n"), "line 7, `cost`"),
+        ("name = \"m\n".to_owned(), "machine, line 1, `name`"),
+    ];
+    for (text, expected) in cases {
+        let error = text.parse::<SimulatedMachine>().expect_err(&text).to_string();
+        assert!(error.contains(expected), "{error}\n  instead of  {expected}\n  for\n{text}");
+    }
+    let error = SimulatedMachine::from_file("machines/of-nobody.toml").unwrap_err();
+    assert!(error.to_string().starts_with("machines/of-nobody.toml: "), "{error}");
+}
+
+#[test]
+fn units_that_the_machine_has_not() {
+    let build = |units| Runtime::builder().compute_units(units).simulate(plain(false)).build();
+    let error = build("1:CPU:1,3:GPU:1").unwrap_err().to_string();
+    assert_eq!(error, "simulate: 1:CPU:1,3:GPU:1 asks for 3 GPU devices, and `plain` has 2");
+    let error = build("1:CPU:1,1:EMU:1").unwrap_err().to_string();
+    assert_eq!(error, "simulate: 1:CPU:1,1:EMU:1 asks for 1 EMU devices, and `plain` has 0");
+    let shared = build("5:CPU:1").unwrap();
+    assert_eq!(shared.warnings().len(), 1, "five units on four cores");
+    let all = Runtime::builder().simulate(plain(false)).build().unwrap();
+    assert_eq!(all.configuration(), "2:CPU:1,2:GPU:1");
+}
+
+#[test]
+fn the_machines_that_come_with_the_project() {
+    for entry in std::fs::read_dir("machines").unwrap() {
+        let model = SimulatedMachine::from_file(entry.unwrap().path()).unwrap();
+        let rt = Runtime::builder().simulate(model.with_noise(0, 0.0)).build().unwrap();
+        let x: Data<f64> = rt.zeros(1000);
+        rt.task("bt step", (x.inout(),)).cost(201.16).cpu(|_, _| ()).submit().unwrap();
+        rt.task("anything", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+        rt.wait().unwrap();
+        assert!(rt.now() > Duration::from_millis(1) && rt.now() < Duration::from_millis(40), "{:?}", rt.now());
+    }
+}
+
+/// 004 table 3: with so many units busy, the mean task of BT-MZ and SP-MZ takes what was measured.
+#[test]
+fn the_sources_machine_reproduces_their_table_of_task_times() {
+    let model = SimulatedMachine::from_file("machines/epyc7742-2xmi50.toml").unwrap().with_noise(0, 0.0);
+    let mean = |name: &'static str, units: &str, cost| {
+        let rt = runtime(model.clone(), units, "dynamic");
+        let tasks = rt.machine().num_units();
+        submit(&rt, name, tasks, cost);
+        rt.wait().unwrap();
+        (rt.now().as_secs_f64() * 1e5).round() / 100.0
+    };
+    let cpu = [1, 16, 32, 48, 64].map(|units| mean("bt step", &format!("{units}:CPU:1"), 201.160));
+    assert_eq!(cpu, [31.11, 64.75, 69.19, 87.66, 102.5]);
+    let cpu = [1, 16, 32, 48, 64].map(|units| mean("sp step", &format!("{units}:CPU:1"), 50.7636));
+    assert_eq!(cpu, [8.7, 9.0, 11.25, 18.61, 36.38]);
+    let cpu = [1, 16, 32, 48, 64].map(|cores| mean("lu step", &format!("1:CPU:{cores}"), 7836.95));
+    for (time, measured) in cpu.into_iter().zip([1653.38, 258.94, 98.13, 88.44, 83.03]) {
+        assert!((time / measured - 1.0).abs() < 1e-3, "{time} {measured}");
+    }
+    let gpu =
+        [mean("bt step", "1:GPU:1", 201.16), mean("sp step", "1:GPU:1", 50.7636), mean("lu step", "1:GPU:1", 7836.95)];
+    assert_eq!(gpu, [2.97, 0.84, 38.45], "and 10 us to launch it");
+}
