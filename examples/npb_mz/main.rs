@@ -56,7 +56,7 @@ use thalweg::Runtime;
 
 use classes::{Benchmark, Class, Problem};
 use common::{Machine, Outcome, Result, integer};
-use program::{Fuse, Program, Settings};
+use program::{Fuse, Periods, Program, Settings};
 use serial::Mode;
 use verify::Verdict;
 
@@ -120,7 +120,7 @@ impl Options {
             print!("{}", program.log().stages());
             println!("zones changed their unit {} times", program.log().migrations());
         }
-        if let Some([computation, communication]) = times.periods {
+        if let Some(Periods { computation, communication }) = times.periods() {
             println!("computation period {:.4} s", computation.as_secs_f64());
             println!("communication period {:.4} s", communication.as_secs_f64());
         }

@@ -55,12 +55,31 @@ pub(crate) struct Settings {
 }
 
 /// Times of a run, by the clock on the wall or that of the simulation.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Times {
     /// Of all steps.
     pub(crate) total: Duration,
-    /// Of the halves of all steps, computation and communication, if they were timed.
-    pub(crate) periods: Option<[Duration; 2]>,
+    /// Of each step's halves, if they were timed; else empty.
+    pub(crate) periods: Vec<Periods>,
+}
+
+/// The two halves of a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Periods {
+    /// Zones compute.
+    pub(crate) computation: Duration,
+    /// Faces are exchanged.
+    pub(crate) communication: Duration,
+}
+
+impl Times {
+    /// The sums over all steps, if the steps' halves were timed.
+    pub(crate) fn periods(&self) -> Option<Periods> {
+        (!self.periods.is_empty()).then(|| Periods {
+            computation: self.periods.iter().map(|step| step.computation).sum(),
+            communication: self.periods.iter().map(|step| step.communication).sum(),
+        })
+    }
 }
 
 /// One zone's mesh and data.
@@ -108,14 +127,14 @@ impl<'rt> Program<'rt> {
             self.force(zone)?;
         }
         self.begin()?;
-        self.step(&mut Periods::default())?;
+        self.step()?;
         self.begin()?;
         self.rt.wait()?;
         self.log.clear();
-        let mut periods = Periods::default();
+        let mut periods = Vec::new();
         let start = self.rt.now();
         for _ in 0..self.settings.steps {
-            self.step(&mut periods)?;
+            periods.extend(self.step()?);
             progress.inc(1);
         }
         self.rt.wait()?;
@@ -125,7 +144,7 @@ impl<'rt> Program<'rt> {
         if self.benchmark == Benchmark::Lu {
             total = self.rt.now() - start; // its clock also contains the norms
         }
-        Ok((Times { total, periods: self.settings.periods.then_some(periods.0) }, norms))
+        Ok((Times { total, periods }, norms))
     }
 
     /// What the tasks noted: time per stage, zones that moved.
@@ -152,8 +171,8 @@ impl<'rt> Program<'rt> {
         Ok(())
     }
 
-    /// One step of all zones: the exchange, then every zone's own step.
-    fn step(&self, periods: &mut Periods) -> Result<()> {
+    /// One step of all zones: the exchange, then every zone's own step. Gives their times if they are waited for.
+    fn step(&self) -> Result<Option<Periods>> {
         let wait = || if self.settings.periods { self.rt.wait() } else { Ok(()) };
         self.space.begin();
         let start = self.rt.now();
@@ -166,9 +185,8 @@ impl<'rt> Program<'rt> {
             self.advance(zone)?;
         }
         wait()?;
-        periods.0[0] += self.rt.now() - exchanged;
-        periods.0[1] += exchanged - start;
-        Ok(())
+        let periods = Periods { computation: self.rt.now() - exchanged, communication: exchanged - start };
+        Ok(self.settings.periods.then_some(periods))
     }
 
     /// Copies a zone's outer faces from its neighbours' inner ones.
@@ -218,10 +236,6 @@ impl<'rt> Program<'rt> {
         })
     }
 }
-
-/// Times of the computation and the communication period.
-#[derive(Default)]
-struct Periods([Duration; 2]);
 
 /// Copies a face: a box with one index along the axis across it.
 fn copy(to: ArrayViewMut4<'_, f64>, from: &ArrayView4<'_, f64>) {

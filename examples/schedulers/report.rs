@@ -1,0 +1,169 @@
+//! What the evaluation leaves behind: tables, CSV, and charts in the layout of the article's figures.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use comfy_table::{CellAlignment, Table, presets};
+use plotters::prelude::*;
+
+use crate::classes::Benchmark;
+use crate::common::Result;
+use crate::configurations::{Configuration, SCHEDULERS};
+use crate::evaluation::{Period, Row};
+use crate::published::Range;
+
+/// Times of both periods and speed-ups of every row.
+pub(crate) fn print_rows(rows: &[Row]) {
+    let mut table = table(&[
+        "configuration",
+        "scheduler",
+        "computation, ms",
+        "communication, ms",
+        "computation over 1 CPU",
+        "communication over 1 CPU",
+        "overall over 1 CPU",
+        "overall over GPUs alone",
+    ]);
+    for row in rows {
+        table.add_row([
+            format!("{:?}-MZ {}", row.configuration.benchmark, row.configuration),
+            row.scheduler.to_owned(),
+            format!("{:.2}", 1e3 * row.measured.computation),
+            format!("{:.2}", 1e3 * row.measured.communication),
+            format!("{:.2}", row.speed_up(Period::Computation)),
+            format!("{:.2}", row.speed_up(Period::Communication)),
+            format!("{:.2}", row.speed_up(Period::Overall)),
+            row.over_gpus().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        ]);
+    }
+    println!("{table}");
+}
+
+/// Beside each range of the article what was found.
+pub(crate) fn print_ranges(rows: &[Row]) {
+    let mut table = table(&["speed-up over 1 CPU", "article", "here", ""]);
+    for range in Range::all() {
+        let Some([least, most]) = range.found(rows) else { continue };
+        let [low, high] = range.speed_up;
+        let verdict = if least >= low && most <= high {
+            "within"
+        } else if most < low || least > high {
+            "outside"
+        } else {
+            "overlaps"
+        };
+        let verdict = verdict.to_owned();
+        table.add_row([range.label(), format!("{low} to {high}"), format!("{least:.1} to {most:.1}"), verdict]);
+    }
+    println!("{table}");
+}
+
+fn table(columns: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(columns.iter().copied());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// All rows as CSV, times in seconds.
+pub(crate) fn write_csv(rows: &[Row], path: &Path) -> Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(file, "benchmark,configuration,cores,gpus,scheduler,computation_s,communication_s,speed_up_computation,speed_up_communication,speed_up_overall,over_gpus_alone")?;
+    for row in rows {
+        let Configuration { benchmark, cores, gpus } = row.configuration;
+        writeln!(
+            file,
+            "{benchmark:?},{},{cores},{gpus},{},{},{},{},{},{},{}",
+            row.configuration,
+            row.scheduler,
+            row.measured.computation,
+            row.measured.communication,
+            row.speed_up(Period::Computation),
+            row.speed_up(Period::Communication),
+            row.speed_up(Period::Overall),
+            row.over_gpus().map_or_else(String::new, |ratio| ratio.to_string()),
+        )?;
+    }
+    file.flush()?;
+    Ok(())
+}
+
+/// One chart of a benchmark: a panel per number of GPUs; per configuration a group of bars, one per scheduler, of the
+/// times of both periods one on the other, and above it the speed-up of the computation period.
+pub(crate) fn draw(benchmark: Benchmark, rows: &[Row], path: &Path) -> Result<()> {
+    let root = SVGBackend::new(path, (1500, 620)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let root = root.titled(&format!("{benchmark:?}-MZ: time per step and speed-up of the computation over one CPU"), 22)?;
+    let groups = |gpus: usize| -> Vec<Configuration> {
+        let mut all = Configuration::all(benchmark);
+        all.retain(|configuration| configuration.gpus == gpus && configuration.has_choice() && configuration.cores > 0);
+        all
+    };
+    for (gpus, panel) in root.split_evenly((1, 3)).iter().enumerate() {
+        panel_of(panel, &groups(gpus), rows, gpus)?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+fn panel_of(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    groups: &[Configuration],
+    rows: &[Row],
+    gpus: usize,
+) -> Result<()> {
+    let row = |configuration: Configuration, scheduler: &str| {
+        rows.iter().find(|row| row.configuration == configuration && row.scheduler == scheduler)
+    };
+    let mine = || rows.iter().filter(|row| groups.contains(&row.configuration));
+    let longest = mine().map(|row| row.measured.overall()).fold(0.0, f64::max) * 1e3;
+    let fastest = mine().map(|row| row.speed_up(Period::Computation)).fold(1.0, f64::max);
+    let width = SCHEDULERS.len() as f64 + 1.5;
+    let across = 0.0..groups.len() as f64 * width;
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("{gpus} GPU"), ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(34)
+        .y_label_area_size(52)
+        .right_y_label_area_size(40)
+        .build_cartesian_2d(across.clone(), 0.0..longest.max(1e-9) * 1.1)?
+        .set_secondary_coord(across, 0.0..fastest * 1.1);
+    let name = |x: &f64| groups.get((*x / width) as usize).map_or_else(String::new, Configuration::to_string);
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(groups.len() * 2 + 1)
+        .x_label_formatter(&name)
+        .y_desc("ms per step (pale: communication)")
+        .draw()?;
+    chart.configure_secondary_axes().y_desc("speed-up").draw()?;
+    for (s, &scheduler) in SCHEDULERS.iter().enumerate() {
+        let colour = Palette99::pick(s).to_rgba();
+        let place = |g: usize| g as f64 * width + s as f64 + 0.75;
+        let bars: Vec<(f64, f64, f64, f64)> = (groups.iter().enumerate())
+            .filter_map(|(g, &configuration)| row(configuration, scheduler).map(|row| (g, row)))
+            .map(|(g, row)| {
+                let computation = 1e3 * row.measured.computation;
+                (place(g), computation, 1e3 * row.measured.overall(), row.speed_up(Period::Computation))
+            })
+            .collect();
+        chart
+            .draw_series(bars.iter().flat_map(|&(x, computation, overall, _)| {
+                [
+                    Rectangle::new([(x, 0.0), (x + 0.9, computation)], colour.filled()),
+                    Rectangle::new([(x, computation), (x + 0.9, overall)], colour.mix(0.35).filled()),
+                ]
+            }))?
+            .label(scheduler)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
+        chart.draw_secondary_series(bars.iter().map(|&(x, _, _, speed_up)| Circle::new((x + 0.45, speed_up), 3, BLACK)))?;
+    }
+    if gpus == 0 {
+        chart.configure_series_labels().position(SeriesLabelPosition::UpperRight).border_style(BLACK).draw()?;
+    }
+    Ok(())
+}
