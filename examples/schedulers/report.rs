@@ -97,7 +97,7 @@ pub(crate) fn write_csv(rows: &[Row], path: &Path) -> Result<()> {
 pub(crate) fn draw(benchmark: Benchmark, rows: &[Row], path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, (1500, 620)).into_drawing_area();
     root.fill(&WHITE)?;
-    let root = root.titled(&format!("{benchmark:?}-MZ: time per step and speed-up of the computation over one CPU"), 22)?;
+    let root = root.titled(&format!("{benchmark:?}-MZ: time per step and speed-up of the computation over one CPU"), ("sans-serif", 22))?;
     let groups = |gpus: usize| -> Vec<Configuration> {
         let mut all = Configuration::all(benchmark);
         all.retain(|configuration| configuration.gpus == gpus && configuration.has_choice() && configuration.cores > 0);
