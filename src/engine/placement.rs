@@ -20,7 +20,7 @@ use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::ids::{CuId, DataId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{Place, Policy, ReadyTask, Sample, UnitView, View};
+use crate::sched::{AffinityStatistics, Place, Policy, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -190,8 +190,17 @@ impl Placement {
             }
             if let Some(unit) = running.unit {
                 self.units[unit.index()].in_flight -= 1;
-                if let Outcome::Done { elapsed_ns } = *outcome {
-                    self.policy.finished(&Sample { task: id, unit, elapsed_ns, place: place_of(task) });
+                let sample = |elapsed_ns| Sample {
+                    task: id,
+                    name: task.shared().name.clone(),
+                    bytes: needs(task).bytes,
+                    unit,
+                    elapsed_ns,
+                    place: place_of(task),
+                };
+                match *outcome {
+                    Outcome::Done { elapsed_ns } => self.policy.finished(&sample(elapsed_ns)),
+                    _ => self.policy.failed(&sample(0)),
                 }
             }
         }
@@ -214,6 +223,11 @@ impl Placement {
         let mut links: Vec<_> = self.links.iter().map(|(link, moved)| (*link, *moved)).collect();
         links.sort_unstable_by_key(|(link, _)| *link);
         links
+    }
+
+    /// How well the policy kept indices where their data are, if it keeps count.
+    pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
+        self.policy.affinity()
     }
 
     /// How many replicas were evicted to make room.
@@ -250,6 +264,8 @@ impl Placement {
         let side = task.owned().as_ref();
         ReadyTask {
             id: task.shared().id,
+            name: task.shared().name.clone(),
+            bytes: needs.bytes,
             priority: task.shared().priority,
             cost: side.and_then(|side| side.cost),
             place: place_of(task),

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use crate::ids::{CuId, SpaceId};
+use crate::sched::AffinityStatistics;
 use std::fmt;
 
 /// Counters of a runtime at one moment.
@@ -14,6 +15,8 @@ pub struct Statistics {
     pub links: Vec<LinkStatistics>,
     /// Replicas evicted to make room.
     pub evictions: u64,
+    /// How well the scheduler kept the indices of iteration spaces where their data are, if it keeps count.
+    pub affinity: Option<AffinityStatistics>,
 }
 
 /// What moved from one address space to another.
@@ -44,6 +47,7 @@ impl Statistics {
         Self {
             tasks: counts.collect(),
             links: links.into_iter().map(link).collect(),
+            affinity: placement.as_ref().and_then(|placement| placement.affinity()),
             evictions: placement.map_or(0, |placement| placement.evictions()),
         }
     }
@@ -59,6 +63,9 @@ impl fmt::Display for Statistics {
         }
         if self.evictions > 0 {
             writeln!(f, "{} replicas evicted", self.evictions)?;
+        }
+        if let Some(AffinityStatistics { hits, migrations, migrated_bytes }) = self.affinity {
+            writeln!(f, "indices: {hits} stayed, {migrations} migrated with {migrated_bytes} bytes")?;
         }
         Ok(())
     }
