@@ -28,6 +28,16 @@ pub enum BuildError {
         /// Every name that exists.
         known: Vec<&'static str>,
     },
+    /// A scheduler has no such parameter, or the value is out of its range.
+    #[error("scheduler `{scheduler}`: {parameter}: {problem}")]
+    SchedulerParameter {
+        /// The scheduler's name.
+        scheduler: String,
+        /// The parameter's name.
+        parameter: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
     /// A builder argument is out of its range.
     #[error("{argument}: {problem}")]
     Argument {

@@ -72,7 +72,10 @@ fn table(columns: &[&str]) -> Table {
 /// All rows as CSV, times in seconds.
 pub(crate) fn write_csv(rows: &[Row], path: &Path) -> Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
-    writeln!(file, "benchmark,configuration,cores,gpus,scheduler,computation_s,communication_s,speed_up_computation,speed_up_communication,speed_up_overall,over_gpus_alone")?;
+    writeln!(
+        file,
+        "benchmark,configuration,cores,gpus,scheduler,computation_s,communication_s,speed_up_computation,speed_up_communication,speed_up_overall,over_gpus_alone"
+    )?;
     for row in rows {
         let Configuration { benchmark, cores, gpus } = row.configuration;
         writeln!(
@@ -97,7 +100,10 @@ pub(crate) fn write_csv(rows: &[Row], path: &Path) -> Result<()> {
 pub(crate) fn draw(benchmark: Benchmark, rows: &[Row], path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, (1500, 620)).into_drawing_area();
     root.fill(&WHITE)?;
-    let root = root.titled(&format!("{benchmark:?}-MZ: time per step and speed-up of the computation over one CPU"), ("sans-serif", 22))?;
+    let root = root.titled(
+        &format!("{benchmark:?}-MZ: time per step and speed-up of the computation over one CPU"),
+        ("sans-serif", 22),
+    )?;
     let groups = |gpus: usize| -> Vec<Configuration> {
         let mut all = Configuration::all(benchmark);
         all.retain(|configuration| configuration.gpus == gpus && configuration.has_choice() && configuration.cores > 0);
@@ -160,7 +166,9 @@ fn panel_of(
             }))?
             .label(scheduler)
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
-        chart.draw_secondary_series(bars.iter().map(|&(x, _, _, speed_up)| Circle::new((x + 0.45, speed_up), 3, BLACK)))?;
+        chart.draw_secondary_series(
+            bars.iter().map(|&(x, _, _, speed_up)| Circle::new((x + 0.45, speed_up), 3, BLACK)),
+        )?;
     }
     if gpus == 0 {
         chart.configure_series_labels().position(SeriesLabelPosition::UpperRight).border_style(BLACK).draw()?;

@@ -49,6 +49,8 @@ impl Placement {
         };
         ReadyTask {
             id: task.shared().id,
+            name: task.shared().name.clone(),
+            bytes: needs.bytes,
             priority: task.shared().priority,
             cost: side.and_then(|side| side.cost),
             place: place_of(task),
@@ -124,7 +126,7 @@ pub(crate) struct Needs {
     pub(crate) home_only: bool,
 }
 
-fn needs(task: &OwnedTask) -> Needs {
+pub(super) fn needs(task: &OwnedTask) -> Needs {
     let mut needs = Needs { bytes: 0, home_only: false };
     task.body().accesses(&mut |access| needs.add(&access));
     needs

@@ -14,14 +14,15 @@
 //!    it has run: until then, what it started from can still be had elsewhere.
 
 use super::Outcome;
-use super::assign::place_of;
+
+use super::assign::{needs, place_of};
 use super::command::{Command, Where};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId, Transfer};
 use crate::depend::{Kinds, OwnedTask};
 use crate::ids::{CuId, DataId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{Policy, Sample, UnitView};
+use crate::sched::{AffinityStatistics, Policy, Sample, UnitView};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -204,9 +205,19 @@ impl Placement {
             }
             if let Some(unit) = running.unit {
                 self.units[unit.index()].in_flight -= 1;
+                let sample = |elapsed_ns| Sample {
+                    task: id,
+                    name: task.shared().name.clone(),
+                    bytes: needs(task).bytes,
+                    unit,
+                    elapsed_ns,
+                    place: place_of(task),
+                };
                 if let Outcome::Done { elapsed_ns } = *outcome {
                     self.busy_ns[unit.index()] += elapsed_ns;
-                    self.policy.finished(&Sample { task: id, unit, elapsed_ns, place: place_of(task) });
+                    self.policy.finished(&sample(elapsed_ns));
+                } else {
+                    self.policy.failed(&sample(0));
                 }
             }
         }
@@ -234,6 +245,11 @@ impl Placement {
     /// How long each unit has run tasks.
     pub(crate) fn busy_ns(&self) -> &[u64] {
         &self.busy_ns
+    }
+
+    /// How well the policy kept indices where their data are, if it keeps count.
+    pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
+        self.policy.affinity()
     }
 
     /// How many replicas were evicted to make room.

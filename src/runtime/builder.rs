@@ -11,7 +11,7 @@ use crate::engine::{Command, Engine, Event, Placement};
 use crate::error::BuildError;
 use crate::ids::{CuId, DeviceId};
 use crate::machine::{ComputeUnit, Machine, Places, Topology, UnitConfig, UnitKind};
-use crate::sched::{self, Policy};
+use crate::sched::{self, Model, Policy};
 use crate::sim::SimulatedMachine;
 use core_affinity::CoreId;
 use crossbeam_deque::{Stealer, Worker};
@@ -33,7 +33,7 @@ const LEAST_WINDOW: usize = 1024;
 /// assert_eq!((rt.machine().cpu_units().len(), rt.machine().device_units().len()), (1, 1));
 ///
 /// let error = Runtime::builder().scheduler("fastest").build().unwrap_err();
-/// assert_eq!(error.to_string(), "scheduler: there is no `fastest`; those that exist are stealing, dynamic");
+/// assert!(error.to_string().starts_with("scheduler: there is no `fastest`; those that exist are stealing, dynamic, "));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a runtime starts only when built"]
@@ -78,7 +78,42 @@ impl Builder {
         self
     }
 
-    /// The scheduler by name: `stealing` (the default) or `dynamic`.
+    /// The scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with parameters behind a colon if it has any.
+    ///
+    /// | name | which unit gets a task | parameters |
+    /// | --- | --- | --- |
+    /// | `stealing` (the default) | the one that has its data; idle units steal | |
+    /// | `dynamic` | whoever is free takes the next block of indices, until the map is remembered | `chunk=1`, `memo=3` (instances; 0: never) |
+    /// | `static` | every unit as many indices, in chunks | |
+    /// | `static-pcf`, `pcf-static` | devices more by the performance conversion factor (004 §4.3; 003) | `pcf=4`, `file=PATH`, or `profile` |
+    /// | `pcf-guided` | chunks balanced by times and that factor (003) | as above |
+    /// | `guided-sizes`, `guided-runtime` | chunks balanced by the weights; by measured times (004 §4.4) | |
+    /// | `clustered-guided` | CPU units left of a pivot, devices right of it, searched for by measuring (004 §4.5) | `threshold=0.25` |
+    /// | `adjacency` | the same balance, with few neighbours apart | `slack=0.05` |
+    /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
+    /// | `priority` | whoever is free takes the most urgent | |
+    ///
+    /// A file of factors has configurations of the CPU units as keys: `"16:CPU:1" = 21.91`.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let build = |scheduler: &str| Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler).build();
+    /// let rt = build("static-pcf:pcf=3")?;
+    /// let data: Vec<_> = (0..8).map(|_| rt.scalar(1.0)).collect();
+    /// let zones = rt.iteration_space("zones", vec![1.0; 8]);
+    /// for _ in 0..10 {
+    ///     zones.begin();
+    ///     for (index, x) in data.iter().enumerate() {
+    ///         rt.task("double", (x.inout(),)).cpu(|_, (x,)| x[0] *= 2.0).at(&zones, index).submit()?;
+    ///     }
+    /// }
+    /// assert_eq!(rt.read_scalar(&data[7])?, 1024.0);
+    /// assert_eq!(rt.statistics().tasks[1].1, 60); // the device has six of the eight indices
+    ///
+    /// let error = build("static-pcf:pcf=-1").unwrap_err();
+    /// assert_eq!(error.to_string(), "scheduler `static-pcf`: pcf: `-1` is not a number above 0");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn scheduler(mut self, name: impl Into<String>) -> Self {
         self.scheduler = name.into();
         self
@@ -155,7 +190,7 @@ impl Builder {
         let devices = self.devices(&machine)?;
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes()));
-        let policy = self.policy(&machine)?;
+        let policy = self.policy(&machine, &config)?;
         let short_way = devices.is_empty() && policy.short_way();
         let placement = (!short_way).then(|| Placement::new(&machine, &capacities_bytes, policy));
         let (driver, jobs) = if short_way {
@@ -193,9 +228,15 @@ impl Builder {
     }
 
     /// The scheduler, for this machine.
-    pub(super) fn policy(&self, machine: &Machine) -> Result<Box<dyn Policy>, BuildError> {
-        sched::by_name(&self.scheduler, machine.num_units())
-            .ok_or_else(|| BuildError::UnknownScheduler { name: self.scheduler.clone(), known: sched::NAMES.to_vec() })
+    pub(super) fn policy(&self, machine: &Machine, config: &UnitConfig) -> Result<Box<dyn Policy>, BuildError> {
+        let is_cpu = |term: &&str| term.contains(":CPU:");
+        let setting = sched::Setting {
+            units: machine.num_units(),
+            cpu_units: config.to_string().split(',').filter(is_cpu).collect::<Vec<_>>().join(","),
+            model: Model::default(),
+            read: &|path| std::fs::read_to_string(path),
+        };
+        sched::from_spec(&self.scheduler, setting)
     }
 
     /// A runtime without threads.

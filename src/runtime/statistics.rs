@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use crate::ids::{CuId, SpaceId};
+use crate::sched::AffinityStatistics;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Statistics {
     pub links: Vec<LinkStatistics>,
     /// Replicas evicted to make room.
     pub evictions: u64,
+    /// How well the scheduler kept the indices of iteration spaces where their data are, if it keeps count.
+    pub affinity: Option<AffinityStatistics>,
 }
 
 /// What moved from one address space to another.
@@ -50,6 +53,7 @@ impl Statistics {
             tasks: counts.collect(),
             busy: units.zip(busy.into_iter().map(Duration::from_nanos)).collect(),
             links: links.into_iter().map(link).collect(),
+            affinity: placement.as_ref().and_then(|placement| placement.affinity()),
             evictions: placement.map_or(0, |placement| placement.evictions()),
         }
     }
@@ -69,6 +73,9 @@ impl fmt::Display for Statistics {
         }
         if self.evictions > 0 {
             writeln!(f, "{} replicas evicted", self.evictions)?;
+        }
+        if let Some(AffinityStatistics { hits, migrations, migrated_bytes }) = self.affinity {
+            writeln!(f, "indices: {hits} stayed, {migrations} migrated with {migrated_bytes} bytes")?;
         }
         Ok(())
     }

@@ -158,7 +158,13 @@ where
                 });
             }
             let instance = space.instances().saturating_sub(1);
-            side.place = Some(Place { space: space.id(), index: *index, instance, weights: space.shared_weights() });
+            side.place = Some(Place {
+                space: space.id(),
+                index: *index,
+                instance,
+                weights: space.shared_weights(),
+                neighbours: space.shared_neighbours(),
+            });
         }
         Ok(Some(Box::new(side)))
     }

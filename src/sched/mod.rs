@@ -4,17 +4,57 @@
 //! randomness of its own; ties are broken by id. It is told of ready tasks and asked by units with room; the engine acts
 //! on the answers. One policy per file.
 //!
-//! Work distributions (004 §4) fit the same trait: a task that recurs carries its [`Place`], index, instance and all
-//! weights of its iteration space, so a distribution keeps a queue per unit and answers each unit from its own.
+//! *Work distributions* (003; 004 §4) share out the indices of an iteration space. Each is a [`Distribution`], a function from
+//! weights and times to an [`Assignment`]; [`Distributed`] makes a policy of any of them: a task that recurs carries its
+//! [`Place`], and goes to the queue of the unit that its index is assigned to.
+//!
+//! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`Priority`], [`Dynamic`].
+//!
+//! How users name all of them: [`NAMES`] and `spec.rs`.
 
+mod adjacency;
+mod affinity;
+mod assignment;
+mod balance;
+mod clustered;
+mod distribution;
 mod dynamic;
+mod eft;
+mod guided;
+mod model;
+mod pcf;
+mod pcf_guided;
+mod pcf_static;
+mod priority;
+mod queues;
+mod spec;
+mod static_chunks;
+mod static_pcf;
 mod stealing;
 
+pub use adjacency::{Adjacency, cut_edges};
+pub use affinity::{Affinity, AffinityStatistics};
+pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
+pub use balance::balanced_chunks;
+pub use clustered::{ClusteredGuided, State};
+pub use distribution::Distributed;
 pub use dynamic::Dynamic;
+pub use eft::{Eft, LinkEstimate};
+pub use guided::{GuidedRuntime, GuidedSizes, guided_step};
+pub use model::{Model, ModelError};
+pub use pcf::{Pcf, profiled as profiled_pcf};
+pub use pcf_guided::PcfGuided;
+pub use pcf_static::{PcfStatic, cpu_tasks as pcf_static_cpu_tasks};
+pub use priority::Priority;
+pub use spec::NAMES;
+pub(crate) use spec::{Setting, from_spec};
+pub use static_chunks::{Static, static_chunks};
+pub use static_pcf::{StaticPcf, device_tasks as static_pcf_device_tasks};
 pub use stealing::Stealing;
 
 use crate::ids::{CuId, SpaceId, TaskId};
 use crate::machine::UnitKind;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Decides which unit gets which ready task.
@@ -31,6 +71,19 @@ pub trait Policy: Send {
     /// A task has run.
     fn finished(&mut self, _sample: &Sample) {}
 
+    /// A task was given to a unit and did not run to its end: nothing is to be learned from its time.
+    fn failed(&mut self, _sample: &Sample) {}
+
+    /// How well indices were kept where their data are, if the policy keeps count.
+    fn affinity(&self) -> Option<AffinityStatistics> {
+        None
+    }
+
+    /// The performance model that the policy learns, if it has one.
+    fn model(&self) -> Option<&Model> {
+        None
+    }
+
     /// Whether tasks may go the short way on a machine of CPU units: the policy would give any unit any task.
     fn short_way(&self) -> bool {
         false
@@ -42,6 +95,10 @@ pub trait Policy: Send {
 pub struct ReadyTask {
     /// The task.
     pub id: TaskId,
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// The bytes of all its regions together.
+    pub bytes: u64,
     /// Larger is more urgent.
     pub priority: i32,
     /// The user's estimate of the work, in any unit that is the same for all tasks.
@@ -56,6 +113,12 @@ impl ReadyTask {
     pub fn runs_on(&self, unit: CuId) -> bool {
         self.units[unit.index()]
     }
+
+    /// `wanted` if the task runs there, otherwise the next unit, in the order of ids and then from the first, on which it does.
+    pub(crate) fn unit_from(&self, wanted: CuId) -> Option<CuId> {
+        let units = self.units.len();
+        (0..units).map(|step| CuId(((wanted.index() + step) % units) as u16)).find(|unit| self.runs_on(*unit))
+    }
 }
 
 /// Where a recurring task stands.
@@ -69,6 +132,8 @@ pub struct Place {
     pub instance: u64,
     /// The work at every index, as the user estimates it.
     pub weights: Arc<[f64]>,
+    /// The indices that every index exchanges data with, if the user has said so.
+    pub neighbours: Option<Arc<[Vec<usize>]>>,
 }
 
 /// A task that has run.
@@ -76,6 +141,10 @@ pub struct Place {
 pub struct Sample {
     /// The task.
     pub task: TaskId,
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// The bytes of all its regions together.
+    pub bytes: u64,
     /// Where it ran.
     pub unit: CuId,
     /// How long its body took.
@@ -109,6 +178,17 @@ impl View<'_> {
     pub fn missing_bytes(&self, task: TaskId, space: SpaceId) -> u64 {
         (self.missing_bytes)(task, space)
     }
+
+    /// As [`missing_bytes`](Self::missing_bytes), in that memory of a unit where the least is missing.
+    pub fn missing_at(&self, task: TaskId, unit: CuId) -> u64 {
+        let spaces = self.units.get(unit.index()).map(|unit| unit.spaces.as_slice()).unwrap_or_default();
+        spaces.iter().map(|space| self.missing_bytes(task, *space)).min().unwrap_or(0)
+    }
+
+    /// Whether no unit has anything to do.
+    pub fn is_idle(&self) -> bool {
+        self.units.iter().all(|unit| unit.in_flight == 0)
+    }
 }
 
 impl std::fmt::Debug for View<'_> {
@@ -117,14 +197,11 @@ impl std::fmt::Debug for View<'_> {
     }
 }
 
-/// The policy of this name, for that many units.
-pub(crate) fn by_name(name: &str, units: usize) -> Option<Box<dyn Policy>> {
-    match name {
-        "stealing" => Some(Box::new(Stealing::new(units))),
-        "dynamic" => Some(Box::new(Dynamic::new())),
-        _ => None,
+#[cfg(test)]
+impl ReadyTask {
+    /// A task for tests, with bodies for these units.
+    pub(crate) fn of(id: u64, on: &[bool]) -> Self {
+        let (name, units) = (Cow::Borrowed("t"), on.to_vec().into());
+        Self { id: TaskId(id), name, bytes: 0, priority: 0, cost: None, place: None, units }
     }
 }
-
-/// Every name that [`by_name`] knows.
-pub(crate) const NAMES: &[&str] = &["stealing", "dynamic"];

@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn task(id: u64, on: [bool; 3]) -> ReadyTask {
-        ReadyTask { id: TaskId(id), priority: 0, cost: None, place: None, units: on.to_vec().into() }
+        ReadyTask::of(id, &on)
     }
 
     #[test]

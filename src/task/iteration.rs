@@ -1,7 +1,7 @@
 //! Iteration spaces: tasks that recur every time step under the same index.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The indices `0..len` of tasks that recur instance by instance, for instance the zones of a mesh in every time step.
 ///
@@ -17,12 +17,50 @@ struct Inner {
     id: u32,
     name: String,
     weights: Arc<[f64]>,
+    neighbours: OnceLock<Arc<[Vec<usize>]>>,
     begun: AtomicU64,
 }
 
 impl IterationSpace {
     pub(crate) fn new(id: u32, name: String, weights: Vec<f64>) -> Self {
-        Self { inner: Arc::new(Inner { id, name, weights: weights.into(), begun: AtomicU64::new(0) }) }
+        Self {
+            inner: Arc::new(Inner {
+                id,
+                name,
+                weights: weights.into(),
+                neighbours: OnceLock::new(),
+                begun: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Says which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is enough.
+    /// What is said first holds.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("adjacency").build()?;
+    /// // Four zones in a square: each names its east and north neighbour.
+    /// let zones = rt.iteration_space("zones", vec![1.0; 4]).with_neighbours(vec![vec![1, 2], vec![3], vec![3], vec![]]);
+    /// assert_eq!(zones.neighbours().map(<[_]>::len), Some(4));
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is not one list per index, or an index that does not exist is named.
+    #[must_use]
+    pub fn with_neighbours(self, neighbours: Vec<Vec<usize>>) -> Self {
+        let (name, len) = (self.name(), self.len());
+        assert_eq!(neighbours.len(), len, "iteration space `{name}` has {len} indices");
+        let outside = neighbours.iter().flatten().find(|index| **index >= len);
+        assert!(outside.is_none(), "iteration space `{name}` of {len} has no index {outside:?}");
+        let _ = self.inner.neighbours.set(neighbours.into());
+        self
+    }
+
+    /// The indices that every index exchanges data with, if it has been said.
+    pub fn neighbours(&self) -> Option<&[Vec<usize>]> {
+        self.inner.neighbours.get().map(|neighbours| &**neighbours)
     }
 
     /// Opens the next instance and returns its number, counted from 0.
@@ -57,6 +95,10 @@ impl IterationSpace {
 
     pub(crate) fn shared_weights(&self) -> Arc<[f64]> {
         self.inner.weights.clone()
+    }
+
+    pub(crate) fn shared_neighbours(&self) -> Option<Arc<[Vec<usize>]>> {
+        self.inner.neighbours.get().cloned()
     }
 
     pub(crate) fn id(&self) -> u32 {

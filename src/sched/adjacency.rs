@@ -1,0 +1,163 @@
+//! `adjacency`: measured time in balance *and* few neighbours on other units, over the graph of who exchanges data with whom.
+//!
+//! The sources' distributions keep neighbours together along one dimension only, the order of the indices; of a mesh of
+//! zones, each unit gets a strip, and all faces in the other dimension are cut (004 §4.1). This distribution is our own. It
+//! begins with what `clustered-guided` finds, the 1-D answer, and looks for compact parts of the graph in its place that take
+//! hardly longer and cut fewer edges:
+//!
+//! 1. The times that the search measured, per index and kind of unit, say what any part would take.
+//! 2. Two starts: the 1-D answer itself, and parts grown one after the other from a seed until each has its unit's share.
+//! 3. Both are refined by moves and swaps of single indices between neighbouring parts (after Kernighan and Lin, 1970, and
+//!    Fiduccia and Mattheyses, 1982), which lower the cut and keep every unit within the limit.
+//! 4. The better is tried for two instances. If it takes longer than the limit, the 1-D answer comes back for good.
+//!
+//! Strips are already best for two units, or where the graph is a chain; then nothing changes. Without neighbours
+//! ([`IterationSpace::with_neighbours`](crate::task::IterationSpace::with_neighbours)) it is `clustered-guided`.
+
+mod graph;
+mod grow;
+mod refine;
+
+pub use graph::cut_edges;
+use graph::{Graph, Problem};
+
+use super::{Assignment, ClusteredGuided, Distribution, Times, Workload};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Adjacency {
+    slack: f64,
+    line: ClusteredGuided,
+    phase: Phase,
+    /// What each index took on a CPU unit and on a device unit.
+    known_ns: Vec<[Option<f64>; 2]>,
+    present: Assignment,
+    /// The 1-D answer, and its longest time once it has been measured.
+    one_dimensional: Option<(Assignment, f64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// `clustered-guided` searches.
+    Line,
+    /// Its answer is measured.
+    Measure,
+    /// Another is tried: so many instances yet.
+    Try(u32),
+    Steady,
+}
+
+impl Default for Adjacency {
+    fn default() -> Self {
+        Self::new(Self::SLACK)
+    }
+}
+
+impl Adjacency {
+    /// The default slack.
+    pub const SLACK: f64 = 0.05;
+
+    /// An instance may take longer than under the 1-D answer by this part.
+    pub fn new(slack: f64) -> Self {
+        Self {
+            slack,
+            line: ClusteredGuided::default(),
+            phase: Phase::Line,
+            known_ns: Vec::new(),
+            present: Assignment::new(Vec::new()),
+            one_dimensional: None,
+        }
+    }
+
+    fn learn(&mut self, workload: &Workload<'_>, times: &Times) {
+        self.known_ns.resize(workload.len(), [None; 2]);
+        for ((known, slot), ns) in self.known_ns.iter_mut().zip(&times.slot).zip(&times.index_ns) {
+            known[usize::from(workload.team.is_device(*slot))] = Some(*ns);
+        }
+    }
+
+    /// What every index takes on each kind: measured, or by its weight and the mean of that kind.
+    fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
+        let per_weight = [0, 1].map(|kind| {
+            let measured =
+                self.known_ns.iter().zip(workload.weights).filter_map(|(ns, weight)| Some((ns[kind]?, weight)));
+            let (ns, weight) = measured.fold((0.0, 0.0), |sum, (ns, weight)| (sum.0 + ns, sum.1 + weight));
+            if weight > 0.0 { ns / weight } else { f64::INFINITY }
+        });
+        let of = |(known, weight): (&[Option<f64>; 2], &f64)| {
+            [0, 1].map(|kind| known[kind].unwrap_or(weight * per_weight[kind]))
+        };
+        self.known_ns.iter().zip(workload.weights).map(of).collect()
+    }
+
+    /// An assignment with fewer cut edges than the 1-D answer, within the limit.
+    fn better(&self, workload: &Workload<'_>, line: &Assignment, longest: f64) -> Option<Assignment> {
+        let graph = Graph::new(workload.neighbours?, workload.len());
+        let estimates = self.estimates(workload);
+        let problem =
+            Problem { graph: &graph, team: workload.team, ns: &estimates, limit: longest * (1.0 + self.slack) };
+        let grown = grow::grow(&problem, &problem.loads(line.slots()));
+        let candidates = [line.slots().to_vec(), grown].map(|start| refine::refine(&problem, start));
+        let fits = |slots: &Vec<usize>| problem.loads(slots).iter().all(|load| *load <= problem.limit);
+        let best = candidates.into_iter().filter(fits).min_by_key(|slots| graph.cut(slots))?;
+        (graph.cut(&best) < graph.cut(line.slots())).then(|| Assignment::new(best))
+    }
+}
+
+fn longest(times: &Times) -> f64 {
+    times.slot_ns.iter().copied().fold(0.0, f64::max)
+}
+
+impl Distribution for Adjacency {
+    fn name(&self) -> &'static str {
+        "adjacency"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
+        if let Some(times) = measured {
+            self.learn(workload, times);
+        }
+        match (self.phase, measured) {
+            (Phase::Line, _) => {
+                self.present = self.line.assign(workload, measured);
+                let plain = workload.neighbours.is_none() || workload.team.len() < 2;
+                if self.line.is_steady() {
+                    self.phase = if plain { Phase::Steady } else { Phase::Measure };
+                }
+            }
+            (Phase::Measure, Some(times)) => {
+                self.phase = Phase::Steady;
+                if let Some(better) = self.better(workload, &self.present, longest(times)) {
+                    self.phase = Phase::Try(2);
+                    self.one_dimensional = Some((std::mem::replace(&mut self.present, better), longest(times)));
+                }
+            }
+            (Phase::Try(left), Some(times)) => {
+                self.phase = if left > 1 { Phase::Try(left - 1) } else { Phase::Steady };
+                if self.phase == Phase::Steady
+                    && let Some((line, before)) = self.one_dimensional.take()
+                    && longest(times) > before * (1.0 + self.slack)
+                {
+                    self.present = line;
+                }
+            }
+            _ => {}
+        }
+        self.present.clone()
+    }
+
+    fn is_steady(&self) -> bool {
+        self.phase == Phase::Steady
+    }
+
+    fn observe(&mut self, workload: &Workload<'_>, measured: &Times) {
+        self.line.observe(workload, measured);
+        if !self.line.is_steady() {
+            self.phase = Phase::Line;
+            self.known_ns.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

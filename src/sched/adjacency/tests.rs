@@ -1,0 +1,103 @@
+use super::*;
+use crate::sched::Team;
+use proptest::prelude::*;
+
+/// A mesh of zones, neighbours in x and y as NPB-MZ has them: each zone's east and north one, around the edges if it wraps.
+fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<usize>> {
+    let next = |at: usize, len: usize| if at + 1 < len { Some(at + 1) } else { (wraps && len > 2).then_some(0) };
+    let zone = |index: usize| {
+        let (column, row) = (index % x, index / x);
+        let east = next(column, x).map(|column| row * x + column);
+        let north = next(row, y).map(|row| row * x + column);
+        east.into_iter().chain(north).collect()
+    };
+    (0..x * y).map(zone).collect()
+}
+
+/// Runs a distribution until it is steady.
+fn settle(
+    distribution: &mut impl Distribution,
+    workload: &Workload<'_>,
+    speed: f64,
+    penalty: impl Fn(&Assignment) -> f64,
+) -> (Assignment, f64) {
+    let mut assignment = distribution.assign(workload, None);
+    for _ in 0..500 {
+        let slow = penalty(&assignment);
+        let time =
+            |(weight, slot): (&f64, &usize)| slow * weight / if workload.team.is_device(*slot) { speed } else { 1.0 };
+        let ns = workload.weights.iter().zip(assignment.slots()).map(time).collect();
+        let times = Times::of(&assignment, workload.team.len(), ns);
+        if distribution.is_steady() {
+            return (assignment, longest(&times));
+        }
+        assignment = distribution.assign(workload, Some(&times));
+    }
+    panic!("not steady after 500 instances");
+}
+
+fn both(x: usize, y: usize, team: Team, speed: f64) -> [(usize, f64); 2] {
+    let (neighbours, weights) = (mesh(x, y, false), vec![1.0; x * y]);
+    let workload = Workload { team, weights: &weights, neighbours: Some(&neighbours) };
+    let (line, line_took) = settle(&mut ClusteredGuided::default(), &workload, speed, |_| 1.0);
+    let (found, took) = settle(&mut Adjacency::default(), &workload, speed, |_| 1.0);
+    [(cut_edges(&line, &neighbours), line_took), (cut_edges(&found, &neighbours), took)]
+}
+
+#[test]
+fn squares_instead_of_strips() {
+    // 8 × 8 zones, 16 units of 4: half rows cut 7·8 + 8 edges; squares of 2 × 2 cut 3·8 + 3·8.
+    let [line, found] = both(8, 8, Team { cpus: 16, devices: 0 }, 1.0);
+    assert_eq!((line, found), ((64, 4.0), (48, 4.0)));
+    // 4 units of 16: strips of two rows cut 3·8; squares of 4 × 4 cut 2·8.
+    let [line, found] = both(8, 8, Team { cpus: 4, devices: 0 }, 1.0);
+    assert_eq!((line, found), ((24, 16.0), (16, 16.0)));
+}
+
+#[test]
+fn with_devices_too_and_never_beyond_the_limit() {
+    let [line, found] = both(16, 16, Team { cpus: 14, devices: 2 }, 10.0);
+    assert!(found.0 < line.0 && found.1 <= line.1 * 1.05, "{line:?} {found:?}");
+}
+
+#[test]
+fn where_strips_are_best_they_stay() {
+    let [line, found] = both(8, 8, Team { cpus: 2, devices: 0 }, 1.0);
+    assert_eq!((line, found), ((8, 32.0), (8, 32.0)), "two halves");
+    let [line, found] = both(40, 1, Team { cpus: 4, devices: 1 }, 3.0);
+    assert_eq!(line.0, found.0, "a chain");
+}
+
+#[test]
+fn what_takes_longer_than_it_should_is_taken_back() {
+    let (neighbours, weights) = (mesh(8, 8, false), vec![1.0; 64]);
+    let workload = Workload { team: Team { cpus: 16, devices: 0 }, weights: &weights, neighbours: Some(&neighbours) };
+    let penalty = |assignment: &Assignment| if assignment.slots().is_sorted() { 1.0 } else { 1.2 };
+    let (found, _) = settle(&mut Adjacency::default(), &workload, 1.0, penalty);
+    assert!(found.slots().is_sorted(), "the 1-D answer");
+    // Without neighbours it is clustered-guided.
+    let workload = Workload { neighbours: None, ..workload };
+    let (found, _) = settle(&mut Adjacency::default(), &workload, 1.0, |_| 1.0);
+    let (line, _) = settle(&mut ClusteredGuided::default(), &workload, 1.0, |_| 1.0);
+    assert_eq!(found, line);
+}
+
+proptest! {
+    #[test]
+    fn every_index_once_no_more_cut_and_hardly_longer(
+        (x, y, wraps) in (1..9usize, 1..9usize, any::<bool>()),
+        (cpus, devices) in (0..7usize, 0..3usize),
+        speed in 0.5..10.0f64,
+        seed in prop::collection::vec(0.5..3.0f64, 64),
+    ) {
+        prop_assume!(cpus + devices > 0);
+        let (neighbours, weights) = (mesh(x, y, wraps), &seed[..x * y]);
+        let workload = Workload { team: Team { cpus, devices }, weights, neighbours: Some(&neighbours) };
+        let (line, line_took) = settle(&mut ClusteredGuided::default(), &workload, speed, |_| 1.0);
+        let (found, took) = settle(&mut Adjacency::default(), &workload, speed, |_| 1.0);
+        prop_assert_eq!(found.slots().len(), x * y);
+        prop_assert!(found.slots().iter().all(|slot| *slot < cpus + devices));
+        prop_assert!(cut_edges(&found, &neighbours) <= cut_edges(&line, &neighbours));
+        prop_assert!(took <= line_took * 1.05 + 1e-9, "{} after {}", took, line_took);
+    }
+}

@@ -1,0 +1,120 @@
+//! Where every index of an iteration space ran last, and how often that changed.
+//!
+//! A part for any policy: it remembers and counts, and decides nothing. An index that goes where it went in the instance
+//! before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is counted too.
+
+use super::Place;
+use crate::ids::CuId;
+use rustc_hash::FxHashMap;
+use std::ops::AddAssign;
+
+/// How well a policy kept indices where their data were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct AffinityStatistics {
+    /// Indices that went to the same unit as in the instance before.
+    pub hits: u64,
+    /// Indices that went to another.
+    pub migrations: u64,
+    /// Bytes that tasks of migrated indices lacked where they went.
+    pub migrated_bytes: u64,
+}
+
+impl AddAssign for AffinityStatistics {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.migrations += other.migrations;
+        self.migrated_bytes += other.migrated_bytes;
+    }
+}
+
+/// The unit of every index of every iteration space.
+#[derive(Debug, Default)]
+pub struct Affinity {
+    last: FxHashMap<u32, Vec<Option<Last>>>,
+    statistics: AffinityStatistics,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    unit: CuId,
+    instance: u64,
+    migrated: bool,
+}
+
+impl Affinity {
+    /// Nothing has run yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The unit that an index ran on last.
+    pub fn unit_of(&self, space: u32, index: usize) -> Option<CuId> {
+        self.last.get(&space)?.get(index)?.map(|last| last.unit)
+    }
+
+    /// The unit that has the place's index in the place's instance, or had it in a later one.
+    pub fn unit_in(&self, place: &Place) -> Option<CuId> {
+        let last = (*self.last.get(&place.space)?.get(place.index)?)?;
+        (last.instance >= place.instance).then_some(last.unit)
+    }
+
+    /// A task goes to `unit`, which lacks so many bytes of its data.
+    pub fn note(&mut self, place: &Place, unit: CuId, missing_bytes: impl FnOnce() -> u64) {
+        let indices = self.last.entry(place.space).or_default();
+        if indices.len() <= place.index {
+            indices.resize(place.weights.len().max(place.index + 1), None);
+        }
+        let last = &mut indices[place.index];
+        let migrated = match *last {
+            // A further task of the same index and instance.
+            Some(before) if before.instance >= place.instance && before.unit == unit => before.migrated,
+            Some(before) if before.unit == unit => {
+                self.statistics.hits += 1;
+                false
+            }
+            Some(_) => {
+                self.statistics.migrations += 1;
+                true
+            }
+            None => false,
+        };
+        if migrated {
+            self.statistics.migrated_bytes += missing_bytes();
+        }
+        let instance = last.map_or(place.instance, |before| before.instance.max(place.instance));
+        *last = Some(Last { unit, instance, migrated });
+    }
+
+    /// The counts so far.
+    pub fn statistics(&self) -> AffinityStatistics {
+        self.statistics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_migrations_and_bytes() {
+        let place =
+            |index, instance| Place { space: 7, index, instance, weights: vec![1.0; 3].into(), neighbours: None };
+        let mut affinity = Affinity::new();
+        assert_eq!(affinity.unit_of(7, 0), None);
+        affinity.note(&place(0, 0), CuId(1), || 10); // the first time: neither
+        affinity.note(&place(0, 0), CuId(1), || 10); // the same instance
+        assert_eq!(affinity.statistics(), AffinityStatistics::default());
+        affinity.note(&place(0, 1), CuId(1), || 10);
+        affinity.note(&place(0, 2), CuId(2), || 10);
+        affinity.note(&place(0, 2), CuId(2), || 5); // further data of the migrated index
+        affinity.note(&place(0, 3), CuId(2), || 10);
+        affinity.note(&place(2, 0), CuId(0), || 10);
+        let expected = AffinityStatistics { hits: 2, migrations: 1, migrated_bytes: 15 };
+        assert_eq!((affinity.statistics(), affinity.unit_of(7, 0)), (expected, Some(CuId(2))));
+        assert_eq!(
+            (affinity.unit_of(7, 1), affinity.unit_of(7, 2), affinity.unit_of(8, 0)),
+            (None, Some(CuId(0)), None)
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! Who gets which index of an iteration space: the plain values that work distributions compute with.
+//!
+//! Nothing here knows of tasks, queues or ids of units: units are *slots* of a [`Team`], counted from 0, CPU units first, as
+//! the sources number them (000 §3.1.1, 003). So every distribution is a function from values to values, and its tests
+//! are tables.
+//!
+//! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one chunk per
+//! slot, some of them possibly empty.
+
+use std::ops::Range;
+
+/// The units that share an iteration space: `cpus` CPU units in the slots `0..cpus`, then `devices` device units.
+///
+/// ```
+/// use thalweg::sched::Team;
+/// let team = Team { cpus: 16, devices: 2 };
+/// assert_eq!((team.len(), team.is_device(15), team.is_device(16)), (18, false, true));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Team {
+    /// How many CPU units (N_cpu).
+    pub cpus: usize,
+    /// How many device units (N_gpu).
+    pub devices: usize,
+}
+
+impl Team {
+    /// How many units together.
+    pub const fn len(self) -> usize {
+        self.cpus + self.devices
+    }
+
+    /// Whether there is no unit.
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the unit in this slot is a device unit.
+    pub const fn is_device(self, slot: usize) -> bool {
+        slot >= self.cpus
+    }
+}
+
+/// One chunk of consecutive indices per slot.
+pub type Chunks = Vec<Range<usize>>;
+
+/// The slot of every index.
+///
+/// ```
+/// use thalweg::sched::{Assignment, static_chunks};
+/// let assignment = Assignment::from(static_chunks(5, 2));
+/// assert_eq!(assignment.slots(), [0, 0, 0, 1, 1]);
+/// assert_eq!(assignment.loads(2, &[1.0, 1.0, 1.0, 4.0, 1.0]), [3.0, 5.0]);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment(Vec<usize>);
+
+impl Assignment {
+    /// With this slot at every index.
+    pub fn new(slots: Vec<usize>) -> Self {
+        Self(slots)
+    }
+
+    /// The slot of every index.
+    pub fn slots(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The sum of `work` at each slot's indices.
+    pub fn loads(&self, slots: usize, work: &[f64]) -> Vec<f64> {
+        let mut loads = vec![0.0; slots];
+        self.0.iter().zip(work).for_each(|(slot, work)| loads[*slot] += work);
+        loads
+    }
+}
+
+impl From<Chunks> for Assignment {
+    fn from(chunks: Chunks) -> Self {
+        Self(chunks.into_iter().enumerate().flat_map(|(slot, chunk)| chunk.map(move |_| slot)).collect())
+    }
+}
+
+/// What an instance of an iteration space took, in nanoseconds of bodies; copies are not counted (004 §4.4).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Times {
+    /// At every index.
+    pub index_ns: Vec<f64>,
+    /// The slot that every index ran in.
+    pub slot: Vec<usize>,
+    /// In every slot: the sum of its indices'.
+    pub slot_ns: Vec<f64>,
+}
+
+impl Times {
+    /// If `assignment` was run and every index took so long.
+    pub fn of(assignment: &Assignment, slots: usize, index_ns: Vec<f64>) -> Self {
+        Self { slot_ns: assignment.loads(slots, &index_ns), slot: assignment.0.clone(), index_ns }
+    }
+
+    /// The longest time of the CPU units and of the device units (003's T_cpu and T_gpu); 0 where there are none.
+    pub fn longest(&self, team: Team) -> [f64; 2] {
+        let (cpus, devices) = self.slot_ns.split_at(team.cpus.min(self.slot_ns.len()));
+        [cpus, devices].map(|cluster| cluster.iter().copied().fold(0.0, f64::max))
+    }
+}
+
+/// What is to be shared out, and among whom.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload<'a> {
+    /// The units.
+    pub team: Team,
+    /// The work at every index, as the user estimates it.
+    pub weights: &'a [f64],
+    /// The indices that every index exchanges data with, if the user has said so.
+    pub neighbours: Option<&'a [Vec<usize>]>,
+}
+
+impl Workload<'_> {
+    /// How many indices there are.
+    pub fn len(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// Whether there is nothing to share out.
+    pub fn is_empty(&self) -> bool {
+        self.weights.is_empty()
+    }
+}
+
+/// Shares out the indices of an iteration space, instance by instance.
+///
+/// A state machine without clock or I/O: [`Distributed`](super::Distributed) asks it for the assignment of each instance
+/// until it is steady, and tells it what the last one took.
+pub trait Distribution: Send {
+    /// The name by which users choose it.
+    fn name(&self) -> &'static str;
+
+    /// The assignment for the next instance, given the times of the last one; there are none before the first.
+    ///
+    /// The team and the number of indices are the same in all calls, and a team has at least one unit.
+    fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment;
+
+    /// Whether the last assignment holds for all instances to come, whatever they take.
+    fn is_steady(&self) -> bool;
+
+    /// While steady: an instance took so long. May end the steadiness.
+    fn observe(&mut self, _workload: &Workload<'_>, _measured: &Times) {}
+}

@@ -1,0 +1,186 @@
+//! `clustered-guided`: the CPU units' indices left of a pivot, the devices' right of it; the pivot is searched for, and each
+//! cluster balanced, by measuring (004 §4.5 and figure 8; 003 "CLUSTERED GUIDED scheduler").
+//!
+//! One state per instance:
+//!
+//! | state | what its instance runs | then |
+//! | --- | --- | --- |
+//! | INIT | pivot = N_cpu; equal chunks in both clusters | PROBE |
+//! | PROBE | the same again, for times without what moving cost | BALANCE, or MOVE if it came from there |
+//! | BALANCE | the same pivot, each cluster's chunks balanced by the measured times | PROBE |
+//! | MOVE | a new pivot, equal chunks | PROBE |
+//! | STEADY | the best that was measured | MOVE's cycle, when speeds change |
+//!
+//! How the sources are read where they are silent or disagree:
+//! - The pivot moves away from the cluster that takes longer (004 §4.5); 003's slide has the sign reversed.
+//! - INC and DEC are half of what is left to search right and left of the pivot. A bracket keeps both: pivots at or left
+//!   of `left` are known to keep the devices longer, those at or right of `right` the CPU units. INC = 1 and a change of
+//!   direction is a bracket of width 1 whose both ends have been tried: STEADY.
+//! - BALANCE gives the best chunks rather than those of one guided pass (see `balance.rs`).
+//! - BALANCE is left out where it could not matter: the balanced times, computed from the probed ones, differ between the
+//!   clusters by more than a twentieth (the pivot is wrong anyway), or are not better than what was probed. It makes room for the
+//!   bound: STEADY within 4·log₂(N) instances always; should it not be reached by then, the best so far is kept.
+//! - An end of the bracket is a pivot too: a cluster may stay empty.
+//!
+//! Beyond the sources: a unit that has become slower or faster by more than the threshold, for several instances in a row,
+//! starts the search again at PROBE, with that unit's speed corrected. After each new search the row is twice as long, so
+//! that noise cannot keep it going.
+
+mod search;
+
+pub(crate) use search::Layout;
+use search::{Found, Search};
+
+use super::{Assignment, Distribution, Times, Workload};
+
+/// How many instances in a row a unit must be off before the first new search.
+const FIRST_ROW: u32 = 3;
+const LONGEST_ROW: u32 = 96;
+
+/// What the next instance is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// The first instance.
+    Init,
+    /// Measures a layout again.
+    Probe,
+    /// Tries a new pivot.
+    Move,
+    /// Tries balanced chunks for the pivot.
+    Balance,
+    /// The search is over.
+    Steady,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct ClusteredGuided {
+    threshold: f64,
+    state: State,
+    balanced: bool,
+    search: Option<Search>,
+    layout: Layout,
+    /// Relative to how fast each unit was in the first search.
+    speeds: Vec<f64>,
+    /// What every unit took in the first steady instance.
+    reference: Option<Vec<f64>>,
+    off_in_a_row: u32,
+    row: u32,
+}
+
+impl Default for ClusteredGuided {
+    fn default() -> Self {
+        Self::new(Self::THRESHOLD)
+    }
+}
+
+impl ClusteredGuided {
+    /// The default threshold.
+    pub const THRESHOLD: f64 = 0.25;
+
+    /// Searches again when a unit takes longer, or works faster, by more than this part.
+    pub fn new(threshold: f64) -> Self {
+        Self {
+            threshold,
+            state: State::Init,
+            balanced: false,
+            search: None,
+            layout: Layout::default(),
+            speeds: Vec::new(),
+            reference: None,
+            off_in_a_row: 0,
+            row: FIRST_ROW,
+        }
+    }
+
+    /// The state of the last instance that was assigned.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// How many indices are left of the pivot.
+    pub fn pivot(&self) -> usize {
+        self.layout.pivot
+    }
+
+    fn begin(&mut self, workload: &Workload<'_>) {
+        self.speeds = vec![1.0; workload.team.len()];
+        self.layout = Layout::equal(workload, workload.team.cpus.min(workload.len()));
+        let alone = workload.team.len() == 1 || workload.is_empty();
+        self.state = if alone { State::Steady } else { State::Init };
+        self.search = Some(Search::new(workload, 1));
+    }
+
+    /// A layout was probed: what next?
+    fn probed(&mut self, search: &mut Search, workload: &Workload<'_>, times: &Times) {
+        let found = search.judge(workload, times, &self.layout, &self.speeds, self.balanced);
+        (self.state, self.layout) = match found {
+            Found::Balance(layout) => (State::Balance, layout),
+            Found::Move(pivot) => (State::Move, Layout::equal(workload, pivot)),
+            Found::Best(layout) => (State::Steady, layout),
+        };
+        self.balanced = self.state == State::Balance;
+    }
+
+    fn off(&self, measured: &Times) -> bool {
+        let longest = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
+        let Some(reference) = &self.reference else { return false };
+        let slower = longest(&measured.slot_ns) > longest(reference) * (1.0 + self.threshold);
+        let faster = |(now, before): (&f64, &f64)| now * (1.0 + self.threshold) < *before;
+        slower || measured.slot_ns.iter().zip(reference).any(faster)
+    }
+}
+
+impl Distribution for ClusteredGuided {
+    fn name(&self) -> &'static str {
+        "clustered-guided"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
+        match (measured, self.search.take()) {
+            (Some(times), Some(mut search)) if self.state != State::Steady => {
+                match self.state {
+                    State::Probe => self.probed(&mut search, workload, times),
+                    _ => self.state = State::Probe,
+                }
+                search.count();
+                if self.state != State::Steady && search.is_spent() {
+                    let best = search.best();
+                    (self.state, self.layout) = (State::Steady, best.unwrap_or_else(|| self.layout.clone()));
+                }
+                self.search = Some(search);
+            }
+            (_, None) => self.begin(workload),
+            (_, search) => self.search = search,
+        }
+        self.layout.chunks.clone().into()
+    }
+
+    fn is_steady(&self) -> bool {
+        self.state == State::Steady
+    }
+
+    fn observe(&mut self, workload: &Workload<'_>, measured: &Times) {
+        if self.reference.is_none() {
+            self.reference = Some(measured.slot_ns.clone());
+            return;
+        }
+        self.off_in_a_row = if self.off(measured) { self.off_in_a_row + 1 } else { 0 };
+        if self.off_in_a_row < self.row || workload.team.len() == 1 {
+            return;
+        }
+        let reference = self.reference.take().unwrap_or_default();
+        for ((speed, now), before) in self.speeds.iter_mut().zip(&measured.slot_ns).zip(&reference) {
+            if *now > 0.0 && *before > 0.0 {
+                *speed *= before / now;
+            }
+        }
+        (self.off_in_a_row, self.row) = (0, (self.row * 2).min(LONGEST_ROW));
+        self.state = State::Move; // so the next instance probes the layout that has got out of balance
+        self.balanced = false;
+        self.search = Some(Search::new(workload, 0));
+    }
+}
+
+#[cfg(test)]
+mod tests;

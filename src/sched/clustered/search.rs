@@ -1,0 +1,137 @@
+//! The search for the pivot: a bracket that halves, and the best layout so far.
+
+use crate::sched::balance::balanced_chunks;
+use crate::sched::static_chunks::clustered_chunks;
+use crate::sched::{Chunks, Times, Workload};
+
+/// Clusters whose balanced times differ by more than this part are not balanced before the pivot moves on.
+const WRONG_ANYWAY: f64 = 0.05;
+/// Times that differ by less are equal.
+const EQUAL: f64 = 0.01;
+
+/// Chunks on both sides of a pivot.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Layout {
+    pub(crate) pivot: usize,
+    pub(crate) chunks: Chunks,
+}
+
+impl Layout {
+    /// Equal chunks in both clusters.
+    pub(crate) fn equal(workload: &Workload<'_>, pivot: usize) -> Self {
+        let pivot = clamp(workload, pivot);
+        Self { pivot, chunks: clustered_chunks(workload.len(), pivot, workload) }
+    }
+
+    /// The best chunks for these times, with the longest time of each cluster.
+    fn balanced(workload: &Workload<'_>, pivot: usize, times: &Times, speeds: &[f64]) -> (Self, [f64; 2]) {
+        let work: Vec<f64> = times.index_ns.iter().zip(&times.slot).map(|(ns, slot)| ns * speeds[*slot]).collect();
+        let (cpus, devices) = speeds.split_at(workload.team.cpus);
+        let mut chunks = balanced_chunks(&work[..pivot], cpus);
+        let right = balanced_chunks(&work[pivot..], devices);
+        chunks.extend(right.into_iter().map(|chunk| chunk.start + pivot..chunk.end + pivot));
+        let took = chunks.iter().zip(speeds).map(|(chunk, speed)| work[chunk.clone()].iter().sum::<f64>() / speed);
+        let took = Times { index_ns: Vec::new(), slot: Vec::new(), slot_ns: took.collect() };
+        (Self { pivot, chunks }, took.longest(workload.team))
+    }
+}
+
+/// A cluster without units gets nothing.
+fn clamp(workload: &Workload<'_>, pivot: usize) -> usize {
+    match (workload.team.cpus, workload.team.devices) {
+        (0, _) => 0,
+        (_, 0) => workload.len(),
+        _ => pivot,
+    }
+}
+
+/// What follows from a probe.
+pub(super) enum Found {
+    Balance(Layout),
+    Move(usize),
+    Best(Layout),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    left: usize,
+    right: usize,
+    tried: Vec<usize>,
+    /// What each layout takes: measured, or computed from the times of the same indices on the same kind of unit.
+    seen: Vec<(f64, Layout)>,
+    instances: u32,
+    limit: u32,
+}
+
+impl Search {
+    /// For any pivot, with so many instances already assigned.
+    pub(super) fn new(workload: &Workload<'_>, instances: u32) -> Self {
+        let (left, right) = (clamp(workload, 0), clamp(workload, workload.len()));
+        let limit = 4 * workload.len().max(2).next_power_of_two().ilog2();
+        Self { left, right, tried: Vec::new(), seen: Vec::new(), instances, limit }
+    }
+
+    /// One more instance is assigned.
+    pub(super) fn count(&mut self) {
+        self.instances += 1;
+    }
+
+    /// Whether 4·log₂(N) instances have been assigned.
+    pub(super) fn is_spent(&self) -> bool {
+        self.instances > self.limit
+    }
+
+    pub(super) fn best(&self) -> Option<Layout> {
+        self.seen.iter().min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, layout)| layout.clone())
+    }
+
+    /// The last word on a layout holds: what was computed gives way to what was measured.
+    fn keep(&mut self, longest: f64, layout: &Layout) {
+        self.seen.retain(|(_, seen)| seen != layout);
+        self.seen.push((longest, layout.clone()));
+    }
+
+    /// What a probed layout says.
+    pub(super) fn judge(
+        &mut self,
+        workload: &Workload<'_>,
+        times: &Times,
+        layout: &Layout,
+        speeds: &[f64],
+        balanced: bool,
+    ) -> Found {
+        let pivot = layout.pivot;
+        let longest = |[cpus, devices]: [f64; 2]| cpus.max(devices);
+        let mut took = times.longest(workload.team);
+        self.keep(longest(took), layout);
+        if !balanced {
+            let (better, expected) = Layout::balanced(workload, pivot, times, speeds);
+            let apart = (expected[0] - expected[1]).abs() > longest(expected) * WRONG_ANYWAY;
+            let one_cluster = self.left == self.right;
+            if longest(expected) < longest(took) * (1.0 - EQUAL) && (!apart || one_cluster) {
+                self.keep(longest(expected), &better);
+                return Found::Balance(better);
+            }
+            if better != *layout {
+                self.keep(longest(expected), &better);
+            }
+            took = expected;
+        }
+        self.tried.push(pivot);
+        let [cpus, devices] = took;
+        if (cpus - devices).abs() <= longest(took) * EQUAL || self.left == self.right {
+            return Found::Best(self.best().unwrap_or_else(|| layout.clone()));
+        }
+        if cpus > devices {
+            self.right = pivot
+        } else {
+            self.left = pivot
+        }
+        let middle = self.left + (self.right - self.left) / 2;
+        let untried = [middle, self.left, self.right].into_iter().find(|pivot| !self.tried.contains(pivot));
+        match untried.filter(|_| self.left < self.right) {
+            Some(next) => Found::Move(next),
+            None => Found::Best(self.best().unwrap_or_else(|| layout.clone())),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+use super::*;
+use crate::sched::balance::balanced_chunks;
+use crate::sched::{Chunks, Team};
+use proptest::prelude::*;
+
+/// A machine on which every index takes its weight by the speed of the unit.
+struct World {
+    team: Team,
+    weights: Vec<f64>,
+    speeds: Vec<f64>,
+}
+
+impl World {
+    fn new(cpus: usize, devices: usize, device_speed: f64, weights: Vec<f64>) -> Self {
+        let speeds = [vec![1.0; cpus], vec![device_speed; devices]].concat();
+        Self { team: Team { cpus, devices }, weights, speeds }
+    }
+
+    fn workload(&self) -> Workload<'_> {
+        Workload { team: self.team, weights: &self.weights, neighbours: None }
+    }
+
+    fn run(&self, assignment: &Assignment) -> Times {
+        let time = |(weight, slot): (&f64, &usize)| weight / self.speeds[*slot];
+        Times::of(assignment, self.team.len(), self.weights.iter().zip(assignment.slots()).map(time).collect())
+    }
+
+    fn longest(&self, assignment: &Assignment) -> f64 {
+        self.run(assignment).slot_ns.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The best over all pivots.
+    fn best(&self) -> f64 {
+        let (cpus, devices) = self.speeds.split_at(self.team.cpus);
+        let pivots = match (cpus.len(), devices.len()) {
+            (0, _) => 0..=0,
+            (_, 0) => self.weights.len()..=self.weights.len(),
+            _ => 0..=self.weights.len(),
+        };
+        let side = |work: &[f64], speeds: &[f64]| {
+            let of =
+                |chunks: Chunks| chunks.into_iter().map(|chunk| work[chunk].iter().sum::<f64>()).fold(0.0, f64::max);
+            of(balanced_chunks(work, &vec![1.0; speeds.len()])) / speeds.first().unwrap_or(&1.0)
+        };
+        let of = |pivot: usize| side(&self.weights[..pivot], cpus).max(side(&self.weights[pivot..], devices));
+        pivots.map(of).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Runs until STEADY; the states and the pivots on the way.
+    fn search(&self, scheduler: &mut ClusteredGuided) -> (Vec<State>, Vec<usize>, Assignment) {
+        let (mut states, mut pivots) = (Vec::new(), Vec::new());
+        let mut assignment = scheduler.assign(&self.workload(), None);
+        while !scheduler.is_steady() {
+            states.push(scheduler.state());
+            pivots.push(scheduler.pivot());
+            assert!(states.len() < 1000, "does not end");
+            let times = self.run(&assignment);
+            assignment = scheduler.assign(&self.workload(), Some(&times));
+        }
+        (states, pivots, assignment)
+    }
+}
+
+fn bound(len: usize) -> usize {
+    4 * (len.max(2) as f64).log2().ceil() as usize
+}
+
+#[test]
+fn the_states_follow_each_other_as_in_the_articles() {
+    // 64 indices of the same size, 2 CPU units and 1 device three times as fast: 26 or 25 of 64 to the CPU units.
+    let world = World::new(2, 1, 3.0, vec![1.0; 64]);
+    let mut scheduler = ClusteredGuided::default();
+    let (states, pivots, assignment) = world.search(&mut scheduler);
+    assert_eq!(states[..2], [State::Init, State::Probe]);
+    assert_eq!(pivots[..2], [2, 2], "INIT: one index for each CPU unit");
+    for (before, after) in states.iter().zip(&states[1..]) {
+        let allowed = match before {
+            State::Init | State::Move | State::Balance => *after == State::Probe,
+            State::Probe => matches!(after, State::Move | State::Balance),
+            State::Steady => false,
+        };
+        assert!(allowed, "{before:?} then {after:?}");
+    }
+    assert!(states.len() <= bound(64), "{} instances", states.len());
+    assert_eq!(pivots[2], 33, "half of what is left to the right");
+    assert_eq!(world.longest(&assignment), world.best());
+    assert!([25, 26].contains(&scheduler.pivot()), "{}", scheduler.pivot());
+}
+
+#[test]
+fn unequal_indices_are_balanced_within_a_cluster() {
+    // The CPU units' part rises steeply: equal chunks are far from equal work.
+    let world = World::new(2, 1, 2.0, (1..=32).map(f64::from).collect());
+    let mut scheduler = ClusteredGuided::default();
+    let (states, _, assignment) = world.search(&mut scheduler);
+    assert!(states.contains(&State::Balance), "{states:?}");
+    assert!(world.longest(&assignment) <= 1.05 * world.best());
+}
+
+#[test]
+fn corner_cases() {
+    // Only one unit: nothing to search for.
+    for (cpus, devices) in [(1, 0), (0, 1)] {
+        let mut scheduler = ClusteredGuided::default();
+        let world = World::new(cpus, devices, 1.0, vec![1.0; 5]);
+        assert_eq!(scheduler.assign(&world.workload(), None).slots(), [0; 5]);
+        assert!(scheduler.is_steady());
+    }
+    // No index at all.
+    let world = World::new(2, 1, 1.0, Vec::new());
+    let mut scheduler = ClusteredGuided::default();
+    assert!(scheduler.assign(&world.workload(), None).slots().is_empty() && scheduler.is_steady());
+    // One kind only: no pivot to move, but chunks to balance.
+    for (cpus, devices) in [(3, 0), (0, 3)] {
+        let world = World::new(cpus, devices, 1.0, vec![3.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+        let (states, _, assignment) = world.search(&mut ClusteredGuided::default());
+        assert_eq!(states, [State::Init, State::Probe, State::Balance, State::Probe]);
+        assert_eq!(world.longest(&assignment), world.best());
+    }
+    // Fewer indices than CPU units, fewer than units, and a single one.
+    for (cpus, devices, len) in [(5, 1, 3), (2, 4, 3), (1, 1, 1), (4, 4, 1)] {
+        let world = World::new(cpus, devices, 2.0, vec![1.0; len]);
+        let (states, _, assignment) = world.search(&mut ClusteredGuided::default());
+        assert!(states.len() <= bound(len), "{states:?}");
+        assert_eq!(world.longest(&assignment), world.best(), "{cpus} {devices} {len}");
+    }
+}
+
+#[test]
+fn a_cluster_that_is_too_slow_stays_empty() {
+    let world = World::new(2, 1, 100.0, vec![1.0; 16]);
+    let (_, _, assignment) = world.search(&mut ClusteredGuided::default());
+    assert_eq!(assignment.slots(), [2; 16], "0.16 together on the device, 1 for a single one on a CPU unit");
+    let world = World::new(2, 1, 0.01, vec![1.0; 16]);
+    let (_, _, assignment) = world.search(&mut ClusteredGuided::default());
+    assert_eq!(world.longest(&assignment), 8.0);
+}
+
+#[test]
+fn after_a_unit_has_slowed_down_the_search_starts_again_and_ends() {
+    let mut world = World::new(2, 2, 4.0, vec![1.0; 120]);
+    let mut scheduler = ClusteredGuided::default();
+    let (_, _, steady) = world.search(&mut scheduler);
+    let before = world.longest(&steady);
+    for _ in 0..10 {
+        scheduler.observe(&world.workload(), &world.run(&steady));
+    }
+    assert!(scheduler.is_steady(), "nothing has changed");
+    world.speeds[3] = 1.0; // a device is four times as slow
+    let mut instances = 0;
+    while scheduler.is_steady() {
+        scheduler.observe(&world.workload(), &world.run(&steady));
+        instances += 1;
+    }
+    assert_eq!(instances, 3);
+    let bad = world.longest(&steady);
+    let mut assignment = steady;
+    for _ in 0..=bound(120) {
+        let times = world.run(&assignment);
+        assignment = scheduler.assign(&world.workload(), Some(&times));
+        if scheduler.is_steady() {
+            break;
+        }
+    }
+    assert!(scheduler.is_steady());
+    let (after, ideal) = (world.longest(&assignment), 120.0 / 7.0);
+    assert!(after < bad / 2.0 && after < 1.2 * ideal, "{before} -> {bad} -> {after}; {ideal} would be ideal");
+}
+
+#[test]
+fn noise_below_the_threshold_changes_nothing() {
+    let world = World::new(2, 1, 3.0, vec![1.0; 64]);
+    let mut scheduler = ClusteredGuided::default();
+    let (_, _, steady) = world.search(&mut scheduler);
+    for instance in 0..200 {
+        let mut times = world.run(&steady);
+        times
+            .slot_ns
+            .iter_mut()
+            .enumerate()
+            .for_each(|(slot, ns)| *ns *= if (instance + slot) % 2 == 0 { 1.1 } else { 0.9 });
+        scheduler.observe(&world.workload(), &times);
+    }
+    assert!(scheduler.is_steady());
+}
+
+proptest! {
+    #[test]
+    fn it_ends_in_time_within_a_twentieth_of_the_best_pivot(
+        weights in prop::collection::vec(0.2..5.0f64, 1..200),
+        (cpus, devices) in (0..9usize, 0..4usize),
+        speed in 0.2..60.0f64,
+    ) {
+        prop_assume!(cpus + devices > 0);
+        let world = World::new(cpus, devices, speed, weights);
+        let mut scheduler = ClusteredGuided::default();
+        let (states, pivots, assignment) = world.search(&mut scheduler);
+        prop_assert!(states.len() <= bound(world.weights.len()), "{} instances", states.len());
+        prop_assert!(assignment.slots().is_sorted() && assignment.slots().len() == world.weights.len());
+        let (found, best) = (world.longest(&assignment), world.best());
+        prop_assert!(found <= 1.05 * best, "{} instead of {}", found, best);
+        // No oscillation: the pivot never comes back to a place it has left, but for the last time.
+        let mut left = pivots;
+        left.dedup();
+        let len = left.len();
+        left.sort_unstable();
+        left.dedup();
+        prop_assert_eq!(left.len(), len);
+    }
+}

@@ -1,0 +1,118 @@
+//! From a work distribution to a policy: a queue per unit, and an index's tasks all go to the unit that the index is
+//! assigned to.
+//!
+//! An instance of an iteration space may be many tasks, several per index, and instances overlap in a dataflow program. The
+//! assignment of an instance is *decided* once and holds for all its tasks. When:
+//! - the first instance, and every one while the distribution is steady: with its first ready task, so nothing waits;
+//! - while the distribution searches: when every index has a ready task of the instance and no task of the one before is
+//!   under way. Tasks that exchange data between indices become ready only when their neighbours' last ones have run, so
+//!   by then the instance before is complete, and measured;
+//! - in any case when no unit has anything to do: then with what has been measured.
+//!
+//! Invariants:
+//! 1. Instances of a space are decided in ascending order. Tasks are held back only for an undecided instance, and if
+//!    tasks are held back, some unit has something to do, or the next question of a unit decides.
+//! 2. A task without a place, or whose unit has no body for it, is never held back.
+
+mod instance;
+
+use self::instance::Space;
+use super::queues::Queues;
+use super::{Affinity, AffinityStatistics, Distribution, Policy, ReadyTask, Sample, View};
+use crate::ids::{CuId, TaskId};
+use std::collections::BTreeMap;
+
+/// A policy that shares out iteration spaces as a distribution says; each space has a copy of its own of it.
+#[derive(Debug)]
+pub struct Distributed<D> {
+    prototype: D,
+    spaces: BTreeMap<u32, Space<D>>,
+    queues: Queues,
+    held: usize,
+    affinity: Affinity,
+}
+
+impl<D: Distribution + Clone> Distributed<D> {
+    /// As `distribution` says, which must not have assigned anything yet.
+    pub fn new(distribution: D) -> Self {
+        Self {
+            prototype: distribution,
+            spaces: BTreeMap::new(),
+            queues: Queues::default(),
+            held: 0,
+            affinity: Affinity::new(),
+        }
+    }
+
+    fn queue(&mut self, wanted: CuId, task: ReadyTask) {
+        let unit = task.unit_from(wanted).unwrap_or(wanted);
+        self.queues.push(unit, task);
+    }
+
+    /// Decides what can be decided in a space, and queues what was held back for it.
+    fn decide(&mut self, space: u32, idle: bool) {
+        let Some(state) = self.spaces.get_mut(&space) else { return };
+        let released = state.decide(idle);
+        self.held -= released.len();
+        for (unit, task) in released {
+            self.queue(unit, task);
+        }
+    }
+}
+
+impl<D: Distribution + Clone> Policy for Distributed<D> {
+    fn name(&self) -> &'static str {
+        self.prototype.name()
+    }
+
+    fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        let Some(place) = task.place.clone() else {
+            let busy = |unit: &&super::UnitView| (self.queues.len(unit.id) + unit.in_flight, unit.id);
+            let unit = view.units.iter().filter(|unit| task.runs_on(unit.id)).min_by_key(busy);
+            return self.queues.push(unit.map_or(CuId(0), |unit| unit.id), task);
+        };
+        let prototype = &self.prototype;
+        let state =
+            self.spaces.entry(place.space).or_insert_with(|| Space::new(prototype.clone(), &task, &place, view));
+        match state.arrive(task, &place) {
+            Some((unit, task)) => self.queue(unit, task),
+            None => {
+                self.held += 1;
+                self.decide(place.space, false);
+            }
+        }
+    }
+
+    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+        if self.held > 0 && self.queues.is_empty() && view.is_idle() {
+            let spaces: Vec<u32> = self.spaces.keys().copied().collect();
+            spaces.into_iter().for_each(|space| self.decide(space, true));
+        }
+        let task = self.queues.pop(unit)?;
+        if let Some(place) = &task.place
+            && self.spaces.get(&place.space).is_some_and(|state| state.unit_of(place) == Some(unit))
+        {
+            self.affinity.note(place, unit, || view.missing_at(task.id, unit));
+        }
+        Some(task.id)
+    }
+
+    fn finished(&mut self, sample: &Sample) {
+        let Some(place) = &sample.place else { return };
+        if let Some(state) = self.spaces.get_mut(&place.space) {
+            state.finished(place, sample.unit, sample.elapsed_ns as f64);
+            self.decide(place.space, false);
+        }
+    }
+
+    fn failed(&mut self, sample: &Sample) {
+        self.finished(&Sample { elapsed_ns: 0, ..sample.clone() });
+    }
+
+    fn affinity(&self) -> Option<AffinityStatistics> {
+        Some(self.affinity.statistics())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! One iteration space under a distribution: its instances, from their first ready task to their times.
+
+use crate::ids::CuId;
+use crate::sched::{Assignment, Distribution, Place, ReadyTask, Team, Times, View, Workload};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How many decided instances are remembered: tasks of older ones follow the present assignment.
+const REMEMBERED: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Space<D> {
+    distribution: D,
+    /// The unit in every slot.
+    team: Vec<CuId>,
+    counts: Team,
+    weights: Arc<[f64]>,
+    neighbours: Option<Arc<[Vec<usize>]>>,
+    present: Option<Arc<Assignment>>,
+    /// The last instance that was decided.
+    decided: Option<u64>,
+    instances: BTreeMap<u64, Instance>,
+    /// How many tasks an instance has, as seen in the last that was complete.
+    usual: Option<usize>,
+    /// How many had run of the last instance whose successor was decided because all was idle.
+    when_idle: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Instance {
+    assignment: Option<Arc<Assignment>>,
+    held: Vec<ReadyTask>,
+    arrived: Vec<bool>,
+    missing: usize,
+    open: usize,
+    finished: usize,
+    index_ns: Vec<f64>,
+}
+
+impl Instance {
+    fn new(len: usize) -> Self {
+        Self {
+            assignment: None,
+            held: Vec::new(),
+            arrived: vec![false; len],
+            missing: len,
+            open: 0,
+            finished: 0,
+            index_ns: vec![0.0; len],
+        }
+    }
+
+    fn times(&self, slots: usize) -> Option<Times> {
+        let assignment = self.assignment.as_ref().filter(|_| self.finished > 0)?;
+        Some(Times::of(assignment, slots, self.index_ns.clone()))
+    }
+}
+
+impl<D: Distribution> Space<D> {
+    /// The team is made of the units that the space's first task runs on.
+    pub(super) fn new(distribution: D, first: &ReadyTask, place: &Place, view: &View<'_>) -> Self {
+        let units = view.units.iter().filter(|unit| first.runs_on(unit.id));
+        let (devices, cpus): (Vec<_>, Vec<_>) = units.partition(|unit| unit.kind.is_device());
+        let counts = Team { cpus: cpus.len(), devices: devices.len() };
+        Self {
+            distribution,
+            team: cpus.into_iter().chain(devices).map(|unit| unit.id).collect(),
+            counts,
+            weights: place.weights.clone(),
+            neighbours: place.neighbours.clone(),
+            present: None,
+            decided: None,
+            instances: BTreeMap::new(),
+            usual: None,
+            when_idle: None,
+        }
+    }
+
+    /// The space's own distribution.
+    #[cfg(test)]
+    pub(super) fn distribution(&self) -> &D {
+        &self.distribution
+    }
+
+    /// A task is ready: gives it back with its unit, or holds it back for an instance that is not decided.
+    pub(super) fn arrive(&mut self, task: ReadyTask, place: &Place) -> Option<(CuId, ReadyTask)> {
+        let late = self.decided.is_some_and(|decided| place.instance < decided);
+        let instance = self.instances.entry(place.instance).or_insert_with(|| Instance::new(self.weights.len()));
+        if instance.assignment.is_none() && late {
+            instance.assignment.clone_from(&self.present);
+        }
+        instance.open += 1;
+        if !std::mem::replace(&mut instance.arrived[place.index], true) {
+            instance.missing -= 1;
+        }
+        match &instance.assignment {
+            Some(assignment) => Some((self.team[assignment.slots()[place.index]], task)),
+            None => {
+                instance.held.push(task);
+                None
+            }
+        }
+    }
+
+    /// The unit that a place is assigned to.
+    pub(super) fn unit_of(&self, place: &Place) -> Option<CuId> {
+        let of_instance = self.instances.get(&place.instance).and_then(|instance| instance.assignment.as_ref());
+        let slot = *of_instance.or(self.present.as_ref())?.slots().get(place.index)?;
+        self.team.get(slot).copied()
+    }
+
+    /// A task has run. What ran elsewhere, for want of a body, can not be moved and does not count.
+    pub(super) fn finished(&mut self, place: &Place, unit: CuId, elapsed_ns: f64) {
+        let in_its_place = self.unit_of(place) == Some(unit);
+        let Some(instance) = self.instances.get_mut(&place.instance) else { return };
+        instance.open = instance.open.saturating_sub(1);
+        instance.finished += 1;
+        if in_its_place {
+            instance.index_ns[place.index] += elapsed_ns;
+        }
+        if self.distribution.is_steady()
+            && self.usual == Some(instance.finished)
+            && let Some(times) = instance.times(self.team.len())
+        {
+            let workload = workload(self.counts, &self.weights, self.neighbours.as_ref());
+            self.distribution.observe(&workload, &times);
+        }
+    }
+
+    /// Decides all instances that can be, or at least one if all is idle; gives the tasks that were held back.
+    pub(super) fn decide(&mut self, mut idle: bool) -> Vec<(CuId, ReadyTask)> {
+        let mut released = Vec::new();
+        while let Some(number) = self.first_undecided() {
+            let Some(assignment) = self.assignment_for(number, idle) else { break };
+            idle = false;
+            let Some(instance) = self.instances.get_mut(&number) else { break };
+            for task in instance.held.drain(..) {
+                let index = task.place.as_ref().map_or(0, |place| place.index);
+                released.push((self.team[assignment.slots()[index]], task));
+            }
+            instance.assignment = Some(assignment.clone());
+            (self.present, self.decided) = (Some(assignment), Some(number));
+            while self.instances.len() > REMEMBERED
+                && self.instances.keys().next().is_some_and(|oldest| *oldest < number)
+            {
+                self.instances.pop_first();
+            }
+        }
+        released
+    }
+
+    fn first_undecided(&self) -> Option<u64> {
+        let undecided = self.instances.iter().rev().take_while(|(_, instance)| instance.assignment.is_none());
+        undecided.last().map(|(number, _)| *number)
+    }
+
+    /// The assignment for the first undecided instance, if it is time to decide.
+    fn assignment_for(&mut self, number: u64, idle: bool) -> Option<Arc<Assignment>> {
+        let workload = workload(self.counts, &self.weights, self.neighbours.as_ref());
+        let Some(present) = &self.present else {
+            return Some(Arc::new(self.distribution.assign(&workload, None)));
+        };
+        if self.distribution.is_steady() {
+            return Some(present.clone());
+        }
+        let before = self.decided.and_then(|decided| self.instances.get(&decided));
+        let finished = before.map_or(0, |before| before.finished);
+        let complete = self.instances[&number].missing == 0 && before.is_none_or(|before| before.open == 0);
+        if !complete {
+            // All may be idle in the middle of an instance. If twice as much had run by then, it was all of it.
+            let measured = self.when_idle == Some(finished) || self.usual == Some(finished);
+            self.when_idle = idle.then_some(finished).or(self.when_idle);
+            if !idle || !measured {
+                return idle.then(|| present.clone());
+            }
+        }
+        self.usual = Some(finished);
+        let times = before.and_then(|before| before.times(self.team.len()));
+        Some(match times {
+            Some(times) => Arc::new(self.distribution.assign(&workload, Some(&times))),
+            None => present.clone(),
+        })
+    }
+}
+
+fn workload<'a>(team: Team, weights: &'a [f64], neighbours: Option<&'a Arc<[Vec<usize>]>>) -> Workload<'a> {
+    Workload { team, weights, neighbours: neighbours.map(|neighbours| &**neighbours) }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use crate::ids::{SpaceId, TaskId};
+use crate::machine::UnitKind;
+use crate::sched::{Assignment, ClusteredGuided, Place, Static, Times, UnitView, Workload};
+use std::sync::Arc;
+
+/// Gives everything to the slot of the number of instances measured so far.
+#[derive(Clone, Debug, Default)]
+struct Turns {
+    measured: Vec<Vec<f64>>,
+    enough: usize,
+}
+
+impl Distribution for Turns {
+    fn name(&self) -> &'static str {
+        "turns"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
+        self.measured.extend(measured.map(|times| times.index_ns.clone()));
+        Assignment::new(vec![self.measured.len() % workload.team.len(); workload.len()])
+    }
+
+    fn is_steady(&self) -> bool {
+        self.measured.len() >= self.enough
+    }
+}
+
+struct Bench<D> {
+    policy: Distributed<D>,
+    units: Vec<UnitView>,
+    weights: Arc<[f64]>,
+}
+
+impl<D: Distribution + Clone> Bench<D> {
+    fn new(distribution: D, kinds: &[UnitKind], indices: usize) -> Self {
+        let unit = |(id, kind): (usize, &UnitKind)| UnitView {
+            id: CuId(id as u16),
+            kind: *kind,
+            spaces: vec![SpaceId(u16::from(kind.is_device()) * id as u16)],
+            in_flight: 0,
+        };
+        let units = kinds.iter().enumerate().map(unit).collect();
+        Self { policy: Distributed::new(distribution), units, weights: vec![1.0; indices].into() }
+    }
+
+    fn ready(&mut self, id: u64, at: Option<(usize, u64)>, on: &[bool]) {
+        let place =
+            |(index, instance)| Place { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
+        let task = ReadyTask { place: at.map(place), ..ReadyTask::of(id, on) };
+        self.policy.ready(task, &View { units: &self.units, missing_bytes: &|_, _| 8 });
+    }
+
+    fn next(&mut self, unit: u16) -> Option<u64> {
+        let next = self.policy.next(CuId(unit), &View { units: &self.units, missing_bytes: &|_, _| 8 });
+        self.units[unit as usize].in_flight += usize::from(next.is_some());
+        next.map(|task| task.0)
+    }
+
+    fn finish(&mut self, unit: u16, (index, instance): (usize, u64), elapsed_ns: u64) {
+        self.units[unit as usize].in_flight -= 1;
+        let place = Place { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
+        let (task, name) = (TaskId(0), "t".into());
+        self.policy.finished(&Sample { task, name, bytes: 0, unit: CuId(unit), elapsed_ns, place: Some(place) });
+    }
+}
+
+const CPU: UnitKind = UnitKind::Cpu;
+
+#[test]
+fn all_tasks_of_an_index_follow_it_and_others_go_where_there_is_least() {
+    let mut bench = Bench::new(Static, &[CPU, CPU], 4);
+    for (id, index) in [(0, 0), (1, 3), (2, 1), (3, 0)] {
+        bench.ready(id, Some((index, 0)), &[true; 2]);
+    }
+    bench.ready(4, None, &[true; 2]);
+    let of = |bench: &mut Bench<Static>, unit| std::iter::from_fn(|| bench.next(unit)).collect::<Vec<_>>();
+    assert_eq!((of(&mut bench, 0), of(&mut bench, 1)), (vec![0, 2, 3], vec![1, 4]));
+}
+
+#[test]
+fn a_task_without_a_body_for_its_unit_goes_to_the_next_that_has_one() {
+    let mut bench = Bench::new(Static, &[CPU, UnitKind::Emulated, UnitKind::Emulated], 3);
+    bench.ready(0, Some((0, 0)), &[true; 3]);
+    bench.ready(1, Some((1, 0)), &[true, false, true]);
+    bench.ready(2, Some((2, 0)), &[true, false, false]);
+    assert_eq!((bench.next(2), bench.next(0), bench.next(0)), (Some(1), Some(0), Some(2)));
+    // The team is made of the units that the first task runs on.
+    let mut bench = Bench::new(Static, &[CPU, UnitKind::Emulated, UnitKind::Emulated], 3);
+    (0..3).for_each(|index| bench.ready(index as u64, Some((index, 0)), &[false, true, true]));
+    assert_eq!((bench.next(0), bench.next(1), bench.next(1), bench.next(2)), (None, Some(0), Some(1), Some(2)));
+}
+
+#[test]
+fn while_a_distribution_searches_an_instance_waits_for_the_one_before() {
+    let mut bench = Bench::new(Turns { enough: 2, ..Turns::default() }, &[CPU, CPU], 2);
+    bench.ready(0, Some((0, 0)), &[true; 2]);
+    bench.ready(1, Some((1, 0)), &[true; 2]);
+    assert_eq!((bench.next(0), bench.next(0), bench.next(1)), (Some(0), Some(1), None), "all to the first unit");
+    bench.finish(0, (0, 0), 5);
+    bench.ready(2, Some((0, 1)), &[true; 2]);
+    assert_eq!((bench.next(0), bench.next(1)), (None, None), "the first instance is not complete");
+    bench.ready(3, Some((0, 0)), &[true; 2]);
+    assert_eq!(bench.next(0), Some(3), "a late task of a decided instance is not held back");
+    bench.finish(0, (0, 0), 7);
+    bench.ready(4, Some((1, 1)), &[true; 2]);
+    assert_eq!(bench.next(1), None, "all indices are there, but a task is under way");
+    bench.finish(0, (1, 0), 9);
+    assert_eq!((bench.next(0), bench.next(1), bench.next(1)), (None, Some(2), Some(4)));
+    bench.finish(1, (0, 1), 1);
+    bench.finish(1, (1, 1), 2);
+    bench.ready(5, Some((1, 2)), &[true; 2]);
+    bench.ready(6, Some((0, 2)), &[true; 2]);
+    assert_eq!((bench.next(0), bench.next(0)), (Some(5), Some(6)));
+    // Steady now: no waiting.
+    bench.ready(7, Some((0, 3)), &[true; 2]);
+    assert_eq!(bench.next(0), Some(7));
+    let (measured, counts) = (&bench.policy.spaces[&0], bench.policy.affinity().unwrap());
+    assert_eq!(measured.distribution().measured, [vec![12.0, 9.0], vec![1.0, 2.0]]);
+    assert_eq!((counts.hits, counts.migrations, counts.migrated_bytes), (1, 4, 32));
+}
+
+#[test]
+fn nothing_is_held_back_for_ever() {
+    // Index 1 never has a task: every instance is decided only because all is idle.
+    let mut bench = Bench::new(Turns { enough: 3, ..Turns::default() }, &[CPU, CPU], 2);
+    for instance in 0..8 {
+        bench.ready(instance, Some((0, instance)), &[true; 2]);
+        let unit = (0..2).find(|unit| bench.next(*unit).is_some()).expect("some unit gets it");
+        bench.finish(unit, (0, instance), 3);
+    }
+    assert!(bench.policy.spaces[&0].distribution().is_steady(), "and it has been measured all the same");
+}
+
+#[test]
+fn spaces_do_not_disturb_each_other() {
+    let mut bench = Bench::new(ClusteredGuided::default(), &[CPU, UnitKind::Emulated], 2);
+    bench.ready(0, Some((0, 0)), &[true; 2]);
+    let place = Place { space: 9, index: 0, instance: 0, weights: vec![1.0; 1].into(), neighbours: None };
+    let task = ReadyTask { place: Some(place), ..ReadyTask::of(1, &[true; 2]) };
+    bench.policy.ready(task, &View { units: &bench.units, missing_bytes: &|_, _| 0 });
+    assert_eq!((bench.next(0), bench.next(0)), (Some(0), Some(1)));
+}

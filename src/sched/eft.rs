@@ -1,0 +1,224 @@
+//! `eft`: every ready task goes where it is expected to finish earliest, copies included.
+//!
+//! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by priority
+//! (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known ahead). Expected
+//! finish = what the unit has still to do + copies of the bytes it lacks + the task's own time by the [`Model`].
+//!
+//! What is not known yet is tried: as long as a kind of unit has not run tasks of a name, as many of them as it has units count
+//! as free there. Further ones are expected to take what they take on other kinds.
+//!
+//! The policy reads no clock: a unit's backlog is the sum of the estimates of its unfinished tasks.
+
+use super::queues::Queues;
+use super::{Affinity, AffinityStatistics, Model, Policy, ReadyTask, Sample, UnitView, View};
+use crate::ids::{CuId, TaskId};
+use crate::machine::UnitKind;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// A task nothing at all is known of is expected to take so long.
+const UNKNOWN_NS: f64 = 1e5;
+
+/// How long a copy is expected to take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkEstimate {
+    /// Every copy takes at least so long.
+    pub latency_ns: f64,
+    /// So many bytes pass in a second.
+    pub bytes_per_s: f64,
+}
+
+impl Default for LinkEstimate {
+    /// 10 µs and 10 GB/s: a PCI Express link's order of magnitude.
+    fn default() -> Self {
+        Self { latency_ns: 1e4, bytes_per_s: 1e10 }
+    }
+}
+
+impl LinkEstimate {
+    /// For so many bytes; no time for none.
+    pub fn copy_ns(&self, bytes: u64) -> f64 {
+        if bytes == 0 { 0.0 } else { self.latency_ns + bytes as f64 / self.bytes_per_s * 1e9 }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Eft {
+    link: LinkEstimate,
+    model: Model,
+    queues: Queues,
+    /// What each unit has still to do.
+    backlog_ns: Vec<f64>,
+    /// What each unfinished task has added to which backlog.
+    expected: FxHashMap<TaskId, Expected>,
+    /// Unfinished first tries of a name on a kind of unit.
+    trials: FxHashMap<(Cow<'static, str>, UnitKind), usize>,
+    affinity: Affinity,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Expected {
+    unit: CuId,
+    kind: UnitKind,
+    ns: f64,
+    trial: bool,
+}
+
+impl Eft {
+    /// With what is known already, and how fast links are taken to be.
+    pub fn new(model: Model, link: LinkEstimate) -> Self {
+        Self { link, model, ..Self::default() }
+    }
+
+    /// A task has ended: takes back what was expected of it.
+    fn forget(&mut self, sample: &Sample) -> Option<UnitKind> {
+        let expected = self.expected.remove(&sample.task)?;
+        let backlog = &mut self.backlog_ns[expected.unit.index()];
+        *backlog = (*backlog - expected.ns).max(0.0);
+        if expected.trial
+            && let Some(trials) = self.trials.get_mut(&(sample.name.clone(), expected.kind))
+        {
+            *trials -= 1;
+        }
+        Some(expected.kind)
+    }
+
+    /// What the task takes on units of a kind; whether it would be a trial.
+    fn execution(&self, task: &ReadyTask, unit: &UnitView, view: &View<'_>) -> (f64, bool) {
+        let of = |kind| self.model.estimate_ns(&task.name, kind, task.bytes);
+        if let Some(ns) = of(unit.kind) {
+            return (ns, false);
+        }
+        let units = view.units.iter().filter(|other| other.kind == unit.kind).count();
+        let trials = self.trials.get(&(task.name.clone(), unit.kind)).copied().unwrap_or(0);
+        if trials < units {
+            return (0.0, true);
+        }
+        (UnitKind::ALL.into_iter().filter_map(of).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS), false)
+    }
+}
+
+impl Policy for Eft {
+    fn name(&self) -> &'static str {
+        "eft"
+    }
+
+    fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        self.backlog_ns.resize(view.units.len(), 0.0);
+        let finish = |unit: &UnitView| {
+            let (execution_ns, trial) = self.execution(&task, unit, view);
+            let ns = execution_ns + self.link.copy_ns(view.missing_at(task.id, unit.id));
+            let rank = (self.backlog_ns[unit.id.index()] + ns, unit.in_flight + self.queues.len(unit.id));
+            (rank, ns, trial)
+        };
+        let units = view.units.iter().filter(|unit| task.runs_on(unit.id)).map(|unit| (unit, finish(unit)));
+        let Some((unit, (_, ns, trial))) =
+            units.min_by(|(_, (one, ..)), (_, (other, ..))| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)))
+        else {
+            return;
+        };
+        if trial {
+            *self.trials.entry((task.name.clone(), unit.kind)).or_default() += 1;
+        }
+        self.backlog_ns[unit.id.index()] += ns;
+        self.expected.insert(task.id, Expected { unit: unit.id, kind: unit.kind, ns, trial });
+        self.queues.push(unit.id, task);
+    }
+
+    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+        let task = self.queues.pop(unit)?;
+        if let Some(place) = &task.place {
+            self.affinity.note(place, unit, || view.missing_at(task.id, unit));
+        }
+        Some(task.id)
+    }
+
+    fn finished(&mut self, sample: &Sample) {
+        if let Some(kind) = self.forget(sample) {
+            self.model.learn(&sample.name, kind, sample.bytes, sample.elapsed_ns as f64);
+        }
+    }
+
+    fn failed(&mut self, sample: &Sample) {
+        self.forget(sample);
+    }
+
+    fn affinity(&self) -> Option<AffinityStatistics> {
+        Some(self.affinity.statistics())
+    }
+
+    fn model(&self) -> Option<&Model> {
+        Some(&self.model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::SpaceId;
+
+    fn units() -> Vec<UnitView> {
+        let unit = |id, kind, space| UnitView { id: CuId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
+        vec![unit(0, UnitKind::Cpu, 0), unit(1, UnitKind::Cpu, 0), unit(2, UnitKind::Emulated, 1)]
+    }
+
+    fn known(cpu_ns: f64, device_ns: f64) -> Eft {
+        let mut model = Model::default();
+        model.learn("t", UnitKind::Cpu, 0, cpu_ns);
+        model.learn("t", UnitKind::Emulated, 0, device_ns);
+        Eft::new(model, LinkEstimate { latency_ns: 100.0, bytes_per_s: 1e9 })
+    }
+
+    /// The unit that each task went to.
+    fn placed(policy: &mut Eft, tasks: u64, missing: &dyn Fn(TaskId, SpaceId) -> u64) -> Vec<u16> {
+        let units = units();
+        let view = View { units: &units, missing_bytes: missing };
+        (0..tasks).for_each(|id| policy.ready(ReadyTask::of(id, &[true; 3]), &view));
+        (0..tasks).map(|id| policy.expected[&TaskId(id)].unit.0).collect()
+    }
+
+    fn finish(policy: &mut Eft, task: u64, unit: u16, elapsed_ns: u64) {
+        let (task, unit) = (TaskId(task), CuId(unit));
+        policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, place: None });
+    }
+
+    #[test]
+    fn the_fast_unit_fills_up_until_a_slow_one_would_finish_earlier() {
+        // On the device 100 each: it gets three before a CPU unit's 350 is less than its 400.
+        let order = placed(&mut known(350.0, 100.0), 9, &|_, _| 0);
+        assert_eq!(order, [2, 2, 2, 0, 1, 2, 2, 2, 0]);
+    }
+
+    #[test]
+    fn what_copies_take_counts() {
+        // 1000 bytes to the device: 100 ns + 1000 ns.
+        let order = placed(&mut known(1000.0, 100.0), 3, &|_, space| if space.is_host() { 0 } else { 1000 });
+        assert_eq!(order, [0, 1, 2], "1000 here, 1200 there; then 2000 here");
+    }
+
+    #[test]
+    fn an_unknown_kind_is_tried_and_then_known() {
+        let mut policy = Eft::default();
+        assert_eq!(placed(&mut policy, 4, &|_, _| 0), [0, 1, 2, 0], "as many free trials as units of the kind");
+        for (task, unit, ns) in [(0, 0, 500_000), (1, 1, 500_000), (2, 2, 1000), (3, 0, 500_000)] {
+            finish(&mut policy, task, unit, ns);
+        }
+        assert_eq!(policy.backlog_ns, [0.0; 3]);
+        assert_eq!(placed(&mut policy, 5, &|_, _| 0), [2; 5]);
+        assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Emulated, 0), Some(1000.0));
+    }
+
+    #[test]
+    fn a_units_queue_is_sorted_by_priority() {
+        let mut policy = known(1e9, 1.0);
+        let units = units();
+        let view = View { units: &units, missing_bytes: &|_, _| 0 };
+        for (id, priority) in [(0, 0), (1, 3), (2, 0), (3, 3)] {
+            policy.ready(ReadyTask { priority, ..ReadyTask::of(id, &[true; 3]) }, &view);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(2), &view)).map(|task| task.0).collect();
+        assert_eq!(order, [1, 3, 0, 2]);
+        assert_eq!(policy.next(CuId(0), &view), None, "no stealing: the others would finish later");
+    }
+}

@@ -1,0 +1,206 @@
+//! `guided-sizes` and `guided-runtime`: chunks of consecutive indices whose ends move until all units have as much to do
+//! (004 §4.4, figures 6 and 7).
+//!
+//! The figure says how one step goes; it does not say when to stop. Here the search ends when a step changes nothing, or when
+//! the longest time of a unit has not fallen for as many steps as there are units; the best chunks seen are kept then.
+
+use super::static_chunks::static_chunks;
+use super::{Assignment, Chunks, Distribution, Times, Workload};
+
+/// A step lowers the longest time if it lowers it by this part: less is noise.
+const PROGRESS: f64 = 0.01;
+
+/// One step of 004's figure 7: every unit but the last moves the end of its chunk to bring its work close to the mean.
+///
+/// `work_done` is what each unit did under `chunks`, `work` the work at every index. As in the figure, a unit's work is not
+/// corrected for a first index that moved in the same step (line 5), so an imbalance passes from unit to unit, one a step.
+/// Two things are as they must be rather than as they are printed: line 24's `WorkTask` is `WorkZone`, and line 17 leaves
+/// one index to every unit behind, not only to the last. With fewer indices than units, the first units get one each.
+///
+/// ```
+/// use thalweg::sched::guided_step;
+/// let work = [4.0, 4.0, 1.0, 1.0, 1.0, 1.0];
+/// assert_eq!(guided_step(&vec![0..3, 3..6], &[9.0, 3.0], &work), [0..2, 2..6]); // 8 is nearer to 6 than 9
+/// ```
+pub fn guided_step(chunks: &Chunks, work_done: &[f64], work: &[f64]) -> Chunks {
+    let (len, units) = (work.len(), chunks.len());
+    if len <= units {
+        return static_chunks(len, units);
+    }
+    let mean = work_done.iter().sum::<f64>() / units as f64; // lines 0 to 3
+    let mut next = Chunks::with_capacity(units);
+    let mut first = 0;
+    for (unit, chunk) in chunks[..units - 1].iter().enumerate() {
+        let most = len - (units - 1 - unit);
+        let mut end = chunk.end.clamp(first + 1, most); // lines 29 to 31 of the unit before
+        let mut done = work_done[unit];
+        while done < mean && end < most {
+            let more = done + work[end]; // lines 9 to 17
+            if (mean - more).abs() >= mean - done {
+                break;
+            }
+            (end, done) = (end + 1, more);
+        }
+        while done > mean && work_done[unit] > mean && end > first + 1 {
+            let less = done - work[end - 1]; // lines 18 to 27
+            if (mean - less).abs() >= done - mean {
+                break;
+            }
+            (end, done) = (end - 1, less);
+        }
+        next.push(first..end);
+        first = end;
+    }
+    next.push(first..len);
+    next
+}
+
+/// Follows steps from chunks to chunks, keeps the best, and knows when to stop.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Descent {
+    pub(crate) chunks: Chunks,
+    best: Option<(f64, Chunks)>,
+    in_vain: usize,
+    pub(crate) steady: bool,
+}
+
+impl Descent {
+    /// The chunks took `longest`, and `next` would follow; gives those that do.
+    pub(crate) fn go(&mut self, longest: f64, next: Chunks) -> &Chunks {
+        if self.best.as_ref().is_none_or(|(best, _)| longest < best * (1.0 - PROGRESS)) {
+            self.best = Some((longest, self.chunks.clone()));
+            self.in_vain = 0;
+        } else {
+            self.in_vain += 1;
+        }
+        self.steady = next == self.chunks || self.in_vain >= self.chunks.len();
+        self.chunks = match &self.best {
+            Some((_, best)) if self.steady => best.clone(),
+            _ => next,
+        };
+        &self.chunks
+    }
+}
+
+fn longest(loads: &[f64]) -> f64 {
+    loads.iter().copied().fold(0.0, f64::max)
+}
+
+/// `guided-sizes`: the work is the user's weights. All steps are made before the first instance: nothing in it would
+/// tell more.
+#[derive(Debug, Clone, Default)]
+pub struct GuidedSizes;
+
+impl Distribution for GuidedSizes {
+    fn name(&self) -> &'static str {
+        "guided-sizes"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, _: Option<&Times>) -> Assignment {
+        let chunks = static_chunks(workload.len(), workload.team.len());
+        let mut descent = Descent { chunks, ..Descent::default() };
+        while !descent.steady {
+            let done = Assignment::from(descent.chunks.clone()).loads(workload.team.len(), workload.weights);
+            let next = guided_step(&descent.chunks, &done, workload.weights);
+            descent.go(longest(&done), next);
+        }
+        descent.chunks.into()
+    }
+
+    fn is_steady(&self) -> bool {
+        true
+    }
+}
+
+/// `guided-runtime`: the work is the time that each index took where it ran; one step per instance.
+#[derive(Debug, Clone, Default)]
+pub struct GuidedRuntime {
+    descent: Descent,
+}
+
+impl Distribution for GuidedRuntime {
+    fn name(&self) -> &'static str {
+        "guided-runtime"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
+        match measured {
+            Some(times) if !self.descent.chunks.is_empty() => {
+                let next = guided_step(&self.descent.chunks, &times.slot_ns, &times.index_ns);
+                self.descent.go(longest(&times.slot_ns), next);
+            }
+            _ => self.descent.chunks = static_chunks(workload.len(), workload.team.len()),
+        }
+        self.descent.chunks.clone().into()
+    }
+
+    fn is_steady(&self) -> bool {
+        self.descent.steady
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::Team;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_imbalance_passes_on_by_one_unit_a_step() {
+        let mut work = vec![2.0; 12];
+        work.extend([6.0; 4]);
+        let mut chunks = static_chunks(16, 4);
+        let mut steps = Vec::new();
+        for _ in 0..4 {
+            let done = Assignment::from(chunks.clone()).loads(4, &work);
+            chunks = guided_step(&chunks, &done, &work);
+            steps.push(chunks.iter().map(|chunk| chunk.end).collect::<Vec<_>>());
+        }
+        // The mean is 12. In the first step each adds two indices of 2 at its end, whatever its first index does.
+        assert_eq!(steps[0], [6, 10, 13, 16]);
+        assert_eq!(steps[1], [6, 12, 13, 16]);
+        assert_eq!(steps[2], [6, 12, 14, 16], "12 each");
+        assert_eq!(steps[3], steps[2]);
+    }
+
+    #[test]
+    fn every_unit_keeps_an_index_and_few_indices_go_to_the_first_units() {
+        let heavy_end = [1.0, 1.0, 1.0, 1.0, 1.0, 100.0];
+        let chunks = guided_step(&vec![0..2, 2..4, 4..6], &[2.0, 2.0, 101.0], &heavy_end);
+        assert_eq!(chunks, [0..4, 4..5, 5..6]);
+        let heavy_start = [100.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+        let chunks = guided_step(&vec![0..2, 2..4, 4..6], &[101.0, 2.0, 2.0], &heavy_start);
+        assert_eq!(chunks[0], 0..1);
+        assert_eq!(guided_step(&vec![0..1, 1..2, 2..2], &[1.0, 1.0, 0.0], &[1.0, 1.0]), [0..1, 1..2, 2..2]);
+    }
+
+    proptest! {
+        #[test]
+        fn both_end_with_chunks_no_worse_than_equal_ones(
+            weights in prop::collection::vec(0.1..10.0f64, 1..80),
+            (cpus, devices) in (1..6usize, 0..3usize),
+            pcf in 0.5..20.0f64,
+        ) {
+            let team = Team { cpus, devices };
+            let workload = Workload { team, weights: &weights, neighbours: None };
+            let take = |assignment: &Assignment| {
+                let time = |(index, slot): (usize, &usize)| weights[index] / if team.is_device(*slot) { pcf } else { 1.0 };
+                Times::of(assignment, team.len(), assignment.slots().iter().enumerate().map(time).collect())
+            };
+            let equal = Assignment::from(static_chunks(weights.len(), team.len()));
+            let mut runtime = GuidedRuntime::default();
+            let mut assignment = runtime.assign(&workload, None);
+            let mut instances = 1;
+            while !runtime.is_steady() {
+                assignment = runtime.assign(&workload, Some(&take(&assignment)));
+                prop_assert!(assignment.slots().is_sorted() && assignment.slots().len() == weights.len());
+                instances += 1;
+                prop_assert!(instances < 1000, "does not end");
+            }
+            prop_assert!(longest(&take(&assignment).slot_ns) <= longest(&take(&equal).slot_ns) * 1.0001);
+            let sizes = GuidedSizes.assign(&workload, None);
+            prop_assert!(sizes.slots().is_sorted());
+            prop_assert!(longest(&sizes.loads(team.len(), &weights)) <= longest(&equal.loads(team.len(), &weights)) * 1.0001);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF to what they would be elsewhere,
+//! are shared out evenly (003 "PCF-GUIDED scheduler").
+//!
+//! The slides add up "all task execution times factorized with PCF" and divide by the number of units. Read here as: a time
+//! on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So all units
+//! end together, which with PCF = 1 is the slides' formula to the letter. An index that moves from one kind to the other is
+//! thus expected to take what it takes there, which 004's guided step does not see (§5.1.1).
+
+use super::balance::balanced_chunks;
+use super::guided::Descent;
+use super::static_chunks::static_chunks;
+use super::{Assignment, Distribution, Pcf, Times, Workload};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct PcfGuided {
+    pcf: Pcf,
+    known: Option<f64>,
+    descent: Descent,
+}
+
+impl PcfGuided {
+    /// With this PCF.
+    pub fn new(pcf: Pcf) -> Self {
+        Self { pcf, known: None, descent: Descent::default() }
+    }
+}
+
+impl Distribution for PcfGuided {
+    fn name(&self) -> &'static str {
+        "pcf-guided"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
+        let team = workload.team;
+        match measured.filter(|_| !self.descent.chunks.is_empty()) {
+            None => self.descent.chunks = static_chunks(workload.len(), team.len()),
+            Some(times) => {
+                let pcf = *self.known.get_or_insert(self.pcf.value(workload, measured).unwrap_or(1.0));
+                let speed = |slot: usize| if team.is_device(slot) { pcf } else { 1.0 };
+                let converted: Vec<f64> =
+                    times.index_ns.iter().zip(&times.slot).map(|(ns, slot)| ns * speed(*slot)).collect();
+                let next = balanced_chunks(&converted, &(0..team.len()).map(speed).collect::<Vec<_>>());
+                self.descent.go(times.slot_ns.iter().copied().fold(0.0, f64::max), next);
+            }
+        }
+        self.descent.chunks.clone().into()
+    }
+
+    fn is_steady(&self) -> bool {
+        self.descent.steady
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::Team;
+
+    /// Times for devices that are four times as fast.
+    fn measured(assignment: &Assignment, weights: &[f64], team: Team) -> Times {
+        let time = |(weight, slot): (&f64, &usize)| weight / if team.is_device(*slot) { 4.0 } else { 1.0 };
+        Times::of(assignment, team.len(), weights.iter().zip(assignment.slots()).map(time).collect())
+    }
+
+    #[test]
+    fn it_starts_with_equal_chunks_and_balances_in_one_step() {
+        let (team, weights) = (Team { cpus: 2, devices: 1 }, [2.0; 24]);
+        for pcf in [Pcf::Given(4.0), Pcf::Profiled] {
+            let workload = Workload { team, weights: &weights, neighbours: None };
+            let mut distribution = PcfGuided::new(pcf);
+            let first = distribution.assign(&workload, None);
+            assert_eq!(first.loads(3, &weights), [16.0; 3]);
+            let second = distribution.assign(&workload, Some(&measured(&first, &weights, team)));
+            assert_eq!(second.loads(3, &weights), [8.0, 8.0, 32.0], "8 ns each");
+            assert!(!distribution.is_steady());
+            let third = distribution.assign(&workload, Some(&measured(&second, &weights, team)));
+            assert_eq!((third == second, distribution.is_steady()), (true, true));
+        }
+    }
+
+    #[test]
+    fn a_wrong_factor_ends_with_the_best_that_was_seen() {
+        let (team, weights) = (Team { cpus: 1, devices: 1 }, [1.0; 20]);
+        let workload = Workload { team, weights: &weights, neighbours: None };
+        let mut distribution = PcfGuided::new(Pcf::Given(0.25));
+        let mut assignment = distribution.assign(&workload, None);
+        for _ in 0..10 {
+            let times = measured(&assignment, &weights, team);
+            assignment = distribution.assign(&workload, Some(&times));
+        }
+        assert!(distribution.is_steady());
+        assert!(measured(&assignment, &weights, team).slot_ns.iter().all(|ns| *ns <= 10.0), "no worse than static");
+    }
+}

@@ -1,0 +1,72 @@
+//! `priority`: the most urgent ready task first, on whatever unit is free.
+//!
+//! Urgent is what the user says is ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): of a graph that is still being
+//! submitted, nobody else knows the critical path. Among equals the larger estimated cost goes first (longest processing
+//! time first: Graham, "Bounds on multiprocessing timing anomalies", 1969), then the older task.
+
+use super::{Policy, ReadyTask, View};
+use crate::ids::{CuId, TaskId};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Priority {
+    tasks: BTreeMap<Rank, ReadyTask>,
+}
+
+type Rank = (Reverse<i32>, Reverse<u64>, TaskId);
+
+/// Larger costs have larger bits; what is not a cost has none.
+fn rank(task: &ReadyTask) -> Rank {
+    let cost = task.cost.filter(|cost| *cost > 0.0).map_or(0, f64::to_bits);
+    (Reverse(task.priority), Reverse(cost), task.id)
+}
+
+impl Priority {
+    /// Nothing is ready.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Policy for Priority {
+    fn name(&self) -> &'static str {
+        "priority"
+    }
+
+    fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+        self.tasks.insert(rank(&task), task);
+    }
+
+    fn next(&mut self, unit: CuId, _: &View<'_>) -> Option<TaskId> {
+        let rank = *self.tasks.iter().find(|(_, task)| task.runs_on(unit))?.0;
+        self.tasks.remove(&rank).map(|task| task.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priority_then_cost_then_age_and_only_what_the_unit_can_run() {
+        let view = View { units: &[], missing_bytes: &|_, _| 0 };
+        let mut policy = Priority::new();
+        let tasks = [
+            (0, 0, Some(1.0), true),
+            (1, 0, Some(9.5), true),
+            (2, 0, None, true),
+            (3, 5, None, true),
+            (4, 7, None, false),
+            (5, 0, Some(1.0), true),
+            (6, -1, Some(f64::NAN), true),
+        ];
+        for (id, priority, cost, on) in tasks {
+            policy.ready(ReadyTask { priority, cost, ..ReadyTask::of(id, &[on, true]) }, &view);
+        }
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(0), &view)).map(|task| task.0).collect();
+        assert_eq!(order, [3, 1, 0, 5, 2, 6]);
+        assert_eq!(policy.next(CuId(1), &view), Some(TaskId(4)));
+    }
+}

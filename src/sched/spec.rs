@@ -1,0 +1,273 @@
+//! How users name a scheduler: `name`, or `name:parameter=value,...`; read in this one place.
+//!
+//! | name | parameters |
+//! | --- | --- |
+//! | `stealing`, `priority` | |
+//! | `dynamic` | `chunk` (1): indices taken at once; `memo` (3): instances until the map stays, 0 for never |
+//! | `static`, `guided-sizes`, `guided-runtime` | |
+//! | `static-pcf`, `pcf-static`, `pcf-guided` | `pcf`: a number; or `file`: a TOML file with one per configuration; or `profile`: measured in the first instance (the default) |
+//! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search |
+//! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
+//! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
+//!
+//! The file of PCFs has configurations of the CPU units as keys, as in 004's table 4: `"16:CPU:1" = 21.91`.
+
+use super::{
+    Adjacency, ClusteredGuided, Distributed, Distribution, Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate,
+    Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Static, StaticPcf, Stealing,
+};
+use crate::error::BuildError;
+use std::collections::BTreeMap;
+
+/// The names of all schedulers.
+pub const NAMES: &[&str] = &[
+    "stealing",
+    "dynamic",
+    "static",
+    "static-pcf",
+    "pcf-static",
+    "pcf-guided",
+    "guided-sizes",
+    "guided-runtime",
+    "clustered-guided",
+    "adjacency",
+    "eft",
+    "priority",
+];
+
+/// What a scheduler may depend on beside its parameters.
+pub(crate) struct Setting<'a> {
+    /// How many units there are.
+    pub(crate) units: usize,
+    /// The CPU units' part of the configuration, by which a file of PCFs is asked.
+    pub(crate) cpu_units: String,
+    /// What is known of tasks' times.
+    pub(crate) model: Model,
+    /// Reads a file.
+    pub(crate) read: &'a dyn Fn(&str) -> std::io::Result<String>,
+}
+
+/// The policy that `text` names.
+///
+/// # Errors
+/// If there is no such name, no such parameter, or a value is not in its range.
+pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Policy>, BuildError> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let name = name.trim();
+    let mut parameters = Parameters::read(name, rest)?;
+    let p = &mut parameters;
+    let policy: Box<dyn Policy> = match name {
+        "stealing" => Box::new(Stealing::new(setting.units)),
+        "priority" => Box::new(Priority::new()),
+        "dynamic" => {
+            let chunk = p.whole("chunk", Dynamic::CHUNK as u64, 1)?;
+            Box::new(Dynamic::new(chunk as usize, p.whole("memo", Dynamic::MEMO, 0)?))
+        }
+        "static" => distributed(Static),
+        "guided-sizes" => distributed(GuidedSizes),
+        "guided-runtime" => distributed(GuidedRuntime::default()),
+        "static-pcf" => distributed(StaticPcf::new(p.pcf(&setting)?)),
+        "pcf-static" => distributed(PcfStatic::new(p.pcf(&setting)?)),
+        "pcf-guided" => distributed(PcfGuided::new(p.pcf(&setting)?)),
+        "clustered-guided" => {
+            distributed(ClusteredGuided::new(p.positive("threshold", ClusteredGuided::THRESHOLD, false)?))
+        }
+        "adjacency" => distributed(Adjacency::new(p.positive("slack", Adjacency::SLACK, true)?)),
+        "eft" => {
+            let default = LinkEstimate::default();
+            let link = LinkEstimate {
+                latency_ns: p.positive("latency_ns", default.latency_ns, true)?,
+                bytes_per_s: p.positive("bytes_per_s", default.bytes_per_s, false)?,
+            };
+            Box::new(Eft::new(setting.model, link))
+        }
+        _ => return Err(BuildError::UnknownScheduler { name: name.to_owned(), known: NAMES.to_vec() }),
+    };
+    parameters.end(policy)
+}
+
+fn distributed<D: Distribution + Clone + 'static>(distribution: D) -> Box<dyn Policy> {
+    Box::new(Distributed::new(distribution))
+}
+
+/// What stands behind the colon; every parameter is taken out when it is used.
+struct Parameters<'a> {
+    scheduler: &'a str,
+    given: BTreeMap<&'a str, Option<&'a str>>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Parameters<'a> {
+    fn read(scheduler: &'a str, text: &'a str) -> Result<Self, BuildError> {
+        let mut parameters = Self { scheduler, given: BTreeMap::new(), known: Vec::new() };
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, value) =
+                part.split_once('=').map_or((part, None), |(name, value)| (name.trim(), Some(value.trim())));
+            if parameters.given.insert(name, value).is_some() {
+                return Err(parameters.error(name, "is given twice".to_owned()));
+            }
+        }
+        Ok(parameters)
+    }
+
+    fn error(&self, parameter: &str, problem: String) -> BuildError {
+        BuildError::SchedulerParameter {
+            scheduler: self.scheduler.to_owned(),
+            parameter: parameter.to_owned(),
+            problem,
+        }
+    }
+
+    fn take(&mut self, name: &'static str) -> Result<Option<&'a str>, BuildError> {
+        self.known.push(name);
+        match self.given.remove(name) {
+            Some(None) => Err(self.error(name, format!("has no value; write {name}=..."))),
+            given => Ok(given.flatten()),
+        }
+    }
+
+    fn whole(&mut self, name: &'static str, default: u64, least: u64) -> Result<u64, BuildError> {
+        let Some(text) = self.take(name)? else { return Ok(default) };
+        match text.parse() {
+            Ok(number) if number >= least => Ok(number),
+            _ => Err(self.error(name, format!("`{text}` is not a whole number of at least {least}"))),
+        }
+    }
+
+    fn positive(&mut self, name: &'static str, default: f64, or_zero: bool) -> Result<f64, BuildError> {
+        let Some(text) = self.take(name)? else { return Ok(default) };
+        let fits = |number: f64| number.is_finite() && (number > 0.0 || or_zero && number == 0.0);
+        match text.parse() {
+            Ok(number) if fits(number) => Ok(number),
+            _ => Err(self.error(
+                name,
+                format!("`{text}` is not a number {}", if or_zero { "of at least 0" } else { "above 0" }),
+            )),
+        }
+    }
+
+    fn pcf(&mut self, setting: &Setting<'_>) -> Result<Pcf, BuildError> {
+        if let Some(value) = self.given.remove("profile") {
+            let alone = value.is_none() && !self.given.contains_key("pcf") && !self.given.contains_key("file");
+            self.known.extend(["pcf", "file", "profile"]);
+            return if alone {
+                Ok(Pcf::Profiled)
+            } else {
+                Err(self.error("profile", "takes no value and stands alone".to_owned()))
+            };
+        }
+        if self.given.contains_key("pcf") && self.given.contains_key("file") {
+            return Err(self.error("file", "can not be given beside pcf".to_owned()));
+        }
+        let file = self.take("file")?;
+        if let Some(path) = file {
+            return self.pcf_from_file(path, setting).map(Pcf::Given);
+        }
+        let given = self.given.contains_key("pcf");
+        let pcf = self.positive("pcf", 1.0, false)?;
+        self.known.push("profile");
+        Ok(if given { Pcf::Given(pcf) } else { Pcf::Profiled })
+    }
+
+    fn pcf_from_file(&self, path: &str, setting: &Setting<'_>) -> Result<f64, BuildError> {
+        let error = |problem: String| self.error("file", format!("{path}: {problem}"));
+        let text = (setting.read)(path).map_err(|problem| error(problem.to_string()))?;
+        let factors: BTreeMap<String, f64> = toml::from_str(&text).map_err(|problem| error(problem.to_string()))?;
+        match factors.get(&setting.cpu_units) {
+            Some(pcf) if pcf.is_finite() && *pcf > 0.0 => Ok(*pcf),
+            Some(pcf) => Err(error(format!("\"{}\" = {pcf} is not a number above 0", setting.cpu_units))),
+            None => {
+                let known: Vec<_> = factors.keys().map(String::as_str).collect();
+                Err(error(format!("has no PCF for {}; it has some for {}", setting.cpu_units, known.join(", "))))
+            }
+        }
+    }
+
+    /// All parameters must have been used.
+    fn end(self, policy: Box<dyn Policy>) -> Result<Box<dyn Policy>, BuildError> {
+        let Some(unknown) = self.given.keys().next() else { return Ok(policy) };
+        let known = match self.known.as_slice() {
+            [] => "there are none".to_owned(),
+            known => format!("those that exist are {}", known.join(", ")),
+        };
+        Err(self.error(unknown, format!("there is no such parameter; {known}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(text: &str) -> Result<Box<dyn Policy>, BuildError> {
+        let files = |path: &str| match path {
+            "pcf.toml" => Ok("\"16:CPU:1\" = 21.91\n\"32:CPU:1\" = 0.0\n".to_owned()),
+            "bad.toml" => Ok("\"16:CPU:1\" = fast".to_owned()),
+            _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+        };
+        let cpu_units = "16:CPU:1".to_owned();
+        from_spec(text, Setting { units: 3, cpu_units, model: Model::default(), read: &files })
+    }
+
+    #[test]
+    fn every_name_makes_a_policy_of_that_name() {
+        for name in NAMES {
+            assert_eq!(build(name).unwrap().name(), *name);
+        }
+        let good = [
+            "dynamic:chunk=2,memo=3",
+            "dynamic: memo = 0",
+            "static-pcf:pcf=4",
+            "pcf-static:profile",
+            "pcf-guided:pcf=0.5",
+            "static-pcf:file=pcf.toml",
+            "clustered-guided:threshold=0.5",
+            "adjacency:slack=0",
+            "eft:latency_ns=0,bytes_per_s=2e9",
+        ];
+        good.into_iter().for_each(|text| drop(build(text).unwrap()));
+    }
+
+    #[test]
+    fn errors_name_the_scheduler_and_the_parameter() {
+        for (text, words) in [
+            (
+                "fastest",
+                "there is no `fastest`; those that exist are stealing, dynamic, static, static-pcf, pcf-static",
+            ),
+            ("", "there is no ``"),
+            ("static:chunk=2", "`static`: chunk: there is no such parameter; there are none"),
+            ("dynamic:size=2", "`dynamic`: size: there is no such parameter; those that exist are chunk, memo"),
+            ("dynamic:chunk=0", "`dynamic`: chunk: `0` is not a whole number of at least 1"),
+            ("dynamic:memo=-1", "`dynamic`: memo: `-1` is not a whole number of at least 0"),
+            ("dynamic:chunk", "`dynamic`: chunk: has no value; write chunk=..."),
+            ("dynamic:chunk=1,chunk=2", "`dynamic`: chunk: is given twice"),
+            ("static-pcf:pcf=0", "`static-pcf`: pcf: `0` is not a number above 0"),
+            ("pcf-static:pcf=-3", "`pcf-static`: pcf: `-3` is not a number above 0"),
+            ("pcf-guided:pcf=NaN", "`pcf-guided`: pcf: `NaN` is not a number above 0"),
+            ("pcf-guided:pcf=inf", "`pcf-guided`: pcf: `inf` is not a number above 0"),
+            ("static-pcf:profile,pcf=3", "`static-pcf`: profile: takes no value and stands alone"),
+            ("static-pcf:pcf=3,file=pcf.toml", "`static-pcf`: file: can not be given beside pcf"),
+            ("static-pcf:file=none.toml", "`static-pcf`: file: none.toml: "),
+            ("static-pcf:file=bad.toml", "`static-pcf`: file: bad.toml: TOML parse error at line 1"),
+            ("clustered-guided:threshold=0", "`clustered-guided`: threshold: `0` is not a number above 0"),
+            ("adjacency:slack=-1", "`adjacency`: slack: `-1` is not a number of at least 0"),
+            ("eft:bytes_per_s=0", "`eft`: bytes_per_s: `0` is not a number above 0"),
+        ] {
+            let message = build(text).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(message.starts_with("scheduler") && message.contains(words), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_file_must_have_a_factor_for_the_configuration() {
+        let read = |_: &str| Ok("\"16:CPU:1\" = 21.91\n\"32:CPU:1\" = 0.0\n".to_owned());
+        for (cpu_units, words) in [
+            ("8:CPU:1", "x: has no PCF for 8:CPU:1; it has some for 16:CPU:1, 32:CPU:1"),
+            ("32:CPU:1", "\"32:CPU:1\" = 0 is not a number above 0"),
+        ] {
+            let setting = Setting { units: 3, cpu_units: cpu_units.to_owned(), model: Model::default(), read: &read };
+            let message = from_spec("static-pcf:file=x", setting).err().map(|error| error.to_string());
+            assert!(message.as_ref().is_some_and(|message| message.contains(words)), "{message:?}");
+        }
+    }
+}

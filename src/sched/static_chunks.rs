@@ -1,0 +1,60 @@
+//! `static`: as many indices to every unit, in consecutive chunks (003 "STATIC scheduler"; 004 §4.1).
+//!
+//! It looks at nothing: neither at how large the indices are nor at how fast the units.
+
+use super::{Assignment, Chunks, Distribution, Times, Workload};
+
+/// Cuts `0..len` into `units` chunks of equal length; what is left over goes to the first units, one index each (003).
+///
+/// ```
+/// use thalweg::sched::static_chunks;
+/// assert_eq!(static_chunks(16, 4), [0..4, 4..8, 8..12, 12..16]); // 003's <0,3> <4,7> <8,11> <12,15>
+/// assert_eq!(static_chunks(5, 3), [0..2, 2..4, 4..5]);
+/// ```
+pub fn static_chunks(len: usize, units: usize) -> Chunks {
+    chunks_from(0, len, units)
+}
+
+/// As [`static_chunks`], for `len` indices from `first` on.
+pub(crate) fn chunks_from(first: usize, len: usize, units: usize) -> Chunks {
+    let (each, over) = (len / units.max(1), len % units.max(1));
+    let start = |unit: usize| first + unit * each + unit.min(over);
+    (0..units).map(|unit| start(unit)..start(unit + 1)).collect()
+}
+
+/// Chunks for two clusters: `static` over the first `cpu_tasks` indices and the CPU units, and over the others and the devices.
+pub(crate) fn clustered_chunks(len: usize, cpu_tasks: usize, workload: &Workload<'_>) -> Chunks {
+    let mut chunks = chunks_from(0, cpu_tasks, workload.team.cpus);
+    chunks.extend(chunks_from(cpu_tasks, len - cpu_tasks, workload.team.devices));
+    chunks
+}
+
+/// The distribution of [`static_chunks`].
+#[derive(Debug, Clone, Default)]
+pub struct Static;
+
+impl Distribution for Static {
+    fn name(&self) -> &'static str {
+        "static"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, _: Option<&Times>) -> Assignment {
+        static_chunks(workload.len(), workload.team.len()).into()
+    }
+
+    fn is_steady(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_indices_than_units_and_none_at_all() {
+        assert_eq!(static_chunks(2, 4), [0..1, 1..2, 2..2, 2..2]);
+        assert_eq!(static_chunks(0, 2), [0..0, 0..0]);
+        assert_eq!(chunks_from(5, 11, 2), [5..11, 11..16]);
+    }
+}
