@@ -139,6 +139,17 @@ fn devices_without_a_link_of_their_own_copy_through_the_host() {
 }
 
 #[test]
+fn replicas_that_overlap_in_one_memory_are_copied_there() {
+    let rt = runtime(plain(false), "1:GPU:1", "dynamic");
+    let x: Data<u8> = rt.zeros(100_000);
+    rt.task("on a GPU", (x.slice(0..50_000).inout(),)).cpu(|_, _| ()).submit().unwrap();
+    rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+    rt.wait().unwrap();
+    // Half of it to the device, the task; then the other half from home, meanwhile the first from one replica to the other.
+    assert_eq!(rt.now().as_nanos(), 2 * (51_000 + 500));
+}
+
+#[test]
 fn memory_is_limited_and_evicted_as_on_a_device() {
     let rt = runtime(plain(false), "1:GPU:1", "dynamic");
     let data: Vec<Data<u8>> = (0..5).map(|_| rt.zeros(400_000)).collect();

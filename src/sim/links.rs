@@ -2,7 +2,8 @@
 //!
 //! A link carries one copy at a time, first come first served; a copy occupies it for `latency + bytes / rate`. Copies on
 //! different links, and on the two directions of a duplex link, do not disturb each other. Between two devices
-//! that have no link of their own a copy goes through host memory, one link after the other.
+//! that have no link of their own a copy goes through host memory, one link after the other. Between two replicas in one
+//! device's memory it takes a launch and the memory's own rate.
 
 use super::machine::{LinkModel, SimulatedMachine};
 use crate::engine::Nanos;
@@ -47,6 +48,14 @@ impl Links {
                 if from != to && !leg(from, to) {
                     leg(from, SpaceId::HOST);
                     leg(SpaceId::HOST, to);
+                }
+                if from == to
+                    && let Some(units) = kind(from).and_then(|kind| model.units(kind))
+                {
+                    let (latency_ns, bytes_per_s) = (units.launch_ns, 1e9 / units.otherwise.ns);
+                    let inside =
+                        LinkModel { between: [kind(from); 2], latency_ns, bytes_per_s, shared: false, duplex: false };
+                    legs.push(links.lane(&mut keys, usize::MAX, &inside, from, to));
                 }
                 links.routes.push(legs);
             }
