@@ -359,8 +359,7 @@ fn step(dims: usize, data: usize, extents: [usize; 3], slab: Range<usize>, cpu: 
 
 fn program() -> impl Strategy<Value = Program> {
     let units = ["2:CPU:1", "1:CPU:2", "3:CPU:1", "1:CPU:1,2:EMU:1", "2:CPU:1,1:EMU:2", "2:EMU:1"];
-    let machine =
-        (prop::sample::select(units.to_vec()), prop::sample::select(vec!["stealing", "dynamic"]), any::<bool>());
+    let machine = (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
     (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64).prop_flat_map(
         |(dims, data, threads, (units, scheduler, hosted), spare)| {
             let extents = [[1, 1, 48], [1, 7, 12], [4, 5, 9]][dims - 1];

@@ -22,7 +22,7 @@ use crate::depend::{Kinds, OwnedTask};
 use crate::ids::{CuId, DataId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{AffinityStatistics, Policy, Sample, UnitView};
+use crate::sched::{AffinityStatistics, Model, Policy, Sample, UnitView};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -250,6 +250,11 @@ impl Placement {
     /// How well the policy kept indices where their data are, if it keeps count.
     pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
         self.policy.affinity()
+    }
+
+    /// What the policy has learned of tasks' times, if it learns.
+    pub(crate) fn model(&self) -> Option<&Model> {
+        self.policy.model()
     }
 
     /// How many replicas were evicted to make room.

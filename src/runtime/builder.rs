@@ -16,6 +16,7 @@ use crate::sim::SimulatedMachine;
 use core_affinity::CoreId;
 use crossbeam_deque::{Stealer, Worker};
 use parking_lot::Mutex;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -41,6 +42,7 @@ pub struct Builder {
     pub(super) units: Option<String>,
     pub(super) places: Option<String>,
     scheduler: String,
+    model_file: Option<PathBuf>,
     submitter_hosts_unit: bool,
     window: Option<usize>,
     record_graph: bool,
@@ -55,6 +57,7 @@ impl Builder {
             units: None,
             places: None,
             scheduler: "stealing".to_owned(),
+            model_file: None,
             submitter_hosts_unit: false,
             window: None,
             record_graph: false,
@@ -116,6 +119,31 @@ impl Builder {
     /// ```
     pub fn scheduler(mut self, name: impl Into<String>) -> Self {
         self.scheduler = name.into();
+        self
+    }
+
+    /// Keeps what the scheduler learns of tasks' times in a file, for the next run: read when the runtime is built, if the
+    /// file exists, and written when it is dropped. Only `eft` learns; without it there is no effect. What can not be
+    /// written is a warning in the log. The format is [`Model::to_text`]'s.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.toml");
+    /// let builder = || Runtime::builder().compute_units("1:CPU:1").scheduler("eft").model_file(&path);
+    /// let rt = builder().build()?;
+    /// let x = rt.data(vec![1.0; 100]);
+    /// rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// drop((x, rt));
+    /// assert!(std::fs::read_to_string(&path)?.contains("task = \"double\""));
+    /// builder().build()?; // knows `double` from the start
+    ///
+    /// std::fs::write(&path, "nonsense")?;
+    /// assert!(builder().build().unwrap_err().to_string().contains("not a performance model"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn model_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.model_file = Some(path.into());
         self
     }
 
@@ -233,7 +261,7 @@ impl Builder {
         let setting = sched::Setting {
             units: machine.num_units(),
             cpu_units: config.to_string().split(',').filter(is_cpu).collect::<Vec<_>>().join(","),
-            model: Model::default(),
+            model: self.model()?,
             read: &|path| std::fs::read_to_string(path),
         };
         sched::from_spec(&self.scheduler, setting)
@@ -270,10 +298,24 @@ impl Builder {
             configuration: String::new(),
             capacities_bytes: Vec::new(),
             warnings: Vec::new(),
+            model_file: self.model_file.clone(),
             next_data: AtomicU32::new(0),
             next_space: AtomicU32::new(0),
             core,
         })
+    }
+
+    fn model(&self) -> Result<Model, BuildError> {
+        let Some(path) = &self.model_file else { return Ok(Model::default()) };
+        let error = |problem: String| BuildError::Argument {
+            argument: "model_file",
+            problem: format!("{}: {problem}", path.display()),
+        };
+        match std::fs::read_to_string(path) {
+            Ok(text) => Model::from_text(&text).map_err(|problem| error(problem.to_string())),
+            Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => Ok(Model::default()),
+            Err(problem) => Err(error(problem.to_string())),
+        }
     }
 
     fn devices(&self, machine: &Machine) -> Result<Vec<Box<dyn Device>>, BuildError> {

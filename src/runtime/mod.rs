@@ -25,6 +25,7 @@ use crate::depend::{Side, TaskGraph};
 use crate::ids::{DataId, SpaceId};
 use crate::machine::{Machine, Warning};
 use crate::memory::{DataCell, Element, NoBody, Out, Payload, Shape, Sole};
+use crate::sched::Model;
 use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
 use ndarray::{Array, Dimension, IntoDimension, Ix1};
 use parking_lot::Mutex;
@@ -32,6 +33,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -68,6 +70,8 @@ pub struct Runtime {
     configuration: String,
     capacities_bytes: Vec<u64>,
     warnings: Vec<Warning>,
+    /// Where the scheduler's performance model is kept between runs.
+    model_file: Option<PathBuf>,
     next_data: AtomicU32,
     next_space: AtomicU32,
 }
@@ -250,6 +254,17 @@ impl Runtime {
 }
 
 impl Runtime {
+    /// Writes what the scheduler has learned, for the next run.
+    fn save_model(&self) {
+        let (Some(path), Some(placement)) = (&self.model_file, self.core.engine.placement()) else { return };
+        let Some(text) = placement.lock().model().filter(|model| !model.is_empty()).map(Model::to_text) else { return };
+        // In one step: a run that is killed here, or one beside it, leaves a whole file.
+        let part = path.with_extension(format!("{}.part", std::process::id()));
+        if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
+            tracing::warn!("the performance model can not be written to {}: {problem}", path.display());
+        }
+    }
+
     /// Ends on a thread of its own: a body that drops the last handle of its runtime can not wait for itself.
     fn end_elsewhere(&mut self) {
         let rest = ManuallyDrop::new(Self {
@@ -261,6 +276,7 @@ impl Runtime {
             configuration: String::new(),
             capacities_bytes: Vec::new(),
             warnings: Vec::new(),
+            model_file: self.model_file.take(),
             next_data: AtomicU32::new(0),
             next_space: AtomicU32::new(0),
         });
@@ -283,6 +299,7 @@ impl Drop for Runtime {
         for failure in self.core.engine.take_failures() {
             tracing::warn!("{failure}, and nobody waited for it");
         }
+        self.save_model();
         self.core.shutdown.store(true, Ordering::SeqCst);
         self.core.wake_those_who_wait();
         for thread in self.threads.drain(..) {

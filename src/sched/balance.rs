@@ -33,7 +33,7 @@ pub fn balanced_chunks(work: &[f64], speeds: &[f64]) -> Chunks {
         first + sums[first + 1..].partition_point(|sum| *sum <= most)
     };
     let reach_back = |end: usize, unit: usize, bottleneck: f64| {
-        let least = sums[end] - bottleneck * speeds[unit] - slack;
+        let least = sums[end] - bottleneck * speeds[unit] - 4.0 * slack; // no less than `reach` reaches
         sums[..end].partition_point(|sum| *sum < least)
     };
     let fits = |bottleneck: f64| (0..units).fold(0, |first, unit| reach(first, unit, bottleneck)) == len;

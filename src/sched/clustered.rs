@@ -5,7 +5,7 @@
 //!
 //! | state | what its instance runs | then |
 //! | --- | --- | --- |
-//! | INIT | pivot = N_cpu; equal chunks in both clusters | PROBE |
+//! | INIT | pivot = N_cpu, or half of the indices if that is less; equal chunks in both clusters | PROBE |
 //! | PROBE | the same again, for times without what moving cost | BALANCE, or MOVE if it came from there |
 //! | BALANCE | the same pivot, each cluster's chunks balanced by the measured times | PROBE |
 //! | MOVE | a new pivot, equal chunks | PROBE |
@@ -105,7 +105,7 @@ impl ClusteredGuided {
 
     fn begin(&mut self, workload: &Workload<'_>) {
         self.speeds = vec![1.0; workload.team.len()];
-        self.layout = Layout::equal(workload, workload.team.cpus.min(workload.len()));
+        self.layout = Layout::equal(workload, workload.team.cpus.min(workload.len() / 2));
         let alone = workload.team.len() == 1 || workload.is_empty();
         self.state = if alone { State::Steady } else { State::Init };
         self.search = Some(Search::new(workload, 1));

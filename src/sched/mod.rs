@@ -26,6 +26,8 @@ mod pcf;
 mod pcf_guided;
 mod pcf_static;
 mod priority;
+#[cfg(test)]
+mod properties;
 mod queues;
 mod spec;
 mod static_chunks;

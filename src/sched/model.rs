@@ -88,7 +88,7 @@ impl Model {
             (runs + weight, of_bytes + weight * *bytes as f64, of_ns + weight * history.mean_ns)
         });
         match sums {
-            (runs, _, _) if runs == 0.0 => None,
+            (0.0, _, _) => None,
             (runs, 0.0, of_ns) => Some(of_ns / runs),
             (_, of_bytes, of_ns) => Some(of_ns / of_bytes * bytes as f64),
         }

@@ -12,7 +12,7 @@ use thalweg::prelude::*;
 /// The machines that behaviour must not depend on.
 pub const MIXES: [&str; 4] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1", "2:EMU:1"];
 /// The schedulers that behaviour must not depend on.
-pub const SCHEDULERS: [&str; 2] = ["stealing", "dynamic"];
+pub const SCHEDULERS: [&str; 5] = ["stealing", "dynamic", "static", "eft", "priority"];
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

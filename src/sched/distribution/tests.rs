@@ -139,5 +139,5 @@ fn spaces_do_not_disturb_each_other() {
     let place = Place { space: 9, index: 0, instance: 0, weights: vec![1.0; 1].into(), neighbours: None };
     let task = ReadyTask { place: Some(place), ..ReadyTask::of(1, &[true; 2]) };
     bench.policy.ready(task, &View { units: &bench.units, missing_bytes: &|_, _| 0 });
-    assert_eq!((bench.next(0), bench.next(0)), (Some(0), Some(1)));
+    assert_eq!((bench.next(0), bench.next(1)), (Some(0), Some(1)));
 }
