@@ -28,8 +28,7 @@
 
 mod search;
 
-pub(crate) use search::Layout;
-use search::{Found, Search};
+use search::{Found, Layout, Search};
 
 use super::{Assignment, Distribution, Times, Workload};
 

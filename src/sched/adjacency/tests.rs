@@ -60,6 +60,22 @@ fn with_devices_too_and_never_beyond_the_limit() {
     assert!(found.0 < line.0 && found.1 <= line.1 * 1.05, "{line:?} {found:?}");
 }
 
+/// Class D of BT-MZ: 32 × 32 zones whose sizes differ by a factor of 20, and 004 table 4's factor for 64 × 1 units.
+#[test]
+fn the_mesh_of_the_articles() {
+    let neighbours = mesh(32, 32, true);
+    let size = |at: usize| 20f64.powf(at as f64 / 62.0);
+    let weights: Vec<f64> = (0..1024).map(|zone| size(zone % 32) * size(zone / 32)).collect();
+    for (cpus, devices) in [(64, 0), (63, 1), (62, 2)] {
+        let workload = Workload { team: Team { cpus, devices }, weights: &weights, neighbours: Some(&neighbours) };
+        let (line, line_took) = settle(&mut ClusteredGuided::default(), &workload, 34.69, |_| 1.0);
+        let (found, took) = settle(&mut Adjacency::default(), &workload, 34.69, |_| 1.0);
+        let (line, found) = (cut_edges(&line, &neighbours), cut_edges(&found, &neighbours));
+        assert!(3 * found < 2 * line, "{cpus} + {devices}: {found} after {line}");
+        assert!(took <= 1.05 * line_took, "{cpus} + {devices}: {took} after {line_took}");
+    }
+}
+
 #[test]
 fn where_strips_are_best_they_stay() {
     let [line, found] = both(8, 8, Team { cpus: 2, devices: 0 }, 1.0);

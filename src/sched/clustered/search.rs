@@ -11,14 +11,14 @@ const EQUAL: f64 = 0.01;
 
 /// Chunks on both sides of a pivot.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Layout {
-    pub(crate) pivot: usize,
-    pub(crate) chunks: Chunks,
+pub(super) struct Layout {
+    pub(super) pivot: usize,
+    pub(super) chunks: Chunks,
 }
 
 impl Layout {
     /// Equal chunks in both clusters.
-    pub(crate) fn equal(workload: &Workload<'_>, pivot: usize) -> Self {
+    pub(super) fn equal(workload: &Workload<'_>, pivot: usize) -> Self {
         let pivot = clamp(workload, pivot);
         Self { pivot, chunks: clustered_chunks(workload.len(), pivot, workload) }
     }
