@@ -165,7 +165,7 @@ impl<'rt> Solver<'rt> {
                 self.values.slice(block.entries.clone()).input(),
                 self.p.input(),
                 self.q.slice(rows.clone()).output(),
-                p_dot_q.clone().reduction(Sum),
+                p_dot_q.reduction(Sum),
             );
             self.rt
                 .task("multiply", accesses)
@@ -178,8 +178,8 @@ impl<'rt> Solver<'rt> {
         }
         for Block { rows, .. } in &self.blocks {
             let accesses = (
-                rho.clone().input(),
-                p_dot_q.clone().input(),
+                rho.input(),
+                p_dot_q.input(),
                 self.q.slice(rows.clone()).input(),
                 self.r.slice(rows.clone()).inout(),
                 self.rho.slice(k + 1..k + 2).reduction(Sum),
@@ -195,7 +195,7 @@ impl<'rt> Solver<'rt> {
         for Block { rows, .. } in &self.blocks {
             let accesses = (
                 self.rho.slice(k..k + 2).input(),
-                p_dot_q.clone().input(),
+                p_dot_q.input(),
                 self.r.slice(rows.clone()).input(),
                 self.z.slice(rows.clone()).inout(),
                 self.p.slice(rows.clone()).inout(),
