@@ -113,6 +113,26 @@ fn a_class_that_does_not_fit_is_refused_with_what_it_needs() {
 }
 
 #[test]
+fn every_program_can_be_simulated() {
+    for (example, flags) in [
+        ("hello", ""),
+        ("jacobi", ""),
+        ("cg", "--class S"),
+        ("npb_mz", "bt --class A"),
+        ("npb_mz", "lu --class E --niter 1"),
+    ] {
+        let output = run(example, &format!("{flags} --simulate machines/laptop.toml --no-progress"));
+        assert_eq!(output.status.code(), Some(0), "{example}: {output:?}");
+        let lines = lines(&output);
+        assert_eq!(lines.first().map(String::as_str), Some("simulated: laptop"), "{example}");
+        assert_eq!(lines.last().map(String::as_str), Some("NOT COMPARED"), "{example}");
+    }
+    let output = run("hello", "--simulate machines/of-nobody.toml");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: machines/of-nobody.toml: "));
+}
+
+#[test]
 fn a_wrong_result_fails() {
     let output = run("jacobi", "--size 48 --max-iterations 20");
     assert_eq!(output.status.code(), Some(1));
@@ -162,7 +182,7 @@ fn help_names_the_common_flags() {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));
-        for flag in ["--units", "--scheduler", "--size", "--help", "--no-progress"] {
+        for flag in ["--units", "--scheduler", "--simulate", "--size", "--help", "--no-progress"] {
             assert!(text.contains(flag), "{example} --help does not name {flag}");
         }
     }

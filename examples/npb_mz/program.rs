@@ -117,8 +117,10 @@ impl<'rt> Program<'rt> {
         let zones: Vec<Zone> = problem.meshes(benchmark).into_iter().enumerate().map(zone).collect();
         let weights = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
         let log = Arc::new(Log::new(zones.len()));
-        let space = rt.iteration_space("zones", weights);
-        Self { rt, benchmark, settings, zones, neighbours: problem.neighbours(), space, log }
+        let neighbours = problem.neighbours();
+        let beside = |&Neighbours { west, east, south, north }: &Neighbours| vec![west, east, south, north];
+        let space = rt.iteration_space("zones", weights).with_neighbours(neighbours.iter().map(beside).collect());
+        Self { rt, benchmark, settings, zones, neighbours, space, log }
     }
 
     /// Runs all steps, after one to warm up, and gives their times and the norms of the result.

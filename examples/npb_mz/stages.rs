@@ -31,26 +31,27 @@ const SP_SWEEPS: [(&str, Sweep); 4] =
     [("txinvr", sp::transform), ("x sweep", sp::x_sweep), ("y sweep", sp::y_sweep), ("z sweep", sp::z_sweep)];
 
 /// Of every stage: the name of its task, which says the benchmark too since the same stage is other work in each, and its
-/// share of a step's operations. NPB counts whole steps only; the shares are those of the time on one core, class A.
+/// share of a step's operations. NPB counts whole steps only; the shares are those of the time that the stages take on
+/// one core in class A.
 const STAGES: [(Benchmark, &str, &str, f64); 18] = [
     (Benchmark::Bt, "step", "bt step", 1.0),
-    (Benchmark::Bt, "residual", "bt residual", 0.13),
-    (Benchmark::Bt, "x sweep", "bt x sweep", 0.28),
-    (Benchmark::Bt, "y sweep", "bt y sweep", 0.29),
-    (Benchmark::Bt, "z sweep", "bt z sweep", 0.29),
-    (Benchmark::Bt, "add", "bt add", 0.01),
+    (Benchmark::Bt, "residual", "bt residual", 0.24),
+    (Benchmark::Bt, "x sweep", "bt x sweep", 0.18),
+    (Benchmark::Bt, "y sweep", "bt y sweep", 0.19),
+    (Benchmark::Bt, "z sweep", "bt z sweep", 0.3),
+    (Benchmark::Bt, "add", "bt add", 0.09),
     (Benchmark::Sp, "step", "sp step", 1.0),
-    (Benchmark::Sp, "residual", "sp residual", 0.33),
-    (Benchmark::Sp, "txinvr", "sp txinvr", 0.05),
-    (Benchmark::Sp, "x sweep", "sp x sweep", 0.2),
-    (Benchmark::Sp, "y sweep", "sp y sweep", 0.2),
-    (Benchmark::Sp, "z sweep", "sp z sweep", 0.2),
-    (Benchmark::Sp, "add", "sp add", 0.02),
+    (Benchmark::Sp, "residual", "sp residual", 0.34),
+    (Benchmark::Sp, "txinvr", "sp txinvr", 0.02),
+    (Benchmark::Sp, "x sweep", "sp x sweep", 0.12),
+    (Benchmark::Sp, "y sweep", "sp y sweep", 0.1),
+    (Benchmark::Sp, "z sweep", "sp z sweep", 0.38),
+    (Benchmark::Sp, "add", "sp add", 0.04),
     (Benchmark::Lu, "step", "lu step", 1.0),
-    (Benchmark::Lu, "forward", "lu forward", 0.4),
-    (Benchmark::Lu, "backward", "lu backward", 0.4),
-    (Benchmark::Lu, "add", "lu add", 0.01),
-    (Benchmark::Lu, "residual", "lu residual", 0.19),
+    (Benchmark::Lu, "forward", "lu forward", 0.26),
+    (Benchmark::Lu, "backward", "lu backward", 0.43),
+    (Benchmark::Lu, "add", "lu add", 0.03),
+    (Benchmark::Lu, "residual", "lu residual", 0.28),
 ];
 
 /// One stage of one zone, as its task's body knows it.

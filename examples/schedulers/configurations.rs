@@ -62,9 +62,10 @@ impl Configuration {
         self.cores > 0 && self.gpus > 0
     }
 
-    /// Whether there is a choice for a scheduler at all.
+    /// Whether there is a choice for a scheduler at all: more than one unit.
     pub(crate) fn has_choice(self) -> bool {
-        self.cores > 1 || self.gpus > 1
+        let cpu_units = if self.benchmark == Benchmark::Lu { self.cores.min(1) } else { self.cores };
+        cpu_units + self.gpus > 1
     }
 
     /// What the units are, for the runtime.

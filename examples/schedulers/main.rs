@@ -173,7 +173,7 @@ impl Options {
         let mut runs = Vec::new();
         for configuration in configurations {
             // What others are compared with runs under `static`.
-            let is_base = configuration == Configuration::serial(benchmark) || configuration.cores == 0;
+            let is_base = configuration.cores == 0 || !configuration.has_choice();
             let schedulers = SCHEDULERS.iter().copied();
             let chosen: Vec<&str> = if is_base { vec!["static"] } else { schedulers.filter(wanted).collect() };
             runs.extend(chosen.into_iter().map(|scheduler| Run { configuration, scheduler }));

@@ -106,7 +106,7 @@ pub(crate) fn draw(benchmark: Benchmark, rows: &[Row], path: &Path) -> Result<()
     )?;
     let groups = |gpus: usize| -> Vec<Configuration> {
         let mut all = Configuration::all(benchmark);
-        all.retain(|configuration| configuration.gpus == gpus && configuration.has_choice() && configuration.cores > 0);
+        all.retain(|configuration| configuration.gpus == gpus && configuration.cores > 1);
         all
     };
     for (gpus, panel) in root.split_evenly((1, 3)).iter().enumerate() {
