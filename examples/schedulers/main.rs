@@ -51,6 +51,8 @@ mod published;
 mod report;
 #[path = "../npb_mz/rows.rs"]
 mod rows;
+#[path = "../npb_mz/serial.rs"]
+mod serial;
 #[path = "../npb_mz/sp/mod.rs"]
 mod sp;
 #[path = "../npb_mz/stages.rs"]

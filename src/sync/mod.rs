@@ -16,6 +16,7 @@
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
 mod atomic;
+mod edges;
 mod lock;
 mod pool;
 mod prefetch;

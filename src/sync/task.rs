@@ -8,12 +8,13 @@
 //! 3. `body` points into the same block, and is dropped with it.
 //! 4. `poison` is set at most once, before the successors are closed, and lives as long as the block.
 
+use super::edges::{EdgeStore, Link};
 use super::pool;
 use super::successors::{Closed, Edge, Successors};
 use crate::error::TaskFailure;
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -39,8 +40,6 @@ pub(crate) enum Flow {
 }
 
 const BIAS: u32 = 1 << 31;
-const INLINE_EDGES: usize = 3;
-const CHUNK_EDGES: usize = 15;
 
 /// The header of a task's block.
 #[repr(C, align(64))]
@@ -55,41 +54,6 @@ pub(crate) struct Task<K: Kind> {
     edges: UnsafeCell<EdgeStore<K>>,
     owned: UnsafeCell<K::Owned>,
     shared: K::Shared,
-}
-
-struct EdgeStore<K: Kind> {
-    inline: [MaybeUninit<Edge<Link<K>>>; INLINE_EDGES],
-    chunks: u32,
-    /// The last chunk, which holds the one before.
-    overflow: Option<Box<Chunk<K>>>,
-}
-
-struct Chunk<K: Kind> {
-    edges: [MaybeUninit<Edge<Link<K>>>; CHUNK_EDGES],
-    before: Option<Box<Chunk<K>>>,
-}
-
-/// A successor's address with the edge's [`Flow`] in its lowest bit.
-struct Link<K: Kind>(*mut Task<K>);
-
-impl<K: Kind> Clone for Link<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Kind> Copy for Link<K> {}
-
-impl<K: Kind> Link<K> {
-    fn new(task: NonNull<Task<K>>, flow: Flow) -> Self {
-        Self(task.as_ptr().map_addr(|a| a | usize::from(flow == Flow::Value)))
-    }
-
-    fn open(self) -> (NonNull<Task<K>>, Flow) {
-        let flow = if self.0.addr() & 1 == 1 { Flow::Value } else { Flow::Order };
-        // SAFETY: made from a non-null pointer aligned to 64, so clearing the lowest bit gives it back.
-        (unsafe { NonNull::new_unchecked(self.0.map_addr(|a| a & !1)) }, flow)
-    }
 }
 
 // SAFETY: the shared parts are atomics or `Shared: Sync`; the cells are touched only through the unique owner.
@@ -192,10 +156,7 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
         if !poison.is_null() {
             drop(Arc::from_raw(poison));
         }
-        let mut overflow = (*header).edges.get_mut().overflow.take();
-        while let Some(mut chunk) = overflow {
-            overflow = chunk.before.take(); // in a loop: a chain of boxes would drop recursively
-        }
+        (*header).edges.get_mut().clear();
         ptr::drop_in_place((*header).body.as_ptr());
         ptr::drop_in_place(header);
         pool::free(task.cast(), bytes);
@@ -237,11 +198,7 @@ impl<K: Kind> Submitting<K> {
                 body: NonNull::new_unchecked(unsize(place.as_ptr())),
                 block_bytes: u32::try_from(bytes).expect("a body captures less than 4 GiB"),
                 linked: UnsafeCell::new(0),
-                edges: UnsafeCell::new(EdgeStore {
-                    inline: [const { MaybeUninit::uninit() }; INLINE_EDGES],
-                    chunks: 0,
-                    overflow: None,
-                }),
+                edges: UnsafeCell::new(EdgeStore::new()),
                 owned: UnsafeCell::new(owned),
                 shared,
             });
@@ -329,23 +286,6 @@ impl<K: Kind> Drop for Submitting<K> {
             // SAFETY: dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.task) };
         } // else: predecessors will count it down, so the block must stay (a leak beats a dangling edge)
-    }
-}
-
-impl<K: Kind> EdgeStore<K> {
-    /// The memory of the `n`-th edge; slots are asked for in order, the last one perhaps again.
-    #[inline]
-    fn slot(&mut self, n: usize) -> &mut MaybeUninit<Edge<Link<K>>> {
-        if n < INLINE_EDGES {
-            return &mut self.inline[n];
-        }
-        let n = n - INLINE_EDGES;
-        if n / CHUNK_EDGES == self.chunks as usize {
-            let before = self.overflow.take();
-            self.overflow = Some(Box::new(Chunk { edges: [const { MaybeUninit::uninit() }; CHUNK_EDGES], before }));
-            self.chunks += 1;
-        }
-        &mut self.overflow.as_mut().expect("a chunk was made for this slot or an earlier one").edges[n % CHUNK_EDGES]
     }
 }
 
