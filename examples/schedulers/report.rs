@@ -95,15 +95,17 @@ pub(crate) fn write_csv(rows: &[Row], path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// How much of the axis a configuration's group of bars takes: a round number, so that labels can stand in the middle.
+const GROUP: f64 = 10.0;
+
 /// One chart of a benchmark: a panel per number of GPUs; per configuration a group of bars, one per scheduler, of the
 /// times of both periods one on the other, and above it the speed-up of the computation period.
 pub(crate) fn draw(benchmark: Benchmark, rows: &[Row], path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, (1500, 620)).into_drawing_area();
     root.fill(&WHITE)?;
-    let root = root.titled(
-        &format!("{benchmark:?}-MZ: time per step and speed-up of the computation over one CPU"),
-        ("sans-serif", 22),
-    )?;
+    let name = format!("{benchmark:?}").to_uppercase();
+    let title = format!("{name}-MZ: time per step (bars), speed-up of the computation over one CPU (circles)");
+    let root = root.titled(&title, ("sans-serif", 22))?;
     let groups = |gpus: usize| -> Vec<Configuration> {
         let mut all = Configuration::all(benchmark);
         all.retain(|configuration| configuration.gpus == gpus && configuration.cores > 1);
@@ -128,28 +130,33 @@ fn panel_of(
     let mine = || rows.iter().filter(|row| groups.contains(&row.configuration));
     let longest = mine().map(|row| row.measured.overall()).fold(0.0, f64::max) * 1e3;
     let fastest = mine().map(|row| row.speed_up(Period::Computation)).fold(1.0, f64::max);
-    let width = SCHEDULERS.len() as f64 + 1.5;
-    let across = 0.0..groups.len() as f64 * width;
+    let across = 0.0..groups.len() as f64 * GROUP;
+    let headroom = if gpus == 0 { 1.5 } else { 1.1 }; // for the legend
     let mut chart = ChartBuilder::on(area)
         .caption(format!("{gpus} GPU"), ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(52)
         .right_y_label_area_size(40)
-        .build_cartesian_2d(across.clone(), 0.0..longest.max(1e-9) * 1.1)?
-        .set_secondary_coord(across, 0.0..fastest * 1.1);
-    let name = |x: &f64| groups.get((*x / width) as usize).map_or_else(String::new, Configuration::to_string);
+        .build_cartesian_2d(across.clone(), 0.0..longest.max(1e-9) * headroom)?
+        .set_secondary_coord(across, 0.0..fastest * headroom);
+    let is_middle = |x: f64| (x % GROUP - GROUP / 2.0).abs() < 0.5;
+    let name = |x: &f64| match groups.get((*x / GROUP) as usize) {
+        Some(group) if is_middle(*x) => group.to_string(),
+        _ => String::new(),
+    };
     chart
         .configure_mesh()
         .disable_x_mesh()
         .x_labels(groups.len() * 2 + 1)
         .x_label_formatter(&name)
         .y_desc("ms per step (pale: communication)")
+        .y_label_formatter(&|ms| format!("{ms:.0}"))
         .draw()?;
-    chart.configure_secondary_axes().y_desc("speed-up").draw()?;
+    chart.configure_secondary_axes().y_desc("speed-up").y_label_formatter(&|ratio| format!("{ratio:.0}")).draw()?;
     for (s, &scheduler) in SCHEDULERS.iter().enumerate() {
         let colour = Palette99::pick(s).to_rgba();
-        let place = |g: usize| g as f64 * width + s as f64 + 0.75;
+        let place = |g: usize| g as f64 * GROUP + (GROUP - SCHEDULERS.len() as f64) / 2.0 + s as f64;
         let bars: Vec<(f64, f64, f64, f64)> = (groups.iter().enumerate())
             .filter_map(|(g, &configuration)| row(configuration, scheduler).map(|row| (g, row)))
             .map(|(g, row)| {
@@ -171,7 +178,12 @@ fn panel_of(
         )?;
     }
     if gpus == 0 {
-        chart.configure_series_labels().position(SeriesLabelPosition::UpperRight).border_style(BLACK).draw()?;
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE)
+            .border_style(BLACK)
+            .draw()?;
     }
     Ok(())
 }
