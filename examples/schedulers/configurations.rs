@@ -18,9 +18,24 @@ const PCF: [(Benchmark, [f64; 4]); 3] = [
     (Benchmark::Lu, [6.74, 2.55, 2.30, 2.16]),
 ];
 
-/// The schedulers of the article, then those of this project.
-pub(crate) const SCHEDULERS: [&str; 7] =
-    ["static", "dynamic", "static-pcf", "guided-runtime", "clustered-guided", "adjacency", "eft"];
+/// The schedulers of the article, then those of this project, then the others; charts have the first [`CHARTED`].
+pub(crate) const SCHEDULERS: [&str; 12] = [
+    "static",
+    "dynamic",
+    "static-pcf",
+    "guided-runtime",
+    "clustered-guided",
+    "adjacency",
+    "eft",
+    "pcf-static",
+    "pcf-guided",
+    "guided-sizes",
+    "stealing",
+    "priority",
+];
+
+/// How many schedulers a chart has room for.
+pub(crate) const CHARTED: usize = 7;
 
 /// A number of cores and of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

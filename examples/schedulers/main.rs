@@ -91,7 +91,7 @@ struct Options {
     /// Benchmarks, separated by commas
     #[arg(long = "benchmark", value_enum, value_delimiter = ',', default_value = "bt,sp,lu")]
     benchmarks: Vec<Benchmark>,
-    /// Schedulers, separated by commas [default: those of the article, adjacency, eft]
+    /// Schedulers, separated by commas [default: all]
     #[arg(long = "scheduler", value_name = "NAME", value_delimiter = ',', value_parser = SCHEDULERS)]
     schedulers: Vec<String>,
     /// The machine that is simulated

@@ -9,7 +9,7 @@ use plotters::prelude::*;
 
 use crate::classes::Benchmark;
 use crate::common::Result;
-use crate::configurations::{Configuration, SCHEDULERS};
+use crate::configurations::{CHARTED, Configuration, SCHEDULERS};
 use crate::evaluation::{Period, Row};
 use crate::published::Range;
 
@@ -154,9 +154,9 @@ fn panel_of(
         .y_label_formatter(&|ms| format!("{ms:.0}"))
         .draw()?;
     chart.configure_secondary_axes().y_desc("speed-up").y_label_formatter(&|ratio| format!("{ratio:.0}")).draw()?;
-    for (s, &scheduler) in SCHEDULERS.iter().enumerate() {
+    for (s, &scheduler) in SCHEDULERS[..CHARTED].iter().enumerate() {
         let colour = Palette99::pick(s).to_rgba();
-        let place = |g: usize| g as f64 * GROUP + (GROUP - SCHEDULERS.len() as f64) / 2.0 + s as f64;
+        let place = |g: usize| g as f64 * GROUP + (GROUP - CHARTED as f64) / 2.0 + s as f64;
         let bars: Vec<(f64, f64, f64, f64)> = (groups.iter().enumerate())
             .filter_map(|(g, &configuration)| row(configuration, scheduler).map(|row| (g, row)))
             .map(|(g, row)| {
