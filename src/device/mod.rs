@@ -17,6 +17,7 @@ mod opencl;
 
 pub(crate) use accelerator::{Accelerator, Completion, DeviceCopy, End, Mark, Waker, Work};
 pub(crate) use discover::open;
+pub(crate) use emulated::Emulated;
 pub use emulated::EmulatedDevice;
 
 use std::fmt;
@@ -25,7 +26,7 @@ use std::ptr::NonNull;
 /// A device of a runtime.
 pub(crate) enum Device {
     /// In host memory.
-    Emulated(EmulatedDevice),
+    Emulated(Emulated),
     /// With memory and streams of its own.
     Accelerator(Box<dyn Accelerator>),
 }
@@ -34,7 +35,7 @@ impl Device {
     /// How many bytes fit into its memory.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match self {
-            Self::Emulated(device) => device.capacity(),
+            Self::Emulated(device) => device.capacity_bytes(),
             Self::Accelerator(device) => device.capacity_bytes(),
         }
     }
