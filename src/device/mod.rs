@@ -13,12 +13,16 @@ mod accelerator;
 mod discover;
 mod emulated;
 mod gpu;
+mod measure;
 mod opencl;
+mod survey;
 
 pub(crate) use accelerator::{Accelerator, Completion, DeviceCopy, End, Mark, Waker, Work};
 pub(crate) use discover::open;
 pub(crate) use emulated::Emulated;
 pub use emulated::EmulatedDevice;
+pub use measure::Measurement;
+pub use survey::{DeviceFacts, Interface, interfaces, measurement};
 
 use std::fmt;
 use std::ptr::NonNull;

@@ -1,5 +1,9 @@
 //! What accelerators there are, and why others are not: what `thalweg doctor` shows.
 
+use super::gpu::Gpu;
+use super::measure::{Measurement, measure};
+use super::opencl::{self, OpenCl};
+use crate::error::DeviceError;
 use crate::machine::UnitKind;
 use serde::Serialize;
 
@@ -38,6 +42,36 @@ pub struct DeviceFacts {
     pub pci: Option<String>,
     /// For each device of the interface, whether this one reaches its memory directly.
     pub peers: Vec<bool>,
+}
+
+/// The interfaces that Thalweg knows, with their devices.
+///
+/// ```
+/// for interface in thalweg::devices::interfaces() {
+///     match &interface.absent {
+///         Some(why) => println!("no {}: {why}", interface.name),
+///         None => println!("{}: {} devices", interface.name, interface.devices.len()),
+///     }
+/// }
+/// ```
+pub fn interfaces() -> Vec<Interface> {
+    vec![opencl::survey()]
+}
+
+/// Measures how fast a device is reached: the `number`-th of an interface.
+///
+/// # Errors
+/// If there is none, or it fails.
+pub fn measurement(interface: &str, number: usize) -> Result<Measurement, DeviceError> {
+    let missing =
+        || DeviceError::Lost { device: format!("{interface} device {number}"), what: "it is not there".to_owned() };
+    match interface {
+        "OpenCL" => {
+            let found = opencl::find().ok().and_then(|all| all.get(number)).ok_or_else(missing)?;
+            measure(&Gpu::new(OpenCl::open(found)?)?)
+        }
+        _ => Err(missing()),
+    }
 }
 
 fn keywords<S: serde::Serializer>(units: &[UnitKind], serializer: S) -> Result<S::Ok, S::Error> {
