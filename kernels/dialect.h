@@ -1,0 +1,116 @@
+/* The C dialect that all kernels are written in: OpenCL C 1.2, CUDA C++ (NVRTC) and HIP (hipRTC) compile it alike.
+ *
+ * The runtime puts this text before the texts of a program. It knows nothing of any algorithm.
+ *
+ *     // y <- a x + y
+ *     KERNEL(256, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+ *     {
+ *         REGION(x); REGION(y);
+ *         int i = GLOBAL_ID(0);
+ *         if (i < n) y[i] += a * x[i];
+ *     }
+ *
+ * What a kernel's head may say, since the host reads it to check the arguments:
+ * - KERNEL(x, y, z): the size of a group, three literal numbers.
+ * - IN(T, name), OUT(T, name), INOUT(T, name): a buffer, with T one of double, float, int, unsigned, INT64, UINT64.
+ * - double, float, int, unsigned, INT64, UINT64 followed by a name: a number.
+ *
+ * What a kernel must do:
+ * - name each buffer in a REGION before using it: a region of a buffer starts where its task's access does, and OpenCL
+ *   has no pointer into the middle of a buffer to pass;
+ * - check its bounds, since launches are rounded up to whole groups;
+ * - let every thread of a group arrive at each BARRIER, so never return before one;
+ * - declare LOCAL memory in the kernel's outermost scope;
+ * - write GLOBAL or SHARED before the type of each pointer that a DEVICE function takes, but for private memory.
+ *
+ * A buffer that is IN overlaps none that the same kernel writes; tasks see to that.
+ * Sums of products are rounded after each operation, so that all backends agree, unless THALWEG_FMA is defined. */
+
+#if defined(__OPENCL_VERSION__)
+
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#ifndef THALWEG_FMA
+#pragma OPENCL FP_CONTRACT OFF
+#endif
+
+#define INT64 long
+#define UINT64 ulong
+#define KERNEL(x, y, z) __kernel __attribute__((reqd_work_group_size(x, y, z))) void
+#define IN(T, name) __global const T *restrict name, ulong name##_first
+#define OUT(T, name) __global T *name, ulong name##_first
+#define INOUT(T, name) __global T *name, ulong name##_first
+#define REGION(name) name += name##_first
+#define DEVICE static inline __attribute__((always_inline))
+#define GLOBAL __global
+#define SHARED __local
+#define LOCAL(T, name, n) __local T name[n]
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define GLOBAL_ID(d) ((int)get_global_id(d))
+#define LOCAL_ID(d) ((int)get_local_id(d))
+#define GROUP_ID(d) ((int)get_group_id(d))
+#define NUM_GROUPS(d) ((int)get_num_groups(d))
+#define BITS_OF(value) as_ulong(value)
+#define DOUBLE_OF(bits) as_double(bits)
+#define COMPARE_EXCHANGE(bits, expected, desired) atom_cmpxchg(bits, expected, desired)
+
+#else
+
+#define INT64 long long
+#define UINT64 unsigned long long
+#define KERNEL(x, y, z) extern "C" __global__ void __launch_bounds__((x) * (y) * (z))
+#define IN(T, name) const T *__restrict__ name
+#define OUT(T, name) T *name
+#define INOUT(T, name) T *name
+#define REGION(name) ((void)(name))
+#define DEVICE static __device__ __forceinline__
+#define GLOBAL
+#define SHARED
+#define LOCAL(T, name, n) __shared__ T name[n]
+#define BARRIER() __syncthreads()
+#define THALWEG_AXIS_0 x
+#define THALWEG_AXIS_1 y
+#define THALWEG_AXIS_2 z
+#define THALWEG_AXIS(d) THALWEG_AXIS_##d
+#define LOCAL_ID(d) ((int)threadIdx.THALWEG_AXIS(d))
+#define GROUP_ID(d) ((int)blockIdx.THALWEG_AXIS(d))
+#define NUM_GROUPS(d) ((int)gridDim.THALWEG_AXIS(d))
+#define GLOBAL_ID(d) (GROUP_ID(d) * (int)blockDim.THALWEG_AXIS(d) + LOCAL_ID(d))
+#define BITS_OF(value) ((unsigned long long)__double_as_longlong(value))
+#define DOUBLE_OF(bits) __longlong_as_double((long long)(bits))
+#define COMPARE_EXCHANGE(bits, expected, desired) atomicCAS(bits, expected, desired)
+
+#endif
+
+/* Before a loop over a constant range, whose index chooses among numbers that are to stay in registers. */
+#define UNROLL _Pragma("unroll")
+
+/* *sum += value, as one step: even where other threads of any group do the same. */
+#if defined(__OPENCL_VERSION__)
+DEVICE void thalweg_atomic_add(GLOBAL double *sum, double value)
+{
+    GLOBAL UINT64 *bits = (GLOBAL UINT64 *)sum;
+    UINT64 found = COMPARE_EXCHANGE(bits, 0, 0), expected;
+    do {
+        expected = found;
+        found = COMPARE_EXCHANGE(bits, expected, BITS_OF(DOUBLE_OF(expected) + value));
+    } while (found != expected);
+}
+#define ATOMIC_ADD(sum, value) thalweg_atomic_add(sum, value)
+#else
+#define ATOMIC_ADD(sum, value) ((void)atomicAdd(sum, value))
+#endif
+
+/* *most = the larger of *most and value, as one step. What is there is found by an exchange, too: a plain read beside
+ * other threads' exchanges would be a race. */
+DEVICE void thalweg_atomic_max(GLOBAL double *most, double value)
+{
+    GLOBAL UINT64 *bits = (GLOBAL UINT64 *)most;
+    UINT64 found = COMPARE_EXCHANGE(bits, 0, 0), expected;
+    do {
+        expected = found;
+        found = COMPARE_EXCHANGE(bits, expected, BITS_OF(fmax(DOUBLE_OF(expected), value)));
+    } while (found != expected);
+}
+
+#define ATOMIC_MAX(most, value) thalweg_atomic_max(most, value)
