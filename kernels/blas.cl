@@ -20,7 +20,7 @@ KERNEL(256, 1, 1) xpby(IN(double, x), double b, INOUT(double, y), int n)
 }
 
 /* sum[0] <- sum[0] + x . y */
-KERNEL(256, 1, 1) dot(IN(double, x), IN(double, y), INOUT(double, sum), int n)
+KERNEL(256, 1, 1) dot_product(IN(double, x), IN(double, y), INOUT(double, sum), int n)
 {
     REGION(x); REGION(y); REGION(sum);
     LOCAL(double, numbers, 256);

@@ -1,16 +1,16 @@
 /* BT-MZ's sweeps: block-tridiagonal systems along the lines of a zone, a thread per line.
  *
- * Block Thomas elimination without pivoting. The blocks are formed from the state as elimination passes, and never stored;
- * per point it leaves for substitution one block and one vector in scratch, in which the lines of neighbouring threads
- * are neighbours. The state is only read; the right-hand side r is replaced by the solution, on the interior.
+ * Block Thomas elimination without pivoting. The blocks are formed from the state as elimination passes, and never
+ * stored; per point it leaves for substitution one block and one vector in scratch, in which the lines of neighbouring
+ * threads are neighbours. The state is only read; the right-hand side r is replaced by the solution, on the interior.
  *
  * Within a line components are in the order of its direction: density, the two transverse momenta, the normal momentum,
- * energy. So the formulas are the same in x, y and z. A flux couples a transverse momentum only to density, to itself and
- * to the normal momentum: of the 25 entries of a block, 7 are always zero and are neither kept nor multiplied.
+ * energy. So the formulas are the same in x, y and z. A flux couples a transverse momentum only to density, to itself
+ * and to the normal momentum: of the 25 entries of a block, 7 are always zero and are neither kept nor multiplied.
  *
- * Residual and addition of a step are in operator.cl, the exchange in pack.cl.
- * Counterparts: examples/npb_mz/bt, jacobian.rs, block5.rs, tridiagonal.rs, sweep.rs. Source: NASA report RNR-94-007,
- * section 4.3.1, and the derivatives of the fluxes given there; the elimination is the textbook's. Needs npb_common.h. */
+ * Residual and addition of a step are in operator.cl, the exchange in pack.cl. Counterparts: examples/npb_mz/bt,
+ * jacobian.rs, block5.rs, tridiagonal.rs, sweep.rs. Source: NASA report RNR-94-007, section 4.3.1, and the derivatives
+ * of the fluxes given there; the elimination is the textbook's. Needs npb_common.h. */
 
 /* Numbers per point in scratch: the columns of a block, and a vector. */
 #define STORED 30
@@ -25,8 +25,9 @@ typedef struct {
     double dissipation;
 } Weights;
 
-/* A block that couples a point to the next of its line, without its zeros: the coefficients of density and normal momentum
- * for density; of density, itself and normal momentum for each transverse momentum; of all for the other two. */
+/* A block that couples a point to the next of its line, without its zeros: the coefficients of density and normal
+ * momentum for density; of density, itself and normal momentum for each transverse momentum; of all for the other
+ * two. */
 typedef struct {
     double density[2];
     double transverse[2][3];
@@ -34,16 +35,16 @@ typedef struct {
     double energy[5];
 } Coupling;
 
-/* What elimination takes from a point to the next: the factors of its block, its right-hand side, and the negative of the
- * coefficients in the next point's equations. */
+/* What elimination takes from a point to the next: the factors of its block, its right-hand side, and the negative of
+ * the coefficients in the next point's equations. */
 typedef struct {
     double factors[5][5];
     double y[5];
     Coupling to_next;
 } Front;
 
-/* What a point contributes to the system of its line, with the weighted inviscid and viscous Jacobians A and N, N with the
- * dissipation on its diagonal: A + N, A - N, and the columns of I + 2 N. */
+/* What a point contributes to the system of its line, with the weighted inviscid and viscous Jacobians A and N, N with
+ * the dissipation on its diagonal: A + N, A - N, and the columns of I + 2 N. */
 DEVICE void form_blocks(Weights weights, const double *u, Coupling *to_next, Coupling *to_previous, double own[5][5])
 {
     double inverse = 1.0 / u[0];
@@ -167,8 +168,8 @@ DEVICE Front no_front(void)
     return none;
 }
 
-/* Elimination arrives at point l of its line, with the state u and the right-hand side `right`. What substitution needs of
- * a point is `lines` numbers apart in `stored`, and STORED times that from the next point. */
+/* Elimination arrives at point l of its line, with the state u and the right-hand side `right`. What substitution needs
+ * of a point is `lines` numbers apart in `stored`, and STORED times that from the next point. */
 DEVICE void eliminate(Front *front, Weights weights, int l, const double *u, const double *right,
                       GLOBAL double *stored, int lines)
 {
@@ -196,7 +197,8 @@ DEVICE void eliminate(Front *front, Weights weights, int l, const double *u, con
     front->to_next = to_next;
 }
 
-/* Substitution arrives at point l, the last if `last`: replaces the solution x at the point after it by that at the point. */
+/* Substitution arrives at point l, the last if `last`: replaces the solution x at the point after it by that at the
+ * point. */
 DEVICE void substitute(double *x, int l, int last, GLOBAL const double *stored, int lines)
 {
     double here[5];

@@ -1,7 +1,7 @@
 /* Jacobi's method for Laplace's equation on a block of a square (counterpart: examples/jacobi.rs).
  *
- * A block of `rows` x `columns` points, x fastest, rows `fresh_stride` numbers apart; `old` begins one row and one column
- * before it and has its rows `old_stride` apart. Threads: columns, rows. Needs reduce.h. */
+ * A block of `rows` x `columns` points, x fastest, rows `fresh_stride` numbers apart; `old` begins one row and one
+ * column before it and has its rows `old_stride` apart. Threads: columns, rows. Needs reduce.h. */
 
 /* The mean of the neighbours of point (i, j) of the block. */
 DEVICE double mean(GLOBAL const double *old, INT64 old_stride, int i, int j)

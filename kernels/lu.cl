@@ -1,16 +1,17 @@
 /* LU-MZ's sweeps: symmetric successive over-relaxation, wave after wave of blocks.
  *
  * Forward, w <- D^-1 (dt r + contributions of the points before); backward, w <- w + D^-1 (contributions of the points
- * after). The points of a plane i + j + k = const do not wait for each other. A launch per such plane would be hundreds;
- * so a zone is cut into blocks of BLOCK_X x BLOCK_Y x BLOCK_Z points, and a launch sweeps those with the same sum of block
- * coordinates, its `front`, a group each. In a block a thread walks along one row, in x, a point behind each of the threads
- * before it in y and in z; it carries along what its point contributes to the next one of its row, and finds what its two
- * other neighbours do from their state and their w. The launches for one front have to follow those for the front before.
+ * after). The points of a plane i + j + k = const do not wait for each other. A launch per such plane would be
+ * hundreds; so a zone is cut into blocks of BLOCK_X x BLOCK_Y x BLOCK_Z points, and a launch sweeps those with the same
+ * sum of block coordinates, its `front`, a group each. In a block a thread walks along one row, in x, a point behind
+ * each of the threads before it in y and in z; it carries along what its point contributes to the next one of its row,
+ * and finds what its two other neighbours do from their state and their w. The launches for one front have to follow
+ * those for the front before.
  *
  * The backward sweep is the forward one in mirrored coordinates, with the convection's sign reversed. The matrices are
- * applied to vectors without being formed: with s_c = w_c+1 - v_c w_0, the product of a flux Jacobian with w is the change
- * of the flux, and that of a viscous one the change of the stress. The diagonal block D is lower triangular, so it is only
- * substituted. Couplings to the boundary vanish, since w is zero there; it is neither read nor written.
+ * applied to vectors without being formed: with s_c = w_c+1 - v_c w_0, the product of a flux Jacobian with w is the
+ * change of the flux, and that of a viscous one the change of the stress. The diagonal block D is lower triangular, so
+ * it is only substituted. Couplings to the boundary vanish, since w is zero there; it is neither read nor written.
  *
  * Residual and addition of a step are in operator.cl, the exchange in pack.cl.
  * Counterparts: examples/npb_mz/lu, jacobian.rs, ssor.rs. Source: NASA report RNR-94-007, section 3.3. Needs
@@ -24,8 +25,9 @@
 #define BLOCK_Y 16
 #define BLOCK_Z 8
 
-/* What the matrices of a sweep have in common at all points: omega dt times +-1 / 2h, 1 / h^2, and the dissipation / h^2, by
- * direction; the constant part of the diagonal, and its factors of 1 / density for the momenta and for energy. */
+/* What the matrices of a sweep have in common at all points: omega dt times +-1 / 2h, 1 / h^2, and the dissipation /
+ * h^2, by direction; the constant part of the diagonal, and its factors of 1 / density for the momenta and for
+ * energy. */
 typedef struct {
     double advection[3];
     double diffusion[3];
@@ -88,8 +90,8 @@ DEVICE void solve(Coefficients c, Flow flow, double *b)
     b[4] = energy / (c.diagonal + conductive);
 }
 
-/* Adds what w at a point with this flow contributes to the next point in direction d: omega dt (+-A / 2h + (N + D) / h^2) w
- * with the Jacobians A and N of the inviscid flux and the viscous terms, and the dissipation D. */
+/* Adds what w at a point with this flow contributes to the next point in direction d: omega dt (+-A / 2h + (N + D) /
+ * h^2) w with the Jacobians A and N of the inviscid flux and the viscous terms, and the dissipation D. */
 DEVICE void contribute(Coefficients c, Flow flow, const double *w, int d, double *sum)
 {
     double change[3], work = 0.0;
@@ -111,8 +113,8 @@ DEVICE void contribute(Coefficients c, Flow flow, const double *w, int d, double
 }
 
 /* Adds what the point `at` contributes to the next one in direction d. */
-DEVICE void contribute_from(Coefficients c, GLOBAL const double *u, GLOBAL const double *w, INT64 points, INT64 at, int d,
-                            double *sum)
+DEVICE void contribute_from(Coefficients c, GLOBAL const double *u, GLOBAL const double *w, INT64 points, INT64 at,
+                            int d, double *sum)
 {
     double here[5];
     load_components(w, points, at, here);
@@ -120,8 +122,8 @@ DEVICE void contribute_from(Coefficients c, GLOBAL const double *u, GLOBAL const
 }
 
 /* A sweep of a group's block. `way` is 1 forward, -1 backward; r is read forward only. */
-DEVICE void sweep(GLOBAL const double *u, GLOBAL const double *r, GLOBAL double *w, int way, int front, double tx, double ty,
-                  double tz, double dt, int nx, int ny, int nz)
+DEVICE void sweep(GLOBAL const double *u, GLOBAL const double *r, GLOBAL double *w, int way, int front, double tx,
+                  double ty, double tz, double dt, int nx, int ny, int nz)
 {
     const Coefficients c = coefficients_of(tx, ty, tz, dt, way);
     const INT64 points = (INT64)nx * ny * nz;
@@ -169,9 +171,10 @@ KERNEL(16, 8, 1) forward(IN(double, u), IN(double, r), INOUT(double, w), int fro
     sweep(u, r, w, 1, front, tx, ty, tz, dt, nx, ny, nz);
 }
 
-/* The backward sweep of one front: turns the w of the forward sweep into the correction. Threads and fronts as above. */
-KERNEL(16, 8, 1) backward(IN(double, u), INOUT(double, w), int front, double tx, double ty, double tz, double dt, int nx,
-                          int ny, int nz)
+/* The backward sweep of one front: turns the w of the forward sweep into the correction. Threads and fronts as
+ * above. */
+KERNEL(16, 8, 1) backward(IN(double, u), INOUT(double, w), int front, double tx, double ty, double tz, double dt,
+                          int nx, int ny, int nz)
 {
     REGION(u); REGION(w);
     sweep(u, w, w, -1, front, tx, ty, tz, dt, nx, ny, nz);

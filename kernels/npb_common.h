@@ -1,5 +1,5 @@
-/* What the kernels of the three multi-zone NAS benchmarks share: constants of the physics, the layout of a zone's fields,
- * and how lines in x are read. It has no kernels itself.
+/* What the kernels of the three multi-zone NAS benchmarks share: constants of the physics, the layout of a zone's
+ * fields, and how lines in x are read. It has no kernels itself.
  *
  * A field is [5][nz][ny][nx] numbers, x fastest: five components of `points` numbers each. Components are density, the
  * momenta in x, y, z, and energy. Directions are 0 (x), 1 (y), 2 (z); a point is its place within a component. Interior
@@ -32,9 +32,9 @@ DEVICE void store_components(GLOBAL double *field, INT64 points, INT64 at, const
 
 /* Lines in x, one per thread.
  *
- * Neighbouring threads have neighbouring rows, whose points are nx numbers apart; so a group of ROWS threads moves a tile
- * of TILE points of all its rows at a time, along the rows, by way of local memory. A tile has five fields per field that
- * is moved, each of ROWS rows, which are one number longer than TILE so that a column meets all banks. */
+ * Neighbouring threads have neighbouring rows, whose points are nx numbers apart; so a group of ROWS threads moves a
+ * tile of TILE points of all its rows at a time, along the rows, by way of local memory. A tile has five fields per
+ * field that is moved, each of ROWS rows, which are one number longer than TILE so that a column meets all banks. */
 #define ROWS 32
 #define TILE 8
 #define TILE_SIZE(fields) ((fields) * ROWS * (TILE + 1))
@@ -46,10 +46,10 @@ DEVICE int start_of_row(int line, int nx, int ny)
     return 1 + nx * (1 + line % (ny - 2)) + nx * ny * (1 + line / (ny - 2));
 }
 
-/* Reads points first .. first + TILE - 1 of the group's rows, as far as there are, from `field` to the tile's fields from
- * `to` on. The rows begin with row `line` of `lines`, and have `length` interior points. */
-DEVICE void load_tile(SHARED double *tile, int to, GLOBAL const double *field, int line, int lines, int first, int length,
-                      int nx, int ny, INT64 points)
+/* Reads points first .. first + TILE - 1 of the group's rows, as far as there are, from `field` to the tile's fields
+ * from `to` on. The rows begin with row `line` of `lines`, and have `length` interior points. */
+DEVICE void load_tile(SHARED double *tile, int to, GLOBAL const double *field, int line, int lines, int first,
+                      int length, int nx, int ny, INT64 points)
 {
     int thread = LOCAL_ID(0), l = thread % TILE;
     for (int row = thread / TILE; row < ROWS; row += ROWS / TILE) {
@@ -61,8 +61,8 @@ DEVICE void load_tile(SHARED double *tile, int to, GLOBAL const double *field, i
 }
 
 /* The way back, from the tile's first five fields. */
-DEVICE void store_tile(SHARED const double *tile, GLOBAL double *field, int line, int lines, int first, int length, int nx,
-                       int ny, INT64 points)
+DEVICE void store_tile(SHARED const double *tile, GLOBAL double *field, int line, int lines, int first, int length,
+                       int nx, int ny, INT64 points)
 {
     int thread = LOCAL_ID(0), l = thread % TILE;
     for (int row = thread / TILE; row < ROWS; row += ROWS / TILE) {

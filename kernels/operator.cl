@@ -1,4 +1,5 @@
-/* The spatial operator of the multi-zone NAS benchmarks, r = scale (S(u) + forcing), and the addition of a step's result.
+/* The spatial operator of the multi-zone NAS benchmarks, r = scale (S(u) + forcing), and the addition of a step's
+ * result.
  *
  * S(u) is the sum over the directions of central differences of the inviscid fluxes, the viscous terms, and second and
  * fourth differences of u as artificial dissipation. A thread per interior point; it finds what it needs of its

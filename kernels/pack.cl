@@ -1,8 +1,8 @@
 /* Copies of boxes of up to four dimensions, between any two layouts: gathering a box into contiguous memory, scattering
  * it from there, or moving it from one array to another are the same kernel with other strides.
  *
- * A box has n0 x n1 x n2 x n3 elements, the last index fastest; 1 for dimensions it does not have. Element (a, b, c, d) is
- * at a s0 + b s1 + c s2 + d s3 of its array's region, for `from` and `to` each, strides counted in elements. Of a
+ * A box has n0 x n1 x n2 x n3 elements, the last index fastest; 1 for dimensions it does not have. Element (a, b, c, d)
+ * is at a s0 + b s1 + c s2 + d s3 of its array's region, for `from` and `to` each, strides counted in elements. Of a
  * contiguous box they are n1 n2 n3, n2 n3, n3, 1.
  *
  * Threads: n2 n3, n1, n0. Fewer of the last two will do, since threads walk on by the number there are: devices limit

@@ -11,8 +11,8 @@ DEVICE double sum_of_threads(SHARED double *numbers, int thread, int count, doub
 {
     numbers[thread] = value;
     BARRIER();
-    for (int half = count / 2; half > 0; half /= 2) {
-        if (thread % count < half) numbers[thread] += numbers[thread + half];
+    for (int apart = count / 2; apart > 0; apart /= 2) {
+        if (thread % count < apart) numbers[thread] += numbers[thread + apart];
         BARRIER();
     }
     return numbers[thread];
@@ -22,8 +22,8 @@ DEVICE double largest_of_threads(SHARED double *numbers, int thread, int count, 
 {
     numbers[thread] = value;
     BARRIER();
-    for (int half = count / 2; half > 0; half /= 2) {
-        if (thread % count < half) numbers[thread] = fmax(numbers[thread], numbers[thread + half]);
+    for (int apart = count / 2; apart > 0; apart /= 2) {
+        if (thread % count < apart) numbers[thread] = fmax(numbers[thread], numbers[thread + apart]);
         BARRIER();
     }
     return numbers[thread];

@@ -1,16 +1,17 @@
-/* SP-MZ's transform into waves and its sweeps: scalar pentadiagonal systems along the lines of a zone, a thread per line.
+/* SP-MZ's transform into waves and its sweeps: scalar pentadiagonal systems along the lines of a zone, a thread per
+ * line.
  *
  * In the eigenvectors of a direction the three waves that move with the flow are components 0, 1, 2, and those of sound
- * components 3 and 4. So a line has three matrices: one that components 0, 1, 2 share, and one each for the others. Rows are
- * eliminated without pivoting as they come along; the transform that follows a sweep is applied to each point of the
- * solution on its way out. The right-hand side r is replaced, on the interior.
+ * components 3 and 4. So a line has three matrices: one that components 0, 1, 2 share, and one each for the others.
+ * Rows are eliminated without pivoting as they come along; the transform that follows a sweep is applied to each point
+ * of the solution on its way out. The right-hand side r is replaced, on the interior.
  *
- * Couplings to the boundary's points, whose unknowns are zero, vanish: backwards since two rows of nothing come before the
- * first, forwards since the way back begins with zeros.
+ * Couplings to the boundary's points, whose unknowns are zero, vanish: backwards since two rows of nothing come before
+ * the first, forwards since the way back begins with zeros.
  *
- * Residual and addition of a step are in operator.cl, the exchange in pack.cl.
- * Counterparts: examples/npb_mz/sp, penta.rs, transforms.rs, sweep.rs. Source: NASA reports RNR-94-007, section 4.4, and
- * NAS-03-010; Pulliam and Chaussee, J. Comput. Phys. 39, 1981, derive the transforms. Needs npb_common.h. */
+ * Residual and addition of a step are in operator.cl, the exchange in pack.cl. Counterparts: examples/npb_mz/sp,
+ * penta.rs, transforms.rs, sweep.rs. Source: NASA reports RNR-94-007, section 4.4, and NAS-03-010; Pulliam and
+ * Chaussee, J. Comput. Phys. 39, 1981, derive the transforms. Needs npb_common.h. */
 
 /* Numbers per point in scratch: two upper diagonals of each matrix, and a vector. */
 #define STORED 11
@@ -19,8 +20,8 @@
 /* The matrix of component m. */
 #define MATRIX(m) ((m) < 3 ? 0 : (m) - 2)
 
-/* The flow at a point: density and its inverse, velocities, half the square of the speed, energy that is not kinetic, the
- * speed of sound and its square. */
+/* The flow at a point: density and its inverse, velocities, half the square of the speed, energy that is not kinetic,
+ * the speed of sound and its square. */
 typedef struct {
     double density;
     double volume;
@@ -115,8 +116,8 @@ DEVICE Weights weights_of(int d, double t, double dt)
     return weights;
 }
 
-/* A point's part in the matrices, from the flow and its velocity along the line: the even part of the diagonals beside the main one, and what couples the row before and
- * the row after to the point. */
+/* A point's part in the matrices, from the flow and its velocity along the line: the even part of the diagonals beside
+ * the main one, and what couples the row before and the row after to the point. */
 typedef struct {
     double beside;
     double above[3];
@@ -138,15 +139,16 @@ DEVICE Part part_of(Weights weights, Flow flow, double velocity)
     return part;
 }
 
-/* An eliminated row: its matrices' coefficients of the next unknown and of the one after it, and its right-hand sides. */
+/* An eliminated row: its matrices' coefficients of the next unknown and of the one after it, and its right-hand
+ * sides. */
 typedef struct {
     double next[3];
     double after[3];
     double y[5];
 } Row;
 
-/* What elimination carries along: the two rows before, how they are coupled to, and the row that waits to know the point
- * after it. */
+/* What elimination carries along: the two rows before, how they are coupled to, and the row that waits to know the
+ * point after it. */
 typedef struct {
     Row second;
     Row first;
@@ -167,8 +169,8 @@ DEVICE Front no_front(void)
     return none;
 }
 
-/* Eliminates row l of `length`, the one that waits, with what the point after it contributes. What substitution needs of a
- * row is `lines` numbers apart in `stored`, and STORED times that from the next row. */
+/* Eliminates row l of `length`, the one that waits, with what the point after it contributes. What substitution needs
+ * of a row is `lines` numbers apart in `stored`, and STORED times that from the next row. */
 DEVICE void eliminate(Front *front, Weights weights, int l, int length, const double *above, GLOBAL double *stored,
                       int lines)
 {
@@ -279,7 +281,8 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u), INOUT(double, r), INOUT(double, scratch)
 }
 
 /* Solves all lines in y (direction 1), whose solution becomes waves in z, or in z (2), whose solution becomes conserved
- * quantities. t is the inverse mesh width in the direction. Threads: (nx - 2) times (nz - 2) or (ny - 2). `scratch` as above. */
+ * quantities. t is the inverse mesh width in the direction. Threads: (nx - 2) times (nz - 2) or (ny - 2). `scratch` as
+ * above. */
 KERNEL(64, 1, 1) sweep_yz(IN(double, u), INOUT(double, r), INOUT(double, scratch), int direction, double t, double dt,
                           int nx, int ny, int nz)
 {
