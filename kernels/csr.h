@@ -2,10 +2,11 @@
  * are those from offsets[i] - offsets[0] on, up to offsets[i + 1] - offsets[0]; so a block of rows may be given by its
  * part of a larger matrix's arrays.
  *
- * Rows are taken by LANES neighbouring threads each, so that these read neighbouring values. */
+ * Rows are taken by LANES neighbouring threads each, so that these read neighbouring values; the host says how many, a
+ * power of two up to the size of a group. */
 
 #ifndef LANES
-#define LANES 8
+#error "LANES has to be defined"
 #endif
 
 /* One lane's part of the product of row `row`; all lanes' parts together are the product. */

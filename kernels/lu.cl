@@ -20,8 +20,10 @@
 /* Over-relaxation. */
 #define OMEGA 1.2
 
-/* Points of a block; in y and z those are the threads of a group. */
-#define BLOCK_X 32
+/* Points of a block. In x the host says how many; in y and z those are the threads of a group. */
+#ifndef BLOCK_X
+#error "BLOCK_X has to be defined"
+#endif
 #define BLOCK_Y 16
 #define BLOCK_Z 8
 
@@ -163,7 +165,7 @@ DEVICE void sweep(GLOBAL const double *u, GLOBAL const double *r, GLOBAL double 
 }
 
 /* The forward sweep of one front: w from the residual r, on the interior. tx, ty, tz are the inverse mesh widths.
- * Threads: ny - 2, nz - 2. The fronts are 0 .. ceil((nx - 2) / 32) + ceil((ny - 2) / 16) + ceil((nz - 2) / 8) - 3. */
+ * Threads: ny - 2, nz - 2. The fronts are 0 .. bx + by + bz - 3, if bx is the number of blocks in x, and so on. */
 KERNEL(16, 8, 1) forward(IN(double, u), IN(double, r), INOUT(double, w), int front, double tx, double ty, double tz,
                          double dt, int nx, int ny, int nz)
 {

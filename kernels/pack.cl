@@ -6,7 +6,7 @@
  * contiguous box they are n1 n2 n3, n2 n3, n3, 1.
  *
  * Threads: n2 n3, n1, n0. Fewer of the last two will do, since threads walk on by the number there are: devices limit
- * them. What elements mean does not matter, only their size: kernels move 4 or 8 bytes as unsigned integers. */
+ * them. What elements mean does not matter, only their size: nothing is computed with them. */
 
 #define COPY_BOX()                                                                                                     \
     int inner = GLOBAL_ID(0);                                                                                          \
@@ -21,7 +21,7 @@
     }
 
 /* Of elements of 4 bytes. */
-KERNEL(128, 1, 1) copy_box4(IN(unsigned, from), OUT(unsigned, to), int n0, int n1, int n2, int n3,
+KERNEL(128, 1, 1) copy_box4(IN(float, from), OUT(float, to), int n0, int n1, int n2, int n3,
                             INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3,
                             INT64 to_s0, INT64 to_s1, INT64 to_s2, INT64 to_s3)
 {
@@ -30,7 +30,7 @@ KERNEL(128, 1, 1) copy_box4(IN(unsigned, from), OUT(unsigned, to), int n0, int n
 }
 
 /* Of elements of 8 bytes. */
-KERNEL(128, 1, 1) copy_box8(IN(UINT64, from), OUT(UINT64, to), int n0, int n1, int n2, int n3,
+KERNEL(128, 1, 1) copy_box8(IN(double, from), OUT(double, to), int n0, int n1, int n2, int n3,
                             INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3,
                             INT64 to_s0, INT64 to_s1, INT64 to_s2, INT64 to_s3)
 {
