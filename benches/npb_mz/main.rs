@@ -73,8 +73,8 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use thalweg::Runtime;
 
-use classes::{Benchmark, Class, Problem};
-use program::{Fuse, Program, Settings};
+use classes::{Benchmark, Class, Fuse, Problem};
+use program::{Program, Settings};
 use report::Table;
 use verify::Verdict;
 
@@ -158,9 +158,9 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
         samples.push(as_tasks(bench, &problem, threads, Fuse::Step)?.0);
         in_stages.push(as_tasks(bench, &problem, threads, Fuse::Stages)?);
         if threads == 1 {
-            let run = serial::run(bench, &problem, problem.steps, 1, serial::Mode::Fused);
-            verify(&run.verdict(&problem))?;
-            serial.push(rate(bench, &problem, run.seconds));
+            let run = serial::run(bench, &problem, problem.steps, 1, Fuse::Step);
+            verify(&Verdict::new(&problem, &run.norms))?;
+            serial.push(problem.operations(bench, problem.steps) / run.seconds);
         }
     }
     let best = |rates: &[f64]| rates.iter().copied().max_by(f64::total_cmp);
@@ -177,17 +177,11 @@ fn as_tasks(bench: Benchmark, problem: &Problem, threads: usize, fuse: Fuse) -> 
     let (times, norms) = program.run(&ProgressBar::hidden())?;
     verify(&Verdict::new(problem, &norms))?;
     let stages = program.log().stages().0.clone();
-    Ok((rate(bench, problem, times.total.as_secs_f64()), stages))
+    Ok((problem.operations(bench, problem.steps) / times.total.as_secs_f64(), stages))
 }
 
 fn verify(verdict: &Verdict) -> Result<(), String> {
     if verdict.verified() { Ok(()) } else { Err(format!("not verified:\n{verdict}")) }
-}
-
-/// Millions of operations per second, by NPB's own count.
-fn rate(bench: Benchmark, problem: &Problem, seconds: f64) -> f64 {
-    let step: f64 = problem.meshes(bench).iter().map(|mesh| bench.operations(mesh.shape)).sum();
-    step * problem.steps as f64 / seconds
 }
 
 fn print_tables(rows: &[Row]) {

@@ -3,7 +3,12 @@
 //! What is copied is interior where it comes from and boundary where it goes to, so the order of the copies does not
 //! matter. Edges and the planes of constant z are never touched (NASA report NAS-03-010, section 4).
 
-use ndarray::{ArrayView3, ArrayView4, ArrayViewMut3, ArrayViewMut4, s};
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4, Axis};
+
+use super::physics::COMPONENTS;
+use super::zones::Shape;
 
 /// A side of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,30 +28,37 @@ impl Side {
     pub(crate) const ALL: [Side; 4] = [Side::West, Side::East, Side::South, Side::North];
 }
 
-/// The boundary plane at a `side` of a zone, without its edges: what an exchange overwrites.
-pub(crate) fn outer_face(u: ArrayViewMut4<'_, f64>, side: Side) -> ArrayViewMut3<'_, f64> {
-    match side {
-        Side::West => u.slice_move(s![.., 1..-1, 1..-1, 0]),
-        Side::East => u.slice_move(s![.., 1..-1, 1..-1, -1]),
-        Side::South => u.slice_move(s![.., 1..-1, 0, 1..-1]),
-        Side::North => u.slice_move(s![.., 1..-1, -1, 1..-1]),
-    }
+/// A face as the ranges of a zone's array: components, z, y, x.
+pub(crate) type Face = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);
+
+/// The boundary plane at a `side` of a zone, without its edges.
+pub(crate) fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
+    let (x, y) = match side {
+        Side::West => (0..1, 1..ny - 1),
+        Side::East => (nx - 1..nx, 1..ny - 1),
+        Side::South => (1..nx - 1, 0..1),
+        Side::North => (1..nx - 1, ny - 1..ny),
+    };
+    (0..COMPONENTS, 1..nz - 1, y, x)
 }
 
-/// The plane inside the boundary, without its ends, of the zone that lies at `side` of the one that receives it.
-pub(crate) fn inner_face(neighbour: ArrayView4<'_, f64>, side: Side) -> ArrayView3<'_, f64> {
-    match side {
-        Side::West => neighbour.slice_move(s![.., 1..-1, 1..-1, -2]),
-        Side::East => neighbour.slice_move(s![.., 1..-1, 1..-1, 1]),
-        Side::South => neighbour.slice_move(s![.., 1..-1, -2, 1..-1]),
-        Side::North => neighbour.slice_move(s![.., 1..-1, 1, 1..-1]),
-    }
+/// The plane that a zone's neighbour receives from it, if it lies at `side` of that neighbour.
+pub(crate) fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
+    let (x, y) = match side {
+        Side::West => (nx - 2..nx - 1, 1..ny - 1),
+        Side::East => (1..2, 1..ny - 1),
+        Side::South => (1..nx - 1, ny - 2..ny - 1),
+        Side::North => (1..nx - 1, 1..2),
+    };
+    (0..COMPONENTS, 1..nz - 1, y, x)
 }
 
-/// Copies a neighbour's inner face to the outer face of `u` at `side`.
+/// Copies a face: a box with one index along the axis across it.
 ///
 /// # Panics
-/// If the faces do not match.
-pub(crate) fn receive(u: ArrayViewMut4<'_, f64>, side: Side, neighbour: ArrayView4<'_, f64>) {
-    outer_face(u, side).assign(&inner_face(neighbour, side));
+/// If the two differ in shape.
+pub(crate) fn copy(to: ArrayViewMut4<'_, f64>, from: &ArrayView4<'_, f64>) {
+    // The loop goes along the last axis, which a face in x does not have.
+    let across = if to.dim().3 == 1 { Axis(3) } else { Axis(2) };
+    to.index_axis_move(across, 0).assign(&from.index_axis(across, 0));
 }

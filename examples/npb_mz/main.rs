@@ -54,10 +54,9 @@ use std::time::Duration;
 use clap::Parser;
 use thalweg::Runtime;
 
-use classes::{Benchmark, Class, Problem};
+use classes::{Benchmark, Class, Fuse, Problem};
 use common::{Machine, Outcome, Result, integer};
-use program::{Fuse, Periods, Program, Settings};
-use serial::Mode;
+use program::{Periods, Program, Settings};
 use verify::Verdict;
 
 /// The multi-zone NAS Parallel Benchmarks as dependent tasks
@@ -123,35 +122,32 @@ impl Options {
             println!("computation period {:.4} s", computation.as_secs_f64());
             println!("communication period {:.4} s", communication.as_secs_f64());
         }
-        if rt.is_simulated() {
-            println!("{:.1} Mop/s", self.rate(problem, times.total));
-            return Ok(Outcome { elapsed: times.total, verified: None });
-        }
-        Ok(self.judge(problem, times.total, &Verdict::new(problem, &norms)))
+        let verdict = (!rt.is_simulated()).then(|| Verdict::new(problem, &norms));
+        Ok(self.judge(problem, times.total, verdict))
     }
 
     fn serial(&self, problem: &Problem) -> Outcome {
         self.print_banner(problem);
-        let mode = if self.fuse == Fuse::Step { Mode::Fused } else { Mode::Stages };
-        let run = serial::run(self.benchmark, problem, self.steps(problem), 1, mode);
+        let run = serial::run(self.benchmark, problem, self.steps(problem), 1, self.fuse);
         print!("{}", run.stages);
-        self.judge(problem, Duration::from_secs_f64(run.seconds), &run.verdict(problem))
+        self.judge(problem, Duration::from_secs_f64(run.seconds), Some(Verdict::new(problem, &run.norms)))
     }
 
-    fn judge(&self, problem: &Problem, elapsed: Duration, verdict: &Verdict) -> Outcome {
-        let has_reference = self.steps(problem) == problem.steps;
-        if has_reference {
-            print!("{verdict}");
-        } else {
-            println!("there are reference values for {} steps, not for {}", problem.steps, self.steps(problem));
-        }
-        println!("{:.1} Mop/s", self.rate(problem, elapsed));
-        Outcome { elapsed, verified: has_reference.then(|| verdict.verified()) }
-    }
-
-    /// Millions of operations per second.
-    fn rate(&self, problem: &Problem, elapsed: Duration) -> f64 {
-        let step: f64 = problem.meshes(self.benchmark).iter().map(|m| self.benchmark.operations(m.shape)).sum();
-        step * self.steps(problem) as f64 / elapsed.as_secs_f64()
+    /// Prints how a run went; there is no verdict where nothing was computed.
+    fn judge(&self, problem: &Problem, elapsed: Duration, verdict: Option<Verdict>) -> Outcome {
+        let steps = self.steps(problem);
+        let verified = match verdict {
+            Some(verdict) if steps == problem.steps => {
+                print!("{verdict}");
+                Some(verdict.verified())
+            }
+            Some(_) => {
+                println!("there are reference values for {} steps, not for {steps}", problem.steps);
+                None
+            }
+            None => None,
+        };
+        println!("{:.1} Mop/s", problem.operations(self.benchmark, steps) / elapsed.as_secs_f64());
+        Outcome { elapsed, verified }
     }
 }

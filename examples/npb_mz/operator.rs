@@ -19,11 +19,35 @@ use super::planes::{HEAT, PRESSURE, Planes};
 use super::stencil::{Constants, DissipationWeights, Far, Star, Weights};
 use super::zones::Shape;
 
-/// Sets the interior of `r` to `scale` · (S(u) + forcing), on `threads` threads. All arrays are `[5, nz, ny, nx]`.
+/// Sets the interior of `r` to S(u) + forcing, on `threads` threads. All arrays are `[5, nz, ny, nx]`.
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn residual(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    apply(mesh, u, forcing, 1.0, r, threads);
+}
+
+/// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
+///
+/// # Panics
+/// As [`residual`].
+pub(crate) fn scaled_residual(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    apply(mesh, u, forcing, mesh.dt, r, threads);
+}
+
+fn apply(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
@@ -48,7 +72,7 @@ pub(crate) fn residual(
 pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
     forcing.fill(0.0);
     let none = forcing.to_owned();
-    residual(mesh, &exact_state(mesh).view(), &none.view(), -1.0, forcing, 1);
+    apply(mesh, &exact_state(mesh).view(), &none.view(), -1.0, forcing, 1);
 }
 
 /// The planes of `r` from `first` on.

@@ -7,41 +7,29 @@
 //! the computation and the communication period apart (González Tallada and Morancho, "Compute units in OpenMP",
 //! section 5).
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use indicatif::ProgressBar;
-use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use thalweg::prelude::*;
 use thalweg::task::IterationSpace;
 
-use crate::classes::{Benchmark, Problem};
+use crate::classes::{Benchmark, Fuse, Problem};
 use crate::common::Result;
-use crate::exchange::Side;
+use crate::exchange::{Side, copy, inner_face, outer_face};
 use crate::initial::initialise;
 use crate::log::Log;
 use crate::norms::{error_norms, residual_norms, surface_integral};
 use crate::operator;
 use crate::physics::{COMPONENTS, Mesh};
 use crate::verify::Norms;
-use crate::zones::{Neighbours, Shape};
+use crate::zones::Neighbours;
 
 /// A field of five components on a zone, of shape `[5, nz, ny, nx]`.
 pub(crate) type Field = Data<f64, Ix4>;
 
 /// Norms of a run, side by side: residual, error, surface integral.
 const SUMS: usize = 2 * COMPONENTS + 1;
-
-/// How many tasks a zone's step is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fuse {
-    /// One task per stage: residual, sweeps, update.
-    Stages,
-    /// One task after the exchange.
-    Step,
-}
 
 /// How a run is done.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +148,7 @@ impl<'rt> Program<'rt> {
             let mesh = zone.mesh;
             self.rt.task("initialise", (zone.u.output(),)).cpu(move |_, (u,)| initialise(&mesh, u)).submit()?;
             if self.benchmark == Benchmark::Lu {
-                self.residual(zone, crate::lu::residual)?;
+                self.residual(zone, operator::residual)?;
             }
         }
         Ok(())
@@ -222,7 +210,7 @@ impl<'rt> Program<'rt> {
             self.rt
                 .task("norms", accesses)
                 .cpu(move |unit, (u, forcing, mut r, sums)| {
-                    operator::residual(&mesh, &u, &forcing, 1.0, r.view_mut(), unit.inner_cores());
+                    operator::residual(&mesh, &u, &forcing, r.view_mut(), unit.inner_cores());
                     sums[..COMPONENTS].copy_from_slice(&residual_norms(&mesh, &r.view(), 1.0));
                     sums[COMPONENTS..2 * COMPONENTS].copy_from_slice(&error_norms(&mesh, &u));
                     sums[2 * COMPONENTS] = if has_surface { surface_integral(&mesh, &u) } else { 0.0 };
@@ -237,35 +225,4 @@ impl<'rt> Program<'rt> {
             surface: (self.benchmark == Benchmark::Lu).then_some(sums[2 * COMPONENTS]),
         })
     }
-}
-
-/// Copies a face: a box with one index along the axis across it.
-fn copy(to: ArrayViewMut4<'_, f64>, from: &ArrayView4<'_, f64>) {
-    // The loop goes along the last axis, which a face in x does not have.
-    let across = if to.dim().3 == 1 { Axis(3) } else { Axis(2) };
-    to.index_axis_move(across, 0).assign(&from.index_axis(across, 0));
-}
-
-type Ranges = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);
-
-/// The boundary plane at a `side` of a zone, without its edges.
-fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Ranges {
-    let (x, y) = match side {
-        Side::West => (0..1, 1..ny - 1),
-        Side::East => (nx - 1..nx, 1..ny - 1),
-        Side::South => (1..nx - 1, 0..1),
-        Side::North => (1..nx - 1, ny - 1..ny),
-    };
-    (0..COMPONENTS, 1..nz - 1, y, x)
-}
-
-/// The plane that a zone's neighbour receives from it, if it lies at `side` of that neighbour.
-fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Ranges {
-    let (x, y) = match side {
-        Side::West => (nx - 2..nx - 1, 1..ny - 1),
-        Side::East => (1..2, 1..ny - 1),
-        Side::South => (1..nx - 1, ny - 2..ny - 1),
-        Side::North => (1..nx - 1, 1..2),
-    };
-    (0..COMPONENTS, 1..nz - 1, y, x)
 }

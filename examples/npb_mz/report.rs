@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
-use crate::classes::{Benchmark, Class, Problem};
-use crate::program::Fuse;
+use crate::classes::{Benchmark, Class, Fuse, Problem};
 
 const MIB: f64 = (1 << 20) as f64;
 

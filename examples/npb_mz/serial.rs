@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use ndarray::Array4;
+use ndarray::{Array4, s};
 
-use super::classes::{Benchmark, Problem};
-use super::exchange::{Side, receive};
+use super::classes::{Benchmark, Fuse, Problem};
+use super::exchange::{Side, copy, inner_face, outer_face};
 use super::initial::initialise;
 use super::norms::{error_norms, residual_norms, surface_integral};
-use super::operator::{force, residual};
+use super::operator::{force, residual, scaled_residual};
 use super::physics::Mesh;
 use super::stopwatch::Stopwatch;
-use super::verify::{Norms, Verdict};
+use super::verify::Norms;
 use super::zones::Neighbours;
 use super::{bt, lu, sp};
 
@@ -59,16 +59,14 @@ impl Zones {
 
     /// Copies the outer faces of all zones from their neighbours.
     pub(crate) fn exchange(&mut self) {
-        for (number, beside) in self.neighbours.iter().enumerate() {
+        for (number, &Neighbours { west, east, south, north }) in self.neighbours.iter().enumerate() {
             let mut u = std::mem::take(&mut self.zones[number].u);
-            for side in Side::ALL {
-                let neighbour = match side {
-                    Side::West => beside.west,
-                    Side::East => beside.east,
-                    Side::South => beside.south,
-                    Side::North => beside.north,
-                };
-                receive(u.view_mut(), side, self.zones[neighbour].u.view());
+            for (side, neighbour) in Side::ALL.into_iter().zip([west, east, south, north]) {
+                let Zone { mesh, u: from, .. } = &self.zones[neighbour];
+                let (components, z, y, x) = inner_face(mesh.shape, side);
+                let inner = from.slice(s![components, z, y, x]);
+                let (components, z, y, x) = outer_face(self.zones[number].mesh.shape, side);
+                copy(u.slice_mut(s![components, z, y, x]), &inner);
             }
             self.zones[number].u = u;
         }
@@ -86,34 +84,19 @@ pub(crate) struct Run {
     pub(crate) stages: Stopwatch,
 }
 
-impl Run {
-    /// Compares a full run with its references.
-    pub(crate) fn verdict(&self, problem: &Problem) -> Verdict {
-        Verdict::new(problem, &self.norms)
-    }
-}
-
-/// How the steps of a run are done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// A zone's step in one go, as fast as can be.
-    Fused,
-    /// Stage by stage, each timed.
-    Stages,
-}
-
-/// Runs `steps` steps after one to warm up, each zone on `threads` threads.
-pub(crate) fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize, mode: Mode) -> Run {
+/// Runs `steps` steps after one to warm up, each zone on `threads` threads; the time of each piece
+/// that steps are cut into is taken.
+pub(crate) fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize, fuse: Fuse) -> Run {
     let mut zones = Zones::new(benchmark, problem);
     let mut stages = Stopwatch::default();
     zones.begin(benchmark);
-    zones.step(benchmark, threads, mode, &mut stages);
+    zones.step(benchmark, threads, fuse, &mut stages);
     zones.initialise();
     zones.begin(benchmark);
     stages = Stopwatch::default();
     let start = Instant::now();
     for _ in 0..steps {
-        zones.step(benchmark, threads, mode, &mut stages);
+        zones.step(benchmark, threads, fuse, &mut stages);
     }
     let mut seconds = start.elapsed().as_secs_f64();
     let norms = zones.norms(benchmark);
@@ -128,19 +111,19 @@ impl Zones {
     pub(crate) fn begin(&mut self, benchmark: Benchmark) {
         if benchmark == Benchmark::Lu {
             for Zone { mesh, u, forcing, r } in &mut self.zones {
-                lu::residual(mesh, &u.view(), &forcing.view(), r.view_mut(), 1);
+                residual(mesh, &u.view(), &forcing.view(), r.view_mut(), 1);
             }
         }
     }
 
     /// One step: the exchange, then every zone's own step.
-    fn step(&mut self, benchmark: Benchmark, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+    fn step(&mut self, benchmark: Benchmark, threads: usize, fuse: Fuse, watch: &mut Stopwatch) {
         watch.time("exchange", || self.exchange());
         for zone in &mut self.zones {
             match benchmark {
-                Benchmark::Bt => zone.step_bt(threads, mode, watch),
-                Benchmark::Lu => zone.step_lu(threads, mode, watch),
-                Benchmark::Sp => zone.step_sp(threads, mode, watch),
+                Benchmark::Bt => zone.step_bt(threads, fuse, watch),
+                Benchmark::Lu => zone.step_lu(threads, fuse, watch),
+                Benchmark::Sp => zone.step_sp(threads, fuse, watch),
             }
         }
     }
@@ -150,7 +133,7 @@ impl Zones {
         let mut sum = Norms::default();
         for Zone { mesh, u, forcing, r } in &mut self.zones {
             let u = u.view();
-            residual(mesh, &u, &forcing.view(), 1.0, r.view_mut(), 1);
+            residual(mesh, &u, &forcing.view(), r.view_mut(), 1);
             sum += Norms {
                 residual: residual_norms(mesh, &r.view(), 1.0),
                 error: error_norms(mesh, &u),
@@ -163,13 +146,13 @@ impl Zones {
 
 impl Zone {
     /// A step of SP after the exchange.
-    fn step_sp(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+    fn step_sp(&mut self, threads: usize, fuse: Fuse, watch: &mut Stopwatch) {
         let Self { mesh, u, forcing, r } = self;
         let forcing = &forcing.view();
-        match mode {
-            Mode::Fused => watch.time("step", || sp::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
-            Mode::Stages => {
-                watch.time("rhs", || sp::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+        match fuse {
+            Fuse::Step => watch.time("step", || sp::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
+            Fuse::Stages => {
+                watch.time("rhs", || scaled_residual(mesh, &u.view(), forcing, r.view_mut(), threads));
                 watch.time("txinvr", || sp::transform(mesh, &u.view(), r.view_mut(), threads));
                 watch.time("x sweep", || sp::x_sweep(mesh, &u.view(), r.view_mut(), threads));
                 watch.time("y sweep", || sp::y_sweep(mesh, &u.view(), r.view_mut(), threads));
@@ -180,29 +163,29 @@ impl Zone {
     }
 
     /// A step of LU after the exchange.
-    fn step_lu(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+    fn step_lu(&mut self, threads: usize, fuse: Fuse, watch: &mut Stopwatch) {
         let Self { mesh, u, forcing, r } = self;
         let forcing = &forcing.view();
-        match mode {
-            Mode::Fused => watch.time("step", || lu::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
-            Mode::Stages => {
+        match fuse {
+            Fuse::Step => watch.time("step", || lu::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
+            Fuse::Stages => {
                 let mut w = Array4::zeros(r.raw_dim());
                 watch.time("forward", || lu::forward(mesh, &u.view(), &r.view(), w.view_mut(), threads));
                 watch.time("backward", || lu::backward(mesh, &u.view(), w.view_mut(), threads));
                 watch.time("add", || lu::add(&w.view(), u.view_mut(), threads));
-                watch.time("rhs", || lu::residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+                watch.time("rhs", || residual(mesh, &u.view(), forcing, r.view_mut(), threads));
             }
         }
     }
 
     /// A step of BT after the exchange.
-    fn step_bt(&mut self, threads: usize, mode: Mode, watch: &mut Stopwatch) {
+    fn step_bt(&mut self, threads: usize, fuse: Fuse, watch: &mut Stopwatch) {
         let Self { mesh, u, forcing, r } = self;
         let (mut u, forcing, mut r) = (u.view_mut(), forcing.view(), r.view_mut());
-        match mode {
-            Mode::Fused => watch.time("step", || bt::step(mesh, u, &forcing, r, threads)),
-            Mode::Stages => {
-                watch.time("residual", || bt::residual(mesh, &u.view(), &forcing, r.view_mut(), threads));
+        match fuse {
+            Fuse::Step => watch.time("step", || bt::step(mesh, u, &forcing, r, threads)),
+            Fuse::Stages => {
+                watch.time("residual", || scaled_residual(mesh, &u.view(), &forcing, r.view_mut(), threads));
                 watch.time("x sweep", || bt::x_sweep(mesh, &u.view(), r.view_mut(), threads));
                 watch.time("y sweep", || bt::y_sweep(mesh, &u.view(), r.view_mut(), threads));
                 watch.time("z sweep", || bt::z_sweep(mesh, &u.view(), r.view_mut(), threads));

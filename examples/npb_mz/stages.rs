@@ -8,11 +8,12 @@ use ndarray::{ArrayView4, ArrayViewMut4};
 use thalweg::task::AccessTuple;
 use thalweg::{Context, TaskBuilder};
 
-use crate::classes::Benchmark;
+use crate::classes::{Benchmark, Fuse};
 use crate::common::Result;
 use crate::log::Log;
+use crate::operator::{residual, scaled_residual};
 use crate::physics::Mesh;
-use crate::program::{Field, Fuse, Program, Zone};
+use crate::program::{Field, Program, Zone};
 use crate::{bt, lu, sp};
 
 type Reads<'a> = ArrayView4<'a, f64>;
@@ -76,8 +77,8 @@ impl Program<'_> {
             (Benchmark::Bt, Fuse::Step) => self.whole_step(zone, bt::step),
             (Benchmark::Sp, Fuse::Step) => self.whole_step(zone, sp::step),
             (Benchmark::Lu, Fuse::Step) => self.whole_step(zone, lu::step),
-            (Benchmark::Bt, Fuse::Stages) => self.factored(zone, bt::residual, &BT_SWEEPS, bt::add),
-            (Benchmark::Sp, Fuse::Stages) => self.factored(zone, sp::residual, &SP_SWEEPS, sp::add),
+            (Benchmark::Bt, Fuse::Stages) => self.factored(zone, &BT_SWEEPS, bt::add),
+            (Benchmark::Sp, Fuse::Stages) => self.factored(zone, &SP_SWEEPS, sp::add),
             (Benchmark::Lu, Fuse::Stages) => self.lu_stages(zone),
         }
     }
@@ -105,8 +106,8 @@ impl Program<'_> {
     }
 
     /// BT and SP: the residual, stages that turn it into the change of u, the update.
-    fn factored(&self, zone: &Zone, residual: Residual, sweeps: &[(&'static str, Sweep)], add: Add) -> Result<()> {
-        self.residual(zone, residual)?;
+    fn factored(&self, zone: &Zone, sweeps: &[(&'static str, Sweep)], add: Add) -> Result<()> {
+        self.residual(zone, scaled_residual)?;
         for &(name, sweep) in sweeps {
             let stage = self.stage(zone, name);
             self.task(&stage, (zone.u.input(), zone.r.inout()))
@@ -128,7 +129,7 @@ impl Program<'_> {
             .cpu(move |unit, (u, w)| stage.run(unit, |mesh, threads| lu::backward(mesh, &u, w, threads)))
             .submit()?;
         self.add(zone, w, |u, w, threads| lu::add(w, u, threads))?;
-        self.residual(zone, lu::residual)
+        self.residual(zone, residual)
     }
 
     pub(super) fn residual(&self, zone: &Zone, residual: Residual) -> Result<()> {

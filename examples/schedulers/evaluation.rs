@@ -6,10 +6,10 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use thalweg::{EmulatedDevice, Runtime, SimulatedMachine};
 
-use crate::classes::{Benchmark, Class};
+use crate::classes::{Benchmark, Class, Fuse};
 use crate::common::Result;
 use crate::configurations::Configuration;
-use crate::program::{Fuse, Periods, Program, Settings};
+use crate::program::{Periods, Program, Settings};
 
 /// Steps at the end of a run that count: by then distributions have found their answer.
 const COUNTED: usize = 8;

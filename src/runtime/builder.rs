@@ -1,26 +1,24 @@
-//! Describing a runtime and starting its threads.
+//! Describing a runtime, and building it as described.
 
 use super::core::{Core, Driver};
-use super::devices::{CopyJob, Devices};
+use super::devices::Devices;
 use super::host::Host;
 use super::ready::ReadyQueues;
+use super::threads::{inner_pool, start_copy_engine, start_unit};
 use super::{Releaser, Runtime, Seat};
 use crate::depend::{Context, OwnedTask};
 use crate::device::{Device, EmulatedDevice};
-use crate::engine::{Command, Engine, Event, Placement};
+use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
 use crate::ids::{CuId, DeviceId};
-use crate::machine::{ComputeUnit, Machine, Places, Topology, UnitConfig, UnitKind};
+use crate::machine::{Machine, Places, Topology, UnitConfig, UnitKind};
 use crate::sched::{self, Model, Policy};
 use crate::sim::SimulatedMachine;
-use core_affinity::CoreId;
 use crossbeam_deque::{Stealer, Worker};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
-use std::thread::JoinHandle;
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
 const WINDOW_PER_UNIT: usize = 512;
@@ -332,83 +330,4 @@ impl Builder {
 
 pub(super) fn places_error(error: crate::machine::PlacesError) -> BuildError {
     BuildError::Argument { argument: "places", problem: error.to_string() }
-}
-
-fn pin(core: usize) {
-    if !core_affinity::set_for_current(CoreId { id: core }) {
-        tracing::debug!("core {core} can not be pinned to");
-    }
-}
-
-fn thread_error(what: &str, source: std::io::Error) -> BuildError {
-    BuildError::Thread { what: what.to_owned(), source }
-}
-
-/// The pool that rayon uses inside a unit's bodies.
-///
-/// A unit's own thread joins its pool, so that a body is already inside it. The thread of the user's that hosts a unit
-/// does not: its own use of rayon stays as it is, and for a unit of one core there is no pool at all.
-fn inner_pool(core: &Core, unit: &ComputeUnit, join: bool) -> Result<Option<rayon::ThreadPool>, BuildError> {
-    if unit.is_cpu() && unit.inner_cores() == 1 && !join {
-        return Ok(None);
-    }
-    let cores = if unit.is_cpu() { unit.cores.clone() } else { unit.cores[..1].to_vec() };
-    let (runtime, id, count) = (core.id, unit.id, cores.len());
-    let mut builder = rayon::ThreadPoolBuilder::new()
-        .num_threads(count)
-        .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
-        .start_handler(move |n| {
-            pin(cores[n]);
-            Host::enter_inside(runtime);
-        })
-        .panic_handler(|payload| {
-            // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.
-            tracing::error!("{}", crate::error::FailureReason::from_panic(payload));
-        });
-    if join {
-        builder = builder.use_current_thread();
-    }
-    builder.build().map(Some).map_err(|error| thread_error(&format!("{id}"), std::io::Error::other(error)))
-}
-
-fn start_unit(core: &Arc<Core>, unit: ComputeUnit, deque: Worker<OwnedTask>) -> Result<JoinHandle<()>, BuildError> {
-    let core = core.clone();
-    let what = unit.id.to_string();
-    let life = move || {
-        pin(unit.hosting_core());
-        // In the pool or not, tasks run; without it rayon would only use the cores of others too.
-        let pool = inner_pool(&core, &unit, true);
-        if let Err(error) = &pool {
-            tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
-        }
-        let host = Host::new(&core, unit.id.index(), unit.id.index(), deque, None);
-        host.clone().enter();
-        Host::enter_inside(core.id);
-        host.work(&core);
-        Host::leave(core.id);
-        drop(pool);
-    };
-    let name = format!("thalweg-{}", what.replace(' ', ""));
-    std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
-}
-
-fn start_copy_engine(
-    core: &Arc<Core>,
-    device: DeviceId,
-    jobs: Receiver<CopyJob>,
-) -> Result<JoinHandle<()>, BuildError> {
-    let core = core.clone();
-    let life = move || {
-        let Some(devices) = core.devices() else { return };
-        Host::enter_inside(core.id); // what a skipped body captured may be dropped here
-        let mut out: Vec<Command> = Vec::new();
-        while let Ok(job) = jobs.recv() {
-            let Some(copy) = devices.serve(device, &job) else { return };
-            core.engine.on(Event::Copied(copy), &mut out);
-            core.carry_out(None, &mut out);
-        }
-    };
-    let what = format!("the copies of {device}");
-    let name = format!("thalweg-copy{}", device.0);
-    std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
 }

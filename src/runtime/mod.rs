@@ -13,6 +13,7 @@ mod simulated;
 mod statistics;
 mod submit;
 mod thief;
+mod threads;
 mod wait;
 
 pub use builder::Builder;

@@ -17,23 +17,6 @@ use ndarray::{ArrayView4, ArrayViewMut4, Zip, s};
 pub(crate) use fused::step;
 pub(crate) use sweep::{x_sweep, y_sweep, z_sweep};
 
-use crate::operator;
-use crate::physics::Mesh;
-
-/// Sets the interior of `r` to dt · (S(u) + forcing).
-///
-/// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn residual(
-    mesh: &Mesh,
-    u: &ArrayView4<'_, f64>,
-    forcing: &ArrayView4<'_, f64>,
-    r: ArrayViewMut4<'_, f64>,
-    threads: usize,
-) {
-    operator::residual(mesh, u, forcing, mesh.dt, r, threads);
-}
-
 /// Adds the solution of a step to the state, on the interior.
 ///
 /// # Panics

@@ -22,7 +22,7 @@ use rayon::prelude::*;
 
 use crate::components::{components, components_mut, over_planes};
 use crate::lanes::MAX_LANES;
-use crate::operator;
+use crate::operator::residual;
 use crate::physics::Mesh;
 use crate::rows::{blocks, divide};
 use crate::zones::Shape;
@@ -172,20 +172,6 @@ fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, th
         let scatter = |(rows, block): (&Range<usize>, _)| Scatter { first: rows.start, block };
         fronts.sweep(mesh, Direction::Backward, &rows, rows.iter().zip(blocks).map(scatter).collect());
     });
-}
-
-/// Sets the interior of `r` to S(u) + forcing.
-///
-/// # Panics
-/// As [`forward`].
-pub(crate) fn residual(
-    mesh: &Mesh,
-    u: &ArrayView4<'_, f64>,
-    forcing: &ArrayView4<'_, f64>,
-    r: ArrayViewMut4<'_, f64>,
-    threads: usize,
-) {
-    operator::residual(mesh, u, forcing, 1.0, r, threads);
 }
 
 /// A whole step of a zone whose faces have been exchanged: with the residual `r` of the step before, and to the one

@@ -5,12 +5,14 @@ use proptest::prelude::*;
 use pulp::{Scalar, Simd};
 
 use super::jacobian::{Coefficients, Flow, OMEGA};
-use super::{add, backward, forward, relax, residual};
-use crate::classes::{Benchmark, Class};
+use super::{add, backward, forward, relax};
+use crate::classes::{Benchmark, Class, Fuse};
 use crate::lanes::Lane;
+use crate::operator::residual;
 use crate::physics::{C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
-use crate::serial::{Mode, Zone, Zones, run};
+use crate::serial::{Zone, Zones, run};
 use crate::tests::golden::Golden;
+use crate::verify::Verdict;
 
 /// The zones of a class with the residual that the first step begins with, faces exchanged.
 fn first_step(class: Class) -> Zones {
@@ -84,9 +86,9 @@ fn one_call_does_what_the_stages_do_on_any_number_of_threads() {
 #[test]
 fn class_s_is_verified() {
     let problem = Benchmark::Lu.problem(Class::S);
-    for mode in [Mode::Fused, Mode::Stages] {
-        let verdict = run(Benchmark::Lu, &problem, problem.steps, 1, mode).verdict(&problem);
-        assert!(verdict.verified() && verdict.difference() < 1e-11, "{mode:?}: {verdict}");
+    for fuse in [Fuse::Step, Fuse::Stages] {
+        let verdict = Verdict::new(&problem, &run(Benchmark::Lu, &problem, problem.steps, 1, fuse).norms);
+        assert!(verdict.verified() && verdict.difference() < 1e-11, "{fuse:?}: {verdict}");
     }
 }
 

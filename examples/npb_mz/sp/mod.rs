@@ -19,7 +19,7 @@ use crate::components::{
     Components, ComponentsMut, components, components_mut, for_planes, over_planes, over_rows, plane_of,
 };
 use crate::lanes::{Scratch, dispatch, with_scratch};
-use crate::operator::{self, Operator};
+use crate::operator::Operator;
 use crate::physics::Mesh;
 use crate::planes::Planes;
 use crate::zones::Shape;
@@ -27,24 +27,10 @@ use sweep::{FlowPlane, Rows, SweepX, SweepY, enter_plane, find_flow, sweep_rows}
 
 pub(crate) use crate::bt::add;
 
-/// Sets the interior of `r` to dt · (S(u) + forcing).
-///
-/// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn residual(
-    mesh: &Mesh,
-    u: &ArrayView4<'_, f64>,
-    forcing: &ArrayView4<'_, f64>,
-    r: ArrayViewMut4<'_, f64>,
-    threads: usize,
-) {
-    operator::residual(mesh, u, forcing, mesh.dt, r, threads);
-}
-
 /// Transforms the right-hand side `r` into waves in x ("txinvr").
 ///
 /// # Panics
-/// As [`residual`].
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_planes::<true, false, false>(mesh, u, u, r, threads);
 }
@@ -52,7 +38,7 @@ pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces, as waves in y ("ninvr").
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`transform`].
 pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_planes::<false, true, false>(mesh, u, u, r, threads);
 }
@@ -60,7 +46,7 @@ pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 /// Solves all lines in y for the right-hand side `r`, which the solution replaces, as waves in z ("pinvr").
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`transform`].
 pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_planes::<false, false, true>(mesh, u, u, r, threads);
 }
@@ -68,7 +54,7 @@ pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 /// Solves all lines in z for the right-hand side `r`, which the solution replaces, as conserved quantities ("tzetar").
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`transform`].
 pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     let plane = mesh.shape.nx * mesh.shape.ny;
     let u = components(u);
@@ -82,7 +68,7 @@ pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 /// afterwards is of no use.
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`transform`].
 pub(crate) fn step(
     mesh: &Mesh,
     mut u: ArrayViewMut4<'_, f64>,

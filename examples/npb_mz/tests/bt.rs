@@ -2,8 +2,10 @@
 
 use super::golden::Golden;
 use crate::bt;
-use crate::classes::{Benchmark, Class};
-use crate::serial::{Mode, Zones, run};
+use crate::classes::{Benchmark, Class, Fuse};
+use crate::operator::scaled_residual;
+use crate::serial::{Zones, run};
+use crate::verify::Verdict;
 
 #[test]
 fn every_stage_has_the_known_sums() {
@@ -20,7 +22,7 @@ fn every_stage_has_the_known_sums() {
                 }
             };
             check("uexch", &zone.u);
-            bt::residual(&mesh, &zone.u.view(), &zone.forcing.view(), zone.r.view_mut(), 1);
+            scaled_residual(&mesh, &zone.u.view(), &zone.forcing.view(), zone.r.view_mut(), 1);
             check("rhs", &zone.r);
             bt::x_sweep(&mesh, &zone.u.view(), zone.r.view_mut(), 1);
             check("xsolve", &zone.r);
@@ -37,18 +39,18 @@ fn every_stage_has_the_known_sums() {
 #[test]
 fn class_s_is_verified() {
     let problem = Benchmark::Bt.problem(Class::S);
-    let verdict = run(Benchmark::Bt, &problem, problem.steps, 1, Mode::Fused).verdict(&problem);
+    let verdict = Verdict::new(&problem, &run(Benchmark::Bt, &problem, problem.steps, 1, Fuse::Step).norms);
     assert!(verdict.verified() && verdict.difference() < 1e-11, "{verdict}");
 }
 
 #[test]
 fn threads_and_fusion_change_nothing() {
     let problem = Benchmark::Bt.problem(Class::S);
-    let one = run(Benchmark::Bt, &problem, 3, 1, Mode::Stages);
+    let one = run(Benchmark::Bt, &problem, 3, 1, Fuse::Stages);
     for threads in [1, 2, 3, 5] {
-        for mode in [Mode::Fused, Mode::Stages] {
-            let norms = run(Benchmark::Bt, &problem, 3, threads, mode).norms;
-            assert_eq!(norms, one.norms, "{threads} threads, {mode:?}");
+        for fuse in [Fuse::Step, Fuse::Stages] {
+            let norms = run(Benchmark::Bt, &problem, 3, threads, fuse).norms;
+            assert_eq!(norms, one.norms, "{threads} threads, {fuse:?}");
         }
     }
 }
