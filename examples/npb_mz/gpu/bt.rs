@@ -29,12 +29,12 @@ pub(crate) fn step(
     forcing: &Reads<'_>,
     r: &mut Writes<'_>,
 ) -> Enqueued {
-    super::residual(mesh, mesh.dt, k, &*u, forcing, r)?;
+    super::scaled_residual(mesh, k, &*u, forcing, r)?;
     let mut scratch = scratch(mesh, k)?;
     for d in 0..3 {
         sweep_with(mesh, d, k, &*u, r, &mut scratch)?;
     }
-    super::add(mesh, 1.0, k, u, &*r)
+    super::add(mesh, k, u, &*r)
 }
 
 /// Solves all lines in direction `d` for the right-hand side `r`, which the solution replaces.

@@ -4,7 +4,7 @@
 
 use thalweg::kernel::{Argument, Kernel, Launcher, Program, Read, Write};
 
-use super::{COMMON, Enqueued, Reads, Writes, interior, numbers};
+use super::{COMMON, Enqueued, Reads, Writes, add_times, interior, numbers, residual};
 use crate::lu::UPDATE;
 use crate::physics::Mesh;
 
@@ -43,7 +43,7 @@ pub(crate) fn step(
     let mut w = k.scratch::<f64>(5 * mesh.shape.points())?;
     forward_fronts(mesh, numbers, k, &*u, &*r, &mut w)?;
     backward_fronts(mesh, numbers, k, &*u, &mut w)?;
-    super::add(mesh, UPDATE, k, u, &w)?;
+    add_times(UPDATE, mesh, k, u, &w)?;
     residual(mesh, k, &*u, forcing, r)
 }
 
@@ -85,24 +85,7 @@ pub(crate) fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: &Reads<'_>, w: &mut
 /// # Panics
 /// If `u` is not a field of the mesh.
 pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: &Reads<'_>) -> Enqueued {
-    super::add(mesh, UPDATE, k, u, w)
-}
-
-/// Sets the interior of `r` to S(u) + forcing.
-///
-/// # Errors
-/// If the device refuses.
-///
-/// # Panics
-/// If `r` is not a field of the mesh.
-pub(crate) fn residual(
-    mesh: &Mesh,
-    k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
-    forcing: &Reads<'_>,
-    r: &mut Writes<'_>,
-) -> Enqueued {
-    super::residual(mesh, 1.0, k, u, forcing, r)
+    add_times(UPDATE, mesh, k, u, w)
 }
 
 fn forward_fronts<W>(

@@ -6,9 +6,11 @@
 //! Invariant: a field is a region of `[5, nz, ny, nx]` numbers side by side, wherever it begins; this is asserted.
 
 pub(crate) mod bt;
-pub(crate) mod exchange;
+mod exchange;
 pub(crate) mod lu;
 pub(crate) mod sp;
+
+pub(crate) use exchange::copy;
 
 use thalweg::DeviceError;
 use thalweg::kernel::{Argument, DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
@@ -23,6 +25,15 @@ pub(crate) type Writes<'a> = DeviceViewMut<'a, f64>;
 /// Whether everything could be enqueued.
 pub(crate) type Enqueued = Result<(), DeviceError>;
 
+/// u, forcing and right-hand side before, u and right-hand side after.
+pub(crate) type Step = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
+/// From u and forcing to the right-hand side.
+pub(crate) type Residual = fn(&Mesh, &mut Launcher<'_>, &Reads<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
+/// Reads u and updates the right-hand side.
+pub(crate) type Sweep = fn(&Mesh, &mut Launcher<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
+/// Adds a change to u.
+pub(crate) type Add = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>) -> Enqueued;
+
 /// The name and the text that the benchmarks' kernels share.
 const COMMON: (&str, &str) = ("npb_common.h", include_str!("../../../kernels/npb_common.h"));
 const OPERATOR: Program =
@@ -32,7 +43,7 @@ static RESIDUAL: Kernel<(Read<f64>, Read<f64>, Write<f64>, f64, f64, f64, f64, i
     Kernel::new(&OPERATOR, "residual");
 static ADD: Kernel<(Write<f64>, Read<f64>, f64, i32, i32, i32)> = Kernel::new(&OPERATOR, "add");
 
-/// Sets the interior of `r` to `scale` · (S(u) + forcing).
+/// Sets the interior of `r` to S(u) + forcing.
 ///
 /// # Errors
 /// If the device refuses.
@@ -41,7 +52,34 @@ static ADD: Kernel<(Write<f64>, Read<f64>, f64, i32, i32, i32)> = Kernel::new(&O
 /// If `r` is not a field of the mesh.
 pub(crate) fn residual(
     mesh: &Mesh,
+    k: &mut Launcher<'_>,
+    u: impl Argument<Read<f64>>,
+    forcing: &Reads<'_>,
+    r: &mut Writes<'_>,
+) -> Enqueued {
+    residual_times(1.0, mesh, k, u, forcing, r)
+}
+
+/// Sets the interior of `r` to Δt · (S(u) + forcing).
+///
+/// # Errors
+/// If the device refuses.
+///
+/// # Panics
+/// If `r` is not a field of the mesh.
+pub(crate) fn scaled_residual(
+    mesh: &Mesh,
+    k: &mut Launcher<'_>,
+    u: impl Argument<Read<f64>>,
+    forcing: &Reads<'_>,
+    r: &mut Writes<'_>,
+) -> Enqueued {
+    residual_times(mesh.dt, mesh, k, u, forcing, r)
+}
+
+fn residual_times(
     scale: f64,
+    mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: impl Argument<Read<f64>>,
     forcing: &Reads<'_>,
@@ -51,7 +89,7 @@ pub(crate) fn residual(
     k.launch(&RESIDUAL, interior(mesh), (u, forcing, r, scale, tx, ty, tz, nx, ny, nz))
 }
 
-/// Adds `factor` times `change` to `u`, on the interior.
+/// Adds the solution of a step to the state, on the interior.
 ///
 /// # Errors
 /// If the device refuses.
@@ -60,7 +98,16 @@ pub(crate) fn residual(
 /// If `u` is not a field of the mesh.
 pub(crate) fn add(
     mesh: &Mesh,
+    k: &mut Launcher<'_>,
+    u: &mut Writes<'_>,
+    change: impl Argument<Read<f64>>,
+) -> Enqueued {
+    add_times(1.0, mesh, k, u, change)
+}
+
+fn add_times(
     factor: f64,
+    mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: &mut Writes<'_>,
     change: impl Argument<Read<f64>>,

@@ -29,13 +29,13 @@ pub(crate) fn step(
     forcing: &Reads<'_>,
     r: &mut Writes<'_>,
 ) -> Enqueued {
-    super::residual(mesh, mesh.dt, k, &*u, forcing, r)?;
+    super::scaled_residual(mesh, k, &*u, forcing, r)?;
     transform(mesh, k, &*u, r)?;
     let mut scratch = scratch(mesh, k)?;
     for d in 0..3 {
         sweep_with(mesh, d, k, &*u, r, &mut scratch)?;
     }
-    super::add(mesh, 1.0, k, u, &*r)
+    super::add(mesh, k, u, &*r)
 }
 
 /// Transforms the right-hand side `r` into waves in x ("txinvr").
