@@ -26,6 +26,7 @@
 
 pub mod error;
 pub mod ids;
+pub mod kernel;
 pub mod machine;
 pub mod memory;
 pub mod region;
@@ -47,7 +48,7 @@ pub use sim::{MachineFileError, SimulatedMachine};
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::error::{BuildError, RunError, SubmitError};
+    pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
     pub use crate::ids::{CuId, DeviceId, SpaceId, TaskId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Element, Max, Min, Reduction, Sum};

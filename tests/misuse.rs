@@ -142,7 +142,7 @@ fn bodies_that_no_unit_can_run() {
             assert_eq!(said, SubmitError::NoBody { task: "bare".to_owned() });
             assert_eq!(
                 said.to_string(),
-                "task `bare` has no body; give it one with .cpu(..), .host(..) or .emulated(..)"
+                "task `bare` has no body; give it one with .cpu(..), .host(..), .emulated(..) or .gpu(..)"
             );
             let no_unit =
                 |bodies: &str| format!("task `t` has bodies for {bodies} only, and the machine's units are {units}");
@@ -154,13 +154,11 @@ fn bodies_that_no_unit_can_run() {
             } else {
                 assert_eq!(emulated, Err(no_unit("EMU")))
             }
-            if units.contains("CPU") {
-                host.unwrap();
-                concurrent.unwrap();
-            } else {
-                assert_eq!(host, Err(no_unit("CPU")));
-                assert_eq!(concurrent, Err(no_unit("CPU (it has a concurrent access)")));
-            }
+            // Where there is no CPU unit, hosting threads stand in.
+            host.unwrap();
+            concurrent.unwrap();
+            let gpu = rt.task("t", (x.inout(),)).gpu(|_, _| ()).submit().map_err(|e| e.to_string());
+            assert_eq!(gpu, Err(no_unit("CUDA and HIP and OPENCL and FPGA and GPU")));
             rt.wait().unwrap();
             assert_eq!(rt.take(x).unwrap(), [1.0; 10]);
         });
@@ -254,7 +252,8 @@ fn machines_that_can_not_be_built() {
         ("1:CPU:0", "the size is zero; write 1 or more"),
         ("1:TPU:1", "unknown kind of unit `TPU`; the kinds are CPU, EMU"),
         ("2000:CPU:1", "the count is too large; it can be at most 1024"),
-        ("1:CUDA:1", "this build has no backend for CUDA units; use EMU"),
+        ("1000:OPENCL:1", "1000 OPENCL devices are needed; "),
+        ("1000:GPU:1", "Units that need no accelerator are EMU"),
     ] {
         let message = said(units(text));
         assert!(message.starts_with("compute units: ") && message.contains(words), "{text}: {message}");

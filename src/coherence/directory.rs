@@ -1,9 +1,11 @@
 //! The directory of one data: its replicas, and which parts of them are valid.
 
 use super::CopyId;
-use crate::ids::{DataId, SpaceId};
+use crate::error::TaskFailure;
+use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::{Block, RegionMap};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Names a replica; unique in a runtime. [`ReplicaId::HOME`] is every data's home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,6 +44,16 @@ enum State {
     Valid,
 }
 
+/// A task that uses a part of a replica and has not ended, though others may already come behind it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InFlight {
+    pub(crate) task: TaskId,
+    pub(crate) replica: ReplicaId,
+    pub(crate) block: Block,
+    pub(crate) writes: bool,
+}
+
+type Losses = RegionMap<Option<Arc<TaskFailure>>>;
 type Holders = SmallVec<[(ReplicaId, State); 2]>;
 
 /// The replicas of one data.
@@ -51,6 +63,9 @@ pub(crate) struct Directory {
     pub(crate) element_bytes: usize,
     replicas: Vec<Replica>,
     holders: RegionMap<Holders>,
+    in_flight: Vec<InFlight>,
+    /// What no valid replica is left of, and why; absent as long as nothing was ever lost.
+    lost: Option<Box<Losses>>,
 }
 
 impl Directory {
@@ -59,9 +74,8 @@ impl Directory {
         let home =
             Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, last_use: 0, leaving: false };
         let holders = Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]);
-        // Boxes of one-dimensional data are intervals; `RegionMap` needs only to know whether one dimension suffices.
-        let ndim = if whole.extents()[1..] == [1, 1, 1] { 1 } else { 4 };
-        Self { data, element_bytes, replicas: vec![home], holders: RegionMap::new(whole, ndim, holders) }
+        let holders = RegionMap::new(whole, dimensions(&whole), holders);
+        Self { data, element_bytes, replicas: vec![home], holders, in_flight: Vec::new(), lost: None }
     }
 
     /// The replica of this id.
@@ -218,8 +232,72 @@ impl Directory {
         });
     }
 
+    /// A copy could not be made: what it was to fill is not valid there.
+    pub(crate) fn failed(&mut self, transfer: &Transfer) {
+        self.holders.visit(&transfer.block, |_, holders| {
+            holders.retain(|holder| *holder != (transfer.to, State::Filling(transfer.copy)));
+        });
+    }
+
+    /// Whether all of `block` is valid in this replica.
+    pub(crate) fn is_valid_in(&self, id: ReplicaId, block: &Block) -> bool {
+        let mut valid = true;
+        self.holders.peek(block, |_, holders| valid &= holders.contains(&(id, State::Valid)));
+        valid
+    }
+
+    /// A task is in its device's queue, to use `block` in replica `id`: what it writes counts as written.
+    pub(crate) fn issued(&mut self, task: TaskId, id: ReplicaId, block: &Block, writes: bool) {
+        if writes {
+            self.written(id, block);
+        }
+        self.in_flight.push(InFlight { task, replica: id, block: *block, writes });
+    }
+
+    /// Issued tasks that have not ended.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &InFlight> {
+        self.in_flight.iter()
+    }
+
+    /// An issued task has ended. If it failed, what it should have written in replica `id` and nobody has overwritten
+    /// since is lost.
+    pub(crate) fn ended(&mut self, task: TaskId, id: ReplicaId, failure: Option<&Arc<TaskFailure>>) {
+        let ended = |used: &InFlight| used.task == task && used.replica == id;
+        if let Some(cause) = failure {
+            let written: Vec<Block> =
+                self.in_flight.iter().filter(|used| ended(used) && used.writes).map(|used| used.block).collect();
+            for block in written {
+                let mut parts = Vec::new();
+                self.holders.peek(&block, |part, holders| {
+                    if holders.iter().any(|(holder, _)| *holder == id) {
+                        parts.push(part);
+                    }
+                });
+                parts.iter().for_each(|part| self.lose(part, cause));
+            }
+        }
+        self.in_flight.retain(|used| !ended(used));
+    }
+
+    /// The value of `block` is gone.
+    fn lose(&mut self, block: &Block, cause: &Arc<TaskFailure>) {
+        let whole = self.replica(ReplicaId::HOME).block;
+        let lost = self.lost.get_or_insert_with(|| Box::new(RegionMap::new(whole, dimensions(&whole), None)));
+        lost.visit(block, |_, lost| *lost = Some(cause.clone()));
+    }
+
+    /// Why a part of `block` is lost, if one is.
+    pub(crate) fn cause_of_loss(&self, block: &Block) -> Option<Arc<TaskFailure>> {
+        let mut cause = None;
+        self.lost.as_ref()?.peek(block, |_, lost| cause = cause.take().or_else(|| lost.clone()));
+        cause
+    }
+
     /// A task wrote `block` in replica `id`: it alone is valid now.
     pub(crate) fn written(&mut self, id: ReplicaId, block: &Block) {
+        if let Some(lost) = &mut self.lost {
+            lost.visit(block, |_, lost| *lost = None);
+        }
         if self.all_at_home() {
             return;
         }
@@ -241,6 +319,11 @@ impl Directory {
         });
         self.replicas.retain(|replica| replica.id != id);
     }
+}
+
+/// Boxes of one-dimensional data are intervals; a map needs only to know whether one dimension suffices.
+fn dimensions(whole: &Block) -> usize {
+    if whole.extents()[1..] == [1, 1, 1] { 1 } else { 4 }
 }
 
 #[cfg(test)]

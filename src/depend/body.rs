@@ -3,6 +3,7 @@
 use super::AccessRecord;
 use crate::error::BoxError;
 use crate::ids::{CuId, DeviceId};
+use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::{Block, MAX_DIMS};
 
@@ -14,8 +15,14 @@ pub(crate) trait Body: Send {
     /// Runs the body that fits the unit. May panic with whatever the user's code panics with.
     fn run(&mut self, env: &Env<'_>) -> Result<(), BoxError>;
 
+    /// Runs the body for accelerators, which enqueues its work. May panic as [`Self::run`] may.
+    fn enqueue(&mut self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError>;
+
     /// Drops the user's closures without running them.
     fn discard(&mut self);
+
+    /// The bytes of a new private replica of the `access`-th access, if that is a reduction.
+    fn private(&mut self, access: usize) -> Option<&mut [u8]>;
 
     /// Combines the private replica of the `access`-th access into the data's home, within `block`.
     fn combine(&mut self, access: usize, block: &Block);
@@ -56,10 +63,14 @@ impl Kinds {
     /// No kind.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Those of a task with a body for CPU units, or for emulated devices, or both.
-    pub(crate) fn of(cpu: bool, emulated: bool) -> Self {
-        let kinds = if cpu { Self::NONE.with(UnitKind::Cpu) } else { Self::NONE };
-        if emulated { kinds.with(UnitKind::Emulated) } else { kinds }
+    /// Those of a task with bodies for CPU units, for emulated devices, for accelerators.
+    pub(crate) fn of(cpu: bool, emulated: bool, gpu: bool) -> Self {
+        let has = |kind| match kind {
+            UnitKind::Cpu => cpu,
+            UnitKind::Emulated => emulated,
+            UnitKind::Cuda | UnitKind::Hip | UnitKind::OpenCl | UnitKind::Fpga | UnitKind::Gpu => gpu,
+        };
+        UnitKind::ALL.into_iter().filter(|kind| has(*kind)).fold(Self::NONE, Self::with)
     }
 
     /// These and one more.

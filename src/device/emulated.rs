@@ -3,7 +3,7 @@
 //! It runs the CPU bodies on its own replicas, so every path of coherence, eviction and overlap is taken on a machine
 //! without any accelerator. What it does not emulate: a device's arithmetic, or its many threads.
 
-use super::{Buffer, Device};
+use super::Buffer;
 use crate::memory::{BoxCopy, copy_box};
 use std::time::{Duration, Instant};
 
@@ -76,20 +76,27 @@ impl EmulatedDevice {
     }
 }
 
-impl Device for EmulatedDevice {
-    fn capacity_bytes(&self) -> u64 {
+impl EmulatedDevice {
+    /// How many bytes its memory holds.
+    pub(super) fn capacity(&self) -> u64 {
         self.capacity_bytes
     }
 
-    fn allocate(&self, bytes: u64) -> Buffer {
-        Buffer::zeroed(usize::try_from(bytes).expect("a replica fits the address space"))
+    /// Memory for a replica, zeroed and aligned to 64 bytes.
+    pub(crate) fn allocate(&self, bytes: u64) -> Buffer {
+        Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"))
     }
 
-    fn copies_apart(&self, bytes: u64) -> bool {
+    /// Whether a copy of so many bytes takes long enough to be made on the device's own copy engine.
+    pub(crate) fn copies_apart(&self, bytes: u64) -> bool {
         bytes >= APART_FROM_BYTES || !self.delay(bytes).is_zero()
     }
 
-    unsafe fn copy(&self, copy: &BoxCopy) {
+    /// Copies a box to, from or inside the device's memory; returns when it has arrived.
+    ///
+    /// # Safety
+    /// As for [`crate::memory::copy_box`].
+    pub(crate) unsafe fn copy(&self, copy: &BoxCopy) {
         let start = Instant::now();
         // SAFETY: the caller's promise.
         unsafe { copy_box(copy) };
@@ -99,7 +106,8 @@ impl Device for EmulatedDevice {
         }
     }
 
-    fn run(&self, body: &mut dyn FnMut()) {
+    /// Runs a body at the device's speed.
+    pub(crate) fn run(&self, body: &mut dyn FnMut()) {
         if self.speed == 1.0 {
             return body();
         }

@@ -1,65 +1,98 @@
 //! Devices: memories of their own, and what computes on them.
 //!
-//! A [`Device`] is a narrow thing: it allocates, copies and runs. It knows nothing of tasks, dependences or coherence;
-//! which bytes go where and when is decided by the engine, and the runtime calls in here.
+//! Two families. An [`EmulatedDevice`] lies in host memory and runs CPU bodies on the thread that leads it. An
+//! [`Accelerator`] has memory that the host cannot reach, and streams: what it is given it does later, and reports then.
+//! `gpu/` has all that accelerators share, once; `opencl/`, `cuda/` and `hip/` say what one call of their interface is.
+//!
+//! A device knows nothing of dependences or coherence: which bytes go where and when is decided by the engine, and the
+//! runtime calls in here.
 
 #![allow(unsafe_code)] // raw memory is handed out and copied here; every use states its reason
 
+mod accelerator;
+mod discover;
 mod emulated;
+mod gpu;
+mod opencl;
 
+pub(crate) use accelerator::{Accelerator, Completion, DeviceCopy, End, Mark, Waker, Work};
+pub(crate) use discover::open;
 pub use emulated::EmulatedDevice;
 
-use crate::memory::BoxCopy;
+use std::fmt;
 use std::ptr::NonNull;
 
-/// What the runtime needs of a device.
-pub(crate) trait Device: Send + Sync {
+/// A device of a runtime.
+pub(crate) enum Device {
+    /// In host memory.
+    Emulated(EmulatedDevice),
+    /// With memory and streams of its own.
+    Accelerator(Box<dyn Accelerator>),
+}
+
+impl Device {
     /// How many bytes fit into its memory.
-    fn capacity_bytes(&self) -> u64;
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        match self {
+            Self::Emulated(device) => device.capacity(),
+            Self::Accelerator(device) => device.capacity_bytes(),
+        }
+    }
 
-    /// Memory for a replica, zeroed and aligned to 64 bytes.
-    fn allocate(&self, bytes: u64) -> Buffer;
-
-    /// Whether a copy of so many bytes takes long enough to be made on the device's own copy engine.
-    fn copies_apart(&self, bytes: u64) -> bool;
-
-    /// Copies a box to, from or inside the device's memory; returns when it has arrived.
-    ///
-    /// # Safety
-    /// As for [`crate::memory::copy_box`].
-    unsafe fn copy(&self, copy: &BoxCopy);
-
-    /// Runs a body at the device's speed.
-    fn run(&self, body: &mut dyn FnMut());
+    /// The device, if it is not emulated.
+    pub(crate) fn accelerator(&self) -> Option<&dyn Accelerator> {
+        match self {
+            Self::Emulated(_) => None,
+            Self::Accelerator(device) => Some(&**device),
+        }
+    }
 }
 
 /// Memory in a device's address space; freed when dropped.
-#[derive(Debug)]
 pub(crate) struct Buffer {
+    /// Its address, or what the device's interface has instead.
+    base: usize,
+    _owner: Box<dyn Send + Sync>,
+}
+
+impl Buffer {
+    /// Memory that `owner` frees when it is dropped.
+    pub(crate) fn new(base: usize, owner: impl Send + Sync + 'static) -> Self {
+        Self { base, _owner: Box::new(owner) }
+    }
+
+    /// Zeroed host memory, aligned to 64 bytes.
+    fn in_host_memory(bytes: usize) -> Self {
+        let layout = std::alloc::Layout::from_size_align(bytes.max(1), 64).expect("a replica fits the address space");
+        // SAFETY: the layout's size is not zero.
+        let base = unsafe { std::alloc::alloc_zeroed(layout) };
+        let base = NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
+        Self::new(base.as_ptr().expose_provenance(), HostMemory { base, layout })
+    }
+
+    /// The handle.
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({:#x})", self.base)
+    }
+}
+
+struct HostMemory {
     base: NonNull<u8>,
     layout: std::alloc::Layout,
 }
 
-// SAFETY: the buffer owns its bytes; who may touch them when is the engine's matter.
-unsafe impl Send for Buffer {}
-// SAFETY: as above; a shared reference only gives the address.
-unsafe impl Sync for Buffer {}
+// SAFETY: the memory owns its bytes; who may touch them when is the engine's matter.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above; a shared reference gives nothing.
+unsafe impl Sync for HostMemory {}
 
-impl Buffer {
-    fn zeroed(bytes: usize) -> Self {
-        let layout = std::alloc::Layout::from_size_align(bytes.max(1), 64).expect("a replica fits the address space");
-        // SAFETY: the layout's size is not zero.
-        let base = unsafe { std::alloc::alloc_zeroed(layout) };
-        Self { base: NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout)), layout }
-    }
-
-    /// The address of the first byte.
-    pub(crate) fn base(&self) -> *mut u8 {
-        self.base.as_ptr()
-    }
-}
-
-impl Drop for Buffer {
+impl Drop for HostMemory {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, freed once.
         unsafe { std::alloc::dealloc(self.base.as_ptr(), self.layout) }

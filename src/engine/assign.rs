@@ -4,15 +4,16 @@
 //! anybody's second, so nobody idles while another has tasks ahead.
 
 use super::command::Command;
-use super::placement::{Assigned, Placed, Placement};
+use super::placement::{Assigned, MOST_IN_SPACE, Placed, Placement};
 use crate::coherence::Directory;
-use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::machine::UnitKind;
 use crate::sched::{Place, ReadyTask, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::Arc;
 
 impl Placement {
     /// Tells the policy of a ready task.
@@ -33,20 +34,26 @@ impl Placement {
         policy.ready(ready, &View { units, missing_bytes: &missing });
     }
 
+    /// Whether a unit has a memory that a task fits into.
+    fn fits(&self, unit: &UnitView, needs: &Needs) -> bool {
+        unit.spaces.iter().any(|space| needs.bytes <= self.memories.capacity(*space))
+    }
+
     pub(super) fn describe(&mut self, task: &OwnedTask) -> ReadyTask {
         let side = task.owned().as_ref();
-        let kinds = side.and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds());
         let needs = needs(task);
-        let Self { units, memories, masks, .. } = self;
-        let by_kind = |unit: &UnitView| kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only);
-        let by_size = |unit: &UnitView| unit.spaces.iter().any(|space| needs.bytes <= memories.capacity(*space));
-        let mask = match needs.bytes <= memories.smallest() {
-            true => {
-                let all = || units.iter().map(by_kind).collect::<Vec<_>>().into();
-                masks.entry((kinds, needs.home_only)).or_insert_with(all).clone()
+        let kinds = kinds(task);
+        let small = needs.bytes <= self.memories.smallest();
+        let known = self.masks.get(&(kinds, needs.home_only)).filter(|_| small).cloned();
+        let mask = known.unwrap_or_else(|| {
+            let at_home = self.runs_at_home(kinds, &needs);
+            let suits = |unit: &UnitView| at_home || has_body(unit, kinds, &needs) && self.fits(unit, &needs);
+            let mask: Arc<[bool]> = self.units.iter().map(suits).collect();
+            if small {
+                self.masks.insert((kinds, needs.home_only), mask.clone());
             }
-            false => units.iter().map(|unit| by_kind(unit) && by_size(unit)).collect::<Vec<_>>().into(),
-        };
+            mask
+        });
         ReadyTask {
             id: task.shared().id,
             name: task.shared().name.clone(),
@@ -79,7 +86,9 @@ impl Placement {
             // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
             for level in 0..self.deepest {
                 for unit in 0..self.units.len() {
-                    if self.units[unit].in_flight <= level && level < self.depth[unit] {
+                    let room = |space: &SpaceId| self.busy[space.index()] < MOST_IN_SPACE || space.is_host();
+                    let view = &self.units[unit];
+                    if view.in_flight <= level && level < self.depth[unit] && view.spaces.iter().any(room) {
                         moved |= self.give_next(unit);
                     }
                 }
@@ -108,6 +117,10 @@ impl Placement {
 
     /// Among a unit's memories, the one with the most of the task's data, then the least busy.
     fn choose_space(&self, task: TaskId, unit: usize) -> SpaceId {
+        if self.hosts_at_home && self.queued.get(&task).is_some_and(|task| self.runs_at_home(kinds(task), &needs(task)))
+        {
+            return SpaceId::HOST;
+        }
         if let [only] = self.units[unit].spaces[..] {
             return only;
         }
@@ -116,6 +129,22 @@ impl Placement {
         };
         self.units[unit].spaces.iter().copied().min_by_key(key).unwrap_or(SpaceId::HOST)
     }
+}
+
+impl Placement {
+    /// Whether a task has to run on a device's hosting thread: no unit has a body for it, and cores have.
+    fn runs_at_home(&self, kinds: Kinds, needs: &Needs) -> bool {
+        let cores_alone = self.hosts_at_home && kinds.has(UnitKind::Cpu);
+        cores_alone && !self.units.iter().any(|unit| has_body(unit, kinds, needs))
+    }
+}
+
+fn has_body(unit: &UnitView, kinds: Kinds, needs: &Needs) -> bool {
+    kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only)
+}
+
+fn kinds(task: &OwnedTask) -> Kinds {
+    task.owned().as_ref().and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds())
 }
 
 /// What a task needs of a memory.

@@ -4,15 +4,34 @@ use super::command::{Command, CopyOrder, Launch, Where};
 use super::placement::{Assigned, Placed, Placement, Running, UnderWay};
 use crate::coherence::{CopyId, ReplicaId, Transfer};
 use crate::depend::{AccessRecord, Mode, OwnedTask};
-use crate::ids::DataId;
+use crate::error::TaskFailure;
+use crate::ids::{CuId, DataId, SpaceId, TaskId};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+type Tasks = SmallVec<[TaskId; 2]>;
+
+/// Issued tasks that a task meets.
+#[derive(Default)]
+struct InTheWay {
+    /// It is launched behind them.
+    before: Tasks,
+    /// Their end comes before its copies.
+    waited_for: Tasks,
+}
 
 impl Placement {
     /// Plans the copies that a task with memory still needs, and launches it if there are none.
     ///
     /// Called again when what it waited for has arrived.
     pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        if let Some(cause) = self.lost(&placed) {
+            placed.assigned.task.set_poison(cause);
+            return self.skip(placed, out);
+        }
         let mut pending = self.write_backs_in_the_way(&placed.assigned.task);
-        if pending.is_empty() {
+        let in_flight = self.tasks_in_the_way(&placed);
+        if pending.is_empty() && in_flight.waited_for.is_empty() {
             let mut transfers = Vec::new();
             let mut k = 0;
             placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
@@ -35,18 +54,64 @@ impl Placement {
                 self.start_copy(data, transfer, false, out);
             }
         }
-        if pending.is_empty() {
-            return self.launch(placed, out);
+        if pending.is_empty() && in_flight.waited_for.is_empty() {
+            return self.launch(placed, in_flight.before, out);
         }
         pending.sort_unstable();
         pending.dedup();
         let id = placed.assigned.task.shared().id;
+        for task in &in_flight.waited_for {
+            if let Some(running) = self.running.get_mut(task) {
+                running.waiters.push(id);
+            }
+        }
         for copy in &pending {
             if let Some(copy) = self.copies.get_mut(copy) {
                 copy.waiters.push(id);
             }
         }
-        self.arriving.insert(id, (placed, pending.len()));
+        self.arriving.insert(id, (placed, pending.len() + in_flight.waited_for.len()));
+    }
+
+    /// Why something that a task reads is lost, if it is.
+    fn lost(&self, placed: &Placed) -> Option<Arc<TaskFailure>> {
+        let mut cause = None;
+        let mut places = placed.replicas.iter();
+        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+            let directory = places.next().and_then(|place| self.directories.get(&place.data));
+            if let Some(directory) = directory.filter(|_| mode.reads() && cause.is_none()) {
+                cause = directory.cause_of_loss(block);
+            }
+        });
+        cause
+    }
+
+    /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to be
+    /// copied first, their end is waited for.
+    fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
+        let mut found = InTheWay::default();
+        let mut places = placed.replicas.iter();
+        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+            let Some(place) = places.next() else { return };
+            let Some(directory) = self.directories.get(&place.data).filter(|_| !block.is_empty()) else { return };
+            let mut is_there = None;
+            for issued in directory.in_flight().filter(|issued| issued.block.overlaps(block)) {
+                let here = issued.replica == place.replica;
+                let there = || directory.is_valid_in(place.replica, block);
+                if mode != Mode::Out && !*is_there.get_or_insert_with(there) {
+                    if here || issued.writes {
+                        found.waited_for.push(issued.task);
+                    }
+                } else if here && (issued.writes || mode.writes()) {
+                    found.before.push(issued.task);
+                }
+            }
+        });
+        for tasks in [&mut found.before, &mut found.waited_for] {
+            tasks.sort_unstable();
+            tasks.dedup();
+        }
+        found
     }
 
     /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
@@ -89,16 +154,26 @@ impl Placement {
         self.copies.insert(transfer.copy, UnderWay { data, transfer, write_back, waiters: Vec::new() });
     }
 
-    fn launch(&mut self, placed: Placed, out: &mut Vec<Command>) {
-        let Placed { assigned: Assigned { task, unit, space }, replicas, private_bytes } = placed;
-        let id = task.shared().id;
+    fn launch(&mut self, placed: Placed, after: Tasks, out: &mut Vec<Command>) {
+        let behind = !after.is_empty();
+        let (task, unit, space) = self.run(placed, behind);
+        let places = self.running[&task.shared().id].replicas.clone();
         out.push(match unit {
             None => Command::Run(task),
-            Some(unit) => {
-                Command::Launch(Box::new(Launch { task, unit, device: space.device(), places: replicas.clone() }))
-            }
+            Some(unit) => Command::Launch(Box::new(Launch { task, unit, device: space.device(), places, after })),
         });
-        self.running.insert(id, Running { unit, space, replicas, private_bytes });
+    }
+
+    /// Lets go of a task that has its memory but nothing to work on.
+    pub(super) fn skip(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        out.push(Command::Skip(self.run(placed, false).0));
+    }
+
+    fn run(&mut self, placed: Placed, behind: bool) -> (OwnedTask, Option<CuId>, SpaceId) {
+        let Placed { assigned: Assigned { task, unit, space }, replicas, private_bytes } = placed;
+        let running = Running { unit, space, replicas, private_bytes, behind, issued: false, waiters: Vec::new() };
+        self.running.insert(task.shared().id, running);
+        (task, unit, space)
     }
 
     /// Drops a replica that was to leave, when its last user is gone.

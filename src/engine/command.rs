@@ -2,7 +2,7 @@
 
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::OwnedTask;
-use crate::ids::{CuId, DataId, DeviceId, SpaceId};
+use crate::ids::{CuId, DataId, DeviceId, SpaceId, TaskId};
 use crate::region::Block;
 use smallvec::SmallVec;
 
@@ -31,6 +31,8 @@ pub(crate) struct Launch {
     pub(crate) device: Option<DeviceId>,
     /// The replica of each access, in order; of a reduction, the home (its body works on a private buffer).
     pub(crate) places: SmallVec<[Where; 4]>,
+    /// Tasks in flight on the device that it has to come behind.
+    pub(crate) after: SmallVec<[TaskId; 2]>,
 }
 
 /// A replica, and what a driver needs to find a region in it.

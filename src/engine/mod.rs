@@ -25,7 +25,7 @@ pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
-use crate::error::{FailureReason, SubmitError, TaskFailure};
+use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub(crate) enum Event {
     Finished(OwnedTask, Outcome),
     /// A copy has arrived.
     Copied(CopyId),
+    /// A copy could not be made.
+    CopyFailed(CopyId, DeviceError),
 }
 
 /// How a task ended.
@@ -96,16 +98,49 @@ impl Engine {
     pub(crate) fn on(&self, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Finished(task, outcome) => {
+                let elapsed_ns = match outcome {
+                    Outcome::Done { elapsed_ns } => Some(elapsed_ns),
+                    Outcome::Failed(reason) => {
+                        self.fail(&task, reason);
+                        None
+                    }
+                    Outcome::Skipped => {
+                        let others =
+                            |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
+                        if let Some(cause) = task.poison().filter(others) {
+                            cause.count_skipped();
+                        }
+                        None
+                    }
+                };
                 if let Some(placement) = &self.placement {
-                    placement.lock().finished(&task, &outcome, out);
+                    placement.lock().finished(&task, elapsed_ns, out);
                 }
-                self.finished(task, outcome, out);
+                self.finished(task, out);
             }
             Event::Copied(copy) => {
                 if let Some(placement) = &self.placement {
                     placement.lock().copied(copy, out);
                 }
             }
+            Event::CopyFailed(copy, error) => {
+                if let Some(placement) = &self.placement {
+                    let fail = |task: &OwnedTask| self.fail(task, FailureReason::Device(error.clone()));
+                    placement.lock().copy_failed(copy, &fail, out);
+                }
+            }
+        }
+    }
+
+    /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait until
+    /// it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
+    ///
+    /// Not for commutative tasks and reductions: their end is a matter of the host.
+    pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
+        let ends_here = task.shared().commutative || task.owned().as_ref().is_some_and(|side| !side.tickets.is_empty());
+        if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
+            placement.lock().issued(task, out);
+            task.release(|successor| self.ready(successor, out));
         }
     }
 
@@ -137,16 +172,7 @@ impl Engine {
     }
 
     #[inline]
-    fn finished(&self, mut task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
-        match outcome {
-            Outcome::Done { .. } => {}
-            Outcome::Failed(reason) => self.fail(&task, reason),
-            Outcome::Skipped => {
-                if let Some(cause) = task.poison().filter(|_| !task.shared().internal) {
-                    cause.count_skipped();
-                }
-            }
-        }
+    fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().commutative {
             self.arbiter.release(&task, |next| self.place(next, out));
         }

@@ -10,11 +10,12 @@
 //! 2. A task that waits for memory holds none: two tasks cannot starve each other.
 //! 3. No copy to or from a task's region is planned, and the task is not launched, while a write-back of the region is
 //!    under way. All other copies belong to tasks, and dependences order those.
-//! 4. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
+//! 4. A task that a device has in its queue is *issued*: what it writes counts as valid there, and tasks on the same
+//!    replicas are launched behind it. No copy from what it writes, or into what it uses, is planned until it has finished.
+//! 5. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
 //!    it has run: until then, what it started from can still be had elsewhere.
 
-use super::Outcome;
-
+use super::Nanos;
 use super::assign::{needs, place_of};
 use super::command::{Command, Where};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId, Transfer};
@@ -30,6 +31,8 @@ use std::sync::Arc;
 
 /// Tasks given to a device ahead, so that copies for the next overlap the running one.
 const DEVICE_DEPTH: usize = 3;
+/// The most tasks in one space; it limits those that are launched behind others, which do not count as given ahead.
+pub(super) const MOST_IN_SPACE: usize = 256;
 /// As above for a CPU unit beside devices: its data may have to come from there.
 const CPU_DEPTH_BESIDE_DEVICES: usize = 2;
 
@@ -66,6 +69,8 @@ pub(crate) struct Placement {
     pub(super) uses: u64,
     pub(super) links: FxHashMap<(SpaceId, SpaceId), Link>,
     pub(super) evictions: u64,
+    /// There is no CPU unit, and the hosting threads of devices stand in.
+    pub(super) hosts_at_home: bool,
     /// How long each unit has run tasks.
     busy_ns: Vec<u64>,
 }
@@ -90,6 +95,12 @@ pub(super) struct Running {
     pub(super) space: SpaceId,
     pub(super) replicas: SmallVec<[Where; 4]>,
     pub(super) private_bytes: u64,
+    /// Launched behind another: not counted as given ahead once it is issued.
+    pub(super) behind: bool,
+    /// Its device has it in its queue.
+    pub(super) issued: bool,
+    /// Who waits for its end to plan copies.
+    pub(super) waiters: Vec<TaskId>,
 }
 
 /// A copy under way.
@@ -134,8 +145,15 @@ impl Placement {
             uses: 0,
             links: FxHashMap::default(),
             evictions: 0,
+            hosts_at_home: false,
             busy_ns: vec![0; machine.num_units()],
         }
+    }
+
+    /// On a machine without CPU units, has the hosting threads of devices run what only cores can, in host memory.
+    pub(crate) fn with_hosts_at_home(self) -> Self {
+        let hosts_at_home = self.units.iter().all(|unit| unit.kind.is_device());
+        Self { hosts_at_home, ..self }
     }
 
     /// A task is ready: to the policy, or, if it is bound to a space, straight there.
@@ -163,6 +181,35 @@ impl Placement {
             }
             self.drop_if_leaving(data, transfer.from, out);
         }
+        self.one_less(waiters, out);
+        self.pump(out);
+    }
+
+    /// A copy could not be made: the tasks that wait for it fail. What was to be written back from an evicted replica stays
+    /// there as long as the replica does.
+    pub(super) fn copy_failed(&mut self, copy: CopyId, fail: &dyn Fn(&OwnedTask), out: &mut Vec<Command>) {
+        let Some(UnderWay { data, transfer, waiters, write_back }) = self.copies.remove(&copy) else { return };
+        self.write_backs -= usize::from(write_back);
+        if let Some(directory) = self.directories.get_mut(&data) {
+            directory.failed(&transfer);
+            for replica in [transfer.from, transfer.to] {
+                directory.replica_mut(replica).pins -= 1;
+            }
+            if write_back {
+                directory.replica_mut(transfer.from).leaving = false;
+            }
+        }
+        for task in waiters {
+            if let Some((placed, _)) = self.arriving.remove(&task) {
+                fail(&placed.assigned.task);
+                self.skip(placed, out);
+            }
+        }
+        self.pump(out);
+    }
+
+    /// These tasks wait for one thing less.
+    fn one_less(&mut self, waiters: Vec<TaskId>, out: &mut Vec<Command>) {
         for task in waiters {
             if let Some((_, missing)) = self.arriving.get_mut(&task) {
                 *missing -= 1;
@@ -173,20 +220,42 @@ impl Placement {
                 }
             }
         }
+    }
+
+    /// A task is in its device's queue.
+    pub(super) fn issued(&mut self, task: &OwnedTask, out: &mut Vec<Command>) {
+        let id = task.shared().id;
+        let Some(running) = self.running.get_mut(&id) else { return };
+        running.issued = true;
+        if let Some(unit) = running.unit.filter(|_| running.behind) {
+            self.units[unit.index()].in_flight -= 1;
+        }
+        let mut places = running.replicas.iter();
+        task.body().accesses(&mut |access| {
+            if let Some(place) = places.next()
+                && let Some(directory) = self.directories.get_mut(&place.data)
+                && !access.block.is_empty()
+            {
+                directory.issued(id, place.replica, access.block, access.mode.writes());
+            }
+        });
         self.pump(out);
     }
 
-    /// A task has run, or was skipped before it was placed.
-    pub(super) fn finished(&mut self, task: &OwnedTask, outcome: &Outcome, out: &mut Vec<Command>) {
+    /// A task has run (for so long), failed, or was skipped; perhaps before it was placed.
+    pub(super) fn finished(&mut self, task: &OwnedTask, elapsed_ns: Option<Nanos>, out: &mut Vec<Command>) {
         let id = task.shared().id;
         if let Some(running) = self.running.remove(&id) {
             self.uses += 1;
+            let lost = task.poison().filter(|_| running.issued);
             let mut k = 0;
             task.body().accesses(&mut |access| {
                 let place = running.replicas[k];
                 k += 1;
                 let Some(directory) = self.directories.get_mut(&place.data) else { return };
-                if access.mode.writes() && !access.block.is_empty() {
+                if running.issued {
+                    directory.ended(id, place.replica, lost.as_ref());
+                } else if access.mode.writes() && !access.block.is_empty() {
                     directory.written(place.replica, access.block);
                 }
                 let replica = directory.replica_mut(place.replica);
@@ -204,7 +273,7 @@ impl Placement {
                 self.memories.release(running.space, running.private_bytes);
             }
             if let Some(unit) = running.unit {
-                self.units[unit.index()].in_flight -= 1;
+                self.units[unit.index()].in_flight -= usize::from(!(running.issued && running.behind));
                 let sample = |elapsed_ns| Sample {
                     task: id,
                     name: task.shared().name.clone(),
@@ -213,17 +282,18 @@ impl Placement {
                     elapsed_ns,
                     place: place_of(task),
                 };
-                if let Outcome::Done { elapsed_ns } = *outcome {
+                if let Some(elapsed_ns) = elapsed_ns {
                     self.busy_ns[unit.index()] += elapsed_ns;
                     self.policy.finished(&sample(elapsed_ns));
                 } else {
                     self.policy.failed(&sample(0));
                 }
             }
+            self.one_less(running.waiters, out);
         }
         let forget = task.owned().as_ref().and_then(|side| side.forget);
         // A take that was skipped has taken nothing.
-        if let Some(data) = forget.filter(|_| matches!(outcome, Outcome::Done { .. })) {
+        if let Some(data) = forget.filter(|_| elapsed_ns.is_some()) {
             self.forget(data, out);
         }
         self.pump(out);

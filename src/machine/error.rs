@@ -151,19 +151,6 @@ pub enum ConfigError {
         /// The devices of all terms together.
         devices: usize,
     },
-    /// The kind exists, but this build can't run it.
-    #[error(
-        "term {position} (`{term}`): this build has no backend for {kind} units; \
-         use EMU, an emulated device in host memory"
-    )]
-    NoSuchDevice {
-        /// The kind asked for.
-        kind: UnitKind,
-        /// The term, in canonical form.
-        term: String,
-        /// The term's number, from 1.
-        position: usize,
-    },
     /// The topology has no core to place a unit on.
     #[error("this process may use no core at all; a machine needs at least one")]
     NoCores,

@@ -3,13 +3,13 @@
 //! Units are numbered CPU units first, whatever the order in the text, after González-Tallada and Morancho,
 //! "Compute units in OpenMP" (2024), section 3.1.1.
 //!
-//! Nothing here looks for devices: only kinds that need no hardware can be planned, others are refused.
+//! Nothing here looks for devices: whether they are there shows when a runtime is built.
 //!
 //! Invariant: what is merely wasteful (units that share cores) is a [`Warning`]; only what
 //! contradicts itself or can't exist is an error.
 
 use super::assign::{Cores, Wish, consecutive_cores, ids, over_quota, placed_cores};
-use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitKind, UnitTerm, Warning};
+use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitTerm, Warning};
 use crate::ids::DeviceId;
 
 impl Machine {
@@ -23,7 +23,6 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// - [`ConfigError::NoSuchDevice`]: a kind that this build has no backend for.
     /// - [`ConfigError::NoCores`]: the topology is empty.
     /// - [`ConfigError::TooFewPlaces`], [`ConfigError::PlaceSize`]: the places don't fit the units.
     ///
@@ -36,21 +35,11 @@ impl Machine {
     /// let (machine, _) = Machine::plan(&"2:CPU:2,1:EMU:1".parse()?, Some(&places), &topology)?;
     /// assert_eq!(machine.unit(CuId(0)).hosting_core(), 8);
     ///
-    /// let refused = Machine::plan(&"2:CPU:2,1:GPU:1".parse()?, None, &topology);
-    /// assert!(matches!(refused, Err(ConfigError::NoSuchDevice { .. })));
+    /// let refused = Machine::plan(&"4:CPU:2".parse()?, Some(&places), &topology);
+    /// assert!(matches!(refused, Err(ConfigError::TooFewPlaces { .. })));
     /// # Ok::<(), ConfigError>(())
     /// ```
     pub fn plan(
-        config: &UnitConfig,
-        places: Option<&Places>,
-        topology: &Topology,
-    ) -> Result<(Self, Vec<Warning>), ConfigError> {
-        check_backends(config)?;
-        Self::lay_out(config, places, topology)
-    }
-
-    /// As [`plan`](Self::plan), whether this build has backends for all kinds or not.
-    pub(crate) fn lay_out(
         config: &UnitConfig,
         places: Option<&Places>,
         topology: &Topology,
@@ -63,19 +52,6 @@ impl Machine {
         warnings.extend(over_quota(&cores, topology));
         Ok((assemble(&wishes, cores), warnings))
     }
-}
-
-fn check_backends(config: &UnitConfig) -> Result<(), ConfigError> {
-    for (position, term) in (1..).zip(config.terms()) {
-        match term.kind {
-            UnitKind::Cpu | UnitKind::Emulated => {}
-            kind => {
-                let term = term.to_string();
-                return Err(ConfigError::NoSuchDevice { kind, term, position });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// One wish per unit, by unit id.
@@ -109,6 +85,7 @@ fn assemble(wishes: &[Wish], cores: Cores) -> Machine {
 mod tests {
     use super::*;
     use crate::ids::CuId;
+    use crate::machine::UnitKind;
 
     fn plan(config: &str, cores: usize) -> Result<Machine, ConfigError> {
         let config = config.parse().unwrap();
@@ -146,23 +123,5 @@ mod tests {
                 (emu, 1, &[DeviceId(3)]),
             ]
         );
-    }
-
-    #[test]
-    fn kinds_without_a_backend_are_refused() {
-        for kind in UnitKind::ALL {
-            let planned = plan(&format!("1:CPU:1,2:{kind}:1"), 8);
-            if matches!(kind, UnitKind::Cpu | UnitKind::Emulated) {
-                assert!(planned.is_ok());
-                continue;
-            }
-            let e = planned.unwrap_err();
-            let term = format!("2:{kind}:1");
-            let message = format!("(`{term}`): this build has no backend for {kind} units; use EMU");
-            assert!(e.to_string().contains(&message), "{e}");
-            let position = 2;
-            let expected = ConfigError::NoSuchDevice { kind, term, position };
-            assert_eq!(e, expected);
-        }
     }
 }

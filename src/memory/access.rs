@@ -3,6 +3,7 @@
 use super::buffer::{DataCell, strides_of};
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Mode, Site};
+use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
 use std::marker::PhantomData;
 
@@ -12,6 +13,8 @@ use std::marker::PhantomData;
 pub trait Access: Send + 'static {
     /// What the body gets.
     type View<'a>;
+    /// What a body for accelerators gets.
+    type DeviceView<'a>;
 
     /// The view, at the region's place.
     ///
@@ -20,8 +23,18 @@ pub trait Access: Send + 'static {
     #[doc(hidden)]
     unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a>;
 
+    /// The view of the region where it lies in a device's memory.
+    #[doc(hidden)]
+    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a>;
+
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(crate::memory::access::Record<'_>));
+
+    /// The bytes of a new private replica, if the access has one.
+    #[doc(hidden)]
+    fn private(&mut self) -> Option<&mut [u8]> {
+        None
+    }
 
     #[doc(hidden)]
     fn combine(&mut self, _block: &Block) {}
@@ -82,18 +95,23 @@ impl<T: Element, S: Shape> Declared<T, S> {
 }
 
 macro_rules! plain_access {
-    ($($(#[$doc:meta])* $name:ident, $mode:expr, $view:ident, $method:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $mode:expr, $view:ident, $method:ident, $device_view:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name<T, S: Shape>(pub(crate) Declared<T, S>);
 
         impl<T: Element, S: Shape> Access for $name<T, S> {
             type View<'a> = S::$view<'a, T>;
+            type DeviceView<'a> = $device_view<'a, T>;
 
             #[inline]
             unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a> {
                 // SAFETY: the caller's promise; dependences keep conflicting tasks away meanwhile (rule 2).
                 unsafe { S::$method(self.0.site(site), &self.0.spans) }
+            }
+
+            fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+                $device_view::new(site)
             }
 
             #[inline]
@@ -106,13 +124,13 @@ macro_rules! plain_access {
 
 plain_access! {
     /// `in`: reads.
-    In, Mode::In, View, view;
+    In, Mode::In, View, view, DeviceView;
     /// `out`: overwrites.
-    Out, Mode::Out, ViewMut, view_mut;
+    Out, Mode::Out, ViewMut, view_mut, DeviceViewMut;
     /// `inout`: reads and writes.
-    InOut, Mode::InOut, ViewMut, view_mut;
+    InOut, Mode::InOut, ViewMut, view_mut, DeviceViewMut;
     /// `commutative`: as `inout`, in any order, one at a time.
-    Commute, Mode::Commutative, ViewMut, view_mut;
+    Commute, Mode::Commutative, ViewMut, view_mut, DeviceViewMut;
 }
 
 /// `concurrent`: atomic updates, together with others. The region is contiguous.
@@ -121,11 +139,16 @@ pub struct Concur<T, S: Shape>(pub(crate) Declared<T, S>);
 
 impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     type View<'a> = Shared<'a, T>;
+    type DeviceView<'a> = DeviceViewMut<'a, T>;
 
     unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Shared<'a, T> {
         let len = self.0.spans.block().volume();
         // SAFETY: the caller's promise; submission refuses regions with gaps, and all tasks of the group get such views.
         unsafe { Shared::new(self.0.site(site).first.cast(), len) }
+    }
+
+    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+        DeviceViewMut::new(site)
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
@@ -143,10 +166,20 @@ pub struct Reduce<T, S: Shape, R> {
 
 impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
+    type DeviceView<'a> = DeviceViewMut<'a, T>;
 
     unsafe fn view<'a>(&'a mut self, _: Option<Site>) -> Self::View<'a> {
         self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
         S::of_slice(&mut self.private, &self.declared.spans)
+    }
+
+    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+        DeviceViewMut::new(site)
+    }
+
+    fn private(&mut self) -> Option<&mut [u8]> {
+        self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
+        Some(bytemuck::cast_slice_mut(&mut self.private))
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
@@ -178,6 +211,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 pub trait AccessList: Send + 'static {
     /// The tuple of views that the body gets.
     type Views<'a>;
+    /// The tuple of views that a body for accelerators gets.
+    type DeviceViews<'a>;
 
     /// # Safety
     /// As for [`Access::view`], for each.
@@ -185,7 +220,13 @@ pub trait AccessList: Send + 'static {
     unsafe fn views<'a>(&'a mut self, sites: Option<&[Site]>) -> Self::Views<'a>;
 
     #[doc(hidden)]
+    fn device_views<'a>(&'a mut self, sites: &[DeviceSite]) -> Self::DeviceViews<'a>;
+
+    #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
+
+    #[doc(hidden)]
+    fn private(&mut self, access: usize) -> Option<&mut [u8]>;
 
     #[doc(hidden)]
     fn combine(&mut self, access: usize, block: &Block);
@@ -195,6 +236,7 @@ macro_rules! tuples {
     ($(($($a:ident $i:tt),*))*) => {$(
         impl<$($a: Access),*> AccessList for ($($a,)*) {
             type Views<'a> = ($($a::View<'a>,)*);
+            type DeviceViews<'a> = ($($a::DeviceView<'a>,)*);
 
             #[inline]
             #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // the empty tuple has neither views nor sites
@@ -203,10 +245,22 @@ macro_rules! tuples {
                 unsafe { ($(self.$i.view(sites.map(|sites| sites[$i])),)*) }
             }
 
+            #[allow(clippy::unused_unit, unused_variables)] // as above
+            fn device_views<'a>(&'a mut self, sites: &[DeviceSite]) -> Self::DeviceViews<'a> {
+                ($(self.$i.device_view(sites[$i]),)*)
+            }
+
             #[inline]
             #[allow(unused_variables)] // of the empty tuple
             fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
                 $(self.$i.visit(visit);)*
+            }
+
+            fn private(&mut self, access: usize) -> Option<&mut [u8]> {
+                match access {
+                    $($i => self.$i.private(),)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
             }
 
             #[allow(unused_variables)] // of the empty tuple

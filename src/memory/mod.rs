@@ -23,7 +23,7 @@ pub use access::{Access, AccessList, Commute, Concur, In, InOut, Out, Reduce};
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub use combine::{Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
-pub use payload::{IntoOutcome, NoBody, Slot, With};
+pub use payload::{DeviceSlot, IntoOutcome, NoBody, Slot, With};
 pub(crate) use payload::{Payload, Sole};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};

@@ -3,6 +3,7 @@
 use super::{Access, AccessList};
 use crate::depend::{AccessRecord, Body, Context, Env, Kinds};
 use crate::error::BoxError;
+use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::Block;
 use std::marker::PhantomData;
@@ -65,6 +66,37 @@ where
     }
 }
 
+/// A place for a body that enqueues kernels: [`NoBody`], or a closure in [`With`].
+pub trait DeviceSlot<A: AccessList>: Send + 'static {
+    /// Whether there is a body here.
+    const PRESENT: bool;
+
+    /// Runs the body.
+    #[doc(hidden)]
+    fn call(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError>;
+}
+
+impl<A: AccessList> DeviceSlot<A> for NoBody {
+    const PRESENT: bool = false;
+
+    fn call(self, _: &mut Launcher<'_>, _: A::DeviceViews<'_>) -> Result<(), BoxError> {
+        unreachable!("tasks are placed only on units that they have a body for")
+    }
+}
+
+impl<A, F, R> DeviceSlot<A> for With<F, R>
+where
+    A: AccessList,
+    F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'a>) -> R + Send + 'static,
+    R: IntoOutcome + 'static,
+{
+    const PRESENT: bool = true;
+
+    fn call(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
+        (self.0)(launcher, views).into_outcome()
+    }
+}
+
 /// The body of one of the runtime's own tasks: one access, no context.
 pub(crate) struct Sole<F>(pub(crate) F);
 
@@ -82,16 +114,18 @@ where
 }
 
 /// The typed content of a task.
-pub(crate) struct Payload<A, C, E> {
+pub(crate) struct Payload<A, C, E, G> {
     pub(crate) accesses: A,
     /// For CPU units, and for emulated devices unless `host_only`.
     pub(crate) cpu: Option<C>,
     /// For emulated devices; preferred there.
     pub(crate) emulated: Option<E>,
+    /// For accelerators.
+    pub(crate) gpu: Option<G>,
     pub(crate) host_only: bool,
 }
 
-impl<A: AccessList, C: Slot<A>, E: Slot<A>> Body for Payload<A, C, E> {
+impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A, C, E, G> {
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         self.accesses.visit(&mut |record| visit(record.0));
     }
@@ -100,7 +134,10 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>> Body for Payload<A, C, E> {
     fn run(&mut self, env: &Env<'_>) -> Result<(), BoxError> {
         // SAFETY: the engine runs a body once, when its dependences are satisfied and its regions lie where `env` says.
         let views = unsafe { self.accesses.views(env.sites) };
-        if E::PRESENT && env.context.kind != UnitKind::Cpu {
+        if G::PRESENT {
+            self.gpu = None;
+        }
+        if E::PRESENT && env.context.kind == UnitKind::Emulated {
             self.cpu = None;
             return self.emulated.take().expect("a body runs once").call(env.context, views);
         }
@@ -110,9 +147,18 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>> Body for Payload<A, C, E> {
         self.cpu.take().expect("a body runs once").call(env.context, views)
     }
 
+    fn enqueue(&mut self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
+        (self.cpu, self.emulated) = (None, None);
+        let views = self.accesses.device_views(sites);
+        self.gpu.take().expect("a body runs once").call(launcher, views)
+    }
+
     fn discard(&mut self) {
-        self.cpu = None;
-        self.emulated = None;
+        (self.cpu, self.emulated, self.gpu) = (None, None, None);
+    }
+
+    fn private(&mut self, access: usize) -> Option<&mut [u8]> {
+        self.accesses.private(access)
     }
 
     fn combine(&mut self, access: usize, block: &Block) {
@@ -120,6 +166,6 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>> Body for Payload<A, C, E> {
     }
 
     fn kinds(&self) -> Kinds {
-        Kinds::of(C::PRESENT, E::PRESENT || (C::PRESENT && !self.host_only))
+        Kinds::of(C::PRESENT, E::PRESENT || (C::PRESENT && !self.host_only), G::PRESENT)
     }
 }

@@ -7,10 +7,10 @@ use super::ready::ReadyQueues;
 use super::threads::{inner_pool, start_copy_engine, start_unit};
 use super::{Releaser, Runtime, Seat};
 use crate::depend::{Context, OwnedTask};
-use crate::device::{Device, EmulatedDevice};
+use crate::device::{self, Device, EmulatedDevice};
 use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
-use crate::ids::{CuId, DeviceId};
+use crate::ids::CuId;
 use crate::machine::{Machine, Places, Topology, UnitConfig, UnitKind};
 use crate::sched::{self, Model, Policy};
 use crate::sim::SimulatedMachine;
@@ -213,12 +213,12 @@ impl Builder {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        let devices = self.devices(&machine)?;
+        let devices = device::open(&machine, &self.emulated)?;
         let mut capacities_bytes = vec![u64::MAX];
-        capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes()));
+        capacities_bytes.extend(devices.iter().map(Device::capacity_bytes));
         let policy = self.policy(&machine, &config)?;
         let short_way = devices.is_empty() && policy.short_way();
-        let placement = (!short_way).then(|| Placement::new(&machine, &capacities_bytes, policy));
+        let placement = (!short_way).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());
         let (driver, jobs) = if short_way {
             (Driver::Threads, Vec::new())
         } else {
@@ -233,6 +233,9 @@ impl Builder {
         let mut runtime = self.assemble(machine, placement, driver, stealers)?;
         (runtime.configuration, runtime.warnings) = (config.to_string(), warnings);
         runtime.capacities_bytes = capacities_bytes;
+        if let Some(devices) = runtime.core.devices() {
+            devices.connect(&Arc::downgrade(&runtime.core));
+        }
         for (unit, deque) in deques.into_iter().enumerate() {
             let machine_unit = runtime.core.machine.units()[unit].clone();
             if unit == 0 && hosts_unit {
@@ -247,8 +250,8 @@ impl Builder {
             let (pool, slot) = (inner_pool(&runtime.core, &unit, false)?, runtime.core.machine.num_units());
             runtime.seat = Some(Mutex::new(Seat(Host::new(&runtime.core, 0, slot, guest, pool))));
         }
-        for (device, jobs) in jobs.into_iter().enumerate() {
-            runtime.copy_threads.push(start_copy_engine(&runtime.core, DeviceId(device as u16), jobs)?);
+        for (device, jobs) in jobs {
+            runtime.copy_threads.push(start_copy_engine(&runtime.core, device, jobs)?);
         }
         Ok(runtime)
     }
@@ -314,17 +317,6 @@ impl Builder {
             Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => Ok(Model::default()),
             Err(problem) => Err(error(problem.to_string())),
         }
-    }
-
-    fn devices(&self, machine: &Machine) -> Result<Vec<Box<dyn Device>>, BuildError> {
-        let make = |number| {
-            let device = (self.emulated)(number);
-            match device.problem() {
-                Some(problem) => Err(BuildError::Argument { argument: "emulated_devices", problem }),
-                None => Ok(Box::new(device) as Box<dyn Device>),
-            }
-        };
-        (0..machine.num_devices()).map(make).collect()
     }
 }
 

@@ -260,13 +260,8 @@ impl Core {
     /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here.
     #[inline]
     pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>) -> Outcome {
-        if task.poison().is_some() {
-            self.discard(task);
-            return Outcome::Skipped;
-        }
-        if self.cancelled.load(Ordering::Relaxed) && !task.shared().internal {
-            self.discard(task);
-            return Outcome::Failed(FailureReason::Cancelled);
+        if let Some(outcome) = self.refusal(task) {
+            return outcome;
         }
         let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
@@ -275,6 +270,20 @@ impl Core {
             Ok(Err(error)) => Outcome::Failed(FailureReason::Returned(error)),
             Err(payload) => Outcome::Failed(FailureReason::from_panic(payload)),
         }
+    }
+
+    /// How a task ends that must not run; its body is dropped.
+    #[inline]
+    pub(super) fn refusal(&self, task: &mut OwnedTask) -> Option<Outcome> {
+        if task.poison().is_some() {
+            self.discard(task);
+            return Some(Outcome::Skipped);
+        }
+        if self.cancelled.load(Ordering::Relaxed) && !task.shared().internal {
+            self.discard(task);
+            return Some(Outcome::Failed(FailureReason::Cancelled));
+        }
+        None
     }
 
     pub(super) fn discard(&self, task: &mut OwnedTask) {

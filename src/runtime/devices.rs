@@ -2,26 +2,37 @@
 
 #![allow(unsafe_code)] // addresses of replicas are computed here; every use states its reason
 
+use super::accelerators::InFlight;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, OwnedTask, Site};
-use crate::device::{Buffer, Device};
+use crate::device::{Accelerator, Buffer, Device, DeviceCopy, EmulatedDevice, End};
 use crate::engine::{Command, CopyOrder, Event, Where};
+use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
+use crate::kernel::DeviceSite;
 use crate::memory::{BoxCopy, DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry};
 use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Smaller arrays are not page-locked: that takes longer than it saves.
+const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
 
 /// All devices of one runtime.
 pub(crate) struct Devices {
-    devices: Vec<Box<dyn Device>>,
+    pub(super) devices: Vec<Device>,
+    /// What each accelerator has in flight.
+    pub(super) in_flight: Vec<InFlight>,
     replicas: DashMap<ReplicaId, Buffer>,
     homes: DashMap<DataId, Home>,
     engines: Vec<Sender<CopyJob>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Home(*mut u8);
+struct Home {
+    base: *mut u8,
+    /// Undoes what was done for accelerators' copies.
+    _page_lock: Option<Box<dyn Send + Sync>>,
+}
 
 // SAFETY: only an address; who dereferences it answers for that.
 unsafe impl Send for Home {}
@@ -40,15 +51,24 @@ pub(crate) enum CopyJob {
 unsafe impl Send for CopyJob {}
 
 impl Devices {
-    /// The devices, and for each the jobs of its copy engine, which a thread is to serve.
-    pub(crate) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Vec<Receiver<CopyJob>>) {
-        let (engines, jobs) = devices.iter().map(|_| channel()).unzip();
-        (Self { devices, replicas: DashMap::new(), homes: DashMap::new(), engines }, jobs)
+    /// The devices, and for each emulated one the jobs of its copy engine, which a thread is to serve.
+    pub(crate) fn new(devices: Vec<Device>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
+        let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
+        let in_flight = devices.iter().map(|_| InFlight::default()).collect();
+        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| devices[device.index()].accelerator().is_none());
+        let jobs = jobs.collect();
+        (Self { devices, in_flight, replicas: DashMap::new(), homes: DashMap::new(), engines }, jobs)
     }
 
     /// Registers where a data is at home.
     pub(crate) fn add_home(&self, cell: &DataCell) {
-        self.homes.insert(cell.datum.id, Home(cell.base()));
+        let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
+        let accelerator = || self.devices.iter().find_map(Device::accelerator);
+        let page_lock = (bytes >= PAGE_LOCK_FROM_BYTES).then(accelerator).flatten().and_then(|accelerator| {
+            // SAFETY: the home lives until `remove_home`.
+            unsafe { accelerator.page_lock(cell.base(), bytes) }
+        });
+        self.homes.insert(cell.datum.id, Home { base: cell.base(), _page_lock: page_lock });
     }
 
     /// Forgets a data's home.
@@ -56,48 +76,117 @@ impl Devices {
         self.homes.remove(&data);
     }
 
-    /// Runs a body at the device's speed.
-    pub(crate) fn run(&self, device: DeviceId, body: &mut dyn FnMut()) {
-        self.devices[device.index()].run(body);
+    /// An emulated device.
+    pub(crate) fn emulated(&self, device: DeviceId) -> Option<&EmulatedDevice> {
+        match &self.devices[device.index()] {
+            Device::Emulated(device) => Some(device),
+            Device::Accelerator(_) => None,
+        }
     }
 
-    /// Where a launched task's regions lie.
+    /// Where a task's regions lie that was launched on an emulated device.
     pub(crate) fn sites(&self, task: &OwnedTask, places: &[Where]) -> Vec<Site> {
         let mut sites = Vec::with_capacity(places.len());
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
-            sites.push(self.site(&places[sites.len()], block, datum.element_bytes));
+            let place = &places[sites.len()];
+            sites.push(self.host_site(place, block, datum.element_bytes).expect("emulated devices are in host memory"));
         });
         sites
+    }
+
+    /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means anything.
+    pub(super) fn device_sites(&self, task: &OwnedTask, places: &[Where]) -> Result<Vec<DeviceSite>, DeviceError> {
+        let mut sites = Vec::with_capacity(places.len());
+        let mut failed = None;
+        task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
+            let place = &places[sites.len()];
+            let nowhere = DeviceSite {
+                base: 0,
+                offset_bytes: 0,
+                strides: strides_of(&block.extents()),
+                extents: block.extents(),
+            };
+            let site = match self.end(place, block, datum.element_bytes) {
+                Ok(End::Device(site)) => site,
+                Ok(End::Host { .. }) => nowhere,
+                Err(error) => {
+                    failed = Some(error);
+                    nowhere
+                }
+            };
+            sites.push(site);
+        });
+        failed.map_or(Ok(sites), Err)
     }
 
     /// Carries out what concerns memory. Copies that are made here and now are reported to `happened` at once.
     pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event)) {
         match command {
             Command::Release { replica } => drop(self.replicas.remove(&replica)),
-            Command::Copy(order) => self.copy(&order, happened),
+            Command::Copy(order) => match self.copy(&order) {
+                Ok(true) => happened(Event::Copied(order.copy)),
+                Ok(false) => {}
+                Err(error) => happened(Event::CopyFailed(order.copy, error)),
+            },
             Command::Run(_) | Command::Launch(_) | Command::Skip(_) | Command::Nothing => {
                 unreachable!("these do not concern memory")
             }
         }
     }
 
-    fn copy(&self, order: &CopyOrder, happened: impl FnOnce(Event)) {
-        let copy = BoxCopy {
-            from: self.site(&order.from, &order.block, order.element_bytes),
-            to: self.site(&order.to, &order.block, order.element_bytes),
-            extents: order.block.extents(),
-            element_bytes: order.element_bytes,
-        };
-        let device = order.to.space.device().or(order.from.space.device());
-        let device = device.expect("a copy has a device at one end at least");
-        if self.devices[device.index()].copies_apart(copy.bytes()) {
-            let job = CopyJob::Copy(order.copy, copy);
-            if self.engines[device.index()].send(job).is_ok() {
-                return;
+    /// Makes a copy, or has it made; whether it has arrived.
+    fn copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
+        let CopyOrder { copy: id, block, element_bytes, .. } = order;
+        let ends = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
+        let [from, to] = ends;
+        let (from, to, extents) = (from?, to?, block.extents());
+        let copy = DeviceCopy { from, to, extents, element_bytes: *element_bytes };
+        let device = |place: &Where| place.space.device();
+        // SAFETY: both replicas are pinned by the copy; the directory lets nobody write what is being read or use what is
+        // being filled until it has arrived; the boxes lie inside what the replicas hold.
+        unsafe {
+            match (from, to) {
+                (End::Host { first: f, strides: fs }, End::Host { first: t, strides: ts }) => {
+                    let device = device(&order.to).or(device(&order.from)).expect("a copy has a device at one end");
+                    let (from, to) = (Site { first: f, strides: fs }, Site { first: t, strides: ts });
+                    let copy = BoxCopy { from, to, extents, element_bytes: *element_bytes };
+                    let emulated = self.emulated(device).expect("only emulated devices are in host memory");
+                    let apart = emulated.copies_apart(copy.bytes());
+                    if apart && self.engines[device.index()].send(CopyJob::Copy(*id, copy)).is_ok() {
+                        return Ok(false);
+                    }
+                    emulated.copy(&copy);
+                    return Ok(true);
+                }
+                (End::Host { .. }, End::Device(_)) => self.enqueue(device(&order.to), &copy, *id)?,
+                (End::Device(_), End::Host { .. }) => self.enqueue(device(&order.from), &copy, *id)?,
+                (End::Device(_), End::Device(_)) => {
+                    let [source, target] = [&order.from, &order.to].map(|place| self.accelerator(device(place)));
+                    if source.domain() != target.domain() {
+                        copy_through_host(source, target, &copy)?;
+                        return Ok(true);
+                    }
+                    self.enqueue(device(&order.to), &copy, *id)?;
+                }
             }
         }
-        self.perform(device, &copy);
-        happened(Event::Copied(order.copy));
+        Ok(false)
+    }
+
+    /// # Safety
+    /// As for [`Accelerator::copy`].
+    unsafe fn enqueue(&self, device: Option<DeviceId>, copy: &DeviceCopy, id: CopyId) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.accelerator(device).copy(copy, id)? };
+        if let Some(device) = device {
+            self.in_flight[device.index()].announce();
+        }
+        Ok(())
+    }
+
+    fn accelerator(&self, device: Option<DeviceId>) -> &dyn Accelerator {
+        let device = device.expect("memory that the host cannot reach is a device's");
+        self.devices[device.index()].accelerator().expect("emulated devices are in host memory")
     }
 
     /// Does what a device's copy engine was told; the copy that has arrived, or none at the end.
@@ -115,24 +204,58 @@ impl Devices {
     }
 
     fn perform(&self, device: DeviceId, copy: &BoxCopy) {
-        // SAFETY: both replicas are pinned by the copy; the directory lets nobody write what is being read or use what is
-        // being filled until it has arrived; the boxes lie inside what the replicas hold.
-        unsafe { self.devices[device.index()].copy(copy) }
+        let emulated = self.emulated(device).expect("accelerators copy by themselves");
+        // SAFETY: as in `copy`.
+        unsafe { emulated.copy(copy) }
     }
 
-    /// Where a block lies in a replica.
-    fn site(&self, place: &Where, block: &Block, element_bytes: usize) -> Site {
-        let base = match place.space.device() {
-            None => self.homes.get(&place.data).expect("a data in use has a home").0,
-            Some(device) => {
-                let bytes = (place.holds.volume() * element_bytes) as u64;
-                let allocate = || self.devices[device.index()].allocate(bytes);
-                self.replicas.entry(place.replica).or_insert_with(allocate).base()
-            }
-        };
+    /// Where a block lies in a replica that the host can reach.
+    fn host_site(&self, place: &Where, block: &Block, element_bytes: usize) -> Option<Site> {
+        match self.end(place, block, element_bytes) {
+            Ok(End::Host { first, strides }) => Some(Site { first, strides }),
+            Ok(End::Device(_)) | Err(_) => None,
+        }
+    }
+
+    /// Where a block lies in a replica, whose memory is made if this is the first look.
+    fn end(&self, place: &Where, block: &Block, element_bytes: usize) -> Result<End, DeviceError> {
         let strides = strides_of(&place.holds.extents());
         let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
-        let first = base.wrapping_add(offset * element_bytes);
-        Site { first, strides }
+        let offset_bytes = offset * element_bytes;
+        let at = |base: *mut u8| End::Host { first: base.wrapping_add(offset_bytes), strides };
+        let Some(device) = place.space.device() else {
+            return Ok(at(self.homes.get(&place.data).expect("a data in use has a home").base));
+        };
+        let bytes = (place.holds.volume() * element_bytes) as u64;
+        let device = &self.devices[device.index()];
+        let base = match self.replicas.entry(place.replica) {
+            Entry::Occupied(known) => known.get().base(),
+            Entry::Vacant(new) => match device {
+                Device::Emulated(emulated) => new.insert(emulated.allocate(bytes)).base(),
+                Device::Accelerator(accelerator) => new.insert(accelerator.allocate(bytes)?).base(),
+            },
+        };
+        Ok(match device {
+            Device::Emulated(_) => at(std::ptr::with_exposed_provenance_mut(base)),
+            Device::Accelerator(_) => End::Device(DeviceSite { base, offset_bytes, strides, extents: block.extents() }),
+        })
+    }
+}
+
+/// Between devices that know nothing of each other.
+///
+/// # Safety
+/// As for [`Accelerator::copy_now`].
+unsafe fn copy_through_host(
+    source: &dyn Accelerator,
+    target: &dyn Accelerator,
+    copy: &DeviceCopy,
+) -> Result<(), DeviceError> {
+    let mut staging = vec![0u8; copy.extents.iter().product::<usize>() * copy.element_bytes];
+    let middle = End::Host { first: staging.as_mut_ptr(), strides: strides_of(&copy.extents) };
+    // SAFETY: the caller's promise; the staging memory is ours.
+    unsafe {
+        source.copy_now(&DeviceCopy { to: middle, ..*copy })?;
+        target.copy_now(&DeviceCopy { from: middle, ..*copy })
     }
 }

@@ -10,6 +10,8 @@ use super::core::Core;
 use super::thief::Thief;
 use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::engine::{Command, Launch, Outcome};
+use crate::ids::DeviceId;
+use crate::machine::UnitKind;
 use crossbeam_deque::Worker;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -35,6 +37,8 @@ pub(crate) struct Host {
     /// Whether it is worth while to steal.
     pub(super) thief: Thief,
     context: Context,
+    /// The unit's devices.
+    pub(super) devices: Vec<DeviceId>,
     /// For a unit with several cores whose thread is not itself in the pool.
     pool: Option<rayon::ThreadPool>,
     /// How many pending tasks the submitter puts up with at the moment.
@@ -73,6 +77,7 @@ impl Host {
             commands: Cell::default(),
             thief: Thief::default(),
             context,
+            devices: machine_unit.devices.clone(),
             pool,
             patience: Cell::new(core.window),
             depth: Cell::new(0),
@@ -138,7 +143,12 @@ impl Host {
                     std::thread::yield_now();
                 }
             } else {
-                core.idle.sleep_unless(|| done() || core.ready.in_sight(self.unit));
+                let devices = core.devices().filter(|_| !self.devices.is_empty());
+                if let Some(devices) = devices {
+                    devices.arm(&self.devices);
+                }
+                let news = || devices.is_some_and(|devices| devices.have_news(&self.devices));
+                core.idle.sleep_unless(|| done() || core.ready.in_sight(self.unit) || news());
                 (idle_since, pauses) = (None, 1);
             }
         }
@@ -198,8 +208,15 @@ impl Host {
     #[inline]
     fn step(&self, core: &Core) -> bool {
         if !core.on_short_way() {
-            let Some(launch) = core.ready.pop_launch(self.unit) else { return false };
-            self.execute_launch(core, *launch);
+            let devices = core.devices().filter(|_| !self.devices.is_empty());
+            let polled = devices.is_some_and(|devices| self.poll(core, devices));
+            let Some(launch) = core.ready.pop_launch(self.unit) else { return polled };
+            match (devices, launch.device) {
+                (Some(devices), Some(device)) if devices.emulated(device).is_none() => {
+                    self.issue(core, devices, device, *launch);
+                }
+                _ => self.execute_launch(core, *launch),
+            }
             return true;
         }
         let Some(mut task) = core.ready.pop(self, || core.tally(self.slot)) else { return false };
@@ -235,13 +252,17 @@ impl Host {
     /// Runs a placed task on its replicas.
     fn execute_launch(&self, core: &Core, launch: Launch) {
         let Launch { mut task, device, places, .. } = launch;
-        let context = Context { device, ..self.context.clone() };
-        let outcome = match (core.devices(), device) {
-            (Some(devices), Some(device)) => {
+        // Without a device the hosting thread of a device unit stands in for a core.
+        let kind = if device.is_some() { self.context.kind } else { UnitKind::Cpu };
+        let context = Context { device, kind, ..self.context.clone() };
+        let emulated =
+            core.devices().zip(device).and_then(|(devices, device)| Some((devices, devices.emulated(device)?)));
+        let outcome = match emulated {
+            Some((devices, emulated)) => {
                 let sites: Vec<Site> = devices.sites(&task, &places);
                 let mut outcome = None;
                 let start = Instant::now();
-                devices.run(device, &mut || {
+                emulated.run(&mut || {
                     let env = Env { context: &context, sites: Some(&sites) };
                     outcome = Some(self.inside(|| core.run_body(&mut task, &env)));
                 });
@@ -251,7 +272,7 @@ impl Host {
                     failed => failed,
                 }
             }
-            _ => self.inside(|| core.run_body(&mut task, &Env { context: &context, sites: None })),
+            None => self.inside(|| core.run_body(&mut task, &Env { context: &context, sites: None })),
         };
         let mut out = self.commands.take();
         core.end(task, outcome, Some(self.slot), &mut out);
@@ -261,7 +282,7 @@ impl Host {
 
     /// Runs `body` as this unit: with its cores, and marked as inside a body.
     #[inline]
-    fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+    pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         self.depth.set(self.depth.get() + 1);
         let result = match &self.pool {
             None => body(),

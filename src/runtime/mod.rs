@@ -3,6 +3,7 @@
 //! [`Runtime`] owns a thread per compute unit (the building thread may host unit 0), pinned, and one per device for its
 //! copies. All of them do the same: take a task, run it, tell the engine, carry out what the engine says.
 
+mod accelerators;
 mod builder;
 mod conflict;
 mod core;
@@ -107,6 +108,7 @@ impl Owner for Releaser {
             accesses: (Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell)),),
             cpu: Some(forget),
             emulated: Some(NoBody),
+            gpu: Some(NoBody),
             host_only: true,
         };
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };

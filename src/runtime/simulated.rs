@@ -34,7 +34,7 @@ impl Builder {
         let hosting: usize = config.num_devices();
         let topology = Topology::with_cores((model.count(UnitKind::Cpu)).max(hosting));
         let places: Option<Places> = self.places.as_deref().map(str::parse).transpose().map_err(places_error)?;
-        let (machine, warnings) = Machine::lay_out(&config, places.as_ref(), &topology)?;
+        let (machine, warnings) = Machine::plan(&config, places.as_ref(), &topology)?;
         let mut capacities_bytes = vec![u64::MAX];
         let of_device =
             |unit: &crate::machine::ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());

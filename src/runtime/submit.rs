@@ -6,7 +6,8 @@ use crate::depend::{AccessRecord, Kinds, MOST_ACCESSES, Side};
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
-use crate::memory::{IntoOutcome, NoBody, Payload, Slot, With};
+use crate::kernel::Launcher;
+use crate::memory::{DeviceSlot, IntoOutcome, NoBody, Payload, Slot, With};
 use crate::sched::Place;
 use crate::task::{AccessTuple, IterationSpace, Recorded};
 use crate::{Context, machine::UnitKind};
@@ -19,12 +20,13 @@ use std::panic::Location;
 ///
 /// Made by [`Runtime::task`].
 #[must_use = "a task runs only once it is submitted"]
-pub struct TaskBuilder<'rt, A, C = NoBody, E = NoBody> {
+pub struct TaskBuilder<'rt, A, C = NoBody, E = NoBody, G = NoBody> {
     runtime: &'rt Runtime,
     name: Cow<'static, str>,
     accesses: A,
     cpu: C,
     emulated: E,
+    gpu: G,
     host_only: bool,
     priority: i32,
     cost: Option<f64>,
@@ -39,6 +41,7 @@ impl<'rt, A: AccessTuple> TaskBuilder<'rt, A> {
             accesses,
             cpu: NoBody,
             emulated: NoBody,
+            gpu: NoBody,
             host_only: false,
             priority: 0,
             cost: None,
@@ -47,21 +50,21 @@ impl<'rt, A: AccessTuple> TaskBuilder<'rt, A> {
     }
 }
 
-impl<'rt, A: AccessTuple, E> TaskBuilder<'rt, A, NoBody, E> {
+impl<'rt, A: AccessTuple, E, G> TaskBuilder<'rt, A, NoBody, E, G> {
     /// The body for CPU units and emulated devices. It gets the unit's [`Context`] and the views of the accesses, and
     /// returns nothing or a `Result<(), E>` with any error.
-    pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E>
+    pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E, G>
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, name, accesses, cpu: NoBody, emulated, host_only, priority, cost, at } = self;
+        let Self { runtime, name, accesses, cpu: NoBody, emulated, gpu, host_only, priority, cost, at } = self;
         let cpu = With(body, PhantomData);
-        TaskBuilder { runtime, name, accesses, cpu, emulated, host_only, priority, cost, at }
+        TaskBuilder { runtime, name, accesses, cpu, emulated, gpu, host_only, priority, cost, at }
     }
 
     /// As [`cpu`](Self::cpu), for CPU units only: the task never runs on an emulated device.
-    pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E>
+    pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E, G>
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
@@ -70,24 +73,42 @@ impl<'rt, A: AccessTuple, E> TaskBuilder<'rt, A, NoBody, E> {
     }
 }
 
-impl<'rt, A: AccessTuple, C> TaskBuilder<'rt, A, C, NoBody> {
+impl<'rt, A: AccessTuple, C, G> TaskBuilder<'rt, A, C, NoBody, G> {
     /// A body for emulated devices, preferred there over the one for CPU units.
-    pub fn emulated<F, R>(self, body: F) -> TaskBuilder<'rt, A, C, With<F, R>>
+    pub fn emulated<F, R>(self, body: F) -> TaskBuilder<'rt, A, C, With<F, R>, G>
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, name, accesses, cpu, emulated: NoBody, host_only, priority, cost, at } = self;
+        let Self { runtime, name, accesses, cpu, emulated: NoBody, gpu, host_only, priority, cost, at } = self;
         let emulated = With(body, PhantomData);
-        TaskBuilder { runtime, name, accesses, cpu, emulated, host_only, priority, cost, at }
+        TaskBuilder { runtime, name, accesses, cpu, emulated, gpu, host_only, priority, cost, at }
     }
 }
 
-impl<A, C, E> TaskBuilder<'_, A, C, E>
+impl<'rt, A: AccessTuple, C, E> TaskBuilder<'rt, A, C, E, NoBody> {
+    /// The body for accelerators (CUDA, HIP, OpenCL): it gets a [`Launcher`], with which it enqueues kernels, and for
+    /// every access a view of where the region lies in the device's memory. It runs on the unit's hosting thread and does
+    /// not wait for what it enqueues. See [`Launcher`] for an example.
+    pub fn gpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, C, E, With<F, R>>
+    where
+        F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as crate::memory::AccessList>::DeviceViews<'a>) -> R
+            + Send
+            + 'static,
+        R: IntoOutcome + 'static,
+    {
+        let Self { runtime, name, accesses, cpu, emulated, gpu: NoBody, host_only, priority, cost, at } = self;
+        let gpu = With(body, PhantomData);
+        TaskBuilder { runtime, name, accesses, cpu, emulated, gpu, host_only, priority, cost, at }
+    }
+}
+
+impl<A, C, E, G> TaskBuilder<'_, A, C, E, G>
 where
     A: AccessTuple,
     C: Slot<A::Stored>,
     E: Slot<A::Stored>,
+    G: DeviceSlot<A::Stored>,
 {
     /// Among ready tasks, larger priorities go first. A hint; the default is 0.
     pub fn priority(mut self, priority: i32) -> Self {
@@ -121,7 +142,7 @@ where
         self.accesses.visit(&mut |Recorded(record)| records.push(record));
         check_disjoint(&self.name, &records)?;
         let portable = C::PRESENT && !self.host_only;
-        let mut kinds = Kinds::of(C::PRESENT, E::PRESENT || portable);
+        let mut kinds = Kinds::of(C::PRESENT, E::PRESENT || portable, G::PRESENT);
         let simulation = core.simulation();
         if let Some(simulation) = simulation {
             kinds = simulation.kinds(&self.name, kinds, portable);
@@ -137,6 +158,7 @@ where
             accesses: self.accesses.store(),
             cpu: Some(self.cpu),
             emulated: Some(self.emulated),
+            gpu: Some(self.gpu),
             host_only: self.host_only,
         };
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
@@ -171,14 +193,19 @@ where
 
     /// Whether some unit has a body and enough memory.
     fn check_units(&self, kinds: Kinds, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
-        if !C::PRESENT && !E::PRESENT {
+        if !C::PRESENT && !E::PRESENT && !G::PRESENT {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
         let core = &self.runtime.core;
         let needs = Needs::of(records);
+        // Where there is no CPU unit, the hosting threads of devices stand in.
+        let at_home = core.devices().is_some() && core.machine.num_cpu_units() == 0 && kinds.has(UnitKind::Cpu);
         let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
         let mut units = core.machine.units().iter().filter(|unit| usable(unit.kind)).peekable();
         if units.peek().is_none() {
+            if at_home {
+                return Ok(());
+            }
             return Err(SubmitError::NoUnit {
                 task: self.name.clone().into_owned(),
                 bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },

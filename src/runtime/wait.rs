@@ -88,6 +88,7 @@ impl Runtime {
             accesses: (everything.store(),),
             cpu: Some(Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer())),
             emulated: Some(NoBody),
+            gpu: Some(NoBody),
             host_only: true,
         };
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), ..Side::default() };
@@ -159,8 +160,13 @@ impl Runtime {
         let access = region.input();
         access.check(self.core.id)?;
         let Recorded(record) = access.record();
-        let payload =
-            Payload { accesses: (access.store(),), cpu: Some(Sole(body)), emulated: Some(NoBody), host_only: true };
+        let payload = Payload {
+            accesses: (access.store(),),
+            cpu: Some(Sole(body)),
+            emulated: Some(NoBody),
+            gpu: Some(NoBody),
+            host_only: true,
+        };
         let side = Side { space: Some(space), ..Side::default() };
         self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }

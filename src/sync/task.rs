@@ -347,11 +347,12 @@ impl<K: Kind> OwnedTask<K> {
         unsafe { &mut *self.0.owned.get() }
     }
 
-    /// Ends the task: hands every successor that now waits for nobody to `ready`, the last submitted first.
+    /// Lets go of those who wait: hands every successor that now waits for nobody to `ready`, the last submitted first.
+    /// From here on nobody waits for this task. To be called once; [`finish`](Self::finish) does so by itself.
     ///
     /// If this task is poisoned, successors that use what it wrote are poisoned with the same cause.
     #[inline]
-    pub(crate) fn finish(self, mut ready: impl FnMut(OwnedTask<K>)) {
+    pub(crate) fn release(&self, mut ready: impl FnMut(OwnedTask<K>)) {
         let poison = self.poison();
         self.successors.close(|link| {
             let (successor, flow) = link.open();
@@ -366,6 +367,12 @@ impl<K: Kind> OwnedTask<K> {
                 ready(OwnedTask(TaskRef(successor))); // takes up the run reference
             }
         });
+    }
+
+    /// Ends the task, after [`release`](Self::release) unless that was done before.
+    #[inline]
+    pub(crate) fn finish(self, ready: impl FnMut(OwnedTask<K>)) {
+        self.release(ready);
     }
 }
 

@@ -3,6 +3,10 @@
 //! Three moments, three types: [`BuildError`] before anything runs, [`SubmitError`] when a task or a request is refused
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
 
+mod device;
+
+pub use device::DeviceError;
+
 use crate::ids::TaskId;
 use std::fmt;
 use std::ops::Deref;
@@ -45,6 +49,18 @@ pub enum BuildError {
         argument: &'static str,
         /// What is wrong and what would be right.
         problem: String,
+    },
+    /// The machine has not the devices that the units ask for.
+    #[error("compute units: {needed} {kind} device{} needed; {found}. Units that need no accelerator are EMU \
+         (emulated in host memory) and, with an OpenCL for CPUs installed, OPENCL",
+        if *needed == 1 { " is" } else { "s are" })]
+    NoDevice {
+        /// The kind of unit.
+        kind: crate::machine::UnitKind,
+        /// How many devices such units ask for.
+        needed: usize,
+        /// What was found instead, and why not more.
+        found: String,
     },
     /// The operating system gave no thread.
     #[error("could not start a thread for {what}: {source}")]
@@ -106,7 +122,7 @@ pub enum SubmitError {
         data: String,
     },
     /// The task has no body at all.
-    #[error("task `{task}` has no body; give it one with .cpu(..), .host(..) or .emulated(..)")]
+    #[error("task `{task}` has no body; give it one with .cpu(..), .host(..), .emulated(..) or .gpu(..)")]
     NoBody {
         /// The task's name.
         task: String,
@@ -169,7 +185,9 @@ pub enum FailureReason {
     Panicked(String),
     /// The body returned this error.
     Returned(BoxError),
-    /// The unit's device was lost, and with it the only copy of what the task needed.
+    /// The device failed while it ran the task.
+    Device(DeviceError),
+    /// A device was lost, and with it the only copy of what the task needed.
     DeviceLost(String),
     /// The runtime was dropped while unwinding, and the task never started.
     Cancelled,
@@ -201,6 +219,7 @@ impl fmt::Display for FailureReason {
         match self {
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::Returned(error) => write!(f, "failed: {error}"),
+            Self::Device(error) => write!(f, "failed: {error}"),
             Self::DeviceLost(what) => write!(f, "lost: {what}"),
             Self::Cancelled => f.write_str("cancelled"),
         }

@@ -1,0 +1,85 @@
+//! One task on its stream: private replicas in, the body's kernels, private replicas out.
+
+use super::kernels::Kernels;
+use super::streams::Stream;
+use super::{Driver, Pitches, Slab};
+use crate::device::Work;
+use crate::error::{BoxError, DeviceError};
+use crate::kernel::{ArgumentValue, Enqueue, KernelText};
+
+/// A task that is being enqueued.
+pub(super) struct Session<'a, D: Driver> {
+    driver: &'a D,
+    kernels: &'a Kernels<D>,
+    stream: &'a mut Stream<D>,
+    /// The stream's memory that this task has: back to the stream at the end.
+    scratch: Vec<(usize, D::Memory, usize)>,
+    /// Memory of private replicas: kept until the task has ended.
+    privates: Vec<D::Memory>,
+}
+
+impl<'a, D: Driver> Session<'a, D> {
+    pub(super) fn new(driver: &'a D, kernels: &'a Kernels<D>, stream: &'a mut Stream<D>) -> Self {
+        Self { driver, kernels, stream, scratch: Vec::new(), privates: Vec::new() }
+    }
+
+    /// Enqueues all of the task.
+    pub(super) fn carry_out(&mut self, work: &mut dyn Work) -> Result<(), BoxError> {
+        let mut handles = Vec::new();
+        let privates = work.privates();
+        for &(first, bytes) in &privates {
+            let (memory, base) = self.driver.allocate(bytes.max(1))?;
+            self.privates.push(memory);
+            handles.push(base);
+            // SAFETY: the task owns its private replicas until it has ended, and so do we theirs on the device.
+            unsafe { self.driver.copy_in(&self.stream.stream, first, base, &flat(bytes))? };
+        }
+        work.enqueue(self, &handles)?;
+        for (&(first, bytes), base) in privates.iter().zip(handles) {
+            // SAFETY: as above.
+            unsafe { self.driver.copy_out(&self.stream.stream, base, first, &flat(bytes))? };
+        }
+        Ok(())
+    }
+
+    /// Ends the session; what has to be kept until the task has ended.
+    pub(super) fn close(self) -> Vec<D::Memory> {
+        self.stream.scratch.extend(self.scratch);
+        self.privates
+    }
+}
+
+fn flat(bytes: usize) -> Slab {
+    let end = Pitches { offset_bytes: 0, row_bytes: bytes, slice_bytes: bytes };
+    Slab { width_bytes: bytes, rows: 1, slices: 1, from: end, to: end }
+}
+
+impl<D: Driver> Enqueue for Session<'_, D> {
+    fn launch(
+        &mut self,
+        kernel: &KernelText,
+        groups: [u32; 3],
+        arguments: &[ArgumentValue],
+    ) -> Result<(), DeviceError> {
+        let function = self.kernels.get(self.driver, kernel)?;
+        // SAFETY: a kernel's types agree with its text; regions and scratch memory are the task's until it has ended.
+        unsafe { self.driver.launch(&self.stream.stream, &function, kernel, groups, arguments) }
+    }
+
+    fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
+        let fits = |(_, (capacity, ..)): &(usize, &(usize, D::Memory, usize))| *capacity >= bytes;
+        let free = &mut self.stream.scratch;
+        let tightest = free.iter().enumerate().filter(fits).min_by_key(|(_, (capacity, ..))| *capacity).map(|(n, _)| n);
+        let block = match tightest {
+            Some(n) => free.swap_remove(n),
+            None => {
+                let capacity = bytes.max(256).next_power_of_two();
+                let (memory, base) = self.driver.allocate(capacity)?;
+                (capacity, memory, base)
+            }
+        };
+        let base = block.2;
+        self.scratch.push(block);
+        Ok(base)
+    }
+}

@@ -1,0 +1,39 @@
+//! One stream, and what is in flight on it.
+
+use super::Driver;
+use crate::device::Mark;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// A stream of a device, oldest flight first.
+pub(super) struct Stream<D: Driver> {
+    pub(super) stream: D::Stream,
+    pub(super) flights: VecDeque<Flight<D>>,
+    /// When a flight was last seen to have ended.
+    pub(super) last_end: Instant,
+    /// Memory for tasks on this stream: capacity, owner, handle.
+    pub(super) scratch: Vec<(usize, D::Memory, usize)>,
+}
+
+/// Something enqueued that has not been seen to have ended.
+pub(super) struct Flight<D: Driver> {
+    pub(super) mark: Mark,
+    pub(super) end: D::Event,
+    pub(super) enqueued: Instant,
+    /// Somebody is told when it ends.
+    pub(super) armed: bool,
+    /// Memory that it uses.
+    _kept: Vec<D::Memory>,
+}
+
+impl<D: Driver> Stream<D> {
+    pub(super) fn new(stream: D::Stream) -> Self {
+        Self { stream, flights: VecDeque::new(), last_end: Instant::now(), scratch: Vec::new() }
+    }
+}
+
+impl<D: Driver> Flight<D> {
+    pub(super) fn new(mark: Mark, end: D::Event, kept: Vec<D::Memory>) -> Self {
+        Self { mark, end, enqueued: Instant::now(), armed: false, _kept: kept }
+    }
+}

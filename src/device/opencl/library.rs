@@ -1,0 +1,80 @@
+//! Which devices there are, if there is OpenCL at all.
+
+use opencl3::context::Context;
+use opencl3::device::{CL_DEVICE_TYPE_ALL, Device, cl_device_id, device_type_text};
+use opencl3::platform::get_platforms;
+use opencl3::types::cl_device_type;
+use std::sync::{Arc, OnceLock};
+
+/// A device that is there, not yet opened.
+pub(in crate::device) struct Found {
+    pub(super) id: cl_device_id,
+    pub(super) context: Arc<Context>,
+    /// The number of its platform, whose devices copy among each other.
+    pub(super) platform: usize,
+    pub(in crate::device) name: String,
+    pub(in crate::device) kind: cl_device_type,
+    pub(in crate::device) driver: String,
+}
+
+// SAFETY: a device's id is a name, which every thread may use.
+unsafe impl Send for Found {}
+// SAFETY: as above.
+unsafe impl Sync for Found {}
+
+impl Found {
+    /// GPU, CPU or accelerator, in words.
+    pub(in crate::device) fn describe(&self) -> String {
+        format!("{} ({})", self.name, device_type_text(self.kind))
+    }
+}
+
+/// All devices that compute with doubles. They are looked for once in a process, since platforms do not all bear it twice at
+/// a time.
+///
+/// # Errors
+/// Why there is none.
+pub(in crate::device) fn find() -> Result<&'static [Found], &'static str> {
+    static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
+    FOUND.get_or_init(look).as_deref().map_err(String::as_str)
+}
+
+fn look() -> Result<Vec<Found>, String> {
+    if !cl3::is_opencl_runtime_available() {
+        return Err("no OpenCL library (libOpenCL.so) is installed".to_owned());
+    }
+    let platforms = get_platforms().map_err(|error| format!("no OpenCL platform is installed (error {})", error.0))?;
+    let mut found = Vec::new();
+    for (number, platform) in platforms.iter().enumerate() {
+        let Ok(ids) = platform.get_devices(CL_DEVICE_TYPE_ALL) else { continue };
+        let usable = |id: &cl_device_id| {
+            let device = Device::new(*id);
+            device.available().unwrap_or(false)
+                && device.compiler_available().unwrap_or(false)
+                && device.double_fp_config().is_ok_and(|config| config != 0)
+        };
+        let ids: Vec<cl_device_id> = ids.into_iter().filter(usable).collect();
+        if ids.is_empty() {
+            continue;
+        }
+        let context = match Context::from_devices(&ids, &[], None, std::ptr::null_mut()) {
+            Ok(context) => Arc::new(context),
+            Err(error) => {
+                tracing::warn!("an OpenCL platform gives no context (error {})", error.0);
+                continue;
+            }
+        };
+        for id in ids {
+            let device = Device::new(id);
+            found.push(Found {
+                id,
+                context: context.clone(),
+                platform: number,
+                name: device.name().unwrap_or_default().trim().to_owned(),
+                kind: device.dev_type().unwrap_or(0),
+                driver: device.driver_version().unwrap_or_default(),
+            });
+        }
+    }
+    if found.is_empty() { Err("no OpenCL device computes with doubles".to_owned()) } else { Ok(found) }
+}

@@ -1,0 +1,10 @@
+//! OpenCL devices, through a library that is opened at run time.
+//!
+//! Kernels are compiled by the device's own compiler, which keeps what it has compiled (PoCL and NVIDIA do). Memory has no
+//! addresses here: a buffer is a handle, and kernels get an offset beside it.
+
+mod driver;
+mod library;
+
+pub(super) use driver::OpenCl;
+pub(super) use library::{Found, find};

@@ -1,0 +1,72 @@
+//! What an accelerator can refuse or fail at.
+
+/// A failure of a device, or of what it was asked to do. The code is the interface's own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The device has too little memory left.
+    #[error("{device} has no {needed_bytes} bytes left ({api} error {code})")]
+    OutOfMemory {
+        /// The device's name.
+        device: String,
+        /// What was asked for.
+        needed_bytes: u64,
+        /// The interface.
+        api: &'static str,
+        /// Its code.
+        code: i32,
+    },
+    /// A program does not compile.
+    #[error("{program} does not compile for {device}:\n{log}")]
+    Compilation {
+        /// The program's name.
+        program: String,
+        /// The device's name.
+        device: String,
+        /// What the compiler said; places are in the program's own lines.
+        log: String,
+    },
+    /// More threads than a device can count.
+    #[error(
+        "kernel `{kernel}` can not be launched with {threads:?} threads: there are too many groups in one dimension"
+    )]
+    Geometry {
+        /// The kernel's name.
+        kernel: String,
+        /// Threads asked for, in three dimensions.
+        threads: [usize; 3],
+    },
+    /// A call failed; the device goes on.
+    #[error("{device}: {call} failed ({api} error {code}{})", described(what))]
+    Call {
+        /// The device's name.
+        device: String,
+        /// The call.
+        call: &'static str,
+        /// The interface.
+        api: &'static str,
+        /// Its code.
+        code: i32,
+        /// The code in words, if the interface has some.
+        what: String,
+    },
+    /// The device can not be used any more.
+    #[error("{device} was lost: {what}")]
+    Lost {
+        /// The device's name.
+        device: String,
+        /// Why.
+        what: String,
+    },
+}
+
+fn described(what: &str) -> String {
+    if what.is_empty() { String::new() } else { format!(": {what}") }
+}
+
+impl DeviceError {
+    /// Whether the device itself is gone.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+}

@@ -1,0 +1,167 @@
+//! Parameters of kernels as types, and what may be given for each.
+
+use super::view::DeviceSite;
+use super::{DeviceView, DeviceViewMut, ElementType, Parameter, Scratch};
+use std::marker::PhantomData;
+
+/// A number that hosts and kernels agree on.
+pub trait Scalar: bytemuck::Pod + Send + Sync + sealed::Sealed {
+    /// What kernels call it.
+    const TYPE: ElementType;
+}
+
+/// A parameter `IN(T, name)`.
+#[derive(Debug)]
+pub struct Read<T>(PhantomData<T>);
+
+/// A parameter `OUT(T, name)` or `INOUT(T, name)`.
+#[derive(Debug)]
+pub struct Write<T>(PhantomData<T>);
+
+/// The type of one parameter: a number, [`Read`] or [`Write`].
+pub trait ParameterType: sealed::Sealed {
+    #[doc(hidden)]
+    const PARAMETER: Parameter;
+}
+
+/// The types of a kernel's parameters: a tuple of up to 24.
+pub trait Parameters {
+    #[doc(hidden)]
+    const LIST: &'static [Parameter];
+}
+
+/// A value for a parameter `P`.
+///
+/// A number for a number; `&view` of what the task reads or writes, or `&scratch`, for [`Read`]; `&mut view` of what the
+/// task writes, or `&mut scratch`, for [`Write`].
+pub trait Argument<P> {
+    #[doc(hidden)]
+    fn value(self) -> ArgumentValue;
+}
+
+/// Values for all parameters `P`: a tuple.
+pub trait Arguments<P> {
+    #[doc(hidden)]
+    fn values(self, out: &mut Vec<ArgumentValue>);
+}
+
+/// A value, wrapped so that the public traits can mention it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct ArgumentValue(pub(crate) Value);
+
+/// What a device's interface is given.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value {
+    /// The first `len` bytes.
+    Scalar { bytes: [u8; 8], len: usize },
+    /// Memory from an offset on.
+    Memory { base: usize, offset_bytes: usize, element_bytes: usize },
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T> Sealed for super::Read<T> {}
+    impl<T> Sealed for super::Write<T> {}
+}
+
+macro_rules! scalars {
+    ($($t:ty: $name:ident;)*) => {$(
+        impl sealed::Sealed for $t {}
+
+        impl Scalar for $t {
+            const TYPE: ElementType = ElementType::$name;
+        }
+
+        impl ParameterType for $t {
+            const PARAMETER: Parameter = Parameter::Scalar(ElementType::$name);
+        }
+
+        impl Argument<$t> for $t {
+            fn value(self) -> ArgumentValue {
+                let mut bytes = [0; 8];
+                bytes[..size_of::<$t>()].copy_from_slice(&self.to_ne_bytes());
+                ArgumentValue(Value::Scalar { bytes, len: size_of::<$t>() })
+            }
+        }
+    )*};
+}
+
+scalars! { f64: F64; f32: F32; i32: I32; u32: U32; i64: I64; u64: U64; }
+
+impl<T: Scalar> ParameterType for Read<T> {
+    const PARAMETER: Parameter = Parameter::Read(T::TYPE);
+}
+
+impl<T: Scalar> ParameterType for Write<T> {
+    const PARAMETER: Parameter = Parameter::Write(T::TYPE);
+}
+
+fn memory<T>(base: usize, offset_bytes: usize) -> ArgumentValue {
+    ArgumentValue(Value::Memory { base, offset_bytes, element_bytes: size_of::<T>() })
+}
+
+fn region<T>(site: &DeviceSite) -> ArgumentValue {
+    memory::<T>(site.base, site.offset_bytes)
+}
+
+impl<T: Scalar> Argument<Read<T>> for &DeviceView<'_, T> {
+    fn value(self) -> ArgumentValue {
+        region::<T>(self.site())
+    }
+}
+
+impl<T: Scalar> Argument<Read<T>> for &DeviceViewMut<'_, T> {
+    fn value(self) -> ArgumentValue {
+        region::<T>(self.site())
+    }
+}
+
+impl<T: Scalar> Argument<Write<T>> for &mut DeviceViewMut<'_, T> {
+    fn value(self) -> ArgumentValue {
+        region::<T>(self.site())
+    }
+}
+
+impl<T: Scalar> Argument<Read<T>> for &Scratch<T> {
+    fn value(self) -> ArgumentValue {
+        memory::<T>(self.base(), 0)
+    }
+}
+
+impl<T: Scalar> Argument<Write<T>> for &mut Scratch<T> {
+    fn value(self) -> ArgumentValue {
+        memory::<T>(self.base(), 0)
+    }
+}
+
+macro_rules! tuples {
+    ($(($($p:ident $a:ident $i:tt),*))*) => {$(
+        impl<$($p: ParameterType),*> Parameters for ($($p,)*) {
+            const LIST: &'static [Parameter] = &[$($p::PARAMETER),*];
+        }
+
+        impl<$($p, $a: Argument<$p>),*> Arguments<($($p,)*)> for ($($a,)*) {
+            #[allow(unused_variables)] // of the empty tuple
+            fn values(self, out: &mut Vec<ArgumentValue>) {
+                $(out.push(self.$i.value());)*
+            }
+        }
+    )*};
+}
+
+macro_rules! prefixes {
+    (($($done:tt)*)) => { tuples! { ($($done)*) } };
+    (($($done:tt)*) $p:ident $a:ident $i:tt $($rest:tt)*) => {
+        tuples! { ($($done)*) }
+        prefixes! { ($($done)* , $p $a $i) $($rest)* }
+    };
+}
+
+tuples! { () }
+prefixes! {
+    (P0 A0 0)
+    P1 A1 1 P2 A2 2 P3 A3 3 P4 A4 4 P5 A5 5 P6 A6 6 P7 A7 7 P8 A8 8 P9 A9 9 P10 A10 10 P11 A11 11
+    P12 A12 12 P13 A13 13 P14 A14 14 P15 A15 15 P16 A16 16 P17 A17 17 P18 A18 18 P19 A19 19 P20 A20 20 P21 A21 21
+    P22 A22 22 P23 A23 23
+}

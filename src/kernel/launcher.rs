@@ -1,0 +1,115 @@
+//! Enqueuing kernels from a task's body.
+
+use super::{Arguments, Kernel, KernelText, Parameters, Scalar, Scratch};
+use crate::error::DeviceError;
+use crate::kernel::argument::ArgumentValue;
+use std::fmt;
+
+/// What a device does for a launcher.
+pub(crate) trait Enqueue {
+    /// Enqueues a kernel with so many groups, behind what was enqueued before.
+    fn launch(&mut self, kernel: &KernelText, groups: [u32; 3], arguments: &[ArgumentValue])
+    -> Result<(), DeviceError>;
+
+    /// Memory that lasts as long as what this task enqueues; its handle.
+    fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError>;
+}
+
+/// A task's way to its device: enqueues kernels, which run one after another.
+///
+/// ```no_run
+/// use thalweg::kernel::{Kernel, Program, Read, Write};
+/// use thalweg::prelude::*;
+///
+/// const TEXT: &str = "KERNEL(256, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+///                     { REGION(x); REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] += a * x[i]; }";
+/// static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&Program::new("axpy.cl", TEXT), "axpy");
+///
+/// let rt = Runtime::builder().compute_units("1:CPU:1,1:OPENCL:1").build()?;
+/// let (x, y) = (rt.data(vec![1.0; 1000]), rt.data(vec![2.0; 1000]));
+/// rt.task("axpy", (x.input(), y.inout()))
+///     .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
+///     .gpu(|launcher, (x, mut y)| launcher.launch(&AXPY, x.len(), (3.0, &x, &mut y, x.len() as i32)))
+///     .submit()?;
+/// assert_eq!(rt.take(y)?, [5.0; 1000]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Launcher<'a> {
+    device: &'a mut dyn Enqueue,
+    values: Vec<ArgumentValue>,
+}
+
+impl<'a> Launcher<'a> {
+    pub(crate) fn new(device: &'a mut dyn Enqueue) -> Self {
+        Self { device, values: Vec::new() }
+    }
+
+    /// Enqueues a kernel with at least so many threads: as many whole groups as that takes. The kernel sees to the
+    /// threads that are too many. Without threads nothing is enqueued.
+    ///
+    /// # Errors
+    /// If the kernel's program does not compile for the device, or the device refuses.
+    pub fn launch<P, A>(
+        &mut self,
+        kernel: &Kernel<P>,
+        threads: impl Into<Threads>,
+        arguments: A,
+    ) -> Result<(), DeviceError>
+    where
+        P: Parameters,
+        A: Arguments<P>,
+    {
+        let Threads(threads) = threads.into();
+        if threads.contains(&0) {
+            return Ok(());
+        }
+        let text = kernel.text();
+        let mut groups = [0; 3];
+        for d in 0..3 {
+            let count = threads[d].div_ceil(text.group[d] as usize);
+            let too_many = |_| DeviceError::Geometry { kernel: text.name.to_owned(), threads };
+            groups[d] =
+                u32::try_from(count).ok().filter(|count| *count <= i32::MAX as u32).ok_or(()).map_err(too_many)?;
+        }
+        self.values.clear();
+        arguments.values(&mut self.values);
+        self.device.launch(text, groups, &self.values)
+    }
+
+    /// Memory for so many elements, for what this task enqueues from here on.
+    ///
+    /// # Errors
+    /// If the device has not so much left.
+    pub fn scratch<T: Scalar>(&mut self, len: usize) -> Result<Scratch<T>, DeviceError> {
+        let bytes = len.saturating_mul(size_of::<T>());
+        Ok(Scratch::new(self.device.scratch(bytes)?, len))
+    }
+}
+
+impl fmt::Debug for Launcher<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launcher").finish_non_exhaustive()
+    }
+}
+
+/// How many threads a kernel gets, in up to three dimensions: `n`, `[x, y]` or `[x, y, z]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Threads(pub [usize; 3]);
+
+impl From<usize> for Threads {
+    fn from(x: usize) -> Self {
+        Self([x, 1, 1])
+    }
+}
+
+impl From<[usize; 2]> for Threads {
+    fn from([x, y]: [usize; 2]) -> Self {
+        Self([x, y, 1])
+    }
+}
+
+impl From<[usize; 3]> for Threads {
+    fn from(threads: [usize; 3]) -> Self {
+        Self(threads)
+    }
+}

@@ -1,0 +1,26 @@
+//! Kernels: what tasks run on accelerators, as texts that CUDA, HIP and OpenCL all compile.
+//!
+//! A [`Program`] is a text in the dialect of `kernels/dialect.h`; a [`Kernel`] is one function of it, with the types of its
+//! parameters. A task's `.gpu` body gets a [`Launcher`] and a view of each of its regions, and enqueues kernels with them.
+//!
+//! Nothing here opens a device or compiles a text; that is `device/`'s matter. Invariants:
+//! 1. A [`Kernel`]'s parameters are those of its text: this is checked when the constant is evaluated, so that a program
+//!    with wrong types does not compile.
+//! 2. What a task may only read has no way into a parameter that a kernel writes ([`Argument`]).
+
+mod argument;
+mod launcher;
+mod program;
+mod signature;
+mod view;
+
+pub use argument::{Argument, Arguments, Parameters, Read, Scalar, Write};
+pub use launcher::{Launcher, Threads};
+pub use program::{Kernel, Program};
+pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
+pub use view::{DeviceView, DeviceViewMut, Scratch};
+
+pub(crate) use argument::{ArgumentValue, Value};
+pub(crate) use launcher::Enqueue;
+pub(crate) use program::KernelText;
+pub(crate) use view::DeviceSite;

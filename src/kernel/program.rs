@@ -1,0 +1,217 @@
+//! Programs and their kernels, as constants.
+
+use super::signature::{self, Signature};
+use super::{Parameters, SignatureError};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MOST_TEXTS: usize = 6;
+const MOST_DEFINES: usize = 8;
+
+/// The text of some kernels, in the dialect of `kernels/dialect.h`, which is always in front of it.
+///
+/// ```
+/// use thalweg::kernel::Program;
+/// const AXPY: Program = Program::new(
+///     "axpy.cl",
+///     "KERNEL(256, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+///      {
+///          REGION(x); REGION(y);
+///          int i = GLOBAL_ID(0);
+///          if (i < n) y[i] += a * x[i];
+///      }",
+/// );
+/// assert_eq!(AXPY.name(), "axpy.cl");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// Names and texts; the last is the program's own.
+    texts: [(&'static str, &'static str); MOST_TEXTS],
+    text_count: usize,
+    defines: [(&'static str, i64); MOST_DEFINES],
+    define_count: usize,
+}
+
+impl Program {
+    /// A program of this text. `name` is what messages of compilers will call it.
+    pub const fn new(name: &'static str, text: &'static str) -> Self {
+        let mut texts = [("", ""); MOST_TEXTS];
+        texts[0] = (name, text);
+        Self { texts, text_count: 1, defines: [("", 0); MOST_DEFINES], define_count: 0 }
+    }
+
+    /// The program with a further text in front of its own, behind those added before.
+    ///
+    /// # Panics
+    /// If there are more than five.
+    #[must_use]
+    pub const fn header(mut self, name: &'static str, text: &'static str) -> Self {
+        assert!(self.text_count < MOST_TEXTS, "a program has at most five headers");
+        let own = self.texts[self.text_count - 1];
+        self.texts[self.text_count - 1] = (name, text);
+        self.texts[self.text_count] = own;
+        self.text_count += 1;
+        self
+    }
+
+    /// The program with a macro that stands for a number.
+    ///
+    /// # Panics
+    /// If there are more than eight.
+    #[must_use]
+    pub const fn define(mut self, name: &'static str, value: i64) -> Self {
+        assert!(self.define_count < MOST_DEFINES, "a program has at most eight macros");
+        self.defines[self.define_count] = (name, value);
+        self.define_count += 1;
+        self
+    }
+
+    /// What messages call it.
+    pub const fn name(&self) -> &'static str {
+        self.texts[self.text_count - 1].0
+    }
+
+    const fn own_text(&self) -> &'static str {
+        self.texts[self.text_count - 1].1
+    }
+
+    /// All that a compiler gets: macros, dialect, headers, the text; with the places of each.
+    pub(crate) fn source(&self) -> String {
+        let mut source = String::new();
+        for (name, value) in &self.defines[..self.define_count] {
+            source += &format!("#define {name} {value}\n");
+        }
+        let dialect = ("dialect.h", include_str!("../../kernels/dialect.h"));
+        for (name, text) in [dialect].iter().chain(&self.texts[..self.text_count]) {
+            source += &format!("#line 1 \"{name}\"\n{text}\n");
+        }
+        source
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Program").field(&self.name()).finish()
+    }
+}
+
+/// One kernel of a program; `P` is a tuple of its parameters' types: numbers, [`Read`](super::Read) and
+/// [`Write`](super::Write).
+///
+/// The types are compared with the text when the constant is evaluated: what does not agree does not compile.
+///
+/// ```
+/// use thalweg::kernel::{Kernel, Program, Read, SignatureError, Write};
+/// const TEXT: &str = "KERNEL(64, 1, 1) twice(IN(double, x), OUT(double, y), int n)
+///                     { REGION(x); REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = 2 * x[i]; }";
+/// const PROGRAM: Program = Program::new("twice.cl", TEXT);
+/// static TWICE: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "twice");
+/// assert_eq!(TWICE.name(), "twice");
+/// // A text that is known only at run time:
+/// let refused = Kernel::<(Read<f64>, Read<f64>, i32)>::checked(&PROGRAM, "twice");
+/// assert_eq!(refused.unwrap_err(), SignatureError::Type);
+/// ```
+pub struct Kernel<P> {
+    text: KernelText,
+    parameters: PhantomData<fn(P)>,
+}
+
+/// A kernel without its types.
+#[derive(Debug)]
+pub(crate) struct KernelText {
+    pub(crate) program: Program,
+    pub(crate) name: &'static str,
+    pub(crate) group: [u32; 3],
+    /// 0 until somebody asks.
+    key: AtomicU64,
+}
+
+impl KernelText {
+    /// Tells programs apart.
+    pub(crate) fn program_key(&self) -> u64 {
+        let known = self.key.load(Ordering::Relaxed);
+        if known != 0 {
+            return known;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.program.hash(&mut hasher);
+        let key = hasher.finish() | 1;
+        self.key.store(key, Ordering::Relaxed);
+        key
+    }
+}
+
+impl<P: Parameters> Kernel<P> {
+    /// The kernel `name` of `program`.
+    ///
+    /// # Panics
+    /// If there is none, or its parameters are others; in a constant or static that is an error of compilation.
+    pub const fn new(program: &Program, name: &'static str) -> Self {
+        match Self::checked(program, name) {
+            Ok(kernel) => kernel,
+            Err(error) => panic!("{}", error.message()),
+        }
+    }
+
+    /// As [`new`](Self::new), for texts that come at run time.
+    ///
+    /// # Errors
+    /// If there is no such kernel, or its parameters are others.
+    pub const fn checked(program: &Program, name: &'static str) -> Result<Self, SignatureError> {
+        let Signature { group, .. } = match Self::signature(program, name) {
+            Ok(signature) => signature,
+            Err(error) => return Err(error),
+        };
+        let text = KernelText { program: *program, name, group, key: AtomicU64::new(0) };
+        Ok(Self { text, parameters: PhantomData })
+    }
+
+    const fn signature(program: &Program, name: &str) -> Result<Signature, SignatureError> {
+        match signature::parse(program.own_text(), name) {
+            Err(error) => Err(error),
+            Ok(signature) => match signature.check(P::LIST) {
+                Ok(()) => Ok(signature),
+                Err(error) => Err(error),
+            },
+        }
+    }
+}
+
+impl<P> Kernel<P> {
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        self.text.name
+    }
+
+    /// Threads per group, in three dimensions.
+    pub const fn group(&self) -> [u32; 3] {
+        self.text.group
+    }
+
+    pub(crate) fn text(&self) -> &KernelText {
+        &self.text
+    }
+}
+
+impl<P> fmt::Debug for Kernel<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("program", &self.text.program).field("name", &self.text.name).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_says_where_each_text_begins() {
+        let program = Program::new("b.cl", "int b;").header("a.h", "int a;").define("N", 3);
+        let source = program.source();
+        let places: Vec<_> = source.lines().filter(|line| line.starts_with("#line") || line.contains("N 3")).collect();
+        assert_eq!(places, ["#define N 3", "#line 1 \"dialect.h\"", "#line 1 \"a.h\"", "#line 1 \"b.cl\""]);
+        assert!(source.ends_with("int b;\n"));
+        assert_ne!(program, Program::new("b.cl", "int b;").header("a.h", "int a;"));
+    }
+}

@@ -1,0 +1,178 @@
+//! Tasks on accelerators: enqueued by the unit's hosting thread, and reported when they have ended.
+//!
+//! The hosting thread issues what is ready, looks what has ended, and sleeps only after it has asked to be woken by the next
+//! end. Copies may be enqueued by any thread; that is announced to the hosting thread, which looks after them too.
+
+use super::core::Core;
+use super::devices::Devices;
+use super::host::Host;
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::device::{Accelerator, Completion, Mark, Waker, Work};
+use crate::engine::{Command, Event, Launch, Outcome};
+use crate::error::{BoxError, DeviceError, FailureReason};
+use crate::ids::{DeviceId, TaskId};
+use crate::kernel::{DeviceSite, Enqueue, Launcher};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// What a device has in its queues.
+#[derive(Default)]
+pub(super) struct InFlight {
+    tasks: Mutex<FxHashMap<TaskId, OwnedTask>>,
+    /// Something may have ended, or was enqueued by another thread.
+    news: Arc<AtomicBool>,
+    waker: OnceLock<Waker>,
+}
+
+impl InFlight {
+    /// Tells the hosting thread that there is something to look at.
+    pub(super) fn announce(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker();
+        }
+    }
+}
+
+impl Devices {
+    /// Lets devices wake the threads of their runtime.
+    pub(super) fn connect(&self, core: &Weak<Core>) {
+        for in_flight in &self.in_flight {
+            let (core, news) = (core.clone(), in_flight.news.clone());
+            let _ = in_flight.waker.set(Arc::new(move || {
+                news.store(true, Ordering::SeqCst);
+                if let Some(core) = core.upgrade() {
+                    core.idle.wake_all();
+                }
+            }));
+        }
+    }
+
+    /// An accelerator among the devices.
+    pub(super) fn get_accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
+        self.devices[device.index()].accelerator()
+    }
+
+    /// Whether one of these devices has something for its hosting thread to look at.
+    pub(super) fn have_news(&self, devices: &[DeviceId]) -> bool {
+        devices.iter().any(|device| self.in_flight[device.index()].news.load(Ordering::SeqCst))
+    }
+
+    /// Asks to be woken when the next thing ends on one of these devices.
+    pub(super) fn arm(&self, devices: &[DeviceId]) {
+        for device in devices {
+            let in_flight = &self.in_flight[device.index()];
+            if let (Some(accelerator), Some(waker)) = (self.get_accelerator(*device), in_flight.waker.get()) {
+                accelerator.arm(waker);
+            }
+        }
+    }
+
+    /// Enqueues a task; nothing of it is in flight if that fails.
+    fn issue(&self, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
+        let sites = self.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
+        let id = launch.task.shared().id;
+        let mut work = TaskWork { task: &mut launch.task, sites, reductions: Vec::new(), panic: None };
+        device.issue(id, &launch.after, &mut work).map_err(|error| {
+            match (work.panic, error.downcast::<DeviceError>()) {
+                (Some(payload), _) => FailureReason::from_panic(payload),
+                (None, Ok(error)) => FailureReason::Device(*error),
+                (None, Err(error)) => FailureReason::Returned(error),
+            }
+        })
+    }
+}
+
+/// A task's body, with its regions on the device.
+struct TaskWork<'a> {
+    task: &'a mut OwnedTask,
+    sites: Vec<DeviceSite>,
+    /// Which accesses have private replicas.
+    reductions: Vec<usize>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Work for TaskWork<'_> {
+    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
+        let mut index = 0;
+        self.task.body().accesses(&mut |AccessRecord { mode, .. }| {
+            if matches!(mode, Mode::Reduction(_)) {
+                self.reductions.push(index);
+            }
+            index += 1;
+        });
+        let private = |access: &usize| {
+            let bytes = self.task.body_mut().private(*access).expect("a reduction has a private replica");
+            (bytes.as_mut_ptr(), bytes.len())
+        };
+        self.reductions.iter().map(private).collect()
+    }
+
+    fn enqueue(&mut self, device: &mut dyn Enqueue, privates: &[usize]) -> Result<(), BoxError> {
+        for (access, base) in self.reductions.iter().zip(privates) {
+            (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
+        }
+        let body = AssertUnwindSafe(|| self.task.body_mut().enqueue(&mut Launcher::new(device), &self.sites));
+        catch_unwind(body).unwrap_or_else(|payload| {
+            self.panic = Some(payload);
+            Err("the body panicked".into())
+        })
+    }
+}
+
+impl Host {
+    /// Gives a task to an accelerator.
+    pub(super) fn issue(&self, core: &Core, devices: &Devices, device: DeviceId, mut launch: Launch) {
+        let accelerator = devices.get_accelerator(device).expect("the device is an accelerator");
+        let outcome = core
+            .refusal(&mut launch.task)
+            .or_else(|| self.inside(|| devices.issue(accelerator, &mut launch)).err().map(Outcome::Failed));
+        let mut out = self.commands.take();
+        match outcome {
+            Some(outcome) => core.end(launch.task, outcome, Some(self.slot), &mut out),
+            None => {
+                core.engine.issued(&launch.task, &mut out);
+                let id = launch.task.shared().id;
+                devices.in_flight[device.index()].tasks.lock().insert(id, launch.task);
+            }
+        }
+        core.carry_out(Some(self), &mut out);
+        self.commands.set(out);
+    }
+
+    /// Reports what has ended on the unit's accelerators; whether anything has.
+    pub(super) fn poll(&self, core: &Core, devices: &Devices) -> bool {
+        let mut ended = Vec::new();
+        let mut out: Vec<Command> = self.commands.take();
+        let mut any = false;
+        for device in &self.devices {
+            let Some(accelerator) = devices.get_accelerator(*device) else { continue };
+            let in_flight = &devices.in_flight[device.index()];
+            in_flight.news.store(false, Ordering::SeqCst);
+            accelerator.poll(&mut ended);
+            for Completion { mark, result } in ended.drain(..) {
+                any = true;
+                match mark {
+                    Mark::Copy(copy) => {
+                        let event = result.map_or_else(|error| Event::CopyFailed(copy, error), |_| Event::Copied(copy));
+                        core.engine.on(event, &mut out);
+                    }
+                    Mark::Task(id) => {
+                        let task = in_flight.tasks.lock().remove(&id).expect("a task in flight is kept");
+                        let outcome = match result {
+                            Ok(elapsed_ns) => Outcome::Done { elapsed_ns },
+                            Err(error) => Outcome::Failed(FailureReason::Device(error)),
+                        };
+                        core.end(task, outcome, Some(self.slot), &mut out);
+                    }
+                }
+            }
+        }
+        core.carry_out(Some(self), &mut out);
+        self.commands.set(out);
+        any
+    }
+}

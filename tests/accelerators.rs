@@ -1,0 +1,124 @@
+//! Accelerators by the public API: the same programs on every interface that is there. OpenCL on the CPU is one.
+
+use thalweg::kernel::{Kernel, Program, Read, Write};
+use thalweg::prelude::*;
+
+const TEXT: &str = "
+    KERNEL(64, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+    {
+        REGION(x); REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] += a * x[i];
+    }
+    KERNEL(64, 1, 1) fill(OUT(double, y), double value, int n)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] = value;
+    }
+    KERNEL(64, 1, 1) sum(IN(double, x), INOUT(double, total), int n)
+    {
+        REGION(x); REGION(total);
+        int i = GLOBAL_ID(0);
+        if (i < n) ATOMIC_ADD(total, x[i]);
+    }
+    KERNEL(8, 8, 1) add_block(INOUT(double, y), int rows, int columns, int stride, double value)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0), j = GLOBAL_ID(1);
+        if (i < columns && j < rows) y[j * stride + i] += value;
+    }
+";
+const PROGRAM: Program = Program::new("accelerators.cl", TEXT);
+static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "axpy");
+static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
+static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
+static ADD_BLOCK: Kernel<(Write<f64>, i32, i32, i32, f64)> = Kernel::new(&PROGRAM, "add_block");
+
+fn runtime(units: &str) -> Option<Runtime> {
+    match Runtime::builder().compute_units(units).scheduler("dynamic").build() {
+        Ok(rt) => Some(rt),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_chain_on_parts_of_an_array() {
+    let Some(rt) = runtime("1:OPENCL:1") else { return };
+    let n = 1000;
+    let (x, y) = (rt.data((0..n).map(f64::from).collect::<Vec<_>>()), rt.data(vec![1.0; n as usize]));
+    for _ in 0..50 {
+        for part in blocks(n as usize, 300) {
+            rt.task("axpy", (x.slice(part.clone()).input(), y.slice(part).inout()))
+                .gpu(|k, (x, mut y)| k.launch(&AXPY, x.len(), (0.5, &x, &mut y, x.len() as i32)))
+                .submit()
+                .unwrap();
+        }
+    }
+    let total = rt.scalar(7.0);
+    rt.task("sum", (y.input(), total.reduction(Sum)))
+        .gpu(|k, (y, mut total)| k.launch(&SUM, y.len(), (&y, &mut total, y.len() as i32)))
+        .submit()
+        .unwrap();
+    let expected: Vec<f64> = (0..n).map(|i| 1.0 + 25.0 * f64::from(i)).collect();
+    assert_eq!(rt.read_scalar(&total).unwrap(), 7.0 + expected.iter().sum::<f64>());
+    assert_eq!(rt.take(y).unwrap(), expected);
+    println!("{:?}", rt.statistics());
+}
+
+#[test]
+fn cores_and_an_accelerator_by_turns() {
+    let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
+    let a = rt.array(ndarray::Array2::<f64>::zeros((40, 50)));
+    let mut expected = ndarray::Array2::<f64>::zeros((40, 50));
+    for step in 0..30usize {
+        let (r, c) = (step % 7..20 + step % 13, step % 5..30 + step % 17);
+        expected.slice_mut(ndarray::s![r.clone(), c.clone()]).mapv_inplace(|v| v + step as f64);
+        let task = rt.task("add", (a.block((r, c)).inout(),));
+        if step % 3 == 0 {
+            task.cpu(move |_, (mut a,)| a.mapv_inplace(|v| v + step as f64)).submit().unwrap();
+        } else {
+            task.gpu(move |k, (mut a,)| {
+                let ([rows, columns, ..], [stride, ..]) = (a.extents(), a.strides());
+                let arguments = (rows as i32, columns as i32, stride as i32, step as f64);
+                let (r, c, s, v) = arguments;
+                k.launch(&ADD_BLOCK, [columns, rows], (&mut a, r, c, s, v))
+            })
+            .submit()
+            .unwrap();
+        }
+    }
+    assert_eq!(rt.take(a).unwrap(), expected);
+}
+
+#[test]
+fn a_kernel_that_does_not_compile() {
+    let Some(rt) = runtime("1:OPENCL:1") else { return };
+    const BROKEN: Program =
+        Program::new("broken.cl", "// one\nKERNEL(64, 1, 1) broken(OUT(double, y))\n{ REGION(y); y[0] = nonsense; }");
+    static KERNEL: Kernel<(Write<f64>,)> = Kernel::new(&BROKEN, "broken");
+    let (x, y) = (rt.data(vec![0.0; 10]), rt.data(vec![0.0; 10]));
+    rt.task("broken", (x.output(),)).gpu(|k, (mut x,)| k.launch(&KERNEL, 1, (&mut x,))).submit().unwrap();
+    rt.task("after", (x.input(), y.inout()))
+        .gpu(|k, (x, mut y)| k.launch(&AXPY, 10, (1.0, &x, &mut y, 10)))
+        .submit()
+        .unwrap();
+    let error = rt.wait().unwrap_err().to_string();
+    assert!(error.contains("broken.cl:3") && error.contains("nonsense"), "{error}");
+    assert!(rt.read(&y.all()).is_err());
+    rt.task("heal", (x.output(),)).gpu(|k, (mut x,)| k.launch(&FILL, 10, (&mut x, 2.0, 10))).submit().unwrap();
+    assert_eq!(rt.take(x).unwrap(), [2.0; 10]);
+}
+
+#[test]
+fn a_task_for_cores_runs_on_a_hosting_thread_if_there_is_no_other() {
+    let Some(rt) = runtime("1:OPENCL:1") else { return };
+    let x = rt.data(vec![1.0; 10]);
+    rt.task("core", (x.inout(),)).cpu(|_, (x,)| x[3] = 5.0).submit().unwrap();
+    rt.task("device", (x.inout(),)).gpu(|k, (mut x,)| k.launch(&FILL, 2, (&mut x, 9.0, 2))).submit().unwrap();
+    rt.task("core", (x.inout(),)).cpu(|_, (x,)| x[0] += x[3]).submit().unwrap();
+    assert_eq!(rt.take(x).unwrap()[..4], [14.0, 9.0, 1.0, 5.0]);
+}
