@@ -1,14 +1,14 @@
 //! BT-MZ on accelerators: `kernels/bt.cl`, the counterpart of [`crate::bt`].
 
 use thalweg::kernel::{Argument, Kernel, Launcher, Program, Read, Scratch, Write};
+use thalweg::prelude::DeviceError;
 
 use super::{COMMON, Enqueued, Reads, Writes, interior, numbers};
 use crate::physics::{C34, DISSIPATION, Mesh};
 
 const BT: Program = Program::new("bt.cl", include_str!("../../../kernels/bt.cl")).header(COMMON.0, COMMON.1);
 
-static SWEEP_X: Kernel<(Read<f64>, Write<f64>, Write<f64>, f64, f64, f64, i32, i32, i32)> =
-    Kernel::new(&BT, "sweep_x");
+static SWEEP_X: Kernel<(Read<f64>, Write<f64>, Write<f64>, f64, f64, f64, i32, i32, i32)> = Kernel::new(&BT, "sweep_x");
 static SWEEP_YZ: Kernel<(Read<f64>, Write<f64>, Write<f64>, i32, f64, f64, f64, i32, i32, i32)> =
     Kernel::new(&BT, "sweep_yz");
 
@@ -49,7 +49,7 @@ pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: &Reads<'_>, 
     sweep_with(mesh, d, k, u, r, &mut scratch)
 }
 
-fn scratch(mesh: &Mesh, k: &mut Launcher<'_>) -> Result<Scratch<f64>, thalweg::DeviceError> {
+fn scratch(mesh: &Mesh, k: &mut Launcher<'_>) -> Result<Scratch<f64>, DeviceError> {
     k.scratch(STORED * mesh.shape.interior())
 }
 

@@ -20,8 +20,7 @@ const BLAS: Program = Program::new("blas.cl", include_str!("../../../kernels/bla
 
 static FORWARD: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32, f64, f64, f64, f64, i32, i32, i32)> =
     Kernel::new(&LU, "forward");
-static BACKWARD: Kernel<(Read<f64>, Write<f64>, i32, f64, f64, f64, f64, i32, i32, i32)> =
-    Kernel::new(&LU, "backward");
+static BACKWARD: Kernel<(Read<f64>, Write<f64>, i32, f64, f64, f64, f64, i32, i32, i32)> = Kernel::new(&LU, "backward");
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&BLAS, "fill");
 
 /// A whole step of a zone whose faces have been exchanged: with the residual `r` of the step before, and to the one after.
@@ -53,16 +52,11 @@ pub(crate) fn step(
 /// If the device refuses.
 ///
 /// # Panics
-/// If `w` is not a field of the mesh.
-pub(crate) fn forward(
-    mesh: &Mesh,
-    k: &mut Launcher<'_>,
-    u: &Reads<'_>,
-    r: &Reads<'_>,
-    w: &mut Writes<'_>,
-) -> Enqueued {
+/// If `w` is not a field of the mesh, or has more numbers than 32 bits can count.
+pub(crate) fn forward(mesh: &Mesh, k: &mut Launcher<'_>, u: &Reads<'_>, r: &Reads<'_>, w: &mut Writes<'_>) -> Enqueued {
     let numbers = numbers(mesh, w);
-    k.launch(&FILL, w.len(), (&mut *w, 0.0, w.len() as i32))?;
+    let all = i32::try_from(w.len()).expect("a field of numbers that 32 bits can count");
+    k.launch(&FILL, w.len(), (&mut *w, 0.0, all))?;
     forward_fronts(mesh, numbers, k, u, r, w)
 }
 

@@ -12,8 +12,8 @@ pub(crate) mod sp;
 
 pub(crate) use exchange::copy;
 
-use thalweg::DeviceError;
 use thalweg::kernel::{Argument, DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
+use thalweg::prelude::DeviceError;
 
 use crate::physics::Mesh;
 use crate::zones::Shape;
@@ -96,12 +96,7 @@ fn residual_times(
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
-pub(crate) fn add(
-    mesh: &Mesh,
-    k: &mut Launcher<'_>,
-    u: &mut Writes<'_>,
-    change: impl Argument<Read<f64>>,
-) -> Enqueued {
+pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, change: impl Argument<Read<f64>>) -> Enqueued {
     add_times(1.0, mesh, k, u, change)
 }
 

@@ -1,6 +1,7 @@
 //! SP-MZ on accelerators: `kernels/sp.cl`, the counterpart of [`crate::sp`].
 
 use thalweg::kernel::{Argument, Kernel, Launcher, Program, Read, Scratch, Write};
+use thalweg::prelude::DeviceError;
 
 use super::{COMMON, Enqueued, Reads, Writes, interior, numbers};
 use crate::physics::Mesh;
@@ -68,7 +69,7 @@ pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: &Reads<'_>, 
     sweep_with(mesh, d, k, u, r, &mut scratch)
 }
 
-fn scratch(mesh: &Mesh, k: &mut Launcher<'_>) -> Result<Scratch<f64>, thalweg::DeviceError> {
+fn scratch(mesh: &Mesh, k: &mut Launcher<'_>) -> Result<Scratch<f64>, DeviceError> {
     k.scratch(STORED * mesh.shape.interior())
 }
 
