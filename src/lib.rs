@@ -41,10 +41,18 @@ mod runtime;
 mod sim;
 mod sync;
 
+#[cfg(feature = "cli")]
+pub mod cli;
+
 pub use depend::{Context, Dependence, GraphTask, Mode, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{Builder, LinkStatistics, Runtime, Statistics, TaskBuilder};
 pub use sim::{MachineFileError, SimulatedMachine};
+
+/// The devices of this machine, as `thalweg doctor` shows them.
+pub mod devices {
+    pub use crate::device::{DeviceFacts, Interface, Measurement, interfaces, measurement};
+}
 
 /// What most programs need.
 pub mod prelude {

@@ -181,8 +181,15 @@ impl Directory {
                 let nearest = (holders.iter())
                     .filter(|(_, state)| *state == State::Valid)
                     .min_by_key(|(id, _)| (distance(*id), *id))
-                    .map(|(id, _)| *id)
-                    .expect("every part is valid somewhere");
+                    .map(|(id, _)| *id);
+                let Some(nearest) = nearest else {
+                    // Its last valid replica is gone, and copies from there are still under way: they decide.
+                    pending.extend(holders.iter().filter_map(|(_, state)| match state {
+                        State::Filling(copy) => Some(*copy),
+                        State::Valid => None,
+                    }));
+                    return;
+                };
                 let copy = CopyId(*next_copy);
                 *next_copy += 1;
                 holders.push((to, State::Filling(copy)));
@@ -232,11 +239,42 @@ impl Directory {
         });
     }
 
-    /// A copy could not be made: what it was to fill is not valid there.
-    pub(crate) fn failed(&mut self, transfer: &Transfer) {
-        self.holders.visit(&transfer.block, |_, holders| {
+    /// A copy could not be made: what it was to fill is not valid there. What is valid nowhere then, and not on its way
+    /// either, is lost.
+    ///
+    /// # Panics
+    /// If something is lost and no cause is given.
+    pub(crate) fn failed(&mut self, transfer: &Transfer, cause: Option<&Arc<TaskFailure>>) {
+        let mut nowhere = Vec::new();
+        self.holders.visit(&transfer.block, |part, holders| {
             holders.retain(|holder| *holder != (transfer.to, State::Filling(transfer.copy)));
+            if holders.is_empty() {
+                holders.push((ReplicaId::HOME, State::Valid));
+                nowhere.push(part.block());
+            }
         });
+        for part in nowhere {
+            self.lose(&part, cause.expect("what a copy is made from stays valid, unless it is lost"));
+        }
+    }
+
+    /// A device is gone, and all of its replicas with it: they are leaving. What was valid nowhere else is lost.
+    pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>) -> Vec<ReplicaId> {
+        let gone: Vec<_> =
+            self.replicas.iter().filter(|replica| replica.space == space).map(|r| (r.id, r.block)).collect();
+        let mut nowhere = Vec::new();
+        for (id, block) in &gone {
+            self.replica_mut(*id).leaving = true;
+            self.holders.visit(block, |part, holders| {
+                holders.retain(|(holder, state)| holder != id || *state != State::Valid);
+                if holders.is_empty() {
+                    holders.push((ReplicaId::HOME, State::Valid));
+                    nowhere.push(part.block());
+                }
+            });
+        }
+        nowhere.iter().for_each(|part| self.lose(part, cause));
+        gone.into_iter().map(|(id, _)| id).collect()
     }
 
     /// Whether all of `block` is valid in this replica.
@@ -315,7 +353,7 @@ impl Directory {
         let block = self.replica(id).block;
         self.holders.visit(&block, |_, holders| {
             holders.retain(|(holder, _)| *holder != id);
-            debug_assert!(holders.iter().any(|(_, state)| *state == State::Valid), "the only copy was dropped");
+            debug_assert!(!holders.is_empty(), "the only copy was dropped");
         });
         self.replicas.retain(|replica| replica.id != id);
     }

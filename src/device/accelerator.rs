@@ -58,9 +58,6 @@ pub(crate) trait Work {
 
 /// A device with memory and streams of its own.
 pub(crate) trait Accelerator: Send + Sync {
-    /// Its name.
-    fn name(&self) -> &str;
-
     /// Devices of one domain copy among each other.
     fn domain(&self) -> (&'static str, usize);
 

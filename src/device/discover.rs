@@ -4,7 +4,7 @@
 
 use super::gpu::Gpu;
 use super::opencl::{self, OpenCl};
-use super::{Accelerator, Device, EmulatedDevice};
+use super::{Accelerator, Device, Emulated, EmulatedDevice};
 use crate::error::{BuildError, DeviceError};
 use crate::machine::{Machine, UnitKind};
 use opencl3::device::{CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU};
@@ -14,15 +14,15 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
     let mut search = Search::default();
     let mut devices = Vec::new();
     for unit in machine.device_units() {
-        for device in &unit.devices {
+        for number in &unit.devices {
             devices.push(match unit.kind {
                 UnitKind::Cpu => unreachable!("a CPU unit has no device"),
                 UnitKind::Emulated => {
-                    let device = emulated(device.index());
+                    let device = emulated(number.index());
                     if let Some(problem) = device.problem() {
                         return Err(BuildError::Argument { argument: "emulated_devices", problem });
                     }
-                    Device::Emulated(device)
+                    Device::Emulated(Emulated::new(device, format!("emulated device {}", number.index())))
                 }
                 kind => {
                     let needed = machine.device_units().filter(|u| u.kind == kind).map(|u| u.devices.len()).sum();

@@ -4,7 +4,9 @@
 //! without any accelerator. What it does not emulate: a device's arithmetic, or its many threads.
 
 use super::Buffer;
+use crate::error::DeviceError;
 use crate::memory::{BoxCopy, copy_box};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Copies of at least this many bytes are made by the copy engine even on a device without delays.
@@ -28,6 +30,17 @@ pub struct EmulatedDevice {
     speed: f64,
     copy_latency: Duration,
     copy_bytes_per_second: f64,
+    lost_after_tasks: u64,
+    failing_copy: u64,
+}
+
+/// An emulated device at work: what it has done decides when its scripted faults come.
+#[derive(Debug)]
+pub(crate) struct Emulated {
+    description: EmulatedDevice,
+    name: String,
+    tasks: AtomicU64,
+    copies: AtomicU64,
 }
 
 impl Default for EmulatedDevice {
@@ -39,7 +52,27 @@ impl Default for EmulatedDevice {
 impl EmulatedDevice {
     /// 1 GiB of memory, as fast as a core, copies at the speed of host memory.
     pub fn new() -> Self {
-        Self { capacity_bytes: 1 << 30, speed: 1.0, copy_latency: Duration::ZERO, copy_bytes_per_second: f64::INFINITY }
+        Self {
+            capacity_bytes: 1 << 30,
+            speed: 1.0,
+            copy_latency: Duration::ZERO,
+            copy_bytes_per_second: f64::INFINITY,
+            lost_after_tasks: u64::MAX,
+            failing_copy: u64::MAX,
+        }
+    }
+
+    /// A scripted fault: after so many tasks the device is lost. The next task that it begins fails, and what was in its
+    /// memory alone is gone.
+    #[must_use]
+    pub fn lost_after_tasks(self, tasks: u64) -> Self {
+        Self { lost_after_tasks: tasks, ..self }
+    }
+
+    /// A scripted fault: the copy of this number, counted from 0, fails; the device goes on.
+    #[must_use]
+    pub fn failing_copy(self, number: u64) -> Self {
+        Self { failing_copy: number, ..self }
     }
 
     /// How many bytes its memory holds.
@@ -76,10 +109,15 @@ impl EmulatedDevice {
     }
 }
 
-impl EmulatedDevice {
+impl Emulated {
+    /// A device that has done nothing yet.
+    pub(super) fn new(description: EmulatedDevice, name: String) -> Self {
+        Self { description, name, tasks: AtomicU64::new(0), copies: AtomicU64::new(0) }
+    }
+
     /// How many bytes its memory holds.
-    pub(super) fn capacity(&self) -> u64 {
-        self.capacity_bytes
+    pub(super) fn capacity_bytes(&self) -> u64 {
+        self.description.capacity_bytes
     }
 
     /// Memory for a replica, zeroed and aligned to 64 bytes.
@@ -89,31 +127,44 @@ impl EmulatedDevice {
 
     /// Whether a copy of so many bytes takes long enough to be made on the device's own copy engine.
     pub(crate) fn copies_apart(&self, bytes: u64) -> bool {
-        bytes >= APART_FROM_BYTES || !self.delay(bytes).is_zero()
+        bytes >= APART_FROM_BYTES || !self.description.delay(bytes).is_zero()
     }
 
     /// Copies a box to, from or inside the device's memory; returns when it has arrived.
     ///
+    /// # Errors
+    /// If this copy was scripted to fail.
+    ///
     /// # Safety
     /// As for [`crate::memory::copy_box`].
-    pub(crate) unsafe fn copy(&self, copy: &BoxCopy) {
+    pub(crate) unsafe fn copy(&self, copy: &BoxCopy) -> Result<(), DeviceError> {
+        if self.copies.fetch_add(1, Ordering::Relaxed) == self.description.failing_copy {
+            let (device, what) = (self.name.clone(), "as its script says".to_owned());
+            return Err(DeviceError::Call { device, call: "copy", api: "emulated", code: -1, what });
+        }
         let start = Instant::now();
         // SAFETY: the caller's promise.
         unsafe { copy_box(copy) };
-        let rest = self.delay(copy.bytes()).saturating_sub(start.elapsed());
+        let rest = self.description.delay(copy.bytes()).saturating_sub(start.elapsed());
         if !rest.is_zero() {
             std::thread::sleep(rest);
         }
+        Ok(())
     }
 
     /// Runs a body at the device's speed.
-    pub(crate) fn run(&self, body: &mut dyn FnMut()) {
-        if self.speed == 1.0 {
-            return body();
+    ///
+    /// # Errors
+    /// If the device is lost; then the body was not run.
+    pub(crate) fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError> {
+        if self.tasks.fetch_add(1, Ordering::Relaxed) >= self.description.lost_after_tasks {
+            return Err(DeviceError::Lost { device: self.name.clone(), what: "as its script says".to_owned() });
         }
         let start = Instant::now();
         body();
-        let rest = start.elapsed().mul_f64(1.0 / self.speed - 1.0);
-        std::thread::sleep(rest);
+        if self.description.speed < 1.0 {
+            std::thread::sleep(start.elapsed().mul_f64(1.0 / self.description.speed - 1.0));
+        }
+        Ok(())
     }
 }

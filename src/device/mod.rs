@@ -13,11 +13,16 @@ mod accelerator;
 mod discover;
 mod emulated;
 mod gpu;
+mod measure;
 mod opencl;
+mod survey;
 
 pub(crate) use accelerator::{Accelerator, Completion, DeviceCopy, End, Mark, Waker, Work};
 pub(crate) use discover::open;
+pub(crate) use emulated::Emulated;
 pub use emulated::EmulatedDevice;
+pub use measure::Measurement;
+pub use survey::{DeviceFacts, Interface, interfaces, measurement};
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -25,7 +30,7 @@ use std::ptr::NonNull;
 /// A device of a runtime.
 pub(crate) enum Device {
     /// In host memory.
-    Emulated(EmulatedDevice),
+    Emulated(Emulated),
     /// With memory and streams of its own.
     Accelerator(Box<dyn Accelerator>),
 }
@@ -34,7 +39,7 @@ impl Device {
     /// How many bytes fit into its memory.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match self {
-            Self::Emulated(device) => device.capacity(),
+            Self::Emulated(device) => device.capacity_bytes(),
             Self::Accelerator(device) => device.capacity_bytes(),
         }
     }

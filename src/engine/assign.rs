@@ -89,7 +89,7 @@ impl Placement {
                     let room = |space: &SpaceId| self.busy[space.index()] < MOST_IN_SPACE || space.is_host();
                     let view = &self.units[unit];
                     if view.in_flight <= level && level < self.depth[unit] && view.spaces.iter().any(room) {
-                        moved |= self.give_next(unit);
+                        moved |= self.give_next(unit, out);
                     }
                 }
             }
@@ -99,34 +99,46 @@ impl Placement {
         }
     }
 
-    /// Asks the policy for a unit's next task; false if it has none.
-    fn give_next(&mut self, unit: usize) -> bool {
+    /// Gives a unit the next task that the policy has for it; false if there is none.
+    fn give_next(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
         if self.queued.is_empty() {
             return false;
         }
+        let next = self.ask(unit).and_then(|next| self.queued.remove(&next));
+        match next {
+            Some(task) => {
+                self.assign(task, unit);
+                true
+            }
+            None => !self.lost.is_empty() && self.stand_in(unit, out),
+        }
+    }
+
+    /// Asks the policy for a unit's next task.
+    pub(super) fn ask(&mut self, unit: usize) -> Option<TaskId> {
         let id = self.units[unit].id;
         let Self { policy, units, queued, directories, .. } = self;
         let missing = |task, space| missing_bytes(queued, directories, task, space);
-        let Some(next) = policy.next(id, &View { units, missing_bytes: &missing }) else { return false };
-        let space = self.choose_space(next, unit);
-        let Some(task) = self.queued.remove(&next) else { return false };
-        self.units[unit].in_flight += 1;
-        self.waiting[space.index()].push_back(Assigned { task, unit: Some(id), space });
-        true
+        policy.next(id, &View { units, missing_bytes: &missing })
+    }
+
+    /// A task has its unit; memory comes next.
+    pub(super) fn assign(&mut self, task: OwnedTask, unit: usize) {
+        let space = self.choose_space(&task, unit);
+        let unit = &mut self.units[unit];
+        unit.in_flight += 1;
+        self.waiting[space.index()].push_back(Assigned { task, unit: Some(unit.id), space });
     }
 
     /// Among a unit's memories, the one with the most of the task's data, then the least busy.
-    fn choose_space(&self, task: TaskId, unit: usize) -> SpaceId {
-        if self.hosts_at_home && self.queued.get(&task).is_some_and(|task| self.runs_at_home(kinds(task), &needs(task)))
-        {
+    fn choose_space(&self, task: &OwnedTask, unit: usize) -> SpaceId {
+        if self.hosts_at_home && self.runs_at_home(kinds(task), &needs(task)) {
             return SpaceId::HOST;
         }
         if let [only] = self.units[unit].spaces[..] {
             return only;
         }
-        let key = |space: &SpaceId| {
-            (missing_bytes(&self.queued, &self.directories, task, *space), self.busy[space.index()], *space)
-        };
+        let key = |space: &SpaceId| (bytes_missing(&self.directories, task, *space), self.busy[space.index()], *space);
         self.units[unit].spaces.iter().copied().min_by_key(key).unwrap_or(SpaceId::HOST)
     }
 }
@@ -185,16 +197,19 @@ fn missing_bytes(
     task: TaskId,
     space: SpaceId,
 ) -> u64 {
+    queued.get(&task).map_or(0, |task| bytes_missing(directories, task, space))
+}
+
+/// What would have to be copied to `space` for a task.
+fn bytes_missing(directories: &FxHashMap<DataId, Directory>, task: &OwnedTask, space: SpaceId) -> u64 {
     let mut missing = 0;
-    if let Some(task) = queued.get(&task) {
-        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-            if mode.reads()
-                && !matches!(mode, Mode::Reduction(_))
-                && let Some(directory) = directories.get(&datum.id)
-            {
-                missing += directory.missing_bytes(space, block);
-            }
-        });
-    }
+    task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+        if mode.reads()
+            && !matches!(mode, Mode::Reduction(_))
+            && let Some(directory) = directories.get(&datum.id)
+        {
+            missing += directory.missing_bytes(space, block);
+        }
+    });
     missing
 }

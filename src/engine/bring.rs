@@ -1,11 +1,11 @@
 //! Bringing a placed task's data to it, launching it, and letting go of replicas.
 
 use super::command::{Command, CopyOrder, Launch, Where};
-use super::placement::{Assigned, Placed, Placement, Running, UnderWay};
+use super::placement::{Placed, Placement, Running, UnderWay};
 use crate::coherence::{CopyId, ReplicaId, Transfer};
 use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::error::TaskFailure;
-use crate::ids::{CuId, DataId, SpaceId, TaskId};
+use crate::ids::{DataId, TaskId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -25,7 +25,10 @@ impl Placement {
     ///
     /// Called again when what it waited for has arrived.
     pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
-        if let Some(cause) = self.lost(&placed) {
+        if self.is_lost(placed.assigned.space) {
+            return self.turn_back(placed, out);
+        }
+        if let Some(cause) = self.cause_of_loss(&placed) {
             placed.assigned.task.set_poison(cause);
             return self.skip(placed, out);
         }
@@ -74,7 +77,7 @@ impl Placement {
     }
 
     /// Why something that a task reads is lost, if it is.
-    fn lost(&self, placed: &Placed) -> Option<Arc<TaskFailure>> {
+    fn cause_of_loss(&self, placed: &Placed) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
         let mut places = placed.replicas.iter();
         placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
@@ -155,25 +158,21 @@ impl Placement {
     }
 
     fn launch(&mut self, placed: Placed, after: Tasks, out: &mut Vec<Command>) {
-        let behind = !after.is_empty();
-        let (task, unit, space) = self.run(placed, behind);
-        let places = self.running[&task.shared().id].replicas.clone();
+        let (task, running) = Running::of(placed, !after.is_empty());
+        let (id, unit, device, places) =
+            (task.shared().id, running.unit, running.space.device(), running.replicas.clone());
         out.push(match unit {
             None => Command::Run(task),
-            Some(unit) => Command::Launch(Box::new(Launch { task, unit, device: space.device(), places, after })),
+            Some(unit) => Command::Launch(Box::new(Launch { task, unit, device, places, after })),
         });
+        self.running.insert(id, running);
     }
 
     /// Lets go of a task that has its memory but nothing to work on.
     pub(super) fn skip(&mut self, placed: Placed, out: &mut Vec<Command>) {
-        out.push(Command::Skip(self.run(placed, false).0));
-    }
-
-    fn run(&mut self, placed: Placed, behind: bool) -> (OwnedTask, Option<CuId>, SpaceId) {
-        let Placed { assigned: Assigned { task, unit, space }, replicas, private_bytes } = placed;
-        let running = Running { unit, space, replicas, private_bytes, behind, issued: false, waiters: Vec::new() };
+        let (task, running) = Running::of(placed, false);
         self.running.insert(task.shared().id, running);
-        (task, unit, space)
+        out.push(Command::Skip(task));
     }
 
     /// Drops a replica that was to leave, when its last user is gone.

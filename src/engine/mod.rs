@@ -15,6 +15,7 @@
 mod assign;
 mod bring;
 mod command;
+mod loss;
 mod placement;
 mod reserve;
 
@@ -26,8 +27,9 @@ pub(crate) use placement::Placement;
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
+use crate::ids::{DeviceId, TaskId};
 use parking_lot::Mutex;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// Nanoseconds on the driver's clock.
@@ -39,8 +41,10 @@ pub(crate) enum Event {
     Finished(OwnedTask, Outcome),
     /// A copy has arrived.
     Copied(CopyId),
-    /// A copy could not be made.
-    CopyFailed(CopyId, DeviceError),
+    /// A copy could not be made, by this device.
+    CopyFailed(CopyId, DeviceId, DeviceError),
+    /// A launched task comes back: its device is gone.
+    Returned(OwnedTask),
 }
 
 /// How a task ended.
@@ -98,10 +102,13 @@ impl Engine {
     pub(crate) fn on(&self, event: Event, out: &mut Vec<Command>) {
         match event {
             Event::Finished(task, outcome) => {
+                let mut device_lost = None;
                 let elapsed_ns = match outcome {
                     Outcome::Done { elapsed_ns } => Some(elapsed_ns),
                     Outcome::Failed(reason) => {
-                        self.fail(&task, reason);
+                        let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
+                        let failure = self.fail(&task, reason);
+                        device_lost = is_loss.then_some(failure);
                         None
                     }
                     Outcome::Skipped => {
@@ -114,7 +121,7 @@ impl Engine {
                     }
                 };
                 if let Some(placement) = &self.placement {
-                    placement.lock().finished(&task, elapsed_ns, out);
+                    placement.lock().finished(&task, elapsed_ns, device_lost.as_ref(), out);
                 }
                 self.finished(task, out);
             }
@@ -123,10 +130,16 @@ impl Engine {
                     placement.lock().copied(copy, out);
                 }
             }
-            Event::CopyFailed(copy, error) => {
+            Event::CopyFailed(copy, device, error) => {
                 if let Some(placement) = &self.placement {
-                    let fail = |task: &OwnedTask| self.fail(task, FailureReason::Device(error.clone()));
-                    placement.lock().copy_failed(copy, &fail, out);
+                    let lost_device = error.is_loss().then_some(device);
+                    let fail = |task: Option<&OwnedTask>| self.fail_copy(task, FailureReason::Device(error.clone()));
+                    placement.lock().copy_failed(copy, &fail, lost_device, out);
+                }
+            }
+            Event::Returned(task) => {
+                if let Some(placement) = &self.placement {
+                    placement.lock().returned(task, out);
                 }
             }
         }
@@ -183,7 +196,7 @@ impl Engine {
         let combine = |task: &mut OwnedTask, access: usize, block: &_| {
             let combined = catch_unwind(AssertUnwindSafe(|| task.body_mut().combine(access, block)));
             if let Err(payload) = combined {
-                self.fail(task, FailureReason::from_panic(payload));
+                let _ = self.fail(task, FailureReason::from_panic(payload));
             }
         };
         depend::combine_in_turn(task, combine, |task| task.finish(|successor| self.ready(successor, out)));
@@ -199,10 +212,23 @@ impl Engine {
     }
 
     #[cold]
-    fn fail(&self, task: &OwnedTask, reason: FailureReason) {
+    fn fail(&self, task: &OwnedTask, reason: FailureReason) -> Arc<TaskFailure> {
         let meta = task.shared();
         let failure = Arc::new(TaskFailure::new(meta.id, &meta.name, meta.location, reason));
         self.failures.lock().push(failure.clone());
-        task.set_poison(failure);
+        task.set_poison(failure.clone());
+        failure
+    }
+
+    /// A copy could not be made, for a task or to make room.
+    #[cold]
+    fn fail_copy(&self, task: Option<&OwnedTask>, reason: FailureReason) -> Arc<TaskFailure> {
+        let (id, name, location) = match task.map(|task| task.shared()) {
+            Some(meta) => (meta.id, format!("a copy for {}", meta.name), meta.location),
+            None => (TaskId(u64::MAX), "a copy to make room".to_owned(), Location::caller()),
+        };
+        let failure = Arc::new(TaskFailure::new(id, &name, location, reason));
+        self.failures.lock().push(failure.clone());
+        failure
     }
 }

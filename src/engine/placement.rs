@@ -20,7 +20,8 @@ use super::assign::{needs, place_of};
 use super::command::{Command, Where};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId, Transfer};
 use crate::depend::{Kinds, OwnedTask};
-use crate::ids::{CuId, DataId, SpaceId, TaskId};
+use crate::error::TaskFailure;
+use crate::ids::{CuId, DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
 use crate::sched::{AffinityStatistics, Model, Policy, Sample, UnitView};
@@ -71,6 +72,8 @@ pub(crate) struct Placement {
     pub(super) evictions: u64,
     /// There is no CPU unit, and the hosting threads of devices stand in.
     pub(super) hosts_at_home: bool,
+    /// The memories of devices that are gone, and what found out.
+    pub(super) lost: Vec<(SpaceId, Arc<TaskFailure>)>,
     /// How long each unit has run tasks.
     busy_ns: Vec<u64>,
 }
@@ -101,6 +104,14 @@ pub(super) struct Running {
     pub(super) issued: bool,
     /// Who waits for its end to plan copies.
     pub(super) waiters: Vec<TaskId>,
+}
+
+impl Running {
+    /// A task with its memory, launched.
+    pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
+        let Placed { assigned: Assigned { task, unit, space }, replicas, private_bytes } = placed;
+        (task, Self { unit, space, replicas, private_bytes, behind, issued: false, waiters: Vec::new() })
+    }
 }
 
 /// A copy under way.
@@ -146,6 +157,7 @@ impl Placement {
             links: FxHashMap::default(),
             evictions: 0,
             hosts_at_home: false,
+            lost: Vec::new(),
             busy_ns: vec![0; machine.num_units()],
         }
     }
@@ -163,8 +175,14 @@ impl Placement {
             self.directories.entry(access.datum.id).or_insert_with(directory);
         });
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
-            self.waiting[space.index()].push_back(Assigned { task, unit: None, space });
-        } else {
+            match self.lost.iter().find(|(lost, _)| *lost == space) {
+                None => self.waiting[space.index()].push_back(Assigned { task, unit: None, space }),
+                Some((_, cause)) => {
+                    task.set_poison(cause.clone());
+                    out.push(Command::Skip(task));
+                }
+            }
+        } else if let Some(task) = self.poison_if_hopeless(task, out) {
             self.queue(task);
         }
         self.pump(out);
@@ -185,31 +203,51 @@ impl Placement {
         self.pump(out);
     }
 
-    /// A copy could not be made: the tasks that wait for it fail. What was to be written back from an evicted replica stays
-    /// there as long as the replica does.
-    pub(super) fn copy_failed(&mut self, copy: CopyId, fail: &dyn Fn(&OwnedTask), out: &mut Vec<Command>) {
+    /// A copy could not be made. If a device is gone, the tasks that wait for it look again for what they need; else they
+    /// fail, and what was to be written back from an evicted replica is lost.
+    pub(super) fn copy_failed(
+        &mut self,
+        copy: CopyId,
+        fail: &dyn Fn(Option<&OwnedTask>) -> Arc<TaskFailure>,
+        lost_device: Option<DeviceId>,
+        out: &mut Vec<Command>,
+    ) {
         let Some(UnderWay { data, transfer, waiters, write_back }) = self.copies.remove(&copy) else { return };
         self.write_backs -= usize::from(write_back);
+        let mut cause = None;
+        if let Some(device) = lost_device {
+            let first =
+                waiters.first().and_then(|task| self.arriving.get(task)).map(|(placed, _)| &placed.assigned.task);
+            let known = self.lost.iter().find(|(lost, _)| *lost == device.space()).map(|(_, cause)| cause.clone());
+            cause = Some(known.unwrap_or_else(|| fail(first)));
+        } else if write_back {
+            cause = Some(fail(None));
+        }
         if let Some(directory) = self.directories.get_mut(&data) {
-            directory.failed(&transfer);
+            directory.failed(&transfer, cause.as_ref());
             for replica in [transfer.from, transfer.to] {
                 directory.replica_mut(replica).pins -= 1;
             }
-            if write_back {
-                directory.replica_mut(transfer.from).leaving = false;
+        }
+        if let (Some(device), Some(cause)) = (lost_device, &cause) {
+            self.device_lost(device.space(), cause, out);
+            self.one_less(waiters, out);
+        } else {
+            for task in waiters {
+                if let Some((placed, _)) = self.arriving.remove(&task) {
+                    placed.assigned.task.set_poison(fail(Some(&placed.assigned.task)));
+                    self.skip(placed, out);
+                }
             }
         }
-        for task in waiters {
-            if let Some((placed, _)) = self.arriving.remove(&task) {
-                fail(&placed.assigned.task);
-                self.skip(placed, out);
-            }
+        for replica in [transfer.from, transfer.to] {
+            self.drop_if_leaving(data, replica, out);
         }
         self.pump(out);
     }
 
     /// These tasks wait for one thing less.
-    fn one_less(&mut self, waiters: Vec<TaskId>, out: &mut Vec<Command>) {
+    pub(super) fn one_less(&mut self, waiters: Vec<TaskId>, out: &mut Vec<Command>) {
         for task in waiters {
             if let Some((_, missing)) = self.arriving.get_mut(&task) {
                 *missing -= 1;
@@ -243,37 +281,35 @@ impl Placement {
     }
 
     /// A task has run (for so long), failed, or was skipped; perhaps before it was placed.
-    pub(super) fn finished(&mut self, task: &OwnedTask, elapsed_ns: Option<Nanos>, out: &mut Vec<Command>) {
+    ///
+    /// If its device was lost meanwhile, `device_lost` is the failure that it shows by.
+    pub(super) fn finished(
+        &mut self,
+        task: &OwnedTask,
+        elapsed_ns: Option<Nanos>,
+        device_lost: Option<&Arc<TaskFailure>>,
+        out: &mut Vec<Command>,
+    ) {
         let id = task.shared().id;
+        if let (Some(cause), Some(running)) = (device_lost, self.running.get(&id)) {
+            self.device_lost(running.space, cause, out);
+        }
         if let Some(running) = self.running.remove(&id) {
-            self.uses += 1;
             let lost = task.poison().filter(|_| running.issued);
-            let mut k = 0;
+            let mut places = running.replicas.iter();
             task.body().accesses(&mut |access| {
-                let place = running.replicas[k];
-                k += 1;
+                let Some(place) = places.next() else { return };
                 let Some(directory) = self.directories.get_mut(&place.data) else { return };
                 if running.issued {
                     directory.ended(id, place.replica, lost.as_ref());
-                } else if access.mode.writes() && !access.block.is_empty() {
+                } else if access.mode.writes()
+                    && !access.block.is_empty()
+                    && !self.lost.iter().any(|(s, _)| *s == place.space)
+                {
                     directory.written(place.replica, access.block);
                 }
-                let replica = directory.replica_mut(place.replica);
-                replica.pins -= 1;
-                let before = std::mem::replace(&mut replica.last_use, self.uses);
-                if place.replica != ReplicaId::HOME {
-                    self.memories.used(place.space, place.data, place.replica, before, self.uses);
-                }
             });
-            for place in &running.replicas {
-                self.drop_if_leaving(place.data, place.replica, out);
-            }
-            self.busy[running.space.index()] -= 1;
-            if running.private_bytes > 0 {
-                self.memories.release(running.space, running.private_bytes);
-            }
             if let Some(unit) = running.unit {
-                self.units[unit.index()].in_flight -= usize::from(!(running.issued && running.behind));
                 let sample = |elapsed_ns| Sample {
                     task: id,
                     name: task.shared().name.clone(),
@@ -289,7 +325,8 @@ impl Placement {
                     self.policy.failed(&sample(0));
                 }
             }
-            self.one_less(running.waiters, out);
+            let waiters = self.let_go(running, out);
+            self.one_less(waiters, out);
         }
         let forget = task.owned().as_ref().and_then(|side| side.forget);
         // A take that was skipped has taken nothing.
@@ -297,6 +334,31 @@ impl Placement {
             self.forget(data, out);
         }
         self.pump(out);
+    }
+
+    /// Takes from a task that is not running any more what it held; who waited for its end.
+    pub(super) fn let_go(&mut self, running: Running, out: &mut Vec<Command>) -> Vec<TaskId> {
+        self.uses += 1;
+        for place in &running.replicas {
+            let Some(directory) = self.directories.get_mut(&place.data) else { continue };
+            let replica = directory.replica_mut(place.replica);
+            replica.pins -= 1;
+            let before = std::mem::replace(&mut replica.last_use, self.uses);
+            if place.replica != ReplicaId::HOME {
+                self.memories.used(place.space, place.data, place.replica, before, self.uses);
+            }
+        }
+        for place in &running.replicas {
+            self.drop_if_leaving(place.data, place.replica, out);
+        }
+        self.busy[running.space.index()] -= 1;
+        if running.private_bytes > 0 {
+            self.memories.release(running.space, running.private_bytes);
+        }
+        if let Some(unit) = running.unit.filter(|_| !(running.issued && running.behind)) {
+            self.units[unit.index()].in_flight -= 1;
+        }
+        running.waiters
     }
 
     /// The spaces where all of a region is valid.

@@ -25,6 +25,8 @@ pub(super) struct InFlight {
     tasks: Mutex<FxHashMap<TaskId, OwnedTask>>,
     /// Something may have ended, or was enqueued by another thread.
     news: Arc<AtomicBool>,
+    /// The device is gone.
+    lost: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
@@ -54,6 +56,18 @@ impl Devices {
     /// An accelerator among the devices.
     pub(super) fn get_accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
         self.devices[device.index()].accelerator()
+    }
+
+    /// Whether a device is gone.
+    pub(super) fn is_lost(&self, device: DeviceId) -> bool {
+        self.in_flight[device.index()].lost.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a device is gone, if this error says so.
+    pub(super) fn lose(&self, device: Option<DeviceId>, error: &DeviceError) {
+        if let Some(device) = device.filter(|_| error.is_loss()) {
+            self.in_flight[device.index()].lost.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether one of these devices has something for its hosting thread to look at.
@@ -126,17 +140,23 @@ impl Work for TaskWork<'_> {
 impl Host {
     /// Gives a task to an accelerator.
     pub(super) fn issue(&self, core: &Core, devices: &Devices, device: DeviceId, mut launch: Launch) {
+        let in_flight = &devices.in_flight[device.index()];
         let accelerator = devices.get_accelerator(device).expect("the device is an accelerator");
         let outcome = core
             .refusal(&mut launch.task)
             .or_else(|| self.inside(|| devices.issue(accelerator, &mut launch)).err().map(Outcome::Failed));
         let mut out = self.commands.take();
         match outcome {
-            Some(outcome) => core.end(launch.task, outcome, Some(self.slot), &mut out),
+            Some(outcome) => {
+                if let Outcome::Failed(FailureReason::Device(error)) = &outcome {
+                    devices.lose(Some(device), error);
+                }
+                core.end(launch.task, outcome, Some(self.slot), &mut out);
+            }
             None => {
                 core.engine.issued(&launch.task, &mut out);
                 let id = launch.task.shared().id;
-                devices.in_flight[device.index()].tasks.lock().insert(id, launch.task);
+                in_flight.tasks.lock().insert(id, launch.task);
             }
         }
         core.carry_out(Some(self), &mut out);
@@ -157,14 +177,18 @@ impl Host {
                 any = true;
                 match mark {
                     Mark::Copy(copy) => {
-                        let event = result.map_or_else(|error| Event::CopyFailed(copy, error), |_| Event::Copied(copy));
+                        let event = result
+                            .map_or_else(|error| Event::CopyFailed(copy, *device, error), |_| Event::Copied(copy));
                         core.engine.on(event, &mut out);
                     }
                     Mark::Task(id) => {
                         let task = in_flight.tasks.lock().remove(&id).expect("a task in flight is kept");
                         let outcome = match result {
                             Ok(elapsed_ns) => Outcome::Done { elapsed_ns },
-                            Err(error) => Outcome::Failed(FailureReason::Device(error)),
+                            Err(error) => {
+                                devices.lose(Some(*device), &error);
+                                Outcome::Failed(FailureReason::Device(error))
+                            }
                         };
                         core.end(task, outcome, Some(self.slot), &mut out);
                     }

@@ -7,7 +7,7 @@ use super::ready::ReadyQueues;
 use super::threads::{inner_pool, start_copy_engine, start_unit};
 use super::{Releaser, Runtime, Seat};
 use crate::depend::{Context, OwnedTask};
-use crate::device::{self, Device, EmulatedDevice};
+use crate::device::{self, EmulatedDevice};
 use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
 use crate::ids::CuId;
@@ -46,6 +46,7 @@ pub struct Builder {
     record_graph: bool,
     detect_conflicts: bool,
     emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
+    device_memory_bytes: u64,
     simulated: Option<SimulatedMachine>,
 }
 
@@ -61,6 +62,7 @@ impl Builder {
             record_graph: false,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
+            device_memory_bytes: u64::MAX,
             simulated: None,
         }
     }
@@ -164,6 +166,13 @@ impl Builder {
         self
     }
 
+    /// Uses no more than so many bytes of each device's memory for replicas of data. The default is what the device has, less
+    /// a part for scratch memory and others.
+    pub fn device_memory_bytes(mut self, bytes: u64) -> Self {
+        self.device_memory_bytes = bytes;
+        self
+    }
+
     /// Records all tasks and dependences for [`Runtime::graph`]. Memory grows with every task.
     pub fn record_graph(mut self, yes: bool) -> Self {
         self.record_graph = yes;
@@ -215,7 +224,7 @@ impl Builder {
         }
         let devices = device::open(&machine, &self.emulated)?;
         let mut capacities_bytes = vec![u64::MAX];
-        capacities_bytes.extend(devices.iter().map(Device::capacity_bytes));
+        capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
         let policy = self.policy(&machine, &config)?;
         let short_way = devices.is_empty() && policy.short_way();
         let placement = (!short_way).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());

@@ -5,7 +5,7 @@
 use super::accelerators::InFlight;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, OwnedTask, Site};
-use crate::device::{Accelerator, Buffer, Device, DeviceCopy, EmulatedDevice, End};
+use crate::device::{Accelerator, Buffer, Device, DeviceCopy, Emulated, End};
 use crate::engine::{Command, CopyOrder, Event, Where};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
@@ -77,7 +77,7 @@ impl Devices {
     }
 
     /// An emulated device.
-    pub(crate) fn emulated(&self, device: DeviceId) -> Option<&EmulatedDevice> {
+    pub(crate) fn emulated(&self, device: DeviceId) -> Option<&Emulated> {
         match &self.devices[device.index()] {
             Device::Emulated(device) => Some(device),
             Device::Accelerator(_) => None,
@@ -126,7 +126,11 @@ impl Devices {
             Command::Copy(order) => match self.copy(&order) {
                 Ok(true) => happened(Event::Copied(order.copy)),
                 Ok(false) => {}
-                Err(error) => happened(Event::CopyFailed(order.copy, error)),
+                Err(error) => {
+                    let device = order.to.space.device().or(order.from.space.device());
+                    let device = device.expect("a copy has a device at one end at least");
+                    happened(Event::CopyFailed(order.copy, device, error));
+                }
             },
             Command::Run(_) | Command::Launch(_) | Command::Skip(_) | Command::Nothing => {
                 unreachable!("these do not concern memory")
@@ -155,7 +159,7 @@ impl Devices {
                     if apart && self.engines[device.index()].send(CopyJob::Copy(*id, copy)).is_ok() {
                         return Ok(false);
                     }
-                    emulated.copy(&copy);
+                    emulated.copy(&copy)?;
                     return Ok(true);
                 }
                 (End::Host { .. }, End::Device(_)) => self.enqueue(device(&order.to), &copy, *id)?,
@@ -189,11 +193,13 @@ impl Devices {
         self.devices[device.index()].accelerator().expect("emulated devices are in host memory")
     }
 
-    /// Does what a device's copy engine was told; the copy that has arrived, or none at the end.
-    pub(crate) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<CopyId> {
+    /// Does what a device's copy engine was told; what has happened, or nothing at the end.
+    pub(crate) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event> {
         let CopyJob::Copy(id, copy) = job else { return None };
-        self.perform(device, copy);
-        Some(*id)
+        let emulated = self.emulated(device).expect("accelerators copy by themselves");
+        // SAFETY: as in `copy`.
+        let copied = unsafe { emulated.copy(copy) };
+        Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), |()| Event::Copied(*id)))
     }
 
     /// Ends all copy engines.
@@ -201,12 +207,6 @@ impl Devices {
         for engine in &self.engines {
             let _ = engine.send(CopyJob::Stop); // an engine that is gone has ended
         }
-    }
-
-    fn perform(&self, device: DeviceId, copy: &BoxCopy) {
-        let emulated = self.emulated(device).expect("accelerators copy by themselves");
-        // SAFETY: as in `copy`.
-        unsafe { emulated.copy(copy) }
     }
 
     /// Where a block lies in a replica that the host can reach.

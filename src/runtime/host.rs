@@ -9,7 +9,8 @@
 use super::core::Core;
 use super::thief::Thief;
 use crate::depend::{Context, Env, OwnedTask, Site};
-use crate::engine::{Command, Launch, Outcome};
+use crate::engine::{Command, Event, Launch, Outcome};
+use crate::error::FailureReason;
 use crate::ids::DeviceId;
 use crate::machine::UnitKind;
 use crossbeam_deque::Worker;
@@ -211,7 +212,9 @@ impl Host {
             let devices = core.devices().filter(|_| !self.devices.is_empty());
             let polled = devices.is_some_and(|devices| self.poll(core, devices));
             let Some(launch) = core.ready.pop_launch(self.unit) else { return polled };
+            let lost = |device: DeviceId| devices.is_some_and(|devices| devices.is_lost(device));
             match (devices, launch.device) {
+                (_, Some(device)) if lost(device) => self.give_back(core, launch.task),
                 (Some(devices), Some(device)) if devices.emulated(device).is_none() => {
                     self.issue(core, devices, device, *launch);
                 }
@@ -262,20 +265,35 @@ impl Host {
                 let sites: Vec<Site> = devices.sites(&task, &places);
                 let mut outcome = None;
                 let start = Instant::now();
-                emulated.run(&mut || {
+                let ran = emulated.run(&mut || {
                     let env = Env { context: &context, sites: Some(&sites) };
                     outcome = Some(self.inside(|| core.run_body(&mut task, &env)));
                 });
-                // What the device's speed adds to the body is part of its time.
-                match outcome.expect("a device runs the body it is given") {
-                    Outcome::Done { .. } => Outcome::Done { elapsed_ns: start.elapsed().as_nanos() as u64 },
-                    failed => failed,
+                match (ran, outcome) {
+                    // What the device's speed adds to the body is part of its time.
+                    (Ok(()), Some(Outcome::Done { .. })) => {
+                        Outcome::Done { elapsed_ns: start.elapsed().as_nanos() as u64 }
+                    }
+                    (Ok(()), outcome) => outcome.expect("a device runs the body it is given"),
+                    (Err(error), _) => {
+                        devices.lose(device, &error);
+                        core.discard(&mut task);
+                        Outcome::Failed(FailureReason::Device(error))
+                    }
                 }
             }
             None => self.inside(|| core.run_body(&mut task, &Env { context: &context, sites: None })),
         };
         let mut out = self.commands.take();
         core.end(task, outcome, Some(self.slot), &mut out);
+        core.carry_out(Some(self), &mut out);
+        self.commands.set(out);
+    }
+
+    /// Gives a task back that was to run on a device that is gone.
+    fn give_back(&self, core: &Core, task: OwnedTask) {
+        let mut out = self.commands.take();
+        core.engine.on(Event::Returned(task), &mut out);
         core.carry_out(Some(self), &mut out);
         self.commands.set(out);
     }

@@ -7,7 +7,7 @@ use super::core::Core;
 use super::devices::CopyJob;
 use super::host::Host;
 use crate::depend::OwnedTask;
-use crate::engine::{Command, Event};
+use crate::engine::Command;
 use crate::error::BuildError;
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
@@ -92,8 +92,8 @@ pub(super) fn start_copy_engine(
         Host::enter_inside(core.id); // what a skipped body captured may be dropped here
         let mut out: Vec<Command> = Vec::new();
         while let Ok(job) = jobs.recv() {
-            let Some(copy) = devices.serve(device, &job) else { return };
-            core.engine.on(Event::Copied(copy), &mut out);
+            let Some(happened) = devices.serve(device, &job) else { return };
+            core.engine.on(happened, &mut out);
             core.carry_out(None, &mut out);
         }
     };

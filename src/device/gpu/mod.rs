@@ -142,10 +142,6 @@ fn stream_of(copy: &DeviceCopy) -> usize {
 }
 
 impl<D: Driver> Accelerator for Gpu<D> {
-    fn name(&self) -> &str {
-        self.driver.name()
-    }
-
     fn domain(&self) -> (&'static str, usize) {
         (D::API, self.driver.domain())
     }
@@ -247,9 +243,7 @@ impl<D: Driver> Accelerator for Gpu<D> {
 
 impl<D: Driver> Drop for Gpu<D> {
     fn drop(&mut self) {
-        self.fail_all(
-            &DeviceError::Lost { device: String::new(), what: "the runtime ended".to_owned() },
-            &mut Vec::new(),
-        );
+        let (device, what) = (self.driver.name().to_owned(), "the runtime ended".to_owned());
+        self.fail_all(&DeviceError::Lost { device, what }, &mut Vec::new());
     }
 }

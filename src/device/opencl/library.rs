@@ -1,7 +1,11 @@
 //! Which devices there are, if there is OpenCL at all.
 
+use crate::device::survey::{DeviceFacts, Interface};
+use crate::machine::UnitKind;
 use opencl3::context::Context;
-use opencl3::device::{CL_DEVICE_TYPE_ALL, Device, cl_device_id, device_type_text};
+use opencl3::device::{
+    CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device, cl_device_id, device_type_text,
+};
 use opencl3::platform::get_platforms;
 use opencl3::types::cl_device_type;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +29,7 @@ unsafe impl Sync for Found {}
 impl Found {
     /// GPU, CPU or accelerator, in words.
     pub(in crate::device) fn describe(&self) -> String {
-        format!("{} ({})", self.name, device_type_text(self.kind))
+        format!("{} ({})", self.name, device_type_text(self.kind).trim_start_matches("CL_DEVICE_TYPE_"))
     }
 }
 
@@ -77,4 +81,40 @@ fn look() -> Result<Vec<Found>, String> {
         }
     }
     if found.is_empty() { Err("no OpenCL device computes with doubles".to_owned()) } else { Ok(found) }
+}
+
+/// What is here, for people to read.
+pub(in crate::device) fn survey() -> Interface {
+    let all = match find() {
+        Ok(all) => all,
+        Err(why) => {
+            return Interface { name: "OpenCL", version: None, absent: Some(why.to_owned()), devices: Vec::new() };
+        }
+    };
+    let facts = |found: &Found| {
+        let device = Device::new(found.id);
+        let is = |kind: cl_device_type| found.kind & kind != 0;
+        let more = [(CL_DEVICE_TYPE_ACCELERATOR, UnitKind::Fpga), (CL_DEVICE_TYPE_GPU, UnitKind::Gpu)];
+        let more = more.into_iter().filter(|(kind, _)| is(*kind)).map(|(_, unit)| unit);
+        DeviceFacts {
+            name: found.describe(),
+            units: [UnitKind::OpenCl].into_iter().chain(more).collect(),
+            memory_bytes: device.global_mem_size().unwrap_or(0),
+            driver: found.driver.clone(),
+            architecture: device.opencl_c_version().unwrap_or_default().trim().to_owned(),
+            processors: device.max_compute_units().unwrap_or(0),
+            pci: None, // OpenCL 1.2 does not say
+            peers: all.iter().map(|other| other.platform == found.platform).collect(),
+        }
+    };
+    let names = get_platforms()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|platform| Some(format!("{} ({})", platform.name().ok()?.trim(), platform.version().ok()?.trim())));
+    Interface {
+        name: "OpenCL",
+        version: Some(names.collect::<Vec<_>>().join(", ")),
+        absent: None,
+        devices: all.iter().map(facts).collect(),
+    }
 }

@@ -1,0 +1,106 @@
+//! How fast a device is reached: copies, and the way of a launch.
+
+use super::{Accelerator, Completion, DeviceCopy, End, Mark, Work};
+use crate::error::{BoxError, DeviceError};
+use crate::ids::TaskId;
+use crate::kernel::{DeviceSite, DeviceViewMut, Enqueue, Kernel, Launcher, Program, Write};
+use serde::Serialize;
+use std::time::Instant;
+
+const BYTES: usize = 64 << 20;
+const REPETITIONS: usize = 5;
+const LAUNCHES: u64 = 200;
+
+const PROGRAM: Program = Program::new(
+    "measure.cl",
+    "KERNEL(64, 1, 1) touch(INOUT(double, x)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1; }",
+);
+static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
+
+/// What was measured of a device, the best of several times.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[non_exhaustive]
+pub struct Measurement {
+    /// Bytes a second from page-locked host memory, where that can be had.
+    pub to_device_bytes_per_s: f64,
+    /// Bytes a second to host memory.
+    pub from_device_bytes_per_s: f64,
+    /// From the launch of a kernel of one thread group until the host sees that it has ended.
+    pub round_trip_ns: u64,
+    /// A kernel in a chain of 200, which the host does not wait for in between.
+    pub launch_ns: u64,
+}
+
+/// Measures a device.
+///
+/// # Errors
+/// If it fails.
+pub(super) fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
+    let memory = device.allocate(BYTES as u64)?;
+    let mut host = vec![1u8; BYTES];
+    // SAFETY: the vector outlives the lock, which is dropped first.
+    let lock = unsafe { device.page_lock(host.as_mut_ptr(), BYTES) };
+    let (strides, extents) = ([BYTES, BYTES, BYTES, 1], [1, 1, 1, BYTES]);
+    let here = End::Host { first: host.as_mut_ptr(), strides };
+    let there = End::Device(DeviceSite { base: memory.base(), offset_bytes: 0, strides, extents });
+    let rate = |from, to| -> Result<f64, DeviceError> {
+        let copy = DeviceCopy { from, to, extents, element_bytes: 1 };
+        let mut best = f64::INFINITY;
+        for _ in 0..REPETITIONS {
+            let start = Instant::now();
+            // SAFETY: both ends are ours, and the copy has ended when the call returns.
+            unsafe { device.copy_now(&copy)? };
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok(BYTES as f64 / best)
+    };
+    let (to_device_bytes_per_s, from_device_bytes_per_s) = (rate(here, there)?, rate(there, here)?);
+    drop(lock);
+
+    let site = DeviceSite { base: memory.base(), offset_bytes: 0, strides: [1; 4], extents: [1; 4] };
+    run(device, 0..1, site)?; // compiles the kernel
+    let mut round_trip_ns = u64::MAX;
+    for _ in 0..20 {
+        round_trip_ns = round_trip_ns.min(run(device, 0..1, site)?);
+    }
+    let mut launch_ns = u64::MAX;
+    for _ in 0..REPETITIONS {
+        launch_ns = launch_ns.min(run(device, 0..LAUNCHES, site)? / LAUNCHES);
+    }
+    Ok(Measurement { to_device_bytes_per_s, from_device_bytes_per_s, round_trip_ns, launch_ns })
+}
+
+/// Runs kernels one behind the other; the time until the last has ended.
+fn run(device: &dyn Accelerator, tasks: std::ops::Range<u64>, site: DeviceSite) -> Result<u64, DeviceError> {
+    let start = Instant::now();
+    let mut left = tasks.end - tasks.start;
+    for task in tasks {
+        let after = if task > 0 { vec![TaskId(task - 1)] } else { Vec::new() };
+        let issued = device.issue(TaskId(task), &after, &mut Touch(site));
+        issued.map_err(|error| *error.downcast::<DeviceError>().expect("the body fails as the device does"))?;
+    }
+    let mut ended = Vec::new();
+    while left > 0 {
+        device.poll(&mut ended);
+        for Completion { mark, result } in ended.drain(..) {
+            debug_assert!(matches!(mark, Mark::Task(_)));
+            result?;
+            left -= 1;
+        }
+        std::hint::spin_loop();
+    }
+    Ok(start.elapsed().as_nanos() as u64)
+}
+
+struct Touch(DeviceSite);
+
+impl Work for Touch {
+    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
+        Vec::new()
+    }
+
+    fn enqueue(&mut self, device: &mut dyn Enqueue, _: &[usize]) -> Result<(), BoxError> {
+        let mut view = DeviceViewMut::<f64>::new(self.0);
+        Ok(Launcher::new(device).launch(&TOUCH, 1, (&mut view,))?)
+    }
+}

@@ -1,0 +1,107 @@
+//! The suite's tasks: each for cores and for accelerators.
+
+use thalweg::kernel::{DeviceViewMut, Kernel, Launcher, Program, Read, Write};
+use thalweg::prelude::*;
+use thalweg::task::Region;
+
+const TEXT: &str = "
+    KERNEL(64, 1, 1) mixed(IN(UINT64, x), INOUT(UINT64, y), UINT64 salt, int n)
+    {
+        REGION(x); REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] = y[i] * 31 + x[i] + salt;
+    }
+    KERNEL(64, 1, 1) fill(OUT(UINT64, y), UINT64 value, int n)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] = value;
+    }
+    KERNEL(8, 4, 2) add(INOUT(UINT64, y), UINT64 value, int n0, int n1, int n2, int n3, int s0, int s1, int s2, int s3)
+    {
+        REGION(y);
+        int l = GLOBAL_ID(0), k = GLOBAL_ID(1), j = GLOBAL_ID(2);
+        if (l < n3 && k < n2 && j < n1)
+            for (int i = 0; i < n0; i++) {
+                UINT64 at = (UINT64)i * s0 + (UINT64)j * s1 + (UINT64)k * s2 + (UINT64)l * s3;
+                y[at] = y[at] * 7 + value;
+            }
+    }
+    KERNEL(64, 1, 1) sum(IN(double, x), INOUT(double, total), int n)
+    {
+        REGION(x); REGION(total);
+        int i = GLOBAL_ID(0);
+        if (i < n) ATOMIC_ADD(total, x[i]);
+    }
+    KERNEL(64, 1, 1) slow(INOUT(UINT64, y), int rounds, int n)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) for (int r = 0; r < rounds; r++) y[i] = y[i] * 3 + 1;
+    }
+";
+const PROGRAM: Program = Program::new("conformance.cl", TEXT);
+static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mixed");
+static FILL: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "fill");
+static ADD: Kernel<(Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32, i32)> = Kernel::new(&PROGRAM, "add");
+static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
+static SLOW: Kernel<(Write<u64>, i32, i32)> = Kernel::new(&PROGRAM, "slow");
+
+pub fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y = y.wrapping_mul(31).wrapping_add(*x).wrapping_add(salt);
+    }
+}
+
+/// `y ← 31 y + x + salt`, for regions of one length.
+pub fn mix(rt: &Runtime, x: Region<'_, u64>, y: Region<'_, u64>, salt: u64) {
+    rt.task("mix", (x.input(), y.inout()))
+        .cpu(move |_, (x, y)| mixed(x, y, salt))
+        .gpu(move |k, (x, mut y)| k.launch(&MIX, x.len(), (&x, &mut y, salt, x.len() as i32)))
+        .submit()
+        .unwrap();
+}
+
+/// `y ← value`.
+pub fn fill(rt: &Runtime, y: Region<'_, u64>, value: u64) {
+    rt.task("fill", (y.output(),))
+        .cpu(move |_, (y,)| y.fill(value))
+        .gpu(move |k, (mut y,)| {
+            let n = y.len();
+            k.launch(&FILL, n, (&mut y, value, n as i32))
+        })
+        .submit()
+        .unwrap();
+}
+
+/// A body that adds to each element of a box of any number of dimensions: `y ← 7 y + value`.
+pub fn add(k: &mut Launcher<'_>, mut y: DeviceViewMut<'_, u64>, value: u64) -> Result<(), DeviceError> {
+    let ([n0, n1, n2, n3], [s0, s1, s2, s3]) = (y.extents().map(|n| n as i32), y.strides().map(|s| s as i32));
+    let [_, j, k_, l] = y.extents();
+    k.launch(&ADD, [l, k_, j], (&mut y, value, n0, n1, n2, n3, s0, s1, s2, s3))
+}
+
+/// `total ← total + Σ x`, as a reduction.
+pub fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
+    rt.task("sum", (x.input(), total.reduction(Sum)))
+        .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
+        .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
+        .submit()
+        .unwrap();
+}
+
+pub fn slowed(y: &mut [u64], rounds: u32) {
+    y.iter_mut().for_each(|y| (0..rounds).for_each(|_| *y = y.wrapping_mul(3).wrapping_add(1)));
+}
+
+/// `y ← 3 y + 1`, so often.
+pub fn slow(rt: &Runtime, y: Region<'_, u64>, rounds: u32) {
+    rt.task("slow", (y.inout(),))
+        .cpu(move |_, (y,)| slowed(y, rounds))
+        .gpu(move |k, (mut y,)| {
+            let n = y.len();
+            k.launch(&SLOW, n, (&mut y, rounds as i32, n as i32))
+        })
+        .submit()
+        .unwrap();
+}

@@ -1,0 +1,39 @@
+//! Memory: used to the limit, and not beyond.
+
+use super::{kernels, runtime_of};
+use thalweg::machine::UnitKind;
+use thalweg::prelude::*;
+
+/// Small, so that a test fills it.
+const LIMIT_BYTES: u64 = 64 << 10;
+const ELEMENTS: usize = 2048; // a quarter of it
+
+pub fn memory_is_used_to_the_limit(kind: UnitKind) {
+    let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
+    assert_eq!(rt.capacity_bytes(SpaceId(1)), LIMIT_BYTES);
+    let data: Vec<_> = (0..16).map(|n| rt.data(vec![n; ELEMENTS])).collect();
+    for round in 0..3 {
+        for (n, y) in data.iter().enumerate() {
+            kernels::mix(&rt, data[(n + 1) % 16].slice(0..ELEMENTS), y.all(), round);
+        }
+    }
+    let mut expected: Vec<Vec<u64>> = (0..16).map(|n| vec![n; ELEMENTS]).collect();
+    for round in 0..3 {
+        for n in 0..16 {
+            let x = expected[(n + 1) % 16].clone();
+            kernels::mixed(&x, &mut expected[n], round);
+        }
+    }
+    for (data, expected) in data.into_iter().zip(expected) {
+        assert_eq!(rt.take(data).unwrap(), expected);
+    }
+    assert!(rt.statistics().evictions > 0);
+}
+
+pub fn more_than_fits_is_refused(kind: UnitKind) {
+    let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
+    let x = rt.data(vec![0u8; LIMIT_BYTES as usize + 1]);
+    let refused = rt.task("large", (x.inout(),)).gpu(|_, _| ()).cpu(|_, _| ()).submit().unwrap_err();
+    let (needed_bytes, capacity_bytes) = (LIMIT_BYTES + 1, LIMIT_BYTES);
+    assert_eq!(refused, SubmitError::WorkingSet { task: "large".to_owned(), needed_bytes, capacity_bytes });
+}

@@ -1,0 +1,51 @@
+//! Order among what is enqueued: on one stream, across streams, and none where none is needed.
+
+use super::{kernels, runtime_of};
+use thalweg::machine::UnitKind;
+
+const N: usize = 500;
+
+pub fn many_readers_between_two_writers(kind: UnitKind) {
+    let rt = runtime_of(kind, 0, 1, u64::MAX);
+    let x = rt.data(vec![1u64; N]);
+    let readers: Vec<_> = (0..12).map(|_| rt.data(vec![0u64; N])).collect();
+    let (mut seen, mut expected) = (vec![1u64; N], vec![vec![0u64; N]; 12]);
+    for round in 0..20 {
+        kernels::slow(&rt, x.all(), 300); // the readers' streams wait for this one
+        kernels::slowed(&mut seen, 300);
+        for (reader, expected) in readers.iter().zip(&mut expected) {
+            kernels::mix(&rt, x.all(), reader.all(), round);
+            kernels::mixed(&seen, expected, round);
+        }
+        kernels::fill(&rt, x.slice(0..N / 2), round); // this one waits for all of them
+        seen[..N / 2].fill(round);
+    }
+    for (reader, expected) in readers.into_iter().zip(expected) {
+        assert_eq!(rt.take(reader).unwrap(), expected);
+    }
+}
+
+pub fn independent_kernels(kind: UnitKind) {
+    let rt = runtime_of(kind, 0, 1, u64::MAX);
+    let data: Vec<_> = (0..8u64).map(|n| rt.data(vec![n; N])).collect();
+    for x in &data {
+        kernels::slow(&rt, x.all(), 2000);
+    }
+    for (n, x) in (0..8).zip(data) {
+        let mut expected = vec![n; N];
+        kernels::slowed(&mut expected, 2000);
+        assert_eq!(rt.take(x).unwrap(), expected);
+    }
+}
+
+pub fn reductions_on_private_replicas(kind: UnitKind) {
+    let rt = runtime_of(kind, 1, 1, u64::MAX);
+    let x = rt.data((0..N).map(|n| n as f64).collect::<Vec<_>>());
+    let total = rt.scalar(0.5);
+    for _ in 0..10 {
+        for part in thalweg::task::blocks(N, 70) {
+            kernels::sum(&rt, x.slice(part), &total);
+        }
+    }
+    assert_eq!(rt.read_scalar(&total).unwrap(), 0.5 + 10.0 * (N * (N - 1) / 2) as f64);
+}

@@ -1,0 +1,80 @@
+//! Ten thousand tasks with random regions, against the same done one after another.
+
+use super::{kernels, runtime_of};
+use ndarray::{Array3, s};
+use thalweg::machine::UnitKind;
+
+const TASKS: usize = 10_000;
+const ARRAYS: usize = 5;
+const N: usize = 400;
+const SIDES: [usize; 3] = [9, 10, 11];
+
+/// Numbers from a seed: splitmix64 (Steele, Lea, Flood, 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn range(&mut self, n: usize) -> std::ops::Range<usize> {
+        let (a, b) = (self.below(n), self.below(n));
+        a.min(b)..a.max(b) + 1
+    }
+}
+
+pub fn random_tasks(kind: UnitKind, cpu_units: usize, devices: usize) {
+    // Not everything fits at once, so replicas come and go.
+    let rt = runtime_of(kind, cpu_units, devices, 12_000);
+    let mut random = Random(cpu_units as u64 * 100 + devices as u64);
+    let mut arrays: Vec<Vec<u64>> = (0..ARRAYS as u64).map(|n| vec![n; N]).collect();
+    let data: Vec<_> = arrays.iter().map(|array| rt.data(array.clone())).collect();
+    let mut cube = Array3::<u64>::zeros(SIDES);
+    let cube_data = rt.array(cube.clone());
+    for task in 0..TASKS as u64 {
+        let (x, y) = (random.below(ARRAYS), random.below(ARRAYS));
+        let (from, to) = (random.range(N), random.range(N));
+        match random.below(8) {
+            0 => {
+                kernels::fill(&rt, data[y].slice(to.clone()), task);
+                arrays[y][to].fill(task);
+            }
+            1 => {
+                let [i, j, k] = SIDES.map(|side| random.range(side));
+                rt.task("add", (cube_data.block((i.clone(), j.clone(), k.clone())).inout(),))
+                    .gpu(move |k, (y,)| kernels::add(k, y, task))
+                    .cpu(move |_, (mut y,)| y.mapv_inplace(|y| y.wrapping_mul(7).wrapping_add(task)))
+                    .submit()
+                    .unwrap();
+                cube.slice_mut(s![i, j, k]).mapv_inplace(|y| y.wrapping_mul(7).wrapping_add(task));
+            }
+            2 => {
+                kernels::slow(&rt, data[y].slice(to.clone()), 50);
+                kernels::slowed(&mut arrays[y][to], 50);
+            }
+            _ if x != y => {
+                let len = from.len().min(to.len());
+                let (from, to) = (from.start..from.start + len, to.start..to.start + len);
+                kernels::mix(&rt, data[x].slice(from.clone()), data[y].slice(to.clone()), task);
+                let values = arrays[x][from].to_vec();
+                kernels::mixed(&values, &mut arrays[y][to], task);
+            }
+            _ => {}
+        }
+        if random.below(500) == 0 {
+            assert_eq!(rt.read(&data[y].slice(3..9)).unwrap(), arrays[y][3..9]);
+        }
+    }
+    assert_eq!(rt.take(cube_data).unwrap(), cube);
+    for (n, (data, expected)) in data.into_iter().zip(arrays).enumerate() {
+        assert_eq!(rt.take(data).unwrap(), expected, "array {n}");
+    }
+}

@@ -1,0 +1,50 @@
+//! `thalweg doctor` as a user runs it.
+
+use std::process::{Command, Output};
+
+fn doctor(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_thalweg")).arg("doctor").args(arguments).output().unwrap()
+}
+
+#[test]
+fn says_of_every_interface_what_is_there_or_why_not() {
+    let output = doctor(&["--json", "--quick"]);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["cores"].as_u64().unwrap() > 0);
+    let interfaces = report["interfaces"].as_array().unwrap();
+    for name in ["OpenCL"] {
+        let interface = interfaces.iter().find(|interface| interface["name"] == name).unwrap();
+        let devices = interface["devices"].as_array().unwrap();
+        assert_eq!(devices.is_empty(), interface["absent"].is_string(), "{interface}");
+        for device in devices {
+            assert!(device["memory_bytes"].as_u64().unwrap() > 0, "{device}");
+            assert_eq!(device["peers"].as_array().unwrap().len(), devices.len());
+        }
+    }
+    let text = String::from_utf8(doctor(&["--quick"]).stdout).unwrap();
+    for interface in interfaces {
+        assert!(text.contains(interface["name"].as_str().unwrap()), "{text}");
+    }
+}
+
+#[test]
+fn measures_what_is_there() {
+    let output = doctor(&["--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for interface in report["interfaces"].as_array().unwrap() {
+        for device in interface["devices"].as_array().unwrap() {
+            assert!(device["failed"].is_null(), "{device}");
+            for figure in ["to_device_bytes_per_s", "from_device_bytes_per_s", "round_trip_ns", "launch_ns"] {
+                assert!(device["measured"][figure].as_f64().unwrap() > 0.0, "{device}");
+            }
+        }
+    }
+}
+
+#[test]
+fn knows_no_other_options() {
+    let output = doctor(&["--nonsense"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("--nonsense"));
+}
