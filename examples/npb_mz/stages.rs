@@ -151,7 +151,7 @@ impl Program<'_> {
             .cpu(move |unit, (u, w)| stage.run(unit, |mesh, threads| lu::backward(mesh, &u, w, threads)))
             .gpu(move |k, (u, mut w)| gpu::lu::backward(&mesh, k, &u, &mut w))
             .submit()?;
-        self.add(zone, w, |u, w, threads| lu::add(w, u, threads), gpu::lu::add)?;
+        self.add(zone, w, |u, w, threads| lu::add(w, u, threads), |mesh, k, u, w| gpu::lu::add(mesh, k, u, w))?;
         self.residual(zone, RESIDUAL)
     }
 

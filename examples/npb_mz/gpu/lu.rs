@@ -53,7 +53,13 @@ pub(crate) fn step(
 ///
 /// # Panics
 /// If `w` is not a field of the mesh, or has more numbers than 32 bits can count.
-pub(crate) fn forward(mesh: &Mesh, k: &mut Launcher<'_>, u: &Reads<'_>, r: &Reads<'_>, w: &mut Writes<'_>) -> Enqueued {
+pub(crate) fn forward(
+    mesh: &Mesh,
+    k: &mut Launcher<'_>,
+    u: impl Argument<Read<f64>> + Copy,
+    r: impl Argument<Read<f64>> + Copy,
+    w: &mut Writes<'_>,
+) -> Enqueued {
     let numbers = numbers(mesh, w);
     let all = i32::try_from(w.len()).expect("a field of numbers that 32 bits can count");
     k.launch(&FILL, w.len(), (&mut *w, 0.0, all))?;
@@ -67,7 +73,12 @@ pub(crate) fn forward(mesh: &Mesh, k: &mut Launcher<'_>, u: &Reads<'_>, r: &Read
 ///
 /// # Panics
 /// If `w` is not a field of the mesh.
-pub(crate) fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: &Reads<'_>, w: &mut Writes<'_>) -> Enqueued {
+pub(crate) fn backward(
+    mesh: &Mesh,
+    k: &mut Launcher<'_>,
+    u: impl Argument<Read<f64>> + Copy,
+    w: &mut Writes<'_>,
+) -> Enqueued {
     backward_fronts(mesh, numbers(mesh, w), k, u, w)
 }
 
@@ -78,7 +89,7 @@ pub(crate) fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: &Reads<'_>, w: &mut
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
-pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: &Reads<'_>) -> Enqueued {
+pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: impl Argument<Read<f64>>) -> Enqueued {
     add_times(UPDATE, mesh, k, u, w)
 }
 

@@ -64,7 +64,13 @@ pub(crate) fn transform(
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: &Reads<'_>, r: &mut Writes<'_>) -> Enqueued {
+pub(crate) fn sweep(
+    mesh: &Mesh,
+    d: usize,
+    k: &mut Launcher<'_>,
+    u: impl Argument<Read<f64>>,
+    r: &mut Writes<'_>,
+) -> Enqueued {
     let mut scratch = scratch(mesh, k)?;
     sweep_with(mesh, d, k, u, r, &mut scratch)
 }
