@@ -8,7 +8,8 @@
 //! in one replica only is what other protocols call modified.
 //!
 //! Invariants:
-//! 1. Every part of every data is valid in at least one replica.
+//! 1. Every part of every data is valid in at least one replica, or on its way from a device that is gone. What is lost
+//!    counts as valid at home, with a cause: who would read it is told.
 //! 2. A part becomes valid in one replica alone when a task that writes it there has finished; copies add replicas.
 //! 3. A replica that a task or a copy uses is pinned, and a pinned replica is never dropped.
 

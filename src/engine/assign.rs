@@ -84,12 +84,17 @@ impl Placement {
                 }
             }
             // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
+            let mut has_none: SmallVec<[bool; 16]> = self.units.iter().map(|_| self.queued.is_empty()).collect();
             for level in 0..self.deepest {
                 for unit in 0..self.units.len() {
+                    if has_none[unit] {
+                        continue;
+                    }
                     let room = |space: &SpaceId| self.busy[space.index()] < MOST_IN_SPACE || space.is_host();
                     let view = &self.units[unit];
                     if view.in_flight <= level && level < self.depth[unit] && view.spaces.iter().any(room) {
-                        moved |= self.give_next(unit, out);
+                        let given = self.give_next(unit, out);
+                        (moved, has_none[unit]) = (moved | given, !given);
                     }
                 }
             }

@@ -32,6 +32,10 @@ use std::sync::Arc;
 
 /// Tasks given to a device ahead, so that copies for the next overlap the running one.
 const DEVICE_DEPTH: usize = 3;
+/// Of tasks that are issued and shorter than a third of this, more are given ahead: so many as take this long together.
+const AHEAD_NS: Nanos = 200_000;
+/// But not more than this.
+const MOST_AHEAD: usize = 64;
 /// The most tasks in one space; it limits those that are launched behind others, which do not count as given ahead.
 pub(super) const MOST_IN_SPACE: usize = 256;
 /// As above for a CPU unit beside devices: its data may have to come from there.
@@ -76,6 +80,8 @@ pub(crate) struct Placement {
     pub(super) lost: Vec<(SpaceId, Arc<TaskFailure>)>,
     /// How long each unit has run tasks.
     busy_ns: Vec<u64>,
+    /// How long issued tasks took each unit lately.
+    mean_ns: Vec<u64>,
 }
 
 /// A task with a unit and a space, and no memory yet.
@@ -159,6 +165,7 @@ impl Placement {
             hosts_at_home: false,
             lost: Vec::new(),
             busy_ns: vec![0; machine.num_units()],
+            mean_ns: vec![AHEAD_NS; machine.num_units()],
         }
     }
 
@@ -320,6 +327,9 @@ impl Placement {
                 };
                 if let Some(elapsed_ns) = elapsed_ns {
                     self.busy_ns[unit.index()] += elapsed_ns;
+                    if running.issued {
+                        self.look_ahead(unit.index(), elapsed_ns);
+                    }
                     self.policy.finished(&sample(elapsed_ns));
                 } else {
                     self.policy.failed(&sample(0));
@@ -334,6 +344,15 @@ impl Placement {
             self.forget(data, out);
         }
         self.pump(out);
+    }
+
+    /// Adapts how many tasks a device is given ahead to how long they take.
+    fn look_ahead(&mut self, unit: usize, elapsed_ns: Nanos) {
+        let mean = &mut self.mean_ns[unit];
+        *mean = (*mean * 7 + elapsed_ns) / 8;
+        let ahead = (AHEAD_NS / (*mean).max(1)) as usize;
+        self.depth[unit] = ahead.min(MOST_AHEAD).max(DEVICE_DEPTH * self.units[unit].spaces.len());
+        self.deepest = self.depth.iter().copied().max().unwrap_or(0);
     }
 
     /// Takes from a task that is not running any more what it held; who waited for its end.

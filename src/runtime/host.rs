@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 pub(super) const CHECK_WINDOW_EVERY: u64 = 32;
 /// How long an idle thread looks around before it sleeps.
 const LOOK_AROUND: Duration = Duration::from_micros(60);
+/// After so many launches in a row, a device's hosting thread looks what has ended.
+const LOOK_AFTER_LAUNCHES: u32 = 8;
 /// How long a submitter waits for progress before it exceeds the window.
 const AWAIT_PROGRESS: Duration = Duration::from_micros(200);
 
@@ -40,6 +42,8 @@ pub(crate) struct Host {
     context: Context,
     /// The unit's devices.
     pub(super) devices: Vec<DeviceId>,
+    /// Launches since it looked what has ended on them.
+    unwatched: Cell<u32>,
     /// For a unit with several cores whose thread is not itself in the pool.
     pool: Option<rayon::ThreadPool>,
     /// How many pending tasks the submitter puts up with at the moment.
@@ -79,6 +83,7 @@ impl Host {
             thief: Thief::default(),
             context,
             devices: machine_unit.devices.clone(),
+            unwatched: Cell::new(0),
             pool,
             patience: Cell::new(core.window),
             depth: Cell::new(0),
@@ -210,8 +215,11 @@ impl Host {
     fn step(&self, core: &Core) -> bool {
         if !core.on_short_way() {
             let devices = core.devices().filter(|_| !self.devices.is_empty());
-            let polled = devices.is_some_and(|devices| self.poll(core, devices));
-            let Some(launch) = core.ready.pop_launch(self.unit) else { return polled };
+            let launch = core.ready.pop_launch(self.unit);
+            let look = launch.is_none() || self.unwatched.get() >= LOOK_AFTER_LAUNCHES;
+            self.unwatched.set(if look { 0 } else { self.unwatched.get() + 1 });
+            let polled = devices.filter(|_| look).is_some_and(|devices| self.poll(core, devices));
+            let Some(launch) = launch else { return polled };
             let lost = |device: DeviceId| devices.is_some_and(|devices| devices.is_lost(device));
             match (devices, launch.device) {
                 (_, Some(device)) if lost(device) => self.give_back(core, launch.task),

@@ -5,7 +5,7 @@ use ndarray::{Array2, Array3, Array4, s};
 use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
 
-pub fn whole_arrays_go_there_and_back(kind: UnitKind) {
+pub(crate) fn whole_arrays_go_there_and_back(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     for n in [1, 7, 64, 1000, 300_000] {
         let x: Vec<u64> = (0..n).collect();
@@ -18,7 +18,7 @@ pub fn whole_arrays_go_there_and_back(kind: UnitKind) {
     }
 }
 
-pub fn boxes_of_two_to_four_dimensions(kind: UnitKind) {
+pub(crate) fn boxes_of_two_to_four_dimensions(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let mut n = 0;
     let mut next = move || {
@@ -62,7 +62,7 @@ pub fn boxes_of_two_to_four_dimensions(kind: UnitKind) {
     assert_eq!(rt.take(a).unwrap(), four);
 }
 
-pub fn from_device_to_device(kind: UnitKind) {
+pub(crate) fn from_device_to_device(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 2, u64::MAX);
     let (first, second) = (SpaceId(1), SpaceId(2));
     let mut cube = Array3::from_shape_fn((8, 9, 10), |(i, j, k)| (i * 100 + j * 10 + k) as u64);

@@ -22,7 +22,7 @@ fn check_poison(rt: &Runtime, x: &Data<u64>, words: &str) {
     assert_eq!(rt.take(y).unwrap(), [35; 10]);
 }
 
-pub fn a_body_that_fails(kind: UnitKind) {
+pub(crate) fn a_body_that_fails(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let x = rt.data(vec![1u64; 20]);
     let task = rt.task("fails", (x.inout(),));
@@ -34,7 +34,7 @@ fn out_of_luck() {
     panic!("out of luck");
 }
 
-pub fn a_body_that_panics(kind: UnitKind) {
+pub(crate) fn a_body_that_panics(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let x = rt.data(vec![1u64; 20]);
     let task = rt.task("panics", (x.inout(),));
@@ -42,7 +42,7 @@ pub fn a_body_that_panics(kind: UnitKind) {
     check_poison(&rt, &x, "panicked: out of luck");
 }
 
-pub fn no_memory_for_scratch(kind: UnitKind) {
+pub(crate) fn no_memory_for_scratch(kind: UnitKind) {
     if kind == UnitKind::Emulated {
         return; // has no scratch memory
     }

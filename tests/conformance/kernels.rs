@@ -43,18 +43,20 @@ const TEXT: &str = "
 const PROGRAM: Program = Program::new("conformance.cl", TEXT);
 static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mixed");
 static FILL: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "fill");
-static ADD: Kernel<(Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32, i32)> = Kernel::new(&PROGRAM, "add");
+/// The box, the value, extents and strides.
+type Add = (Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32, i32);
+static ADD: Kernel<Add> = Kernel::new(&PROGRAM, "add");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 static SLOW: Kernel<(Write<u64>, i32, i32)> = Kernel::new(&PROGRAM, "slow");
 
-pub fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
+pub(crate) fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     for (y, x) in y.iter_mut().zip(x) {
         *y = y.wrapping_mul(31).wrapping_add(*x).wrapping_add(salt);
     }
 }
 
 /// `y ← 31 y + x + salt`, for regions of one length.
-pub fn mix(rt: &Runtime, x: Region<'_, u64>, y: Region<'_, u64>, salt: u64) {
+pub(crate) fn mix(rt: &Runtime, x: Region<'_, u64>, y: Region<'_, u64>, salt: u64) {
     rt.task("mix", (x.input(), y.inout()))
         .cpu(move |_, (x, y)| mixed(x, y, salt))
         .gpu(move |k, (x, mut y)| k.launch(&MIX, x.len(), (&x, &mut y, salt, x.len() as i32)))
@@ -63,7 +65,7 @@ pub fn mix(rt: &Runtime, x: Region<'_, u64>, y: Region<'_, u64>, salt: u64) {
 }
 
 /// `y ← value`.
-pub fn fill(rt: &Runtime, y: Region<'_, u64>, value: u64) {
+pub(crate) fn fill(rt: &Runtime, y: Region<'_, u64>, value: u64) {
     rt.task("fill", (y.output(),))
         .cpu(move |_, (y,)| y.fill(value))
         .gpu(move |k, (mut y,)| {
@@ -75,14 +77,14 @@ pub fn fill(rt: &Runtime, y: Region<'_, u64>, value: u64) {
 }
 
 /// A body that adds to each element of a box of any number of dimensions: `y ← 7 y + value`.
-pub fn add(k: &mut Launcher<'_>, mut y: DeviceViewMut<'_, u64>, value: u64) -> Result<(), DeviceError> {
+pub(crate) fn add(k: &mut Launcher<'_>, mut y: DeviceViewMut<'_, u64>, value: u64) -> Result<(), DeviceError> {
     let ([n0, n1, n2, n3], [s0, s1, s2, s3]) = (y.extents().map(|n| n as i32), y.strides().map(|s| s as i32));
     let [_, j, k_, l] = y.extents();
     k.launch(&ADD, [l, k_, j], (&mut y, value, n0, n1, n2, n3, s0, s1, s2, s3))
 }
 
 /// `total ← total + Σ x`, as a reduction.
-pub fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
+pub(crate) fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
     rt.task("sum", (x.input(), total.reduction(Sum)))
         .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
         .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
@@ -90,12 +92,12 @@ pub fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
         .unwrap();
 }
 
-pub fn slowed(y: &mut [u64], rounds: u32) {
+pub(crate) fn slowed(y: &mut [u64], rounds: u32) {
     y.iter_mut().for_each(|y| (0..rounds).for_each(|_| *y = y.wrapping_mul(3).wrapping_add(1)));
 }
 
 /// `y ← 3 y + 1`, so often.
-pub fn slow(rt: &Runtime, y: Region<'_, u64>, rounds: u32) {
+pub(crate) fn slow(rt: &Runtime, y: Region<'_, u64>, rounds: u32) {
     rt.task("slow", (y.inout(),))
         .cpu(move |_, (y,)| slowed(y, rounds))
         .gpu(move |k, (mut y,)| {

@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 const LIMIT_BYTES: u64 = 64 << 10;
 const ELEMENTS: usize = 2048; // a quarter of it
 
-pub fn memory_is_used_to_the_limit(kind: UnitKind) {
+pub(crate) fn memory_is_used_to_the_limit(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
     assert_eq!(rt.capacity_bytes(SpaceId(1)), LIMIT_BYTES);
     let data: Vec<_> = (0..16).map(|n| rt.data(vec![n; ELEMENTS])).collect();
@@ -30,7 +30,7 @@ pub fn memory_is_used_to_the_limit(kind: UnitKind) {
     assert!(rt.statistics().evictions > 0);
 }
 
-pub fn more_than_fits_is_refused(kind: UnitKind) {
+pub(crate) fn more_than_fits_is_refused(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
     let x = rt.data(vec![0u8; LIMIT_BYTES as usize + 1]);
     let refused = rt.task("large", (x.inout(),)).gpu(|_, _| ()).cpu(|_, _| ()).submit().unwrap_err();

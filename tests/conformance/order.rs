@@ -5,7 +5,7 @@ use thalweg::machine::UnitKind;
 
 const N: usize = 500;
 
-pub fn many_readers_between_two_writers(kind: UnitKind) {
+pub(crate) fn many_readers_between_two_writers(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let x = rt.data(vec![1u64; N]);
     let readers: Vec<_> = (0..12).map(|_| rt.data(vec![0u64; N])).collect();
@@ -25,7 +25,7 @@ pub fn many_readers_between_two_writers(kind: UnitKind) {
     }
 }
 
-pub fn independent_kernels(kind: UnitKind) {
+pub(crate) fn independent_kernels(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let data: Vec<_> = (0..8u64).map(|n| rt.data(vec![n; N])).collect();
     for x in &data {
@@ -38,7 +38,7 @@ pub fn independent_kernels(kind: UnitKind) {
     }
 }
 
-pub fn reductions_on_private_replicas(kind: UnitKind) {
+pub(crate) fn reductions_on_private_replicas(kind: UnitKind) {
     let rt = runtime_of(kind, 1, 1, u64::MAX);
     let x = rt.data((0..N).map(|n| n as f64).collect::<Vec<_>>());
     let total = rt.scalar(0.5);

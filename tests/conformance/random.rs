@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-pub fn random_tasks(kind: UnitKind, cpu_units: usize, devices: usize) {
+pub(crate) fn random_tasks(kind: UnitKind, cpu_units: usize, devices: usize) {
     // Not everything fits at once, so replicas come and go.
     let rt = runtime_of(kind, cpu_units, devices, 12_000);
     let mut random = Random(cpu_units as u64 * 100 + devices as u64);

@@ -2,6 +2,7 @@
 
 use super::Driver;
 use crate::device::Mark;
+use crate::error::DeviceError;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -29,6 +30,23 @@ pub(super) struct Flight<D: Driver> {
 impl<D: Driver> Stream<D> {
     pub(super) fn new(stream: D::Stream) -> Self {
         Self { stream, flights: VecDeque::new(), last_end: Instant::now(), scratch: Vec::new() }
+    }
+
+    /// How many of the oldest flights have ended. They end in order, so a search by halves asks about few of them.
+    pub(super) fn done(&self, driver: &D) -> Result<usize, DeviceError> {
+        let ended = |n: usize| driver.is_complete(&self.flights[n].end);
+        if self.flights.is_empty() || !ended(0)? {
+            return Ok(0);
+        }
+        let (mut done, mut in_flight) = (1, self.flights.len());
+        if ended(in_flight - 1)? {
+            return Ok(in_flight);
+        }
+        while done + 1 < in_flight {
+            let middle = usize::midpoint(done, in_flight);
+            if ended(middle - 1)? { done = middle } else { in_flight = middle }
+        }
+        Ok(done)
     }
 }
 

@@ -1,0 +1,110 @@
+//! What the runtime costs and reaches on an accelerator: launches beside the bare interface, bandwidth of kernels beside a
+//! copy kernel, and how much of the copies disappears behind kernels.
+//!
+//! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; the units are a kind of device: OPENCL, CUDA, HIP, GPU. It
+//! prints a table for each question and writes rows `{question, case, contender, value, unit}`.
+
+mod bandwidth;
+mod bare;
+mod launches;
+mod overlap;
+#[path = "../harness/report.rs"]
+mod report;
+#[path = "../harness/statistics.rs"]
+#[allow(dead_code)] // this bench needs not all of them
+mod statistics;
+
+use clap::Parser;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use thalweg::machine::UnitKind;
+use thalweg::prelude::*;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Launches, bandwidth and overlap on an accelerator
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The kind of device: OPENCL, CUDA, HIP or GPU
+    #[arg(long, default_value = "OPENCL")]
+    units: String,
+
+    /// Tasks of a chain [default: 10000]
+    #[arg(long, value_name = "N")]
+    tasks: Option<usize>,
+
+    /// Bytes of an array [default: 256 MiB, or 16 MiB on OPENCL]
+    #[arg(long, value_name = "N")]
+    bytes: Option<usize>,
+
+    /// Repetitions, by turns
+    #[arg(long, value_name = "N", default_value = "5")]
+    repetitions: usize,
+
+    /// Write the rows to FILE as a JSON array
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Passed by `cargo bench`; without it the default sizes are a smoke test's
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// What is measured, and how often.
+#[derive(Debug, Clone)]
+pub(crate) struct Setting {
+    pub(crate) units: String,
+    pub(crate) kind: UnitKind,
+    pub(crate) tasks: usize,
+    pub(crate) bytes: usize,
+    pub(crate) repetitions: usize,
+}
+
+impl Setting {
+    /// A runtime with one such device.
+    pub(crate) fn runtime(&self) -> Result<Runtime> {
+        Ok(Runtime::builder().compute_units(&self.units).scheduler("dynamic").build()?)
+    }
+}
+
+/// A row of the JSON file.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) question: &'static str,
+    pub(crate) case: String,
+    pub(crate) contender: &'static str,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+}
+
+fn run() -> Result<()> {
+    let Arguments { units, tasks, bytes, repetitions, json, bench } = Arguments::parse();
+    let kind = UnitKind::from_keyword(&units).filter(|kind| kind.is_device()).ok_or("--units: not a kind of device")?;
+    let default = |full: usize, small: usize| if bench { full } else { small };
+    let large = if kind == UnitKind::OpenCl { 16 << 20 } else { 256 << 20 };
+    let setting = Setting {
+        units: format!("1:{kind}:1"),
+        kind,
+        tasks: tasks.unwrap_or_else(|| default(10_000, 100)),
+        bytes: bytes.unwrap_or_else(|| default(large, 1 << 20)),
+        repetitions: if bench { repetitions.max(1) } else { 1 },
+    };
+    let mut rows = launches::measure(&setting)?;
+    rows.extend(bandwidth::measure(&setting)?);
+    rows.extend(overlap::measure(&setting)?);
+    if let Some(path) = json {
+        report::write_json(&path, &rows)?;
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("accelerator: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
