@@ -21,6 +21,7 @@ use clap::Parser;
 use common::{Machine, Outcome, integer};
 use indicatif::ProgressBar;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Zip, s};
+use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 
 /// Sweeps of a simulated run, in which nothing is measured and so nothing converges, if no number is given.
@@ -130,6 +131,7 @@ fn submit_sweep(rt: &Runtime, blocks: &[Block], old: &Data<f64, Ix2>, new: &Data
     for block in blocks {
         rt.task("relax", (old.block(with_halo(block)).input(), new.block(block.clone()).output()))
             .cpu(|_, (old, mut new)| relax(&old, &mut new))
+            .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
             .submit()?;
     }
     Ok(())
@@ -150,6 +152,7 @@ fn submit_measured_sweep(
                 relax(&old, &mut new);
                 change[0] = change[0].max(largest_change(&old, &new));
             })
+            .gpu(|k, (old, mut new, mut change)| launch_relax_and_measure(k, &old, &mut new, &mut change))
             .submit()?;
     }
     Ok(())
@@ -180,6 +183,39 @@ fn largest_change(old: &ArrayView2<'_, f64>, new: &ArrayViewMut2<'_, f64>) -> f6
     Zip::from(old.slice(s![1..=rows, 1..=columns]))
         .and(new)
         .fold(0.0, |largest, old, new| f64::max(largest, (new - old).abs()))
+}
+
+const JACOBI: Program = Program::new("jacobi.cl", include_str!("../kernels/jacobi.cl"))
+    .header("reduce.h", include_str!("../kernels/reduce.h"));
+static RELAX: Kernel<(Read<f64>, Write<f64>, i32, i32, i64, i64)> = Kernel::new(&JACOBI, "relax");
+static RELAX_AND_MEASURE: Kernel<(Read<f64>, Write<f64>, Write<f64>, i32, i32, i64, i64)> =
+    Kernel::new(&JACOBI, "relax_and_measure");
+
+/// [`relax`] on an accelerator.
+fn launch_relax(
+    k: &mut Launcher<'_>,
+    old: &DeviceView<'_, f64>,
+    new: &mut DeviceViewMut<'_, f64>,
+) -> Result<(), DeviceError> {
+    let (threads, rows, columns, old_stride, new_stride) = geometry(old, new);
+    k.launch(&RELAX, threads, (old, new, rows, columns, old_stride, new_stride))
+}
+
+/// [`relax`], and the larger of [`largest_change`] and what `change` was, on an accelerator.
+fn launch_relax_and_measure(
+    k: &mut Launcher<'_>,
+    old: &DeviceView<'_, f64>,
+    new: &mut DeviceViewMut<'_, f64>,
+    change: &mut DeviceViewMut<'_, f64>,
+) -> Result<(), DeviceError> {
+    let (threads, rows, columns, old_stride, new_stride) = geometry(old, new);
+    k.launch(&RELAX_AND_MEASURE, threads, (old, new, change, rows, columns, old_stride, new_stride))
+}
+
+/// Threads, rows, columns, and the rows' distances in memory.
+fn geometry(old: &DeviceView<'_, f64>, new: &DeviceViewMut<'_, f64>) -> ([usize; 2], i32, i32, i64, i64) {
+    let [rows, columns, ..] = new.extents();
+    ([columns, rows], rows as i32, columns as i32, old.strides()[0] as i64, new.strides()[0] as i64)
 }
 
 /// The square −1 ≤ x, y ≤ 1 with its boundary, in equal steps.

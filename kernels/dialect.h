@@ -87,9 +87,9 @@
 
 /* *sum += value, as one step: even where other threads of any group do the same. */
 #if defined(__OPENCL_VERSION__)
-DEVICE void thalweg_atomic_add(volatile GLOBAL double *sum, double value)
+DEVICE void thalweg_atomic_add(GLOBAL double *sum, double value)
 {
-    volatile GLOBAL UINT64 *bits = (volatile GLOBAL UINT64 *)sum;
+    GLOBAL UINT64 *bits = (GLOBAL UINT64 *)sum;
     UINT64 found = COMPARE_EXCHANGE(bits, 0, 0), expected;
     do {
         expected = found;
@@ -103,9 +103,9 @@ DEVICE void thalweg_atomic_add(volatile GLOBAL double *sum, double value)
 
 /* *most = the larger of *most and value, as one step. What is there is found by an exchange, too: a plain read beside
  * other threads' exchanges would be a race. */
-DEVICE void thalweg_atomic_max(volatile GLOBAL double *most, double value)
+DEVICE void thalweg_atomic_max(GLOBAL double *most, double value)
 {
-    volatile GLOBAL UINT64 *bits = (volatile GLOBAL UINT64 *)most;
+    GLOBAL UINT64 *bits = (GLOBAL UINT64 *)most;
     UINT64 found = COMPARE_EXCHANGE(bits, 0, 0), expected;
     do {
         expected = found;

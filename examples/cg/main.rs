@@ -10,6 +10,7 @@
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;
+mod gpu;
 mod kernels;
 mod matrix;
 mod random;

@@ -17,6 +17,7 @@ use std::ops::Range;
 use thalweg::prelude::*;
 
 use super::classes::{CG_ITERATIONS, Problem};
+use super::gpu;
 use super::kernels::{self, Rows};
 use super::matrix::Matrix;
 
@@ -96,7 +97,11 @@ impl<'rt> Solver<'rt> {
     /// Submits x = (1, …, 1), where the power iteration starts.
     pub(crate) fn reset(&self) -> Result<(), SubmitError> {
         for block in &self.blocks {
-            self.rt.task("reset", (self.x.slice(block.rows.clone()).output(),)).cpu(|_, (x,)| x.fill(1.0)).submit()?;
+            self.rt
+                .task("reset", (self.x.slice(block.rows.clone()).output(),))
+                .cpu(|_, (x,)| x.fill(1.0))
+                .gpu(|k, (mut x,)| gpu::fill(k, &mut x, 1.0))
+                .submit()?;
         }
         Ok(())
     }
@@ -132,6 +137,9 @@ impl<'rt> Solver<'rt> {
                     scalars.fill(0.0);
                 }
             })
+            .gpu(|k, (a, b, c, d, e)| {
+                [a, b, c, d, e].into_iter().try_for_each(|mut scalars| gpu::fill(k, &mut scalars, 0.0))
+            })
             .submit()?;
         for Block { rows, .. } in &self.blocks {
             let accesses = (
@@ -149,6 +157,7 @@ impl<'rt> Solver<'rt> {
                     p.copy_from_slice(x);
                     rho[0] += kernels::square(x);
                 })
+                .gpu(|k, (x, mut z, mut r, mut p, mut rho)| gpu::begin(k, &x, [&mut z, &mut r, &mut p], &mut rho))
                 .submit()?;
         }
         Ok(())
@@ -159,6 +168,7 @@ impl<'rt> Solver<'rt> {
         let (rho, p_dot_q) = (self.rho.slice(k..k + 1), self.p_dot_q.slice(k..k + 1));
         for block in &self.blocks {
             let rows = block.rows.clone();
+            let first = rows.start;
             let accesses = (
                 self.offsets.slice(block.offsets()).input(),
                 self.columns.slice(block.entries.clone()).input(),
@@ -173,6 +183,10 @@ impl<'rt> Solver<'rt> {
                 .cpu(move |_, (offsets, columns, values, p, q, p_dot_q)| {
                     let block = Rows { offsets, columns, values };
                     p_dot_q[0] += kernels::multiply(block, p, &p[rows], q);
+                })
+                .gpu(move |k, (offsets, columns, values, p, mut q, mut p_dot_q)| {
+                    let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
+                    gpu::multiply(k, rows, &p, &mut q, &mut p_dot_q)
                 })
                 .submit()?;
         }
@@ -190,6 +204,9 @@ impl<'rt> Solver<'rt> {
                 .cpu(|_, (rho, p_dot_q, q, r, next_rho)| {
                     next_rho[0] += kernels::update_residual(rho[0] / p_dot_q[0], q, r);
                 })
+                .gpu(|k, (rho, p_dot_q, q, mut r, mut next_rho)| {
+                    gpu::update_residual(k, [&rho, &p_dot_q], &q, &mut r, &mut next_rho)
+                })
                 .submit()?;
         }
         for Block { rows, .. } in &self.blocks {
@@ -206,6 +223,7 @@ impl<'rt> Solver<'rt> {
                 .cpu(|_, (rho, p_dot_q, r, z, p)| {
                     kernels::advance(rho[0] / p_dot_q[0], rho[1] / rho[0], r, z, p);
                 })
+                .gpu(|k, (rho, p_dot_q, r, mut z, mut p)| gpu::advance(k, [&rho, &p_dot_q], &r, &mut z, &mut p))
                 .submit()?;
         }
         Ok(())
@@ -215,6 +233,7 @@ impl<'rt> Solver<'rt> {
     fn finish(&self, step: usize) -> Result<(), SubmitError> {
         for block in &self.blocks {
             let rows = block.rows.clone();
+            let first = rows.start;
             let accesses = (
                 self.offsets.slice(block.offsets()).input(),
                 self.columns.slice(block.entries.clone()).input(),
@@ -235,6 +254,10 @@ impl<'rt> Solver<'rt> {
                     x_dot_z[0] += norms.x_dot_z;
                     z_dot_z[0] += norms.z_dot_z;
                 })
+                .gpu(move |k, (offsets, columns, values, x, z, mut residual, mut x_dot_z, mut z_dot_z)| {
+                    let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
+                    gpu::norms(k, rows, [&x, &z], [&mut residual, &mut x_dot_z, &mut z_dot_z])
+                })
                 .submit()?;
         }
         let accesses =
@@ -246,6 +269,7 @@ impl<'rt> Solver<'rt> {
                 outcome[0] = shift + 1.0 / x_dot_z[0];
                 outcome[1] = residual[0].sqrt();
             })
+            .gpu(move |k, (residual, x_dot_z, mut outcome)| gpu::zeta(k, [&residual, &x_dot_z], &mut outcome, shift))
             .submit()?;
         for Block { rows, .. } in &self.blocks {
             let accesses =
@@ -258,6 +282,7 @@ impl<'rt> Solver<'rt> {
                         *x = scale * z;
                     }
                 })
+                .gpu(|k, (z_dot_z, z, mut x)| gpu::normalise(k, [&z_dot_z, &z], &mut x))
                 .submit()?;
         }
         Ok(())

@@ -12,6 +12,7 @@
 //! | `program`, `stages`, `log` | the run as tasks: the only part that knows of the runtime |
 //! | `serial` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
+//! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
 //! | `operator`, `stencil`, `physics`, `initial`, `exchange`, `norms` | what they share |
 //! | `lanes`, `lines`, `rows`, `planes`, `components` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
@@ -27,6 +28,7 @@ mod classes;
 mod common;
 mod components;
 mod exchange;
+mod gpu;
 mod initial;
 mod lines;
 mod log;

@@ -17,11 +17,13 @@ use thalweg::task::IterationSpace;
 use crate::classes::{Benchmark, Fuse, Problem};
 use crate::common::Result;
 use crate::exchange::{Side, copy, inner_face, outer_face};
+use crate::gpu;
 use crate::initial::initialise;
 use crate::log::Log;
 use crate::norms::{error_norms, residual_norms, surface_integral};
 use crate::operator;
 use crate::physics::{COMPONENTS, Mesh};
+use crate::stages::RESIDUAL;
 use crate::verify::Norms;
 use crate::zones::Neighbours;
 
@@ -148,7 +150,7 @@ impl<'rt> Program<'rt> {
             let mesh = zone.mesh;
             self.rt.task("initialise", (zone.u.output(),)).cpu(move |_, (u,)| initialise(&mesh, u)).submit()?;
             if self.benchmark == Benchmark::Lu {
-                self.residual(zone, operator::residual)?;
+                self.residual(zone, RESIDUAL)?;
             }
         }
         Ok(())
@@ -196,6 +198,10 @@ impl<'rt> Program<'rt> {
                 let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
                 faces.into_iter().for_each(|(to, from)| copy(to, &from));
             });
+        })
+        .gpu(|k, (west, east, south, north, to_west, to_east, to_south, to_north)| {
+            let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
+            faces.into_iter().try_for_each(|(mut to, from)| gpu::copy(k, &from, &mut to))
         })
         .submit()?;
         Ok(())

@@ -31,7 +31,7 @@ use jacobian::OMEGA;
 use ssor::{Access, Direction, Front};
 
 /// The factor of w in the update of u.
-const UPDATE: f64 = 1.0 / (OMEGA * (2.0 - OMEGA));
+pub(crate) const UPDATE: f64 = 1.0 / (OMEGA * (2.0 - OMEGA));
 
 /// Slabs of planes per block of rows: enough that the blocks wait little for one another.
 const SLABS_PER_BLOCK: usize = 4;

@@ -1,0 +1,47 @@
+/* Operations on contiguous vectors of n numbers, named after their counterparts in BLAS level 1 where there are any.
+ *
+ * Each kernel takes n threads; those that reduce or may have to deal with long vectors walk on by the number of threads
+ * there are, and so do with fewer. Needs reduce.h. */
+
+/* y <- a x + y */
+KERNEL(256, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+{
+    REGION(x); REGION(y);
+    int i = GLOBAL_ID(0);
+    if (i < n) y[i] += a * x[i];
+}
+
+/* y <- x + b y */
+KERNEL(256, 1, 1) xpby(IN(double, x), double b, INOUT(double, y), int n)
+{
+    REGION(x); REGION(y);
+    int i = GLOBAL_ID(0);
+    if (i < n) y[i] = x[i] + b * y[i];
+}
+
+/* sum[0] <- sum[0] + x . y */
+KERNEL(256, 1, 1) dot_product(IN(double, x), IN(double, y), INOUT(double, sum), int n)
+{
+    REGION(x); REGION(y); REGION(sum);
+    LOCAL(double, numbers, 256);
+    double part = 0.0;
+    for (int i = GLOBAL_ID(0); i < n; i += 256 * NUM_GROUPS(0)) part += x[i] * y[i];
+    part = sum_of_threads(numbers, LOCAL_ID(0), 256, part);
+    if (LOCAL_ID(0) == 0) ATOMIC_ADD(sum, part);
+}
+
+/* y <- x */
+KERNEL(256, 1, 1) copy(IN(double, x), OUT(double, y), int n)
+{
+    REGION(x); REGION(y);
+    int i = GLOBAL_ID(0);
+    if (i < n) y[i] = x[i];
+}
+
+/* x <- a */
+KERNEL(256, 1, 1) fill(OUT(double, x), double a, int n)
+{
+    REGION(x);
+    int i = GLOBAL_ID(0);
+    if (i < n) x[i] = a;
+}
