@@ -22,6 +22,8 @@ mod common;
 mod components;
 #[path = "../../examples/npb_mz/exchange.rs"]
 mod exchange;
+#[path = "../../examples/npb_mz/gpu/mod.rs"]
+mod gpu;
 #[path = "../../examples/npb_mz/initial.rs"]
 mod initial;
 #[path = "../../examples/npb_mz/lines.rs"]

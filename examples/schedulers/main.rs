@@ -29,6 +29,8 @@ mod configurations;
 mod evaluation;
 #[path = "../npb_mz/exchange.rs"]
 mod exchange;
+#[path = "../npb_mz/gpu/mod.rs"]
+mod gpu;
 #[path = "../npb_mz/initial.rs"]
 mod initial;
 #[path = "../npb_mz/lines.rs"]
