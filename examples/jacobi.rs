@@ -324,6 +324,22 @@ mod tests {
     }
 
     #[test]
+    fn accelerators_give_the_same_bits() {
+        // First in one block, so that kernels are compiled one after the other.
+        for block in ["40", "16"] {
+            let flags = ["--size", "40", "--block", block, "--tolerance", "1e-9"];
+            let first = solved("2:CPU:1", &flags);
+            for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
+                let Some(rt) = common::accelerated(units) else { return };
+                let options = Options::parse_from([&["jacobi"], &flags[..]].concat());
+                let other = solve(&rt, &options, &ProgressBar::hidden()).unwrap();
+                assert_eq!((other.sweeps, other.bound), (first.sweeps, first.bound), "{units}");
+                assert_eq!(other.u, first.u, "{units}");
+            }
+        }
+    }
+
+    #[test]
     fn too_few_sweeps_are_noticed() {
         let stopped = solved("2:CPU:1", &["--size", "40", "--max-iterations", "30"]);
         assert_eq!(stopped.sweeps, 30);

@@ -29,6 +29,9 @@ mod common;
 mod components;
 mod exchange;
 mod gpu;
+#[cfg(test)]
+#[path = "tests/gpu.rs"]
+mod gpu_tests;
 mod initial;
 mod lines;
 mod log;

@@ -1,7 +1,6 @@
-//! Every stage against sums taken from the benchmarks' own programs, and whole runs of class S; kernels against stages.
+//! Every stage against sums taken from the benchmarks' own programs, and whole runs of class S.
 
 mod bt;
 pub(crate) mod golden;
-mod gpu;
 mod lines;
 mod operator;

@@ -3,18 +3,21 @@
 //! What is enqueued adds to sums in the order in which groups of threads end: ζ may differ in its last digits from run to
 //! run.
 
+#[cfg(test)]
+mod tests;
+
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::DeviceError;
 
 /// Threads per row of the matrix: rows have some ten to some hundred entries.
 const LANES: usize = 8;
 
-const CG: Program = Program::new("cg.cl", include_str!("../../kernels/cg.cl"))
-    .header("csr.h", include_str!("../../kernels/csr.h"))
-    .header("reduce.h", include_str!("../../kernels/reduce.h"))
+const CG: Program = Program::new("cg.cl", include_str!("../../../kernels/cg.cl"))
+    .header("csr.h", include_str!("../../../kernels/csr.h"))
+    .header("reduce.h", include_str!("../../../kernels/reduce.h"))
     .define("LANES", LANES as i64);
-const BLAS: Program = Program::new("blas.cl", include_str!("../../kernels/blas.cl"))
-    .header("reduce.h", include_str!("../../kernels/reduce.h"));
+const BLAS: Program = Program::new("blas.cl", include_str!("../../../kernels/blas.cl"))
+    .header("reduce.h", include_str!("../../../kernels/reduce.h"));
 
 /// A region that a task reads.
 type Reads<'a> = &'a DeviceView<'a, f64>;
