@@ -1,11 +1,14 @@
 //! Opens the devices that a machine's units ask for.
 //!
-//! Emulated devices are made; accelerators are looked for, each interface once. `GPU` is CUDA's, else HIP's, else OpenCL's.
+//! Emulated devices are made; accelerators are looked for, each interface once. `GPU` is CUDA's or HIP's, and OpenCL's only
+//! where these have none, since the same device may have several interfaces.
 
+use super::cuda::{self, Cuda};
 use super::gpu::Gpu;
+use super::hip::{self, Hip};
 use super::opencl::{self, OpenCl};
 use super::{Accelerator, Device, Emulated, EmulatedDevice};
-use crate::error::{BuildError, DeviceError};
+use crate::error::BuildError;
 use crate::machine::{Machine, UnitKind};
 use opencl3::device::{CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU};
 
@@ -26,7 +29,8 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
                 }
                 kind => {
                     let needed = machine.device_units().filter(|u| u.kind == kind).map(|u| u.devices.len()).sum();
-                    Device::Accelerator(search.next(kind, needed)?)
+                    let found = search.next(kind);
+                    Device::Accelerator(found.map_err(|found| BuildError::NoDevice { kind, needed, found })?)
                 }
             });
         }
@@ -34,35 +38,121 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
     Ok(devices)
 }
 
-/// Accelerators that are there, and how many of them have been given out.
-#[derive(Default)]
-struct Search {
-    taken: Vec<(&'static str, usize)>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interface {
+    Cuda,
+    Hip,
+    OpenCl,
 }
 
-impl Search {
-    fn next(&mut self, kind: UnitKind, needed: usize) -> Result<Box<dyn Accelerator>, BuildError> {
-        let fits = |found: &opencl::Found| match kind {
-            UnitKind::Fpga => found.kind & CL_DEVICE_TYPE_ACCELERATOR != 0,
-            UnitKind::Gpu => found.kind & CL_DEVICE_TYPE_GPU != 0,
-            _ => true,
-        };
-        let missing = |found: String| BuildError::NoDevice { kind, needed, found };
-        if matches!(kind, UnitKind::Cuda | UnitKind::Hip) {
-            return Err(missing(format!("this build has no {kind}")));
+impl Interface {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "CUDA",
+            Self::Hip => "HIP",
+            Self::OpenCl => "OpenCL",
         }
-        let all = opencl::find().map_err(|why| missing(why.to_owned()))?;
-        let free = |n: &usize| fits(&all[*n]) && !self.taken.contains(&(OPENCL, *n));
-        let Some(n) = (0..all.len()).find(free) else {
-            let names: Vec<_> = all.iter().map(opencl::Found::describe).collect();
-            let fitting = all.iter().filter(|found| fits(found)).count();
-            return Err(missing(format!("OpenCL has {fitting} such among its {}: {}", all.len(), names.join(", "))));
-        };
-        let opened = OpenCl::open(&all[n]).and_then(Gpu::new);
-        let opened = opened.map_err(|error: DeviceError| missing(error.to_string()))?;
-        self.taken.push((OPENCL, n));
-        Ok(Box::new(opened))
     }
 }
 
-const OPENCL: &str = "OpenCL";
+/// Which accelerators have been given out, by their numbers.
+#[derive(Default)]
+struct Search {
+    taken: Vec<(Interface, usize)>,
+}
+
+impl Search {
+    /// The next accelerator for a kind of unit, or why there is none: for each interface that was tried.
+    fn next(&mut self, kind: UnitKind) -> Result<Box<dyn Accelerator>, String> {
+        let interfaces: &[Interface] = match kind {
+            UnitKind::Cuda => &[Interface::Cuda],
+            UnitKind::Hip => &[Interface::Hip],
+            UnitKind::Gpu if self.taken.iter().any(|(interface, _)| *interface != Interface::OpenCl) => {
+                &[Interface::Cuda, Interface::Hip]
+            }
+            UnitKind::Gpu => &[Interface::Cuda, Interface::Hip, Interface::OpenCl],
+            _ => &[Interface::OpenCl],
+        };
+        let mut reasons = Vec::new();
+        for interface in interfaces {
+            let opened = match interface {
+                Interface::Cuda => self.cuda(),
+                Interface::Hip => self.hip(),
+                Interface::OpenCl => self.opencl(kind),
+            };
+            match opened {
+                Ok(device) => return Ok(device),
+                Err(why) => reasons.push(format!("{}: {why}", interface.name())),
+            }
+        }
+        Err(reasons.join("; "))
+    }
+
+    fn cuda(&mut self) -> Result<Box<dyn Accelerator>, String> {
+        let all = cuda::find()?;
+        let names: Vec<_> = all.iter().map(|found| found.name().to_owned()).collect();
+        let n = self.pick(Interface::Cuda, &names, "CUDA device", |_| true)?;
+        Cuda::open(&all[n]).map_err(|error| error.to_string())
+    }
+
+    fn hip(&mut self) -> Result<Box<dyn Accelerator>, String> {
+        let all = hip::find()?;
+        let names: Vec<_> = all.iter().map(|found| found.name().to_owned()).collect();
+        let n = self.pick(Interface::Hip, &names, "HIP device", |_| true)?;
+        Hip::open(&all[n]).map_err(|error| error.to_string())
+    }
+
+    fn opencl(&mut self, kind: UnitKind) -> Result<Box<dyn Accelerator>, String> {
+        let all = opencl::find()?;
+        let names: Vec<_> = all.iter().map(opencl::Found::describe).collect();
+        let (what, types) = match kind {
+            UnitKind::Fpga => ("accelerator", CL_DEVICE_TYPE_ACCELERATOR),
+            UnitKind::Gpu => ("GPU", CL_DEVICE_TYPE_GPU),
+            _ => ("OpenCL device", !0),
+        };
+        let n = self.pick(Interface::OpenCl, &names, what, |n| all[n].kind & types != 0)?;
+        let opened = OpenCl::open(&all[n]).and_then(Gpu::new);
+        Ok(Box::new(opened.map_err(|error| error.to_string())?))
+    }
+
+    /// The number of an interface's first device that fits and is free, which it is no more.
+    fn pick(
+        &mut self,
+        interface: Interface,
+        names: &[String],
+        what: &str,
+        fits: impl Fn(usize) -> bool,
+    ) -> Result<usize, String> {
+        let fitting: Vec<usize> = (0..names.len()).filter(|n| fits(*n)).collect();
+        if let Some(n) = fitting.iter().find(|n| !self.taken.contains(&(interface, **n))) {
+            self.taken.push((interface, *n));
+            return Ok(*n);
+        }
+        let devices = if names.len() == 1 { "device" } else { "devices" };
+        let state = match (fitting.len(), names.len()) {
+            (0, 1) => format!("no {what}"),
+            (0, _) => format!("no {what} among them"),
+            (fitting, all) if fitting == all => "in use by others of these units".to_owned(),
+            _ => format!("and each {what} is in use by another of these units"),
+        };
+        Err(format!("{} {devices}, {state} ({})", names.len(), names.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_given_out_once() {
+        let mut search = Search::default();
+        let names = ["a (GPU)".to_owned(), "b (CPU)".to_owned()];
+        let mut pick = |interface, what, n: usize| search.pick(interface, &names, what, |number| number < n);
+        assert_eq!(pick(Interface::Cuda, "GPU", 1), Ok(0));
+        let taken = "2 devices, and each GPU is in use by another of these units (a (GPU), b (CPU))";
+        assert_eq!(pick(Interface::Cuda, "GPU", 1), Err(taken.to_owned()));
+        assert_eq!(pick(Interface::OpenCl, "GPU", 2), Ok(0), "another interface counts by itself");
+        assert_eq!(pick(Interface::OpenCl, "GPU", 2), Ok(1));
+        assert_eq!(pick(Interface::Hip, "GPU", 0), Err("2 devices, no GPU among them (a (GPU), b (CPU))".to_owned()));
+    }
+}

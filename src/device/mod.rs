@@ -10,14 +10,18 @@
 #![allow(unsafe_code)] // raw memory is handed out and copied here; every use states its reason
 
 mod accelerator;
+mod compile;
+mod cuda;
 mod discover;
 mod emulated;
 mod gpu;
+mod hip;
 mod measure;
 mod opencl;
 mod survey;
 
 pub(crate) use accelerator::{Accelerator, Completion, DeviceCopy, End, Mark, Waker, Work};
+pub(crate) use compile::compile_for;
 pub(crate) use discover::open;
 pub(crate) use emulated::Emulated;
 pub use emulated::EmulatedDevice;

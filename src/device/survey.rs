@@ -1,6 +1,8 @@
 //! What accelerators there are, and why others are not: what `thalweg doctor` shows.
 
+use super::cuda::{self, Cuda};
 use super::gpu::Gpu;
+use super::hip::{self, Hip};
 use super::measure::{Measurement, measure};
 use super::opencl::{self, OpenCl};
 use crate::error::DeviceError;
@@ -55,7 +57,7 @@ pub struct DeviceFacts {
 /// }
 /// ```
 pub fn interfaces() -> Vec<Interface> {
-    vec![opencl::survey()]
+    vec![cuda::survey(), hip::survey(), opencl::survey()]
 }
 
 /// Measures how fast a device is reached: the `number`-th of an interface.
@@ -66,6 +68,14 @@ pub fn measurement(interface: &str, number: usize) -> Result<Measurement, Device
     let missing =
         || DeviceError::Lost { device: format!("{interface} device {number}"), what: "it is not there".to_owned() };
     match interface {
+        "CUDA" => {
+            let found = cuda::find().ok().and_then(|all| all.get(number)).ok_or_else(missing)?;
+            measure(&*Cuda::open(found)?)
+        }
+        "HIP" => {
+            let found = hip::find().ok().and_then(|all| all.get(number)).ok_or_else(missing)?;
+            measure(&*Hip::open(found)?)
+        }
         "OpenCL" => {
             let found = opencl::find().ok().and_then(|all| all.get(number)).ok_or_else(missing)?;
             measure(&Gpu::new(OpenCl::open(found)?)?)

@@ -26,6 +26,16 @@ pub enum DeviceError {
         /// What the compiler said; places are in the program's own lines.
         log: String,
     },
+    /// There is no compiler for the device, or it does not know the device's architecture.
+    #[error("{program} can not be compiled for {device}: {why}")]
+    NoCompiler {
+        /// The program's name.
+        program: String,
+        /// The device's name.
+        device: String,
+        /// What is missing, and what would help.
+        why: String,
+    },
     /// More threads than a device can count.
     #[error(
         "kernel `{kernel}` can not be launched with {threads:?} threads: there are too many groups in one dimension"

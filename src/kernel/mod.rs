@@ -9,12 +9,14 @@
 //! 2. What a task may only read has no way into a parameter that a kernel writes ([`Argument`]).
 
 mod argument;
+mod compile;
 mod launcher;
 mod program;
 mod signature;
 mod view;
 
 pub use argument::{Argument, Arguments, Parameters, Read, Scalar, Write};
+pub use compile::compile_for;
 pub use launcher::{Launcher, Threads};
 pub use program::{Kernel, Program};
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};

@@ -12,12 +12,16 @@
 //! 4. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
 //!    on nonsense.
 
+mod addressed;
+mod cache;
 mod driver;
 mod kernels;
 mod session;
 mod slabs;
 mod streams;
 
+pub(super) use addressed::{Addressed, Api, Handle, PEER_ACCESS_ALREADY_ENABLED, Refusal, Side, Transfer, Way};
+pub(super) use cache::{Cache, Recipe};
 pub(super) use driver::Driver;
 pub(super) use slabs::{Pitches, Slab};
 

@@ -1,0 +1,101 @@
+//! One call each of an interface whose device memory has addresses: CUDA or HIP.
+
+use super::transfer::Transfer;
+use crate::device::gpu::Recipe;
+use crate::error::DeviceError;
+use crate::kernel::Program;
+use std::ffi::{CStr, c_void};
+
+/// An object of the interface: a stream, an event, a module, a function.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::device) struct Handle(pub(in crate::device) *mut c_void);
+
+// SAFETY: an address that nobody dereferences but the interface, whose objects may be used from any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+/// A call that the interface refused, with its code. HIP has CUDA's codes, as far as they matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) struct Refusal {
+    pub(in crate::device) call: &'static str,
+    pub(in crate::device) code: i32,
+}
+
+pub(in crate::device) const INVALID_VALUE: i32 = 1;
+pub(in crate::device) const OUT_OF_MEMORY: i32 = 2;
+pub(in crate::device) const NOT_READY: i32 = 600;
+pub(in crate::device) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
+
+impl Refusal {
+    /// `Ok` for code 0.
+    pub(in crate::device) fn unless_success(call: &'static str, code: i32) -> Result<(), Self> {
+        if code == 0 { Ok(()) } else { Err(Self { call, code }) }
+    }
+
+    /// Whether nothing on the device can be used after this any more. In the order of the codes: deinitialized, device
+    /// unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed, assertion, stack, illegal
+    /// instruction, misaligned address, address space, program counter, launch failure; unknown; HSA's memory and others.
+    pub(super) fn is_loss(self) -> bool {
+        matches!(self.code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999 | 1052 | 1053)
+    }
+}
+
+/// A device of the interface.
+///
+/// Before calls that may be refused the device is bound to the calling thread, by [`Self::bind`].
+///
+/// # Safety
+/// Of all unsafe calls: handles and addresses come from the same device and are valid until they are destroyed, which
+/// happens once, when nothing uses them any more; the memory of a copy or a launch is valid until its end.
+pub(in crate::device) trait Api: Send + Sync + 'static {
+    /// What errors call the interface.
+    const NAME: &'static str;
+    /// Groups per dimension, as far as their number is limited by itself.
+    const MOST_GROUPS: [u32; 3];
+    /// Threads per dimension.
+    const MOST_THREADS: u64;
+
+    /// Tells apart the groups of devices that can copy among each other.
+    fn domain(&self) -> usize;
+    /// Makes it the device of the calling thread.
+    fn bind(&self) -> Result<(), Refusal>;
+    /// The code, in words.
+    fn describe(&self, code: i32) -> String;
+    /// Bytes that nobody has allocated.
+    fn free_bytes(&self) -> Result<u64, Refusal>;
+
+    fn allocate(&self, bytes: usize) -> Result<usize, Refusal>;
+    unsafe fn free(&self, base: usize) -> Result<(), Refusal>;
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), Refusal>;
+    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), Refusal>;
+
+    /// A stream that knows nothing of the default one.
+    fn create_stream(&self) -> Result<Handle, Refusal>;
+    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), Refusal>;
+    /// An event that measures no time, and for which threads sleep.
+    fn create_event(&self) -> Result<Handle, Refusal>;
+    unsafe fn destroy_event(&self, event: Handle) -> Result<(), Refusal>;
+    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), Refusal>;
+    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), Refusal>;
+    /// Refuses with [`NOT_READY`] if it has not come.
+    unsafe fn query(&self, event: Handle) -> Result<(), Refusal>;
+    unsafe fn synchronize(&self, event: Handle) -> Result<(), Refusal>;
+
+    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), Refusal>;
+
+    /// How programs are compiled for this device.
+    fn recipe(&self) -> &Recipe;
+    fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError>;
+    fn load(&self, image: &[u8]) -> Result<Handle, Refusal>;
+    unsafe fn unload(&self, module: Handle) -> Result<(), Refusal>;
+    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, Refusal>;
+    unsafe fn launch(
+        &self,
+        stream: Handle,
+        function: Handle,
+        groups: [u32; 3],
+        group: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), Refusal>;
+}

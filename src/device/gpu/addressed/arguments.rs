@@ -1,0 +1,48 @@
+//! A kernel's arguments, as CUDA and HIP take them: an array of pointers to values.
+
+use crate::kernel::{ArgumentValue, MOST_PARAMETERS, Value};
+use arrayvec::ArrayVec;
+use std::ffi::c_void;
+
+/// The values, 8 bytes each: an address, or a scalar in the first bytes.
+pub(super) struct Arguments(ArrayVec<[u8; 8], MOST_PARAMETERS>);
+
+impl Arguments {
+    /// Memory becomes the address of its first element.
+    ///
+    /// # Panics
+    /// If there are more than a kernel may have.
+    pub(super) fn new(arguments: &[ArgumentValue]) -> Self {
+        let value = |ArgumentValue(value): &ArgumentValue| match value {
+            Value::Scalar { bytes, .. } => *bytes,
+            Value::Memory { base, offset_bytes, .. } => ((base + offset_bytes) as u64).to_ne_bytes(),
+        };
+        Self(arguments.iter().map(value).collect())
+    }
+
+    /// Pointers to the values, which are read while a kernel is being launched.
+    pub(super) fn pointers(&mut self) -> ArrayVec<*mut c_void, MOST_PARAMETERS> {
+        self.0.iter_mut().map(|value| value.as_mut_ptr().cast()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Argument;
+
+    #[test]
+    fn scalars_stand_in_front_and_memory_is_an_address() {
+        let memory = ArgumentValue(Value::Memory { base: 0x7000_0000_1000, offset_bytes: 24, element_bytes: 8 });
+        let mut packed = Arguments::new(&[2.5f64.value(), (-3i32).value(), memory, 7u64.value()]);
+        let pointers = packed.pointers();
+        // SAFETY: as many bytes as the kernel would read, in values of eight.
+        unsafe {
+            assert_eq!(pointers[0].cast::<f64>().read_unaligned(), 2.5);
+            assert_eq!(pointers[1].cast::<i32>().read_unaligned(), -3);
+            assert_eq!(pointers[2].cast::<u64>().read_unaligned(), 0x7000_0000_1018);
+            assert_eq!(pointers[3].cast::<u64>().read_unaligned(), 7);
+        }
+        assert_eq!(pointers.len(), 4);
+    }
+}

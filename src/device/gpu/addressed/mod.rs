@@ -1,0 +1,332 @@
+//! A [`Driver`] for interfaces whose device memory has addresses: CUDA and HIP, which differ in names.
+//!
+//! Memory is used again rather than freed, events as well; a thread per stream waits for those that somebody wants to be
+//! told of. Compiled programs are kept on disk. Invariants:
+//! 1. Every call to the interface comes behind [`Api::bind`] on the same thread.
+//! 2. A raw object is destroyed by the one owner of it here, and each owner keeps the device open.
+
+mod api;
+mod arguments;
+mod recycler;
+mod transfer;
+mod watcher;
+
+pub(in crate::device) use api::{Api, Handle, PEER_ACCESS_ALREADY_ENABLED, Refusal};
+pub(in crate::device) use transfer::{Side, Transfer, Way};
+
+use self::api::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::arguments::Arguments;
+use self::recycler::Recycler;
+use self::transfer::transfers;
+use self::watcher::Watcher;
+use super::{Cache, Driver, Slab};
+use crate::error::DeviceError;
+use crate::kernel::{ArgumentValue, KernelText, Program};
+use parking_lot::Mutex;
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// A device behind the calls that [`Driver`] asks for.
+pub(in crate::device) struct Addressed<A: Api> {
+    device: Arc<Device<A>>,
+    free_bytes: u64,
+    cache: Cache,
+}
+
+/// An open device, for as long as anything of it is left.
+struct Device<A: Api> {
+    api: A,
+    name: String,
+    memory: Recycler,
+    /// Events that nobody has.
+    events: Mutex<Vec<Handle>>,
+}
+
+pub(in crate::device) struct Memory<A: Api> {
+    device: Arc<Device<A>>,
+    base: usize,
+    bytes: usize,
+}
+
+pub(in crate::device) struct Stream<A: Api> {
+    device: Arc<Device<A>>,
+    raw: Handle,
+    watcher: Watcher<Arc<Event<A>>>,
+}
+
+pub(in crate::device) struct Event<A: Api> {
+    device: Arc<Device<A>>,
+    raw: Handle,
+    watcher: Watcher<Arc<Event<A>>>,
+}
+
+pub(in crate::device) struct Module<A: Api> {
+    device: Arc<Device<A>>,
+    raw: Handle,
+}
+
+struct PageLock<A: Api> {
+    device: Arc<Device<A>>,
+    first: Handle,
+}
+
+impl<A: Api> Device<A> {
+    /// Calls the interface on this device.
+    fn call<T>(&self, call: impl FnOnce(&A) -> Result<T, Refusal>) -> Result<T, DeviceError> {
+        self.try_call(call).map_err(|refusal| self.error(refusal))
+    }
+
+    fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        self.api.bind()?;
+        call(&self.api)
+    }
+
+    /// Calls the interface where nobody can be told that it refuses.
+    fn clean_up(&self, call: impl FnOnce(&A) -> Result<(), Refusal>) {
+        if let Err(refusal) = self.try_call(call) {
+            tracing::debug!("{}", self.error(refusal));
+        }
+    }
+
+    fn error(&self, refusal: Refusal) -> DeviceError {
+        let Refusal { call, code } = refusal;
+        let what = self.api.describe(code);
+        if refusal.is_loss() {
+            let what = format!("{call}: {} error {code}: {what}", A::NAME);
+            return DeviceError::Lost { device: self.name.clone(), what };
+        }
+        DeviceError::Call { device: self.name.clone(), call, api: A::NAME, code, what }
+    }
+
+    fn free(&self, base: usize) {
+        // SAFETY: the recycler has blocks that nobody uses, each once.
+        self.clean_up(|api| unsafe { api.free(base) });
+    }
+}
+
+impl<A: Api> Drop for Device<A> {
+    fn drop(&mut self) {
+        self.memory.clear(|base| self.free(base));
+        for event in self.events.lock().drain(..) {
+            // SAFETY: nobody has the event.
+            self.clean_up(|api| unsafe { api.destroy_event(event) });
+        }
+    }
+}
+
+impl<A: Api> Drop for Memory<A> {
+    fn drop(&mut self) {
+        self.device.memory.give_back(self.base, self.bytes);
+    }
+}
+
+impl<A: Api> Drop for Stream<A> {
+    fn drop(&mut self) {
+        // SAFETY: the stream's owner is gone.
+        self.device.clean_up(|api| unsafe { api.destroy_stream(self.raw) });
+    }
+}
+
+impl<A: Api> Drop for Event<A> {
+    fn drop(&mut self) {
+        // What waits for it waits for what was recorded then, so it may be recorded again.
+        self.device.events.lock().push(self.raw);
+    }
+}
+
+impl<A: Api> Drop for Module<A> {
+    fn drop(&mut self) {
+        // SAFETY: the module's owner is gone; what was launched has ended before the runtime lets go of its kernels.
+        self.device.clean_up(|api| unsafe { api.unload(self.raw) });
+    }
+}
+
+impl<A: Api> Drop for PageLock<A> {
+    fn drop(&mut self) {
+        // SAFETY: locked by us, and still valid.
+        self.device.clean_up(|api| unsafe { api.page_unlock(self.first.0.cast()) });
+    }
+}
+
+impl<A: Api> Addressed<A> {
+    /// A device that was found.
+    pub(in crate::device) fn open(api: A, name: String) -> Result<Self, DeviceError> {
+        let device = Device { api, name, memory: Recycler::default(), events: Mutex::default() };
+        let free_bytes = device.call(A::free_bytes)?;
+        Ok(Self { device: Arc::new(device), free_bytes, cache: Cache::from_environment() })
+    }
+
+    /// # Safety
+    /// As for [`Driver::copy_in`].
+    unsafe fn copy(
+        &self,
+        stream: &Stream<A>,
+        way: Way,
+        from: usize,
+        to: usize,
+        slab: &Slab,
+    ) -> Result<(), DeviceError> {
+        self.device.call(|api| {
+            for transfer in transfers(way, from, to, slab) {
+                // SAFETY: the caller's promise, for a part of the slab.
+                match unsafe { api.copy(stream.raw, &transfer) } {
+                    Err(Refusal { code: INVALID_VALUE, .. }) if way != Way::Across => {
+                        for piece in transfer.by_pages() {
+                            // SAFETY: as above.
+                            unsafe { api.copy(stream.raw, &piece)? };
+                        }
+                    }
+                    result => result?,
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl<A: Api> Driver for Addressed<A> {
+    const API: &'static str = A::NAME;
+
+    type Memory = Memory<A>;
+    type Stream = Stream<A>;
+    type Event = Arc<Event<A>>;
+    type Module = Arc<Module<A>>;
+    /// With its module, which has to stay.
+    type Function = (Handle, Arc<Module<A>>);
+
+    fn name(&self) -> &str {
+        &self.device.name
+    }
+
+    fn domain(&self) -> usize {
+        self.device.api.domain()
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.free_bytes / 4 * 3 // the rest is for scratch memory
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<(Memory<A>, usize), DeviceError> {
+        let device = &self.device;
+        let block =
+            device.memory.take(bytes, |bytes| device.try_call(|api| api.allocate(bytes)), |base| device.free(base));
+        let (base, bytes) = block.map_err(|refusal| match refusal.code {
+            // A number of bytes is invalid only if it is too large.
+            code @ (OUT_OF_MEMORY | INVALID_VALUE) => {
+                DeviceError::OutOfMemory { device: device.name.clone(), needed_bytes: bytes as u64, api: A::NAME, code }
+            }
+            _ => device.error(refusal),
+        })?;
+        Ok((Memory { device: device.clone(), base, bytes }, base))
+    }
+
+    fn stream(&self) -> Result<Stream<A>, DeviceError> {
+        let watcher = Watcher::spawn(|event: &Arc<Event<A>>| {
+            // SAFETY: the event is alive. If it fails, whoever is told will see that.
+            event.device.clean_up(|api| unsafe { api.synchronize(event.raw) });
+        });
+        let watcher = watcher.map_err(|error| DeviceError::Call {
+            device: self.device.name.clone(),
+            call: "starting a thread",
+            api: "system",
+            code: error.raw_os_error().unwrap_or_default(),
+            what: error.to_string(),
+        })?;
+        let raw = self.device.call(A::create_stream)?;
+        Ok(Stream { device: self.device.clone(), raw, watcher })
+    }
+
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
+        // SAFETY: the caller's promise.
+        match self.device.call(|api| unsafe { api.page_lock(first, bytes) }) {
+            Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
+            Err(error) => {
+                tracing::debug!("{bytes} bytes are not page-locked: {error}");
+                None
+            }
+        }
+    }
+
+    unsafe fn copy_in(&self, stream: &Stream<A>, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(stream, Way::In, from.expose_provenance(), to, slab) }
+    }
+
+    unsafe fn copy_out(&self, stream: &Stream<A>, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(stream, Way::Out, from, to.expose_provenance(), slab) }
+    }
+
+    unsafe fn copy_across(&self, stream: &Stream<A>, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.copy(stream, Way::Across, from, to, slab) }
+    }
+
+    fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
+        let api = &self.device.api;
+        let image = self.cache.get_or_compile(api.recipe(), &program.source(), || api.compile(program))?;
+        let raw = self.device.call(|api| api.load(&image))?;
+        Ok(Arc::new(Module { device: self.device.clone(), raw }))
+    }
+
+    fn function(&self, module: &Arc<Module<A>>, kernel: &KernelText) -> Result<Self::Function, DeviceError> {
+        let name = CString::new(kernel.name).expect("a kernel's name is an identifier");
+        // SAFETY: the module is loaded.
+        let raw = self.device.call(|api| unsafe { api.function(module.raw, &name) })?;
+        Ok((raw, module.clone()))
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: &Stream<A>,
+        (function, _): &Self::Function,
+        kernel: &KernelText,
+        groups: [u32; 3],
+        arguments: &[ArgumentValue],
+    ) -> Result<(), DeviceError> {
+        let fits = |d: usize| {
+            groups[d] <= A::MOST_GROUPS[d] && u64::from(groups[d]) * u64::from(kernel.group[d]) <= A::MOST_THREADS
+        };
+        if !(0..3).all(fits) {
+            let threads = std::array::from_fn(|d| groups[d] as usize * kernel.group[d] as usize);
+            return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });
+        }
+        let mut arguments = Arguments::new(arguments);
+        self.device.call(|api| {
+            // SAFETY: the caller's promise; the values are read before the call returns.
+            unsafe { api.launch(stream.raw, *function, groups, kernel.group, &mut arguments.pointers()) }
+        })
+    }
+
+    fn record(&self, stream: &Stream<A>) -> Result<Arc<Event<A>>, DeviceError> {
+        let used = self.device.events.lock().pop();
+        let raw = self.device.call(|api| used.map_or_else(|| api.create_event(), Ok))?;
+        let event = Event { device: self.device.clone(), raw, watcher: stream.watcher.clone() };
+        // SAFETY: both are alive.
+        self.device.call(|api| unsafe { api.record(stream.raw, raw) })?;
+        Ok(Arc::new(event))
+    }
+
+    fn wait(&self, stream: &Stream<A>, event: &Arc<Event<A>>) -> Result<(), DeviceError> {
+        // SAFETY: both are alive.
+        self.device.call(|api| unsafe { api.wait(stream.raw, event.raw) })
+    }
+
+    fn is_complete(&self, event: &Arc<Event<A>>) -> Result<bool, DeviceError> {
+        // SAFETY: it is alive.
+        match self.device.try_call(|api| unsafe { api.query(event.raw) }) {
+            Err(Refusal { code: NOT_READY, .. }) => Ok(false),
+            result => result.map(|()| true).map_err(|refusal| self.device.error(refusal)),
+        }
+    }
+
+    fn notify(&self, event: &Arc<Event<A>>, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
+        event.watcher.watch(event.clone(), then);
+        Ok(())
+    }
+
+    fn synchronize(&self, event: &Arc<Event<A>>) -> Result<(), DeviceError> {
+        // SAFETY: it is alive.
+        self.device.call(|api| unsafe { api.synchronize(event.raw) })
+    }
+}

@@ -1,0 +1,149 @@
+//! Device memory that is used again instead of being freed, since freeing waits for all that the device does.
+//!
+//! Why not the interfaces' own pools? HIP's lose or spoil memory in several of its versions, and CUDA's need their own
+//! granting of access to peers; what tasks allocate comes again and again in few sizes, which needs no more than this.
+//!
+//! Blocks come back when nothing uses them any more, so they may go to anybody at once. Invariants:
+//! 1. A block is used or free, never both.
+//! 2. What is asked for gets a block of at most an eighth more.
+//! 3. Only what could not be had while blocks were free is refused.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// Blocks are multiples of this, which suits the alignment that interfaces give.
+const GRANULE_BYTES: usize = 512;
+
+/// The free blocks of a device, by size.
+#[derive(Debug, Default)]
+pub(super) struct Recycler {
+    free: Mutex<BTreeMap<usize, Vec<usize>>>,
+}
+
+impl Recycler {
+    /// A block of at least so many bytes: its address and its size.
+    ///
+    /// If there is none free, `allocate` makes one; if it can't, all free ones are given to `free` before it is asked again.
+    pub(super) fn take<E>(
+        &self,
+        bytes: usize,
+        allocate: impl Fn(usize) -> Result<usize, E>,
+        free: impl Fn(usize),
+    ) -> Result<(usize, usize), E> {
+        let bytes = bytes.max(1).checked_next_multiple_of(GRANULE_BYTES).unwrap_or(bytes);
+        if let Some(block) = self.reuse(bytes) {
+            return Ok(block);
+        }
+        let made = allocate(bytes).or_else(|error| if self.clear(free) { allocate(bytes) } else { Err(error) });
+        made.map(|address| (address, bytes))
+    }
+
+    fn reuse(&self, bytes: usize) -> Option<(usize, usize)> {
+        let mut free = self.free.lock();
+        let (&size, blocks) = free.range_mut(bytes..=bytes.saturating_add(bytes / 8)).next()?;
+        let address = blocks.pop();
+        if blocks.is_empty() {
+            free.remove(&size);
+        }
+        address.map(|address| (address, size))
+    }
+
+    /// Takes back a block.
+    pub(super) fn give_back(&self, address: usize, bytes: usize) {
+        self.free.lock().entry(bytes).or_default().push(address);
+    }
+
+    /// Gives all free blocks to `free`; whether there were any.
+    pub(super) fn clear(&self, free: impl Fn(usize)) -> bool {
+        let blocks = std::mem::take(&mut *self.free.lock());
+        blocks.values().flatten().for_each(|address| free(*address));
+        !blocks.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::cell::RefCell;
+
+    /// A heap of so many bytes, and what is allocated in it.
+    struct Heap {
+        capacity: usize,
+        blocks: RefCell<BTreeMap<usize, usize>>,
+        allocations: RefCell<usize>,
+    }
+
+    impl Heap {
+        fn new(capacity: usize) -> Self {
+            Self { capacity, blocks: RefCell::default(), allocations: RefCell::default() }
+        }
+
+        fn allocate(&self, bytes: usize) -> Result<usize, &'static str> {
+            let mut blocks = self.blocks.borrow_mut();
+            if blocks.values().sum::<usize>().saturating_add(bytes) > self.capacity {
+                return Err("full");
+            }
+            *self.allocations.borrow_mut() += 1;
+            let address = *self.allocations.borrow() << 32;
+            blocks.insert(address, bytes);
+            Ok(address)
+        }
+
+        fn free(&self, address: usize) {
+            assert!(self.blocks.borrow_mut().remove(&address).is_some(), "freed once");
+        }
+
+        fn take(&self, recycler: &Recycler, bytes: usize) -> Result<(usize, usize), &'static str> {
+            recycler.take(bytes, |bytes| self.allocate(bytes), |address| self.free(address))
+        }
+    }
+
+    #[test]
+    fn the_same_size_is_allocated_once() {
+        let (heap, recycler) = (Heap::new(1 << 20), Recycler::default());
+        for _ in 0..10 {
+            let (address, bytes) = heap.take(&recycler, 1000).unwrap();
+            recycler.give_back(address, bytes);
+        }
+        assert_eq!(*heap.allocations.borrow(), 1);
+        let (_, bytes) = heap.take(&recycler, 400).unwrap();
+        assert_eq!((bytes, *heap.allocations.borrow()), (512, 2), "a block twice as large is not spent on it");
+    }
+
+    #[test]
+    fn what_is_free_makes_room() {
+        let (heap, recycler) = (Heap::new(4096), Recycler::default());
+        let blocks: Vec<_> = (0..4).map(|_| heap.take(&recycler, 1024).unwrap()).collect();
+        assert_eq!(heap.take(&recycler, 512), Err("full"));
+        for &(address, bytes) in &blocks[..2] {
+            recycler.give_back(address, bytes);
+        }
+        assert_eq!(heap.take(&recycler, 2048).unwrap().1, 2048);
+        assert_eq!(heap.take(&recycler, usize::MAX), Err("full"));
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_used_by_one(steps in prop::collection::vec((1..5000usize, any::<bool>()), 1..200)) {
+            let (heap, recycler) = (Heap::new(100_000), Recycler::default());
+            let mut used: BTreeMap<usize, usize> = BTreeMap::new();
+            for (bytes, takes) in steps {
+                if takes {
+                    let Ok((address, size)) = heap.take(&recycler, bytes) else {
+                        prop_assert!(used.values().sum::<usize>() + bytes > 100_000 - GRANULE_BYTES);
+                        continue;
+                    };
+                    prop_assert!(size >= bytes && size <= bytes + bytes / 8 + GRANULE_BYTES * 9 / 8);
+                    let allocated = heap.blocks.borrow().get(&address).copied();
+                    prop_assert_eq!(allocated, Some(size));
+                    prop_assert!(used.insert(address, size).is_none());
+                } else if let Some((address, size)) = used.pop_first() {
+                    recycler.give_back(address, size);
+                }
+            }
+            recycler.clear(|address| heap.free(address));
+            prop_assert_eq!(&*heap.blocks.borrow(), &used);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! From slabs to what CUDA and HIP copy at once: runs of bytes, and boxes whose slices are whole numbers of rows apart.
+
+use crate::device::gpu::{Pitches, Slab};
+
+/// The longest pitch that CUDA copies boxes with on any device (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`); HIP takes more.
+const MOST_PITCH_BYTES: usize = i32::MAX as usize;
+/// Host memory is locked by pages of this size, or of multiples of it.
+const PAGE_BYTES: usize = 4096;
+
+/// Which ends of a copy are the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) enum Way {
+    In,
+    Out,
+    Across,
+}
+
+/// One end of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) struct Side {
+    pub(in crate::device) address: usize,
+    /// From row to row.
+    pub(in crate::device) pitch_bytes: usize,
+    /// From slice to slice, in rows.
+    pub(in crate::device) height: usize,
+}
+
+/// What is copied by one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) struct Transfer {
+    pub(in crate::device) way: Way,
+    pub(in crate::device) width_bytes: usize,
+    pub(in crate::device) rows: usize,
+    pub(in crate::device) slices: usize,
+    pub(in crate::device) from: Side,
+    pub(in crate::device) to: Side,
+}
+
+impl Transfer {
+    /// A run of bytes.
+    fn flat(way: Way, width_bytes: usize, from: usize, to: usize) -> Self {
+        let side = |address| Side { address, pitch_bytes: width_bytes, height: 1 };
+        Self { way, width_bytes, rows: 1, slices: 1, from: side(from), to: side(to) }
+    }
+
+    pub(in crate::device) fn is_flat(&self) -> bool {
+        self.rows == 1 && self.slices == 1
+    }
+
+    /// The same in runs of bytes, none of which has part of the first or the last page of its row and more.
+    ///
+    /// Neither interface copies host memory that is page-locked in part. That happens where an array has its first or its
+    /// last page in common with another one, which is locked.
+    pub(super) fn by_pages(&self) -> impl Iterator<Item = Self> {
+        let this = *self;
+        let host = if this.way == Way::Out { this.to } else { this.from };
+        let rows = (0..this.slices).flat_map(move |slice| (0..this.rows).map(move |row| (slice, row)));
+        rows.flat_map(move |(slice, row)| {
+            let offset = |side: &Side| (slice * side.height + row) * side.pitch_bytes;
+            let start = host.address + offset(&host);
+            let end = start + this.width_bytes;
+            let body = start.next_multiple_of(PAGE_BYTES).min(end);
+            let tail = (end / PAGE_BYTES * PAGE_BYTES).max(body);
+            let (from, to) = (this.from.address + offset(&this.from), this.to.address + offset(&this.to));
+            [(start, body), (body, tail), (tail, end)]
+                .into_iter()
+                .filter(|(first, end)| first < end)
+                .map(move |(first, end)| Self::flat(this.way, end - first, from + first - start, to + first - start))
+        })
+    }
+}
+
+/// The transfers that make up a slab: one if the interfaces take it as it is, else one per slice or per row.
+pub(super) fn transfers(way: Way, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
+    let Slab { width_bytes, rows, slices, from: f, to: t } = *slab;
+    let side = |base: usize, end: &Pitches, slice: usize, height: usize| Side {
+        address: base + end.offset_bytes + slice * end.slice_bytes,
+        pitch_bytes: end.row_bytes,
+        height,
+    };
+    let of_slice = |slice: usize, heights: (usize, usize), slices: usize| Transfer {
+        way,
+        width_bytes,
+        rows,
+        slices,
+        from: side(from, &f, slice, heights.0),
+        to: side(to, &t, slice, heights.1),
+    };
+    if slab.is_flat() {
+        return vec![Transfer::flat(way, width_bytes, from + f.offset_bytes, to + t.offset_bytes)];
+    }
+    let fits = |end: &Pitches| (width_bytes..=MOST_PITCH_BYTES).contains(&end.row_bytes);
+    if !(fits(&f) && fits(&t)) {
+        let of_row = |slice: usize, row: usize| {
+            let at =
+                |base: usize, end: &Pitches| base + end.offset_bytes + slice * end.slice_bytes + row * end.row_bytes;
+            Transfer::flat(way, width_bytes, at(from, &f), at(to, &t))
+        };
+        return (0..slices).flat_map(|slice| (0..rows).map(move |row| of_row(slice, row))).collect();
+    }
+    let height = |end: &Pitches| {
+        let height = end.slice_bytes / end.row_bytes;
+        (end.slice_bytes.is_multiple_of(end.row_bytes) && height >= rows).then_some(height)
+    };
+    match (height(&f), height(&t)) {
+        (Some(from), Some(to)) => vec![of_slice(0, (from, to), slices)],
+        _ => (0..slices).map(|slice| of_slice(slice, (rows, rows), 1)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The pairs of bytes that a slab copies.
+    fn of_slab(from: usize, to: usize, slab: &Slab) -> Vec<(usize, usize)> {
+        let rows = (0..slab.slices).flat_map(|s| (0..slab.rows).map(move |r| (s, r)));
+        let at = |p: &Pitches, s: usize, r: usize| p.offset_bytes + s * p.slice_bytes + r * p.row_bytes;
+        let pairs = rows.flat_map(|(s, r)| {
+            let (f, t) = (from + at(&slab.from, s, r), to + at(&slab.to, s, r));
+            (0..slab.width_bytes).map(move |b| (f + b, t + b))
+        });
+        pairs.collect()
+    }
+
+    /// Those that an interface would copy.
+    fn of_transfers(transfers: impl IntoIterator<Item = Transfer>) -> Vec<(usize, usize)> {
+        let mut pairs = Vec::new();
+        for t in transfers {
+            if !t.is_flat() {
+                for side in [t.from, t.to] {
+                    assert!(side.pitch_bytes >= t.width_bytes && side.pitch_bytes <= MOST_PITCH_BYTES);
+                    assert!(side.height >= t.rows);
+                }
+            }
+            let whole = Slab {
+                width_bytes: t.width_bytes,
+                rows: t.rows,
+                slices: t.slices,
+                from: pitches(&t.from),
+                to: pitches(&t.to),
+            };
+            pairs.extend(of_slab(t.from.address, t.to.address, &whole));
+        }
+        pairs
+    }
+
+    fn pitches(side: &Side) -> Pitches {
+        Pitches { offset_bytes: 0, row_bytes: side.pitch_bytes, slice_bytes: side.pitch_bytes * side.height }
+    }
+
+    prop_compose! {
+        fn end(width: usize, rows: usize)(offset_bytes in 0..9000usize, more in 0..20usize, rest in 0..50usize, whole: bool)
+            -> Pitches
+        {
+            let row_bytes = width + more;
+            let rest = if whole { rest / 10 * row_bytes } else { rest };
+            Pitches { offset_bytes, row_bytes, slice_bytes: rows * row_bytes + rest }
+        }
+    }
+
+    fn slab() -> impl Strategy<Value = Slab> {
+        (prop_oneof![1..40usize, 4000..9000usize], 1..4usize, 1..4usize).prop_flat_map(|(width_bytes, rows, slices)| {
+            (end(width_bytes, rows), end(width_bytes, rows)).prop_map(move |(from, to)| Slab {
+                width_bytes,
+                rows,
+                slices,
+                from,
+                to,
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn transfers_copy_the_slab(slab in slab(), from in 0..9000usize, to in 0..9000usize) {
+            for way in [Way::In, Way::Out, Way::Across] {
+                let transfers = transfers(way, from, to, &slab);
+                prop_assert_eq!(of_transfers(transfers.iter().copied()), of_slab(from, to, &slab));
+                let mut pages = of_transfers(transfers.iter().flat_map(Transfer::by_pages));
+                let mut expected = of_slab(from, to, &slab);
+                pages.sort_unstable();
+                expected.sort_unstable();
+                prop_assert_eq!(pages, expected);
+            }
+        }
+
+        #[test]
+        fn no_piece_has_part_of_an_outer_page_and_more(first in 0..20_000usize, len in 1..20_000usize, way in 0..2usize) {
+            let way = [Way::In, Way::Out][way];
+            let end = first + len;
+            let boundaries = [first.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES];
+            for piece in Transfer::flat(way, len, first, first).by_pages() {
+                let inside = piece.from.address + 1..piece.from.address + piece.width_bytes;
+                prop_assert!(!boundaries.iter().any(|boundary| inside.contains(boundary)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pitch_that_is_too_long_makes_rows() {
+        let far = Pitches { offset_bytes: 8, row_bytes: MOST_PITCH_BYTES + 1, slice_bytes: 4 * (MOST_PITCH_BYTES + 1) };
+        let near = Pitches { offset_bytes: 0, row_bytes: 16, slice_bytes: 32 };
+        let slab = Slab { width_bytes: 16, rows: 2, slices: 2, from: far, to: near };
+        let transfers = transfers(Way::In, 0, 0, &slab);
+        assert_eq!(transfers.len(), 4);
+        assert_eq!(of_transfers(transfers), of_slab(0, 0, &slab));
+    }
+
+    #[test]
+    fn whole_slices_are_one_box() {
+        let end = |rows: usize| Pitches { offset_bytes: 0, row_bytes: 64, slice_bytes: 64 * rows };
+        let slab = Slab { width_bytes: 32, rows: 3, slices: 5, from: end(3), to: end(7) };
+        let transfers = transfers(Way::Across, 0, 1 << 20, &slab);
+        assert_eq!(transfers.len(), 1);
+        assert_eq!((transfers[0].from.height, transfers[0].to.height), (3, 7));
+    }
+}

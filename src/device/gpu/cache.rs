@@ -1,0 +1,224 @@
+//! Compiled programs on disk, so that a program compiles once on a machine and not once in a run.
+//!
+//! A file's name is the digest of all that determines its content: compiler, options, source. The file has the digest of its
+//! content in front. The folder is `THALWEG_CACHE_DIR` (empty: no cache), or else `thalweg` in the XDG cache directory
+//! (`$XDG_CACHE_HOME`, or `~/.cache`).
+//!
+//! It never fails: what can't be read is compiled, and what can't be written is logged. It never removes files but its own
+//! bad ones, by replacing them. Invariants:
+//! 1. A file appears under its name complete: it is written under another and renamed. So writers may race.
+//! 2. What is read is what was written, or it counts as absent.
+
+use etcetera::BaseStrategy;
+use sha2::{Digest, Sha256};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// In front of a file; another format gets another one.
+const MAGIC: &[u8; 8] = b"thalweg1";
+const DIGEST_BYTES: usize = 32;
+
+/// Where compiled programs are kept, if anywhere.
+#[derive(Debug)]
+pub(in crate::device) struct Cache {
+    folder: Option<PathBuf>,
+}
+
+/// All that a compiled program depends on.
+#[derive(Debug, Clone)]
+pub(in crate::device) struct Recipe {
+    /// The compiler, with its version.
+    pub(in crate::device) compiler: String,
+    /// What it is told: the architecture is among that.
+    pub(in crate::device) options: Vec<String>,
+}
+
+impl Cache {
+    /// The cache that the environment asks for.
+    pub(in crate::device) fn from_environment() -> Self {
+        let folder = match std::env::var_os("THALWEG_CACHE_DIR") {
+            Some(folder) if folder.is_empty() => None,
+            Some(folder) => Some(PathBuf::from(folder)),
+            None => etcetera::base_strategy::Xdg::new().ok().map(|xdg| xdg.cache_dir().join("thalweg")),
+        };
+        Self { folder }
+    }
+
+    /// A compiled program: from the cache, or compiled and put there.
+    ///
+    /// # Errors
+    /// Only those of `compile`.
+    pub(in crate::device) fn get_or_compile<E>(
+        &self,
+        recipe: &Recipe,
+        source: &str,
+        compile: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        let Some(folder) = &self.folder else { return compile() };
+        let path = folder.join(name(recipe, source));
+        if let Some(content) = read(&path) {
+            return Ok(content);
+        }
+        let content = compile()?;
+        if let Err(error) = write(folder, &path, &content) {
+            tracing::debug!("{} is not kept: {error}", path.display());
+        }
+        Ok(content)
+    }
+}
+
+/// Lengths are hashed before texts, so that no two lists of texts look alike.
+fn name(recipe: &Recipe, source: &str) -> String {
+    let mut hasher = Sha256::new();
+    for text in [recipe.compiler.as_str(), source].into_iter().chain(recipe.options.iter().map(String::as_str)) {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut content = std::fs::read(path).ok()?;
+    let head = content.get(..MAGIC.len() + DIGEST_BYTES)?;
+    let (magic, digest) = head.split_at(MAGIC.len());
+    if magic != MAGIC || digest != &Sha256::digest(&content[head.len()..])[..] {
+        tracing::debug!("{} is damaged; it will be replaced", path.display());
+        return None;
+    }
+    content.drain(..MAGIC.len() + DIGEST_BYTES);
+    Some(content)
+}
+
+fn write(folder: &Path, path: &Path, content: &[u8]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    for part in [MAGIC, &Sha256::digest(content)[..], content] {
+        file.write_all(part)?;
+    }
+    file.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::fs;
+
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache { folder: Some(folder.path().join("made/when/needed")) };
+        (folder, cache)
+    }
+
+    fn recipe(options: &[&str]) -> Recipe {
+        Recipe { compiler: "compiler 1.0".to_owned(), options: options.iter().map(|&o| o.to_owned()).collect() }
+    }
+
+    /// What the cache gives, and whether it compiled.
+    fn get(cache: &Cache, recipe: &Recipe, source: &str, compiled: &[u8]) -> (Vec<u8>, bool) {
+        let mut called = false;
+        let compile = || {
+            called = true;
+            Ok::<_, Infallible>(compiled.to_vec())
+        };
+        let content = cache.get_or_compile(recipe, source, compile).unwrap();
+        (content, called)
+    }
+
+    fn only_file(cache: &Cache) -> PathBuf {
+        let files: Vec<_> = fs::read_dir(cache.folder.as_ref().unwrap()).unwrap().map(|f| f.unwrap().path()).collect();
+        assert_eq!(files.len(), 1, "{files:?}");
+        files[0].clone()
+    }
+
+    #[test]
+    fn compiles_once() {
+        let (_folder, cache) = cache();
+        let recipe = recipe(&["sm_90"]);
+        assert_eq!(get(&cache, &recipe, "source", b"object"), (b"object".to_vec(), true));
+        assert_eq!(get(&cache, &recipe, "source", b"other"), (b"object".to_vec(), false));
+        assert_eq!(get(&cache, &recipe, "", b""), (Vec::new(), true));
+        assert_eq!(get(&cache, &recipe, "", b"other"), (Vec::new(), false));
+    }
+
+    #[test]
+    fn whatever_matters_makes_another_name() {
+        let one = name(&recipe(&["ab", "c"]), "source");
+        assert_eq!(one, name(&recipe(&["ab", "c"]), "source"));
+        assert_eq!(one.len(), 64);
+        let newer = Recipe { compiler: "compiler 1.1".to_owned(), ..recipe(&["ab", "c"]) };
+        for other in
+            [name(&recipe(&["a", "bc"]), "source"), name(&newer, "source"), name(&recipe(&["ab", "c"]), "Source")]
+        {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_replaced() {
+        let (_folder, cache) = cache();
+        let recipe = recipe(&[]);
+        get(&cache, &recipe, "source", b"object");
+        let path = only_file(&cache);
+        let good = fs::read(&path).unwrap();
+        let altered = |at: usize| {
+            let mut bytes = good.clone();
+            bytes[at] ^= 1;
+            bytes
+        };
+        let longer = [&good[..], b"!"].concat();
+        let short = (0..good.len()).map(|len| good[..len].to_vec());
+        for bad in short.chain((0..good.len()).map(altered)).chain([longer]) {
+            fs::write(&path, &bad).unwrap();
+            assert_eq!(get(&cache, &recipe, "source", b"object"), (b"object".to_vec(), true), "{bad:?}");
+            assert_eq!(fs::read(&path).unwrap(), good);
+        }
+    }
+
+    #[test]
+    fn writers_may_race() {
+        let (_folder, cache) = cache();
+        let recipe = recipe(&[]);
+        let object: Vec<u8> = (0..1 << 16).map(|n| n as u8).collect();
+        let barrier = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let (cache, recipe, object, barrier) = (&cache, &recipe, &object, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    for round in 0..20 {
+                        let source = format!("source {}", round % 3);
+                        assert_eq!(get(cache, recipe, &source, object).0, *object);
+                        if writer == 0 {
+                            let _ = fs::remove_file(cache.folder.as_ref().unwrap().join(name(recipe, &source)));
+                        }
+                    }
+                });
+            }
+        });
+        for file in fs::read_dir(cache.folder.as_ref().unwrap()).unwrap() {
+            assert_eq!(read(&file.unwrap().path()).as_ref(), Some(&object), "nothing half-written is left behind");
+        }
+    }
+
+    #[test]
+    fn without_a_folder_it_compiles_every_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a file");
+        fs::write(&file, "in the way").unwrap();
+        for folder in [None, Some(file.join("below"))] {
+            let cache = Cache { folder };
+            for _ in 0..2 {
+                assert_eq!(get(&cache, &recipe(&[]), "source", b"object"), (b"object".to_vec(), true));
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_is_passed_on_and_not_kept() {
+        let (_folder, cache) = cache();
+        assert_eq!(cache.get_or_compile(&recipe(&[]), "source", || Err("no")), Err("no"));
+        assert_eq!(get(&cache, &recipe(&[]), "source", b"object"), (b"object".to_vec(), true));
+    }
+}

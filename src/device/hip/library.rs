@@ -1,0 +1,238 @@
+//! HIP's functions, from the library that is there, and which devices it finds.
+
+use super::compiler;
+use crate::device::survey::{DeviceFacts, Interface};
+use crate::machine::UnitKind;
+use hip_runtime_sys::{
+    hipDeviceProp_t, hipDeviceptr_t, hipEvent_t, hipFunction_t, hipMemcpy3DParms, hipModule_t, hipPointer_attribute,
+    hipStream_t,
+};
+use libloading::Library;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+/// Declares a table of functions that a library has, all returning a code. Codes are numbers here: the bindings have an
+/// enumeration, which a code that is newer than they are would not fit.
+macro_rules! functions {
+    ($table:ident { $($name:ident($($type:ty),*);)* }) => {
+        #[allow(non_snake_case)] // the library's names
+        pub(super) struct $table { $(pub(super) $name: unsafe extern "C" fn($($type),*) -> c_uint,)* }
+
+        impl $table {
+            /// The functions of a library, or the name of one that it does not have.
+            ///
+            /// # Safety
+            /// The library's functions have these types, and it is never closed.
+            pub(super) unsafe fn of(library: &Library) -> Result<Self, &'static str> {
+                // SAFETY: the caller's promise.
+                unsafe { Ok(Self { $($name: *library.get(stringify!($name)).map_err(|_| stringify!($name))?,)* }) }
+            }
+        }
+    };
+}
+pub(super) use functions;
+
+functions! { Functions {
+    hipDeviceCanAccessPeer(*mut c_int, c_int, c_int);
+    hipDeviceEnablePeerAccess(c_int, c_uint);
+    hipDeviceGetPCIBusId(*mut c_char, c_int, c_int);
+    hipEventCreateWithFlags(*mut hipEvent_t, c_uint);
+    hipEventDestroy(hipEvent_t);
+    hipEventQuery(hipEvent_t);
+    hipEventRecord(hipEvent_t, hipStream_t);
+    hipEventSynchronize(hipEvent_t);
+    hipFree(*mut c_void);
+    hipGetDeviceCount(*mut c_int);
+    hipGetDeviceProperties(*mut hipDeviceProp_t, c_int);
+    hipHostRegister(*mut c_void, usize, c_uint);
+    hipHostUnregister(*mut c_void);
+    hipInit(c_uint);
+    hipMalloc(*mut *mut c_void, usize);
+    hipMemGetInfo(*mut usize, *mut usize);
+    hipMemcpy3DAsync(*const hipMemcpy3DParms, hipStream_t);
+    hipMemcpyAsync(*mut c_void, *const c_void, usize, c_uint, hipStream_t);
+    hipMemcpyPeerAsync(*mut c_void, c_int, *const c_void, c_int, usize, hipStream_t);
+    hipModuleGetFunction(*mut hipFunction_t, hipModule_t, *const c_char);
+    hipModuleLaunchKernel(hipFunction_t, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, hipStream_t,
+        *mut *mut c_void, *mut *mut c_void);
+    hipModuleLoadData(*mut hipModule_t, *const c_void);
+    hipModuleUnload(hipModule_t);
+    hipPointerGetAttribute(*mut c_void, hipPointer_attribute, hipDeviceptr_t);
+    hipRuntimeGetVersion(*mut c_int);
+    hipSetDevice(c_int);
+    hipStreamCreateWithFlags(*mut hipStream_t, c_uint);
+    hipStreamDestroy(hipStream_t);
+    hipStreamWaitEvent(hipStream_t, hipEvent_t, c_uint);
+} }
+
+/// The library, with its functions.
+pub(super) struct Hip {
+    pub(super) library: Library,
+    pub(super) functions: Functions,
+    describe: unsafe extern "C" fn(c_uint) -> *const c_char,
+    /// Major, minor, patch.
+    pub(super) version: [c_int; 3],
+}
+
+impl Hip {
+    /// A code, in words.
+    pub(super) fn describe(&self, code: i32) -> String {
+        // SAFETY: any code gives a constant text, or null.
+        let text = unsafe { (self.describe)(code as c_uint) };
+        if text.is_null() {
+            return format!("error {code}");
+        }
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
+
+/// A device that is there, not yet opened.
+#[derive(Debug)]
+pub(in crate::device) struct Found {
+    pub(super) number: c_int,
+    /// As hipRTC calls it: `gfx90a:sramecc+:xnack-`.
+    pub(super) architecture: String,
+    /// Whether all devices reach the memory of all others; those that don't copy through the host.
+    pub(super) all_are_peers: bool,
+    name: String,
+    memory_bytes: u64,
+    processors: u32,
+    pci: Option<String>,
+    peers: Vec<bool>,
+}
+
+impl Found {
+    pub(in crate::device) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// All devices. They are looked for once in a process.
+///
+/// # Errors
+/// Why there is none.
+pub(in crate::device) fn find() -> Result<&'static [Found], &'static str> {
+    static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
+    FOUND.get_or_init(look).as_deref().map_err(String::as_str)
+}
+
+/// What there is of HIP.
+pub(in crate::device) fn survey() -> Interface {
+    let found = find();
+    let version = load().ok().map(|hip| {
+        let compiler = compiler::version().map_or_else(str::to_owned, ToString::to_string);
+        let [major, minor, patch] = hip.version;
+        (format!("HIP {major}.{minor}.{patch}"), compiler)
+    });
+    let describe = |found: &Found| DeviceFacts {
+        name: found.name.clone(),
+        units: vec![UnitKind::Hip, UnitKind::Gpu],
+        memory_bytes: found.memory_bytes,
+        driver: version.as_ref().map_or_else(String::new, |(hip, _)| hip.clone()),
+        architecture: found.architecture.clone(),
+        processors: found.processors,
+        pci: found.pci.clone(),
+        peers: found.peers.clone(),
+    };
+    Interface {
+        name: "HIP",
+        devices: found.unwrap_or_default().iter().map(describe).collect(),
+        absent: found.err().map(str::to_owned),
+        version: version.map(|(hip, compiler)| format!("{hip}, {compiler}")),
+    }
+}
+
+/// Opens the library, once.
+///
+/// # Errors
+/// Why it can't be used.
+pub(super) fn load() -> Result<&'static Hip, &'static str> {
+    static LOADED: OnceLock<Result<Hip, String>> = OnceLock::new();
+    LOADED.get_or_init(open).as_ref().map_err(String::as_str)
+}
+
+/// The first of these libraries that is installed.
+pub(super) fn open_first(names: &[&str]) -> Option<Library> {
+    // SAFETY: the library's own initialization is AMD's matter.
+    names.iter().find_map(|name| unsafe { Library::new(*name) }.ok())
+}
+
+fn open() -> Result<Hip, String> {
+    let names = ["libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+    let library = open_first(&names).ok_or("the runtime's library (libamdhip64.so of ROCm 5 or 6) is not installed")?;
+    let lacks = |symbol| format!("the runtime's library has no {symbol}");
+    // SAFETY: the types are those of ROCm 5 and 6 (checked below); the library stays open as long as the process runs.
+    let functions = unsafe { Functions::of(&library) }.map_err(lacks)?;
+    // SAFETY: as above.
+    let describe = *unsafe { library.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
+    let mut number = 0;
+    // SAFETY: the result has a place. This needs no device.
+    let code = unsafe { (functions.hipRuntimeGetVersion)(&mut number) };
+    if code != 0 {
+        return Err(format!("the runtime does not start (error {code})"));
+    }
+    // The manual: HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH
+    let version @ [major, minor, _] = [number / 10_000_000, number / 100_000 % 100, number % 100_000];
+    if !(5..=6).contains(&major) {
+        return Err(format!("the runtime is HIP {major}.{minor}; versions 5 and 6 are known"));
+    }
+    Ok(Hip { library, functions, describe, version })
+}
+
+fn look() -> Result<Vec<Found>, String> {
+    let hip = load()?;
+    let none = || "the runtime is installed and finds no device".to_owned();
+    let check = |code: c_uint| match code {
+        0 => Ok(()),
+        100 | 101 => Err(none()), // hipErrorNoDevice, hipErrorInvalidDevice: which one depends on the version
+        code => Err(format!("the runtime answers: {}", hip.describe(code as i32))),
+    };
+    let mut count = 0;
+    // SAFETY: the result has a place.
+    unsafe {
+        check((hip.functions.hipInit)(0))?;
+        check((hip.functions.hipGetDeviceCount)(&mut count))?;
+    }
+    let mut found = (0..count).map(|number| look_at(hip, number, count)).collect::<Result<Vec<_>, _>>()?;
+    let all_are_peers = found.iter().all(|found| !found.peers.contains(&false));
+    found.iter_mut().for_each(|found| found.all_are_peers = all_are_peers);
+    if found.is_empty() { Err(none()) } else { Ok(found) }
+}
+
+fn look_at(hip: &Hip, number: c_int, count: c_int) -> Result<Found, String> {
+    let mut properties = MaybeUninit::<hipDeviceProp_t>::zeroed();
+    // SAFETY: the result has a place; under this name the function fills the structure of ROCm 5 in ROCm 6, too.
+    let properties = unsafe {
+        let code = (hip.functions.hipGetDeviceProperties)(properties.as_mut_ptr(), number);
+        if code != 0 {
+            return Err(format!("the runtime answers: {}", hip.describe(code as i32)));
+        }
+        properties.assume_init()
+    };
+    let reaches = |peer: c_int| {
+        let mut reaches = 0;
+        // SAFETY: numbers below the count are devices; the result has a place.
+        let code = unsafe { (hip.functions.hipDeviceCanAccessPeer)(&mut reaches, number, peer) };
+        peer == number || (code == 0 && reaches != 0)
+    };
+    let mut pci = [0; 32];
+    // SAFETY: the device exists; the text has a place of the size that is given.
+    let code = unsafe { (hip.functions.hipDeviceGetPCIBusId)(pci.as_mut_ptr(), pci.len() as c_int, number) };
+    Ok(Found {
+        number,
+        architecture: text(&properties.gcnArchName),
+        all_are_peers: false,
+        name: text(&properties.name),
+        memory_bytes: properties.totalGlobalMem as u64,
+        processors: properties.multiProcessorCount as u32,
+        pci: (code == 0).then(|| text(&pci).to_lowercase()),
+        peers: (0..count).map(reaches).collect(),
+    })
+}
+
+fn text(characters: &[c_char]) -> String {
+    let bytes: Vec<u8> = characters.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}

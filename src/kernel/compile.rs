@@ -1,0 +1,30 @@
+//! Compiling ahead, without a device.
+
+use super::Program;
+use crate::error::DeviceError;
+
+/// Compiles a program for an architecture, with the options that its devices get. No device is needed, only the
+/// architecture's compiler: NVRTC for `sm_90` and the like, hipRTC (with the feature `hip`) for `gfx90a` and the like.
+///
+/// It is for checks: what it returns is the compiler's output, an object file or PTX, and the runtime has no use for it.
+///
+/// # Errors
+/// [`DeviceError::Compilation`] with the compiler's messages if the program does not compile,
+/// [`DeviceError::NoCompiler`] if there is no compiler for the architecture.
+///
+/// ```
+/// use thalweg::kernel::{Program, compile_for};
+/// use thalweg::prelude::DeviceError;
+/// const TEXT: &str = "KERNEL(64, 1, 1) zero(OUT(double, y), int n)
+///                     { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = 0.0; }";
+/// const PROGRAM: Program = Program::new("zero.cl", TEXT);
+/// match compile_for(&PROGRAM, "sm_90") {
+///     Ok(code) => println!("{} bytes", code.len()),
+///     Err(DeviceError::NoCompiler { why, .. }) => println!("skipped: {why}"),
+///     Err(error) => panic!("{error}"),
+/// }
+/// assert!(matches!(compile_for(&PROGRAM, "z80"), Err(DeviceError::NoCompiler { .. })));
+/// ```
+pub fn compile_for(program: &Program, architecture: &str) -> Result<Vec<u8>, DeviceError> {
+    crate::device::compile_for(program, architecture)
+}

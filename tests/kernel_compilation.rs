@@ -1,0 +1,130 @@
+//! Every kernel's text compiles for NVIDIA's and AMD's architectures. No device is needed, only their compilers.
+//!
+//! A compiler that is not there is reported, and is a failure where `THALWEG_REQUIRE` names it (`nvrtc,hiprtc`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use thalweg::kernel::{Program, compile_for};
+use thalweg::prelude::DeviceError;
+
+const COMPILERS: [(&str, &[&str]); 2] = [("nvrtc", &["sm_70", "sm_80", "sm_90"]), ("hiprtc", &["gfx906", "gfx90a"])];
+
+/// What texts leave to the host to say.
+const DEFINES: [(&str, i64); 2] = [("BLOCK_X", 32), ("LANES", 8)];
+
+/// The files in `kernels/` with this ending, by name.
+fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|e| e == ending)).collect();
+    files.sort();
+    let text = |file: &PathBuf| -> (&'static str, &'static str) {
+        (file.file_name().unwrap().to_str().unwrap().to_owned().leak(), fs::read_to_string(file).unwrap().leak())
+    };
+    files.iter().map(text).collect()
+}
+
+/// Whether there is a compiler for the architecture; the code that it makes of the program.
+fn compile(program: &Program, architecture: &str) -> Option<Vec<u8>> {
+    match compile_for(program, architecture) {
+        Ok(code) => Some(code),
+        Err(DeviceError::NoCompiler { why, .. }) => {
+            println!("skipped: {architecture}: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Calls `check` for every architecture that a program of nothing compiles for.
+fn for_each_architecture(check: impl Fn(&str)) {
+    let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+    for (compiler, architectures) in COMPILERS {
+        let there: Vec<_> =
+            architectures.iter().filter(|a| compile(&Program::new("nothing.cl", ""), a).is_some()).collect();
+        let is_required = required.split(',').any(|name| name.trim() == compiler);
+        assert!(!there.is_empty() || !is_required, "{compiler} is required");
+        there.into_iter().for_each(|architecture| check(architecture));
+    }
+}
+
+#[test]
+fn every_text_compiles() {
+    let headers: Vec<_> = texts("h").into_iter().filter(|(name, _)| *name != "dialect.h").collect();
+    let texts = texts("cl");
+    for_each_architecture(|architecture| {
+        for (name, text) in &texts {
+            let mut program = Program::new(name, text);
+            program = headers.iter().fold(program, |program, (name, text)| program.header(name, text));
+            program = DEFINES.iter().fold(program, |program, (name, value)| program.define(name, *value));
+            let code = compile(&program, architecture).expect("the compiler is there");
+            println!("{name} for {architecture}: {} bytes", code.len());
+            for line in text.lines().filter(|line| line.starts_with("KERNEL(")) {
+                let kernel = line.split_once(')').unwrap().1.split('(').next().unwrap().trim();
+                let has = code.windows(kernel.len()).any(|part| part == kernel.as_bytes());
+                assert!(has || is_compressed(&code), "{name} for {architecture}: {kernel} is not there");
+            }
+        }
+    });
+}
+
+/// Objects that are bundles of compressed ones have no names to be seen.
+fn is_compressed(code: &[u8]) -> bool {
+    code.starts_with(b"CCOB")
+}
+
+/// The dialect's own functions, whether a kernel of this project calls them or not.
+#[test]
+fn the_dialect_compiles() {
+    const TEXT: &str = "
+        KERNEL(64, 2, 1) all(IN(double, x), INOUT(double, y), OUT(unsigned, z), int n, INT64 m, UINT64 k, float f)
+        {
+            REGION(x); REGION(y); REGION(z);
+            LOCAL(double, shared, 128);
+            int i = GLOBAL_ID(0) + NUM_GROUPS(1) * GROUP_ID(1), thread = LOCAL_ID(0) + 64 * LOCAL_ID(1);
+            shared[thread] = i < n ? x[i] * f : 0.0;
+            BARRIER();
+            UNROLL for (int j = 0; j < 2; j++) shared[thread] += j;
+            if (i < n) {
+                ATOMIC_ADD(&y[0], shared[127 - thread]);
+                ATOMIC_MAX(&y[1], DOUBLE_OF(BITS_OF(shared[thread])));
+                z[i] = (unsigned)(m + (INT64)k);
+            }
+        }";
+    for_each_architecture(|architecture| {
+        assert!(compile(&Program::new("all.cl", TEXT), architecture).is_some_and(|code| !code.is_empty()));
+    });
+}
+
+#[test]
+fn what_does_not_compile_is_named_with_its_place() {
+    const HEADER: &str = "// one\n// two\nDEVICE double twice(double x) { return 2 * x; }";
+    const TEXT: &str = "KERNEL(64, 1, 1) broken(OUT(double, y))\n{\n    REGION(y);\n    y[0] = twice(nonsense);\n}";
+    let program = Program::new("broken.cl", TEXT).header("twice.h", HEADER).define("N", 3);
+    for_each_architecture(|architecture| {
+        let error = compile_for(&program, architecture).unwrap_err();
+        let DeviceError::Compilation { program, device, log } = &error else { panic!("{error}") };
+        assert_eq!((program.as_str(), device.as_str()), ("broken.cl", architecture));
+        println!("{error}");
+        let place = ["broken.cl:4", "broken.cl(4)"]; // clang, NVIDIA
+        assert!(place.iter().any(|place| log.contains(place)) && log.contains("nonsense"), "{log}");
+    });
+}
+
+/// The driver makes code of it, which NVRTC can't.
+#[test]
+fn an_architecture_of_the_future_gets_ptx() {
+    let program = Program::new("zero.cl", "KERNEL(1, 1, 1) zero(OUT(double, y)) { REGION(y); y[0] = 0.0; }");
+    let Some(code) = compile(&program, "sm_999") else { return };
+    let text = std::ffi::CStr::from_bytes_with_nul(&code).unwrap().to_str().unwrap();
+    assert!(text.contains(".visible .entry zero(") && text.contains(".target sm_"), "{text}");
+}
+
+#[test]
+fn an_architecture_that_nobody_knows() {
+    for architecture in ["sm_1", "sm_x", "gfx1", "avx512", ""] {
+        let error = compile_for(&Program::new("nothing.cl", ""), architecture).unwrap_err();
+        assert!(matches!(error, DeviceError::NoCompiler { .. }), "{error}");
+        println!("{error}");
+    }
+}
