@@ -1,5 +1,7 @@
 //! Accelerators by the public API: the same programs on every interface that is there. OpenCL on the CPU is one.
 
+mod common;
+
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -36,13 +38,7 @@ static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 static ADD_BLOCK: Kernel<(Write<f64>, i32, i32, i32, f64)> = Kernel::new(&PROGRAM, "add_block");
 
 fn runtime(units: &str) -> Option<Runtime> {
-    match Runtime::builder().compute_units(units).scheduler("dynamic").build() {
-        Ok(rt) => Some(rt),
-        Err(error) => {
-            println!("skipped: {error}");
-            None
-        }
-    }
+    Some(common::accelerated(units)?.scheduler("dynamic").build().unwrap())
 }
 
 #[test]
@@ -66,7 +62,6 @@ fn a_chain_on_parts_of_an_array() {
     let expected: Vec<f64> = (0..n).map(|i| 1.0 + 25.0 * f64::from(i)).collect();
     assert_eq!(rt.read_scalar(&total).unwrap(), 7.0 + expected.iter().sum::<f64>());
     assert_eq!(rt.take(y).unwrap(), expected);
-    println!("{:?}", rt.statistics());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The kernels that belong to no example: vectors, sparse products, boxes. Each against plain Rust, on regions that do not
 //! begin where their arrays do, of sizes that are no multiples of a group.
 //!
-//! Without an accelerator nothing is tested, which is said; unless `THALWEG_REQUIRE` (a list) names `opencl`.
+//! Without an accelerator nothing is tested, which is said; unless `THALWEG_REQUIRE` (a list) names it.
+
+mod common;
 
 use ndarray::{Array4, ArrayViewMut4, s};
 use std::ops::Range;
@@ -34,14 +36,7 @@ static COPY_BOX4: Kernel<CopyBox<f32>> = Kernel::new(&PACK, "copy_box4");
 static COPY_BOX8: Kernel<CopyBox<f64>> = Kernel::new(&PACK, "copy_box8");
 
 fn runtime() -> Option<Runtime> {
-    let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
-    match Runtime::builder().compute_units("1:OPENCL:1").build() {
-        Err(error @ BuildError::NoDevice { .. }) if !required.to_lowercase().contains("opencl") => {
-            println!("skipped: {error}");
-            None
-        }
-        built => Some(built.unwrap()),
-    }
+    Some(common::accelerated("1:OPENCL:1")?.build().unwrap())
 }
 
 /// An array, all of it on the accelerator, so that its regions begin within the memory there.

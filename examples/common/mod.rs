@@ -134,7 +134,8 @@ fn conclude(verified: bool) -> ExitCode {
 #[allow(dead_code, reason = "not every program has kernels")]
 pub(crate) fn accelerated(units: &str) -> Option<Runtime> {
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
-    match Runtime::builder().compute_units(units).build() {
+    let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());
+    match Runtime::builder().compute_units(units.replace("OPENCL", &kind)).build() {
         Err(error @ thalweg::prelude::BuildError::NoDevice { kind, .. })
             if !required.split(',').any(|name| name.eq_ignore_ascii_case(kind.keyword())) =>
         {

@@ -1,9 +1,9 @@
 //! One data, as the dependence layer sees it: a shape, and who used which part last.
 
 use super::Mode;
-use super::fragment::Fragment;
+use super::history::History;
 use crate::ids::DataId;
-use crate::region::{Block, MAX_DIMS, RegionMap};
+use crate::region::{Block, MAX_DIMS};
 use crate::sync::{Lock, prefetch};
 use std::fmt;
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ pub(crate) struct Datum {
     taken: AtomicBool,
     /// Without memory: nothing may look at its elements.
     pub(crate) phantom: bool,
-    pub(super) fragments: Lock<RegionMap<Fragment>>,
+    pub(super) history: Lock<History>,
     pub(crate) element_bytes: usize,
     name: OnceLock<String>,
 }
@@ -36,7 +36,7 @@ impl Datum {
             shape: padded,
             ndim: shape.len() as u8,
             element_bytes,
-            fragments: Lock::new(RegionMap::new(whole, shape.len(), Fragment::default())),
+            history: Lock::new(History::new(whole, shape.len())),
             taken: AtomicBool::new(false),
             phantom,
         }
@@ -45,7 +45,7 @@ impl Datum {
     /// Will soon be locked: brings the history to the cache meanwhile.
     #[inline]
     pub(crate) fn expect_access(&self) {
-        prefetch(&self.fragments);
+        prefetch(&self.history);
     }
 
     /// Names the data for messages; the first name stays.
@@ -63,6 +63,11 @@ impl Datum {
     #[inline]
     pub(crate) fn shape(&self) -> &[usize; MAX_DIMS] {
         &self.shape
+    }
+
+    /// How many dimensions there are.
+    pub(super) fn ndim(&self) -> usize {
+        self.ndim.into()
     }
 
     /// A region of this data in words.

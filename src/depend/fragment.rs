@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Lists of at least this length are rid of finished tasks before they grow.
 const PRUNE_AT: usize = 16;
 
-type Tasks = SmallVec<[TaskRef; 2]>;
+pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
 
 /// The last group and its readers. Splitting a part clones its fragment.
 #[derive(Clone, Default)]
@@ -71,6 +71,16 @@ impl Fragment {
                 self.replace(newcomer);
             }
             Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, part, mode, newcomer),
+        }
+    }
+
+    /// Enters tasks that have been entered before, in another form of the history.
+    pub(super) fn repeat(&mut self, writes: bool, tasks: &[TaskRef]) {
+        if writes {
+            self.readers.clear();
+            self.first = tasks.first().cloned();
+        } else {
+            self.readers.extend(tasks.iter().cloned());
         }
     }
 
@@ -134,7 +144,7 @@ impl Fragment {
 
 /// Forgets tasks that nobody needs to wait for, if the list is long and about to grow.
 #[inline]
-fn make_room(list: &mut Tasks, newcomer: &Newcomer<'_>, keep: impl Fn(&TaskRef) -> bool) {
+pub(super) fn make_room(list: &mut Tasks, newcomer: &Newcomer<'_>, keep: impl Fn(&TaskRef) -> bool) {
     if list.len() >= PRUNE_AT && list.len() == list.capacity() && !newcomer.keeps_finished() {
         list.retain(|task| keep(task));
     }

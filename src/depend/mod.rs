@@ -1,8 +1,8 @@
 //! Dependences: from the accesses of tasks to the edges between them.
 //!
-//! Program order of submission defines the result. Each data has a [`Datum`] with a map from its parts to
-//! [`fragment::Fragment`]s: who wrote the part last and who has read it since. A submission walks the fragments its
-//! accesses touch, links an edge from every task found there that has not finished, and leaves itself behind.
+//! Program order of submission defines the result. Each data has a [`Datum`] with a [`history::History`]: who wrote each
+//! part of it last and who has read it since. A submission looks its accesses up there, links an edge from every task
+//! found that has not finished, and leaves itself behind.
 //!
 //! What never happens here: no task is run, no data is touched, no unit is chosen. A finishing task does not come back
 //! to the data either; it only counts its successors down. So submitting and finishing meet at single tasks, not at
@@ -12,14 +12,16 @@
 //! 1. All of one task's accesses are entered under the locks of all its data at once, taken in the order of their
 //!    addresses. Hence edges always lead from earlier to later submissions, and there is no cycle.
 //! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses.
-//! 3. Poison travels along edges that carry a value, and stays in the failed task, which its fragments keep alive.
+//! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
 
 mod body;
 mod commutative;
 mod datum;
 mod fragment;
 mod graph;
+mod history;
 mod mode;
+mod recent;
 mod reduction;
 mod register;
 

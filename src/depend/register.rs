@@ -1,11 +1,10 @@
 //! Entering one task's accesses into the histories of its data.
 
-use super::fragment::Fragment;
 use super::graph::Recorder;
+use super::history::History;
 use super::reduction::Ticket;
-use super::{AccessRecord, Datum, Mode, Submitting, TaskRef};
+use super::{AccessRecord, Datum, Submitting, TaskRef};
 use crate::error::SubmitError;
-use crate::region::{Part, RegionMap};
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
 
@@ -15,7 +14,7 @@ pub(crate) const MOST_ACCESSES: usize = 12;
 /// How many predecessors are remembered to leave out repeated edges.
 const REMEMBER: usize = 8;
 
-type Guard<'a> = LockGuard<'a, RegionMap<Fragment>>;
+type Guard<'a> = LockGuard<'a, History>;
 
 /// Finds the predecessors of `task`, which declares `accesses`, and makes it wait for those that have not finished.
 ///
@@ -34,9 +33,9 @@ pub(crate) fn register(
     match accesses {
         [] => {}
         [one] => {
-            let mut fragments = one.datum.fragments.lock();
+            let mut history = one.datum.history.lock();
             newcomer.admit(one.datum)?;
-            newcomer.enter(0, one, &mut fragments);
+            history.enter(0, one, &mut newcomer);
         }
         several => newcomer.enter_all(several)?,
     }
@@ -87,7 +86,7 @@ impl Newcomer<'_> {
         for &i in &*order {
             if address(i) != previous {
                 previous = address(i);
-                guards.push(accesses[i].datum.fragments.lock());
+                guards.push(accesses[i].datum.history.lock());
                 self.admit(accesses[i].datum)?;
             }
         }
@@ -95,7 +94,7 @@ impl Newcomer<'_> {
         for &i in &*order {
             guard += usize::from(address(i) != previous);
             previous = address(i);
-            self.enter(i, &accesses[i], &mut guards[guard]);
+            guards[guard].enter(i, &accesses[i], self);
         }
         Ok(())
     }
@@ -112,26 +111,6 @@ impl Newcomer<'_> {
             datum.set_taken(true);
         }
         Ok(())
-    }
-
-    #[inline]
-    fn enter(&mut self, index: usize, access: &AccessRecord<'_>, fragments: &mut Guard<'_>) {
-        match fragments.undivided(access.block) {
-            Some(fragment) => fragment.enter(index, &Part::Box(access.block), access.mode, self),
-            None => self.enter_parts(index, access, fragments),
-        }
-    }
-
-    #[inline(never)]
-    fn enter_parts(&mut self, index: usize, access: &AccessRecord<'_>, fragments: &mut Guard<'_>) {
-        let mut parts = 0;
-        fragments.visit(access.block, |part, fragment| {
-            parts += 1;
-            fragment.enter(index, &part, access.mode, self);
-        });
-        if matches!(access.mode, Mode::Out | Mode::InOut) {
-            fragments.unite_if_many(access.block, parts);
-        }
     }
 
     /// The newcomer waits for `predecessor`, unless that has finished or is the newcomer itself.

@@ -11,10 +11,12 @@
 mod block;
 mod block_map;
 mod interval_map;
+mod narrow;
 
 pub use block::{Block, MAX_DIMS};
 pub use block_map::BlockMap;
 pub use interval_map::IntervalMap;
+pub(crate) use narrow::NarrowBlock;
 
 use std::ops::Range;
 

@@ -26,7 +26,7 @@ use self::host::Host;
 use crate::depend::{Side, TaskGraph};
 use crate::ids::{DataId, SpaceId};
 use crate::machine::{Machine, Warning};
-use crate::memory::{DataCell, Element, NoBody, Out, Payload, Shape, Sole};
+use crate::memory::{DataCell, Element, HostBuffer, NoBody, Out, Payload, Shape, Sole};
 use crate::sched::Model;
 use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
 use ndarray::{Array, Dimension, IntoDimension, Ix1};
@@ -128,7 +128,7 @@ impl Runtime {
     /// Registers a vector as a one-dimensional data.
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
         let shape = [elements.len()];
-        self.register(elements, &shape)
+        self.register(|_| HostBuffer::new(elements), &shape)
     }
 
     /// Registers one value, as a data of one element.
@@ -147,10 +147,11 @@ impl Runtime {
         } else {
             array.iter().copied().collect()
         };
-        self.register(elements, &shape)
+        self.register(|_| HostBuffer::new(elements), &shape)
     }
 
-    /// Registers an array of zeros, of one to four dimensions.
+    /// Registers an array of zeros, of one to four dimensions. Large ones lie better in the cache than what was
+    /// allocated elsewhere; [`take`](Self::take) closes the gap before them, which is a pass over the memory.
     ///
     /// In a simulation it has no memory, so that a program can be simulated whose data no machine at hand could hold:
     /// [`read`](Self::read) and [`take`](Self::take) give zeros.
@@ -171,12 +172,12 @@ impl Runtime {
             let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
             return self.handle(DataCell::phantom::<T>(self.core.id, id, shape.slice()));
         }
-        self.register(bytemuck::zeroed_vec(shape.size()), shape.slice())
+        self.register(|id| HostBuffer::zeros::<T>(shape.size(), id.0), shape.slice())
     }
 
-    fn register<T: Element, S: Shape>(&self, elements: Vec<T>, shape: &[usize]) -> Data<T, S> {
+    fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
         let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
-        let cell = DataCell::new(self.core.id, id, shape, elements);
+        let cell = DataCell::new::<T>(self.core.id, id, shape, home(id));
         if let Some(devices) = self.core.devices() {
             devices.add_home(&cell);
         }

@@ -165,13 +165,10 @@ where
         core.submit(description, payload, &records, |task| task.shared().id)
     }
 
+    /// What policies may ask about the task; nothing on the short way, where none is asked.
     fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
-        if self.cost.is_none() && self.at.is_none() {
-            return Ok(None);
-        }
-        let mut side = Side { cost: self.cost, ..Side::default() };
-        if let Some((space, index)) = &self.at {
-            if *index >= space.len() {
+        let place = match &self.at {
+            Some((space, index)) if *index >= space.len() => {
                 return Err(SubmitError::Index {
                     task: self.name.clone().into_owned(),
                     space: space.name().to_owned(),
@@ -179,16 +176,18 @@ where
                     len: space.len(),
                 });
             }
-            let instance = space.instances().saturating_sub(1);
-            side.place = Some(Place {
+            _ if self.runtime.core.on_short_way() => return Ok(None),
+            Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
-                instance,
+                instance: space.instances().saturating_sub(1),
                 weights: space.shared_weights(),
                 neighbours: space.shared_neighbours(),
-            });
-        }
-        Ok(Some(Box::new(side)))
+            }),
+            None => None,
+        };
+        let has_side = self.cost.is_some() || place.is_some();
+        Ok(has_side.then(|| Box::new(Side { cost: self.cost, place, ..Side::default() })))
     }
 
     /// Whether some unit has a body and enough memory.

@@ -77,3 +77,20 @@ pub fn poison<T: std::fmt::Debug>(result: Result<T, RunError>) -> (String, Strin
         other => panic!("the region should be poisoned: {other:?}"),
     }
 }
+
+/// A builder of machines with accelerators; `None`, and said, if these are missing. `OPENCL` in `units` stands for the kind
+/// that `THALWEG_TEST_UNITS` names; where `THALWEG_REQUIRE` (a list) has the kind, a missing one is a failure.
+pub fn accelerated(units: &str) -> Option<thalweg::Builder> {
+    let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());
+    let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+    let builder = || Runtime::builder().compute_units(units.replace("OPENCL", &kind));
+    match builder().build() {
+        Err(error @ BuildError::NoDevice { .. })
+            if !required.split(',').any(|name| name.eq_ignore_ascii_case(&kind)) =>
+        {
+            println!("skipped: {error}");
+            None
+        }
+        built => built.map(|_| builder()).map_err(|error| panic!("{error}")).ok(),
+    }
+}

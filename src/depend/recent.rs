@@ -1,0 +1,142 @@
+//! The history of a data of several dimensions while it is short: the latest accesses, as they were declared.
+//!
+//! Parts ([`super::fragment`]) answer exactly for every element, whatever the program does, but blocks that cross each
+//! other cut a data into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the whole zone
+//! visits each of them. As a list the same history is nine entries, one cache line each, and nothing is ever cut. So
+//! data begin like this, and go over to parts, for good, when the list gets long or tasks come that join each other.
+//!
+//! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far as
+//! later writes have left it visible.
+//!
+//! Invariants:
+//! 1. Entries stand in the order of submission. None is empty.
+//! 2. What an entry says of the elements that later writes cover is never used: whoever wrote them has waited for it.
+//! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every younger.
+
+use super::fragment::{Fragment, Tasks};
+use super::register::Newcomer;
+use super::{Mode, TaskRef};
+use crate::region::{Block, NarrowBlock, RegionMap};
+use crate::sync::Flow;
+use arrayvec::ArrayVec;
+
+/// The most entries; searching more costs more than looking parts up.
+const MOST: usize = 16;
+
+/// After forgetting, at most so many may be left: else the list would be full again too soon.
+const LEAVE: usize = MOST / 2;
+
+/// The latest accesses to a data.
+#[derive(Default)]
+pub(super) struct Recent(Vec<Entry>);
+
+/// One writer, or readers, of a block.
+struct Entry {
+    block: NarrowBlock,
+    writes: bool,
+    tasks: Tasks,
+}
+
+impl Entry {
+    /// Whether nobody needs to wait for it or to learn of a failure, if what it hides may show again.
+    fn is_over(&self) -> bool {
+        self.tasks.iter().all(|task| task.is_finished() && !(self.writes && task.poison().is_some()))
+    }
+}
+
+impl Recent {
+    /// Whether the history of a data can begin like this.
+    pub(super) fn suits(whole: &Block, ndim: usize) -> bool {
+        ndim > 1 && NarrowBlock::holds(whole)
+    }
+
+    /// Whether an access of this mode can be entered.
+    #[inline]
+    pub(super) fn has_room(&mut self, mode: Mode, newcomer: &Newcomer<'_>) -> bool {
+        let kept = matches!(mode, Mode::In | Mode::Out | Mode::InOut);
+        kept && (self.0.len() < MOST || (!newcomer.keeps_finished() && self.forget()))
+    }
+
+    /// Enters an access of `newcomer` for which there is room.
+    #[inline]
+    pub(super) fn enter(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
+        let Some(region) = NarrowBlock::new(block) else { return };
+        let (writes, flow) = (mode.writes(), if mode.reads() { Flow::Value } else { Flow::Order });
+        let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
+        let (mut same_readers, mut ordered, mut covered) = (None, false, false);
+        for (index, Entry { block, writes: wrote, tasks }) in self.0.iter().enumerate().rev() {
+            if !block.overlaps(&region) {
+                continue;
+            }
+            covered |= writes && region.contains(block);
+            let is_hidden = || !covers.is_empty() && block.is_covered_within(&region, &covers);
+            if *wrote {
+                if !ordered && !is_hidden() {
+                    wait_for_all(tasks, flow, newcomer);
+                }
+                covers.push(*block);
+            } else if writes {
+                if !is_hidden() {
+                    wait_for_all(tasks, Flow::Order, newcomer);
+                    // Who overwrites all that readers had needs no order with those that they came after.
+                    ordered |= mode == Mode::Out && block.contains(&region);
+                }
+            } else if covers.is_empty() && *block == region {
+                same_readers = Some(index);
+            }
+        }
+        if covered {
+            self.0.retain(|entry| !region.contains(&entry.block));
+        }
+        match same_readers {
+            Some(index) => {
+                let readers = &mut self.0[index].tasks;
+                super::fragment::make_room(readers, newcomer, |task| !task.is_finished());
+                readers.push(newcomer.share());
+            }
+            None => self.0.push(Entry { block: region, writes, tasks: Tasks::from_iter([newcomer.share()]) }),
+        }
+    }
+
+    /// Forgets what nobody can ask for any more; tells whether that was enough.
+    #[cold]
+    fn forget(&mut self) -> bool {
+        let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
+        let mut visible = [false; MOST];
+        for (entry, visible) in self.0.iter().zip(&mut visible).rev() {
+            *visible = !entry.block.is_covered_within(&entry.block, &covers);
+            if entry.writes {
+                covers.push(entry.block);
+            }
+        }
+        let mut kept: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
+        let mut visible = visible.into_iter();
+        self.0.retain(|entry| {
+            // A write that is over still hides what older entries say.
+            let hides = entry.writes && kept.iter().any(|older| older.overlaps(&entry.block));
+            let keep = visible.next() == Some(true) && (hides || !entry.is_over());
+            if keep {
+                kept.push(entry.block);
+            }
+            keep
+        });
+        self.0.len() <= LEAVE
+    }
+
+    /// The same history, by parts.
+    #[cold]
+    pub(super) fn to_parts(&self, whole: Block, ndim: usize) -> RegionMap<Fragment> {
+        let mut parts = RegionMap::new(whole, ndim, Fragment::default());
+        for Entry { block, writes, tasks } in &self.0 {
+            parts.visit(&block.widen(), |_, fragment| fragment.repeat(*writes, tasks));
+        }
+        parts
+    }
+}
+
+#[inline]
+fn wait_for_all(tasks: &[TaskRef], flow: Flow, newcomer: &mut Newcomer<'_>) {
+    for task in tasks {
+        newcomer.wait_for(task, flow);
+    }
+}
