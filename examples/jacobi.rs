@@ -187,9 +187,13 @@ fn largest_change(old: &ArrayView2<'_, f64>, new: &ArrayViewMut2<'_, f64>) -> f6
 
 const JACOBI: Program = Program::new("jacobi.cl", include_str!("../kernels/jacobi.cl"))
     .header("reduce.h", include_str!("../kernels/reduce.h"));
-static RELAX: Kernel<(Read<f64>, Write<f64>, i32, i32, i64, i64)> = Kernel::new(&JACOBI, "relax");
-static RELAX_AND_MEASURE: Kernel<(Read<f64>, Write<f64>, Write<f64>, i32, i32, i64, i64)> =
-    Kernel::new(&JACOBI, "relax_and_measure");
+/// Old, new; rows, columns; distances of the rows in memory.
+type Relax = (Read<f64>, Write<f64>, i32, i32, i64, i64);
+/// The same, with the change behind them.
+type RelaxAndMeasure = (Read<f64>, Write<f64>, Write<f64>, i32, i32, i64, i64);
+
+static RELAX: Kernel<Relax> = Kernel::new(&JACOBI, "relax");
+static RELAX_AND_MEASURE: Kernel<RelaxAndMeasure> = Kernel::new(&JACOBI, "relax_and_measure");
 
 /// [`relax`] on an accelerator.
 fn launch_relax(

@@ -15,6 +15,9 @@
  * - IN(T, name), OUT(T, name), INOUT(T, name): a buffer, with T one of double, float, int, unsigned, INT64, UINT64.
  * - double, float, int, unsigned, INT64, UINT64 followed by a name: a number.
  *
+ * A kernel's name must not be that of a function that OpenCL C has (dot, distance ..), nor a variable's that of one of its
+ * types (half, uint ..).
+ *
  * What a kernel must do:
  * - name each buffer in a REGION before using it: a region of a buffer starts where its task's access does, and OpenCL
  *   has no pointer into the middle of a buffer to pass;

@@ -19,13 +19,18 @@ const SPARSE: Program = Program::new("sparse.cl", include_str!("../kernels/spars
     .define("LANES", LANES as i64);
 const PACK: Program = Program::new("pack.cl", include_str!("../kernels/pack.cl"));
 
-static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
-static XPBY: Kernel<(Read<f64>, f64, Write<f64>, i32)> = Kernel::new(&BLAS, "xpby");
-static DOT: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "dot_product");
-static COPY: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "copy");
-static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&BLAS, "fill");
-static PRODUCT: Kernel<(Read<u32>, Read<u32>, Read<f64>, Read<f64>, Write<f64>, i32)> =
-    Kernel::new(&SPARSE, "csr_product");
+type Rd = Read<f64>;
+type Wr = Write<f64>;
+
+/// Offsets, columns, values, x, y; rows.
+type Product = (Read<u32>, Read<u32>, Rd, Rd, Wr, i32);
+
+static AXPY: Kernel<(f64, Rd, Wr, i32)> = Kernel::new(&BLAS, "axpy");
+static XPBY: Kernel<(Rd, f64, Wr, i32)> = Kernel::new(&BLAS, "xpby");
+static DOT: Kernel<(Rd, Rd, Wr, i32)> = Kernel::new(&BLAS, "dot_product");
+static COPY: Kernel<(Rd, Wr, i32)> = Kernel::new(&BLAS, "copy");
+static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
+static PRODUCT: Kernel<Product> = Kernel::new(&SPARSE, "csr_product");
 type CopyBox<T> = (Read<T>, Write<T>, i32, i32, i32, i32, i64, i64, i64, i64, i64, i64, i64, i64);
 static COPY_BOX4: Kernel<CopyBox<f32>> = Kernel::new(&PACK, "copy_box4");
 static COPY_BOX8: Kernel<CopyBox<f64>> = Kernel::new(&PACK, "copy_box8");

@@ -30,12 +30,17 @@ type Enqueued = Result<(), DeviceError>;
 type Rd = Read<f64>;
 type Wr = Write<f64>;
 
+/// Offsets, columns, values, p, q; sum; number of the first row, rows.
+type Multiply = (Read<u32>, Read<u32>, Rd, Rd, Wr, Wr, i32, i32);
+/// Offsets, columns, values, x, z; three sums; number of the first row, rows.
+type Norms = (Read<u32>, Read<u32>, Rd, Rd, Rd, Wr, Wr, Wr, i32, i32);
+
 static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
 static BEGIN: Kernel<(Rd, Wr, Wr, Wr, Wr, i32)> = Kernel::new(&CG, "begin");
-static MULTIPLY: Kernel<(Read<u32>, Read<u32>, Rd, Rd, Wr, Wr, i32, i32)> = Kernel::new(&CG, "multiply");
+static MULTIPLY: Kernel<Multiply> = Kernel::new(&CG, "multiply");
 static UPDATE_RESIDUAL: Kernel<(Rd, Rd, Rd, Wr, Wr, i32)> = Kernel::new(&CG, "update_residual");
 static ADVANCE: Kernel<(Rd, Rd, Rd, Wr, Wr, i32)> = Kernel::new(&CG, "advance");
-static NORMS: Kernel<(Read<u32>, Read<u32>, Rd, Rd, Rd, Wr, Wr, Wr, i32, i32)> = Kernel::new(&CG, "norms");
+static NORMS: Kernel<Norms> = Kernel::new(&CG, "norms");
 static ZETA: Kernel<(Rd, Rd, Wr, f64)> = Kernel::new(&CG, "zeta");
 static NORMALISE: Kernel<(Rd, Rd, Wr, i32)> = Kernel::new(&CG, "normalise");
 

@@ -1,16 +1,20 @@
 //! BT-MZ on accelerators: `kernels/bt.cl`, the counterpart of [`crate::bt`].
 
-use thalweg::kernel::{Argument, Kernel, Launcher, Program, Read, Scratch, Write};
+use thalweg::kernel::{Argument, Kernel, Launcher, Program, Scratch};
 use thalweg::prelude::DeviceError;
 
-use super::{COMMON, Enqueued, Reads, Writes, interior, numbers};
+use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, interior, numbers};
 use crate::physics::{C34, DISSIPATION, Mesh};
 
 const BT: Program = Program::new("bt.cl", include_str!("../../../kernels/bt.cl")).header(COMMON.0, COMMON.1);
 
-static SWEEP_X: Kernel<(Read<f64>, Write<f64>, Write<f64>, f64, f64, f64, i32, i32, i32)> = Kernel::new(&BT, "sweep_x");
-static SWEEP_YZ: Kernel<(Read<f64>, Write<f64>, Write<f64>, i32, f64, f64, f64, i32, i32, i32)> =
-    Kernel::new(&BT, "sweep_yz");
+/// u, r, scratch; weights of the direction; points in x, y, z.
+type SweepX = (Rd, Wr, Wr, f64, f64, f64, i32, i32, i32);
+/// The same, with the direction before the weights.
+type SweepYz = (Rd, Wr, Wr, i32, f64, f64, f64, i32, i32, i32);
+
+static SWEEP_X: Kernel<SweepX> = Kernel::new(&BT, "sweep_x");
+static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&BT, "sweep_yz");
 
 /// Numbers per interior point that a sweep leaves for its way back.
 const STORED: usize = 30;
@@ -44,13 +48,7 @@ pub(crate) fn step(
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn sweep(
-    mesh: &Mesh,
-    d: usize,
-    k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
-    r: &mut Writes<'_>,
-) -> Enqueued {
+pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
     let mut scratch = scratch(mesh, k)?;
     sweep_with(mesh, d, k, u, r, &mut scratch)
 }
@@ -63,7 +61,7 @@ fn sweep_with(
     mesh: &Mesh,
     d: usize,
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
+    u: impl Argument<Rd>,
     r: &mut Writes<'_>,
     scratch: &mut Scratch<f64>,
 ) -> Enqueued {

@@ -1,12 +1,12 @@
 //! The exchange between zones on accelerators: `kernels/pack.cl`, the counterpart of [`crate::exchange`].
 
-use thalweg::kernel::{Kernel, Launcher, Program, Read, Write};
+use thalweg::kernel::{Kernel, Launcher, Program};
 
-use super::{Enqueued, Reads, Writes};
+use super::{Enqueued, Rd, Reads, Wr, Writes};
 
 const PACK: Program = Program::new("pack.cl", include_str!("../../../kernels/pack.cl"));
 
-type CopyBox = (Read<f64>, Write<f64>, i32, i32, i32, i32, i64, i64, i64, i64, i64, i64, i64, i64);
+type CopyBox = (Rd, Wr, i32, i32, i32, i32, i64, i64, i64, i64, i64, i64, i64, i64);
 static COPY_BOX: Kernel<CopyBox> = Kernel::new(&PACK, "copy_box8");
 
 /// Copies a face, a box with one index along the axis across it. Arrays may differ in their strides.

@@ -2,9 +2,9 @@
 //!
 //! A sweep is one launch per front of blocks, which are as large as a group in y and z, and [`BLOCK_X`] points long.
 
-use thalweg::kernel::{Argument, Kernel, Launcher, Program, Read, Write};
+use thalweg::kernel::{Argument, Kernel, Launcher, Program};
 
-use super::{COMMON, Enqueued, Reads, Writes, add_times, interior, numbers, residual};
+use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, add_times, interior, numbers, residual};
 use crate::lu::UPDATE;
 use crate::physics::Mesh;
 
@@ -18,10 +18,14 @@ const LU: Program = Program::new("lu.cl", include_str!("../../../kernels/lu.cl")
 const BLAS: Program = Program::new("blas.cl", include_str!("../../../kernels/blas.cl"))
     .header("reduce.h", include_str!("../../../kernels/reduce.h"));
 
-static FORWARD: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32, f64, f64, f64, f64, i32, i32, i32)> =
-    Kernel::new(&LU, "forward");
-static BACKWARD: Kernel<(Read<f64>, Write<f64>, i32, f64, f64, f64, f64, i32, i32, i32)> = Kernel::new(&LU, "backward");
-static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&BLAS, "fill");
+/// u, r, w; front; inverse mesh widths, time step; points in x, y, z.
+type Forward = (Rd, Rd, Wr, i32, f64, f64, f64, f64, i32, i32, i32);
+/// The same without r.
+type Backward = (Rd, Wr, i32, f64, f64, f64, f64, i32, i32, i32);
+
+static FORWARD: Kernel<Forward> = Kernel::new(&LU, "forward");
+static BACKWARD: Kernel<Backward> = Kernel::new(&LU, "backward");
+static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
 
 /// A whole step of a zone whose faces have been exchanged: with the residual `r` of the step before, and to the one after.
 ///
@@ -56,8 +60,8 @@ pub(crate) fn step(
 pub(crate) fn forward(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>> + Copy,
-    r: impl Argument<Read<f64>> + Copy,
+    u: impl Argument<Rd> + Copy,
+    r: impl Argument<Rd> + Copy,
     w: &mut Writes<'_>,
 ) -> Enqueued {
     let numbers = numbers(mesh, w);
@@ -73,12 +77,7 @@ pub(crate) fn forward(
 ///
 /// # Panics
 /// If `w` is not a field of the mesh.
-pub(crate) fn backward(
-    mesh: &Mesh,
-    k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>> + Copy,
-    w: &mut Writes<'_>,
-) -> Enqueued {
+pub(crate) fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd> + Copy, w: &mut Writes<'_>) -> Enqueued {
     backward_fronts(mesh, numbers(mesh, w), k, u, w)
 }
 
@@ -89,7 +88,7 @@ pub(crate) fn backward(
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
-pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: impl Argument<Read<f64>>) -> Enqueued {
+pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: impl Argument<Rd>) -> Enqueued {
     add_times(UPDATE, mesh, k, u, w)
 }
 
@@ -97,12 +96,12 @@ fn forward_fronts<W>(
     mesh: &Mesh,
     ([nx, ny, nz], [tx, ty, tz]): ([i32; 3], [f64; 3]),
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>> + Copy,
-    r: impl Argument<Read<f64>> + Copy,
+    u: impl Argument<Rd> + Copy,
+    r: impl Argument<Rd> + Copy,
     w: &mut W,
 ) -> Enqueued
 where
-    for<'w> &'w mut W: Argument<Write<f64>>,
+    for<'w> &'w mut W: Argument<Wr>,
 {
     let (threads, fronts) = fronts(mesh);
     for front in 0..fronts {
@@ -115,11 +114,11 @@ fn backward_fronts<W>(
     mesh: &Mesh,
     ([nx, ny, nz], [tx, ty, tz]): ([i32; 3], [f64; 3]),
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>> + Copy,
+    u: impl Argument<Rd> + Copy,
     w: &mut W,
 ) -> Enqueued
 where
-    for<'w> &'w mut W: Argument<Write<f64>>,
+    for<'w> &'w mut W: Argument<Wr>,
 {
     let (threads, fronts) = fronts(mesh);
     for front in 0..fronts {

@@ -24,6 +24,10 @@ pub(crate) type Reads<'a> = DeviceView<'a, f64>;
 pub(crate) type Writes<'a> = DeviceViewMut<'a, f64>;
 /// Whether everything could be enqueued.
 pub(crate) type Enqueued = Result<(), DeviceError>;
+/// A parameter of a kernel that is read.
+type Rd = Read<f64>;
+/// A parameter of a kernel that is written.
+type Wr = Write<f64>;
 
 /// u, forcing and right-hand side before, u and right-hand side after.
 pub(crate) type Step = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
@@ -39,9 +43,11 @@ const COMMON: (&str, &str) = ("npb_common.h", include_str!("../../../kernels/npb
 const OPERATOR: Program =
     Program::new("operator.cl", include_str!("../../../kernels/operator.cl")).header(COMMON.0, COMMON.1);
 
-static RESIDUAL: Kernel<(Read<f64>, Read<f64>, Write<f64>, f64, f64, f64, f64, i32, i32, i32)> =
-    Kernel::new(&OPERATOR, "residual");
-static ADD: Kernel<(Write<f64>, Read<f64>, f64, i32, i32, i32)> = Kernel::new(&OPERATOR, "add");
+/// u, forcing, r; scale; inverse mesh widths; points in x, y, z.
+type Operator = (Rd, Rd, Wr, f64, f64, f64, f64, i32, i32, i32);
+
+static RESIDUAL: Kernel<Operator> = Kernel::new(&OPERATOR, "residual");
+static ADD: Kernel<(Wr, Rd, f64, i32, i32, i32)> = Kernel::new(&OPERATOR, "add");
 
 /// Sets the interior of `r` to S(u) + forcing.
 ///
@@ -53,7 +59,7 @@ static ADD: Kernel<(Write<f64>, Read<f64>, f64, i32, i32, i32)> = Kernel::new(&O
 pub(crate) fn residual(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
+    u: impl Argument<Rd>,
     forcing: &Reads<'_>,
     r: &mut Writes<'_>,
 ) -> Enqueued {
@@ -70,7 +76,7 @@ pub(crate) fn residual(
 pub(crate) fn scaled_residual(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
+    u: impl Argument<Rd>,
     forcing: &Reads<'_>,
     r: &mut Writes<'_>,
 ) -> Enqueued {
@@ -81,7 +87,7 @@ fn residual_times(
     scale: f64,
     mesh: &Mesh,
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
+    u: impl Argument<Rd>,
     forcing: &Reads<'_>,
     r: &mut Writes<'_>,
 ) -> Enqueued {
@@ -96,7 +102,7 @@ fn residual_times(
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
-pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, change: impl Argument<Read<f64>>) -> Enqueued {
+pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, change: impl Argument<Rd>) -> Enqueued {
     add_times(1.0, mesh, k, u, change)
 }
 
@@ -105,7 +111,7 @@ fn add_times(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: &mut Writes<'_>,
-    change: impl Argument<Read<f64>>,
+    change: impl Argument<Rd>,
 ) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, u);
     let [x, y, z] = interior(mesh);

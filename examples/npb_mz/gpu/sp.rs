@@ -1,17 +1,21 @@
 //! SP-MZ on accelerators: `kernels/sp.cl`, the counterpart of [`crate::sp`].
 
-use thalweg::kernel::{Argument, Kernel, Launcher, Program, Read, Scratch, Write};
+use thalweg::kernel::{Argument, Kernel, Launcher, Program, Scratch};
 use thalweg::prelude::DeviceError;
 
-use super::{COMMON, Enqueued, Reads, Writes, interior, numbers};
+use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, interior, numbers};
 use crate::physics::Mesh;
 
 const SP: Program = Program::new("sp.cl", include_str!("../../../kernels/sp.cl")).header(COMMON.0, COMMON.1);
 
-static TXINVR: Kernel<(Read<f64>, Write<f64>, i32, i32, i32)> = Kernel::new(&SP, "txinvr");
-static SWEEP_X: Kernel<(Read<f64>, Write<f64>, Write<f64>, f64, f64, i32, i32, i32)> = Kernel::new(&SP, "sweep_x");
-static SWEEP_YZ: Kernel<(Read<f64>, Write<f64>, Write<f64>, i32, f64, f64, i32, i32, i32)> =
-    Kernel::new(&SP, "sweep_yz");
+/// u, r, scratch; inverse mesh width, time step; points in x, y, z.
+type SweepX = (Rd, Wr, Wr, f64, f64, i32, i32, i32);
+/// The same, with the direction before the inverse mesh width.
+type SweepYz = (Rd, Wr, Wr, i32, f64, f64, i32, i32, i32);
+
+static TXINVR: Kernel<(Rd, Wr, i32, i32, i32)> = Kernel::new(&SP, "txinvr");
+static SWEEP_X: Kernel<SweepX> = Kernel::new(&SP, "sweep_x");
+static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&SP, "sweep_yz");
 
 /// Numbers per interior point that a sweep leaves for its way back.
 const STORED: usize = 11;
@@ -46,12 +50,7 @@ pub(crate) fn step(
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn transform(
-    mesh: &Mesh,
-    k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
-    r: &mut Writes<'_>,
-) -> Enqueued {
+pub(crate) fn transform(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, r);
     k.launch(&TXINVR, interior(mesh), (u, r, nx, ny, nz))
 }
@@ -64,13 +63,7 @@ pub(crate) fn transform(
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn sweep(
-    mesh: &Mesh,
-    d: usize,
-    k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
-    r: &mut Writes<'_>,
-) -> Enqueued {
+pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
     let mut scratch = scratch(mesh, k)?;
     sweep_with(mesh, d, k, u, r, &mut scratch)
 }
@@ -83,7 +76,7 @@ fn sweep_with(
     mesh: &Mesh,
     d: usize,
     k: &mut Launcher<'_>,
-    u: impl Argument<Read<f64>>,
+    u: impl Argument<Rd>,
     r: &mut Writes<'_>,
     scratch: &mut Scratch<f64>,
 ) -> Enqueued {
