@@ -13,7 +13,7 @@ fn says_of_every_interface_what_is_there_or_why_not() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["cores"].as_u64().unwrap() > 0);
     let interfaces = report["interfaces"].as_array().unwrap();
-    for name in ["OpenCL"] {
+    for name in ["CUDA", "HIP", "OpenCL"] {
         let interface = interfaces.iter().find(|interface| interface["name"] == name).unwrap();
         let devices = interface["devices"].as_array().unwrap();
         assert_eq!(devices.is_empty(), interface["absent"].is_string(), "{interface}");
