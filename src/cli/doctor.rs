@@ -93,7 +93,8 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "EMU     always there: emulated in host memory")?;
     for interface in &report.interfaces {
         match (&interface.version, &interface.absent) {
-            (_, Some(why)) => writeln!(out, "{:<7} no device: {why}", interface.name)?,
+            (Some(version), Some(why)) => writeln!(out, "{:<7} no device: {why} ({version})", interface.name)?,
+            (None, Some(why)) => writeln!(out, "{:<7} no device: {why}", interface.name)?,
             (version, None) => writeln!(out, "{:<7} {}", interface.name, version.as_deref().unwrap_or(""))?,
         }
         for (number, device) in interface.devices.iter().enumerate() {
