@@ -1,7 +1,8 @@
 //! The same launches by the interface's bare calls: what the runtime is measured against.
 
-use super::launches::TEXT;
+use super::launches::{PROGRAM, TEXT};
 use super::{Result, Setting};
+use cudarc::driver::{result, sys};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, get_all_devices};
@@ -10,16 +11,18 @@ use opencl3::memory::{Buffer, CL_MEM_READ_WRITE};
 use opencl3::program::Program;
 use std::ptr;
 use std::time::Instant;
+use thalweg::kernel::compile_for;
 use thalweg::machine::UnitKind;
 
 /// Launches so many and says how long each took, in nanoseconds.
 pub(crate) type Launches = Box<dyn FnMut(usize) -> Result<f64>>;
 
-/// Bare launches on the first device of the setting's kind.
-pub(crate) fn launches(setting: &Setting) -> Result<Launches> {
+/// Bare launches on the first device of the setting's kind, if there are any written here.
+pub(crate) fn launches(setting: &Setting) -> Result<Option<Launches>> {
     match setting.kind {
-        UnitKind::OpenCl | UnitKind::Fpga => opencl(),
-        _ => Err("no bare contender for this kind of device".into()),
+        UnitKind::OpenCl | UnitKind::Fpga => opencl().map(Some),
+        UnitKind::Cuda => cuda().map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -52,6 +55,44 @@ fn opencl() -> Result<Launches> {
         }
         queue.finish().map_err(failed)?;
         let _ = (&context, &program);
+        Ok(start.elapsed().as_nanos() as f64 / count as f64)
+    };
+    run(1)?;
+    Ok(Box::new(run))
+}
+
+#[allow(unsafe_code)] // the interface's calls are unsafe
+fn cuda() -> Result<Launches> {
+    use sys::CUdevice_attribute as Attribute;
+    result::init()?; // the runtime has found the library
+    let device = result::device::get(0)?;
+    // SAFETY: the device exists; its context stays until the process ends, and is the thread's.
+    let (major, minor) = unsafe {
+        result::ctx::set_current(result::primary_ctx::retain(device)?)?;
+        let capability = |attribute| result::device::get_attribute(device, attribute);
+        (
+            capability(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            capability(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        )
+    };
+    let image = compile_for(&PROGRAM, &format!("sm_{major}{minor}"))?;
+    let stream = result::stream::create(result::stream::StreamKind::NonBlocking)?;
+    // SAFETY: the image is the compiler's; module and memory stay until the process ends.
+    let (function, mut memory) = unsafe {
+        let module = result::module::load_data(image.as_ptr().cast())?;
+        (result::module::get_function(module, c"touch".to_owned())?, result::malloc_sync(size_of::<f64>())?)
+    };
+    let mut run = move |count: usize| {
+        let start = Instant::now();
+        for _ in 0..count {
+            // SAFETY: the kernel's argument is an address, that of memory for one number.
+            unsafe {
+                let arguments = &mut [ptr::from_mut(&mut memory).cast()];
+                result::launch_kernel(function, (1, 1, 1), (64, 1, 1), 0, stream, arguments)?;
+            }
+        }
+        // SAFETY: the stream exists.
+        unsafe { result::stream::synchronize(stream)? };
         Ok(start.elapsed().as_nanos() as f64 / count as f64)
     };
     run(1)?;

@@ -5,6 +5,7 @@
 
 mod copies;
 mod failures;
+mod fault;
 mod kernels;
 mod memory;
 mod order;
@@ -35,6 +36,9 @@ const TESTS: [Test; 14] = [
     ("random_tasks_on_two_devices", 2, |kind| random::random_tasks(kind, 1, 2)),
 ];
 
+/// Where kernels run on processors of their own.
+const OF_GPUS: [Test; 1] = [("a_kernel_that_faults", 1, fault::a_kernel_that_faults)];
+
 const KINDS: [UnitKind; 4] = [UnitKind::Emulated, UnitKind::OpenCl, UnitKind::Cuda, UnitKind::Hip];
 
 /// A runtime with device units of a kind, and perhaps CPU units.
@@ -57,12 +61,16 @@ fn missing(kind: UnitKind, devices: usize) -> Option<String> {
 }
 
 fn main() {
+    if fault::run_if_asked(&KINDS) {
+        return;
+    }
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     let mut known = BTreeMap::new();
     let mut trials = Vec::new();
     for kind in KINDS {
         let is_required = required.split(',').any(|name| name.eq_ignore_ascii_case(kind.keyword()));
-        for (name, devices, test) in TESTS {
+        let of_gpus: &[Test] = if matches!(kind, UnitKind::Cuda | UnitKind::Hip) { &OF_GPUS } else { &[] };
+        for &(name, devices, test) in TESTS.iter().chain(of_gpus) {
             let missing = known.entry((kind, devices)).or_insert_with(|| missing(kind, devices));
             // Of a kind that is required, a second device may be missing even so.
             let ignored = missing.is_some() && !(is_required && devices == 1);

@@ -1,0 +1,52 @@
+//! A kernel that writes where nothing is: its device is lost, and the rest of the machine works on.
+//!
+//! A GPU is lost to the whole process then, so the program runs in another one: this test's own binary, which an environment
+//! variable tells so. Where kernels run on cores, such a write ends the process, and there is no such test.
+
+use super::{kernels, runtime_of};
+use std::process::Command;
+use thalweg::error::FailureReason;
+use thalweg::kernel::{Kernel, Program, Write};
+use thalweg::machine::UnitKind;
+use thalweg::prelude::*;
+
+/// Names the kind of device in the process of its own.
+const VARIABLE: &str = "THALWEG_CONFORMANCE_FAULT";
+
+/// Far behind all memory of any device.
+const TEXT: &str =
+    "KERNEL(64, 1, 1) far_away(INOUT(UINT64, y)) { REGION(y); y[((UINT64)1 << 44) + GLOBAL_ID(0)] = 1; }";
+const PROGRAM: Program = Program::new("fault.cl", TEXT);
+static FAR_AWAY: Kernel<(Write<u64>,)> = Kernel::new(&PROGRAM, "far_away");
+
+/// Runs the program, if this process is for that.
+pub(crate) fn run_if_asked(kinds: &[UnitKind]) -> bool {
+    let Ok(asked) = std::env::var(VARIABLE) else { return false };
+    program(*kinds.iter().find(|kind| kind.keyword() == asked).expect("a kind of device"));
+    true
+}
+
+pub(crate) fn a_kernel_that_faults(kind: UnitKind) {
+    let this = std::env::current_exe().unwrap();
+    let output = Command::new(this).env(VARIABLE, kind.keyword()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn program(kind: UnitKind) {
+    let rt = runtime_of(kind, 1, 1, u64::MAX);
+    let (x, untouched) = (rt.data(vec![1u64; 20]), rt.data(vec![2u64; 20]));
+    rt.task("faults", (x.inout(),)).gpu(|k, (mut x,)| k.launch(&FAR_AWAY, 64, (&mut x,))).submit().unwrap();
+    let RunError::Failed(failures) = rt.wait().unwrap_err() else { panic!("another error") };
+    assert_eq!(failures.len(), 1, "{failures}");
+    assert!(matches!(failures[0].reason(), FailureReason::Device(DeviceError::Lost { .. })), "{}", failures[0]);
+    assert!(matches!(rt.read(&x.all()), Err(RunError::Poisoned(_))));
+    // Cores take over: what the device alone had is lost until it is overwritten, all else is there.
+    kernels::fill(&rt, x.all(), 4);
+    for salt in 0..100 {
+        kernels::mix(&rt, untouched.all(), x.all(), salt);
+    }
+    let mut expected = vec![4; 20];
+    (0..100).for_each(|salt| kernels::mixed(&[2; 20], &mut expected, salt));
+    assert_eq!(rt.take(x).unwrap(), expected);
+    assert_eq!(rt.take(untouched).unwrap(), [2; 20]);
+}
