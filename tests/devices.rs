@@ -215,6 +215,35 @@ fn two_evictions_at_once_lose_nothing() {
 }
 
 #[test]
+fn blocks_with_halos_are_not_copied_about_on_their_device() {
+    const BLOCKS: usize = 6;
+    const SIDE: usize = 4 * BLOCKS;
+    let edge = |n: usize| n * 4..(n + 1) * 4;
+    let halo = |n: usize| (n * 4).saturating_sub(1)..((n + 1) * 4 + 1).min(SIDE);
+    let run = |capacity_bytes: u64, sweeps: usize| {
+        let rt = machine("1:EMU:1", move |_| EmulatedDevice::new().capacity_bytes(capacity_bytes));
+        let mut arrays = [0, 1].map(|_| rt.array(Array2::from_shape_fn((SIDE, SIDE), |(j, i)| (j * i) as u64)));
+        for _ in 0..sweeps {
+            let [old, new] = &arrays;
+            for (j, i) in (0..BLOCKS).flat_map(|j| (0..BLOCKS).map(move |i| (j, i))) {
+                let accesses = (old.block((halo(j), halo(i))).input(), new.block((edge(j), edge(i))).output());
+                let task = rt.task("sum", accesses).cpu(|_, (old, mut new)| new.fill(old.sum() % 1000));
+                task.submit().unwrap();
+            }
+            arrays.swap(0, 1);
+        }
+        rt.wait().unwrap();
+        let (_, bytes) = moved(&rt, SpaceId(1), SpaceId(1));
+        let [result, _] = arrays;
+        (bytes, rt.take(result).unwrap())
+    };
+    let (few, expected) = run(1 << 20, 2);
+    assert_eq!(run(1 << 20, 10).0, few, "none after the first sweeps");
+    let (tight, result) = run(6000, 2);
+    assert!(tight > 0 && result == expected, "no room for the whole array");
+}
+
+#[test]
 fn boxes_with_gaps_arrive_as_they_were() {
     for units in ["1:EMU:1", "2:EMU:1", "1:CPU:1,2:EMU:1"] {
         watched(units, move || {

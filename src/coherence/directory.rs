@@ -108,6 +108,17 @@ impl Directory {
             .map(|replica| replica.id)
     }
 
+    /// All of the data.
+    pub(crate) fn whole(&self) -> Block {
+        self.replica(ReplicaId::HOME).block
+    }
+
+    /// Whether a replica in `space` has some of `block`'s places and not all.
+    pub(crate) fn overlaps_partly(&self, space: SpaceId, block: &Block) -> bool {
+        let partly = |replica: &Replica| replica.block.overlaps(block) && !replica.block.contains(block);
+        self.replicas.iter().any(|replica| replica.space == space && !replica.leaving && partly(replica))
+    }
+
     /// Adds a replica in which nothing is valid yet.
     pub(crate) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block, last_use: u64) {
         self.replicas.push(Replica { id, space, block, pins: 0, last_use, leaving: false });
@@ -319,7 +330,7 @@ impl Directory {
 
     /// The value of `block` is gone.
     fn lose(&mut self, block: &Block, cause: &Arc<TaskFailure>) {
-        let whole = self.replica(ReplicaId::HOME).block;
+        let whole = self.whole();
         let lost = self.lost.get_or_insert_with(|| Box::new(RegionMap::new(whole, dimensions(&whole), None)));
         lost.visit(block, |_, lost| *lost = Some(cause.clone()));
     }

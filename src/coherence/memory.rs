@@ -43,6 +43,12 @@ impl Memories {
         if space.is_host() { u64::MAX } else { self.spaces[space.index()].capacity_bytes }
     }
 
+    /// The bytes of a device's memory that are not in use.
+    pub(crate) fn free(&self, space: SpaceId) -> u64 {
+        let Memory { capacity_bytes, used_bytes, .. } = &self.spaces[space.index()];
+        capacity_bytes.saturating_sub(*used_bytes)
+    }
+
     /// The bytes that the smallest space holds at most.
     pub(crate) fn smallest(&self) -> u64 {
         self.spaces.iter().skip(1).map(|memory| memory.capacity_bytes).min().unwrap_or(u64::MAX)

@@ -11,7 +11,7 @@ use crate::ids::{DataId, SpaceId, TaskId};
 use crate::machine::UnitKind;
 use crate::sched::{Place, ReadyTask, UnitView, View};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -84,8 +84,12 @@ impl Placement {
                 }
             }
             // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
-            let mut has_none: SmallVec<[bool; 16]> = self.units.iter().map(|_| self.queued.is_empty()).collect();
-            for level in 0..self.deepest {
+            let mut has_none: SmallVec<[bool; 16]> = smallvec![false; self.units.len()];
+            let least = self.units.iter().map(|unit| unit.in_flight).min().unwrap_or(0);
+            for level in least..self.deepest {
+                if self.queued.is_empty() {
+                    break;
+                }
                 for unit in 0..self.units.len() {
                     if has_none[unit] {
                         continue;

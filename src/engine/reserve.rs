@@ -1,8 +1,11 @@
 //! Reserving a task's whole working set in one step, and evicting what is in the way.
 //!
-//! A region is served by a replica that covers it, or by a new one of exactly its box. If the new ones do not fit, idle
-//! replicas leave, the least recently used first: at once if what they hold is valid elsewhere, after a write-back home
-//! otherwise. Meanwhile the task waits and holds nothing.
+//! A region is served by a replica that covers it, or by a new one: of exactly its box, unless it overlaps another's partly.
+//! Then regions like these will come again (blocks with a halo do), and two boxes would copy to each other for every task:
+//! so there the whole data gets a replica, if memory is plentiful. It is filled as parts of it are needed.
+//!
+//! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
+//! after a write-back home otherwise. Meanwhile the task waits and holds nothing.
 
 use super::command::{Command, Where};
 use super::placement::{Assigned, Placement};
@@ -21,6 +24,10 @@ struct Wanted {
     /// Where it will lie.
     found: Option<ReplicaId>,
 }
+
+/// A replica of a whole data in place of a part's takes no more than this part of a memory. OpenCL allows at least a quarter
+/// for one buffer.
+const WHOLE_OF_MEMORY: u64 = 4;
 
 type Reserved = (Assigned, SmallVec<[Where; 4]>, u64);
 
@@ -76,8 +83,9 @@ impl Placement {
             }
             room = self.memories.room(space, private_bytes + self.new_bytes(wanted), &self.directories);
         }
+        let mut spare = 0;
         match room {
-            Room::Free => {}
+            Room::Free => spare = self.memories.free(space) - private_bytes - self.new_bytes(wanted),
             Room::Never => return false,
             Room::After(leaving) => {
                 if !self.evict(&leaving, out) {
@@ -92,8 +100,13 @@ impl Placement {
             let id = directory.covering(space, &block).unwrap_or_else(|| {
                 let id = ReplicaId(self.next_replica);
                 self.next_replica += 1;
-                directory.add(id, space, block, self.uses);
+                let whole = directory.whole();
+                let more = directory.bytes(&whole) - directory.bytes(&block);
+                let fits = more <= spare && directory.bytes(&whole) <= self.memories.capacity(space) / WHOLE_OF_MEMORY;
+                let block = if fits && directory.overlaps_partly(space, &block) { whole } else { block };
                 let bytes = directory.bytes(&block);
+                spare -= if block == whole { more } else { 0 };
+                directory.add(id, space, block, self.uses);
                 self.memories.reserve(space, bytes);
                 self.memories.used(space, data, id, self.uses, self.uses);
                 id
