@@ -4,7 +4,8 @@
 //! anybody's second, so nobody idles while another has tasks ahead.
 
 use super::command::Command;
-use super::placement::{Assigned, MOST_IN_SPACE, Placed, Placement};
+use super::placement::{MOST_IN_SPACE, Placement};
+use super::stages::{Assigned, Placed};
 use crate::coherence::Directory;
 use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
 use crate::ids::{DataId, SpaceId, TaskId};

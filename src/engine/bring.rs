@@ -1,7 +1,8 @@
 //! Bringing a placed task's data to it, launching it, and letting go of replicas.
 
 use super::command::{Command, CopyOrder, Launch, Where};
-use super::placement::{Placed, Placement, Running, UnderWay};
+use super::placement::Placement;
+use super::stages::{Placed, Running, UnderWay};
 use crate::coherence::{CopyId, ReplicaId, Transfer};
 use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::error::TaskFailure;

@@ -5,7 +5,8 @@
 //! gone. The policy knows nothing of it: it goes on giving tasks to the unit, and whoever has room does them instead.
 
 use super::command::Command;
-use super::placement::{Assigned, Placed, Placement, Running};
+use super::placement::Placement;
+use super::stages::{Assigned, Placed, Running};
 use crate::depend::OwnedTask;
 use crate::error::TaskFailure;
 use crate::ids::SpaceId;

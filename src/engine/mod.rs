@@ -18,6 +18,7 @@ mod command;
 mod loss;
 mod placement;
 mod reserve;
+mod stages;
 
 pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};

@@ -17,16 +17,16 @@
 
 use super::Nanos;
 use super::assign::{needs, place_of};
-use super::command::{Command, Where};
-use crate::coherence::{CopyId, Directory, Memories, ReplicaId, Transfer};
+use super::command::Command;
+use super::stages::{Assigned, Placed, Running, UnderWay};
+use crate::coherence::{CopyId, Directory, Memories, ReplicaId};
 use crate::depend::{Kinds, OwnedTask};
 use crate::error::TaskFailure;
-use crate::ids::{CuId, DataId, DeviceId, SpaceId, TaskId};
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
 use crate::sched::{AffinityStatistics, Model, Policy, Sample, UnitView};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -82,50 +82,6 @@ pub(crate) struct Placement {
     busy_ns: Vec<u64>,
     /// How long issued tasks took each unit lately.
     mean_ns: Vec<u64>,
-}
-
-/// A task with a unit and a space, and no memory yet.
-pub(super) struct Assigned {
-    pub(super) task: OwnedTask,
-    pub(super) unit: Option<CuId>,
-    pub(super) space: SpaceId,
-}
-
-/// A task with its memory.
-pub(super) struct Placed {
-    pub(super) assigned: Assigned,
-    pub(super) replicas: SmallVec<[Where; 4]>,
-    pub(super) private_bytes: u64,
-}
-
-/// A task that was launched.
-pub(super) struct Running {
-    pub(super) unit: Option<CuId>,
-    pub(super) space: SpaceId,
-    pub(super) replicas: SmallVec<[Where; 4]>,
-    pub(super) private_bytes: u64,
-    /// Launched behind another: not counted as given ahead once it is issued.
-    pub(super) behind: bool,
-    /// Its device has it in its queue.
-    pub(super) issued: bool,
-    /// Who waits for its end to plan copies.
-    pub(super) waiters: Vec<TaskId>,
-}
-
-impl Running {
-    /// A task with its memory, launched.
-    pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
-        let Placed { assigned: Assigned { task, unit, space }, replicas, private_bytes } = placed;
-        (task, Self { unit, space, replicas, private_bytes, behind, issued: false, waiters: Vec::new() })
-    }
-}
-
-/// A copy under way.
-pub(super) struct UnderWay {
-    pub(super) data: DataId,
-    pub(super) transfer: Transfer,
-    pub(super) write_back: bool,
-    pub(super) waiters: Vec<TaskId>,
 }
 
 impl Placement {

@@ -8,7 +8,8 @@
 //! after a write-back home otherwise. Meanwhile the task waits and holds nothing.
 
 use super::command::{Command, Where};
-use super::placement::{Assigned, Placement};
+use super::placement::Placement;
+use super::stages::Assigned;
 use crate::coherence::{ReplicaId, Room};
 use crate::depend::{AccessRecord, Mode};
 use crate::ids::{DataId, SpaceId};
