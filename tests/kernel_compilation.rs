@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use thalweg::kernel::{Program, compile_for};
 use thalweg::prelude::DeviceError;
 
-const COMPILERS: [(&str, &[&str]); 2] = [("nvrtc", &["sm_70", "sm_80", "sm_90"]), ("hiprtc", &["gfx906", "gfx90a"])];
+/// Compilers, and the architectures that are asked of them; no version knows all.
+const COMPILERS: [(&str, &[&str]); 2] =
+    [("nvrtc", &["sm_70", "sm_75", "sm_80", "sm_90"]), ("hiprtc", &["gfx906", "gfx90a", "gfx942"])];
 
 /// What texts leave to the host to say.
 const DEFINES: [(&str, i64); 2] = [("BLOCK_X", 32), ("LANES", 8)];
