@@ -91,13 +91,21 @@ impl Placement {
     }
 
     /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to be
-    /// copied first, their end is waited for.
+    /// copied first, or all replicas will go with the data, their end is waited for.
     fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
         let mut found = InTheWay::default();
+        let forgotten = placed.assigned.task.owned().as_ref().and_then(|side| side.forget);
         let mut places = placed.replicas.iter();
         placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
             let Some(place) = places.next() else { return };
-            let Some(directory) = self.directories.get(&place.data).filter(|_| !block.is_empty()) else { return };
+            let Some(directory) = self.directories.get(&place.data) else { return };
+            if forgotten == Some(place.data) {
+                found.waited_for.extend(directory.in_flight().map(|issued| issued.task));
+                return;
+            }
+            if block.is_empty() {
+                return;
+            }
             let mut is_there = None;
             for issued in directory.in_flight().filter(|issued| issued.block.overlaps(block)) {
                 let here = issued.replica == place.replica;
@@ -188,9 +196,10 @@ impl Placement {
         out.push(Command::Release { replica: id });
     }
 
-    /// A data is gone: so are its replicas.
+    /// A data is gone: so are its replicas, which nobody uses any more.
     pub(super) fn forget(&mut self, data: DataId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.remove(&data) else { return };
+        debug_assert!(directory.in_flight().next().is_none(), "a task in flight uses what is released");
         for replica in directory.away() {
             self.memories.dropped(replica.space, data, replica.id, replica.last_use, directory.bytes(&replica.block));
             out.push(Command::Release { replica: replica.id });

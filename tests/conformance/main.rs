@@ -19,13 +19,14 @@ use thalweg::prelude::*;
 /// A test, and how many devices it needs.
 type Test = (&'static str, usize, fn(UnitKind));
 
-const TESTS: [Test; 14] = [
+const TESTS: [Test; 15] = [
     ("whole_arrays_go_there_and_back", 1, copies::whole_arrays_go_there_and_back),
     ("boxes_of_two_to_four_dimensions", 1, copies::boxes_of_two_to_four_dimensions),
     ("from_device_to_device", 2, copies::from_device_to_device),
     ("memory_is_used_to_the_limit", 1, memory::memory_is_used_to_the_limit),
     ("more_than_fits_is_refused", 1, memory::more_than_fits_is_refused),
     ("many_readers_between_two_writers", 1, order::many_readers_between_two_writers),
+    ("data_released_behind_kernels", 1, order::data_released_behind_kernels),
     ("independent_kernels", 1, order::independent_kernels),
     ("reductions_on_private_replicas", 1, order::reductions_on_private_replicas),
     ("a_body_that_fails", 1, failures::a_body_that_fails),

@@ -25,6 +25,21 @@ pub(crate) fn many_readers_between_two_writers(kind: UnitKind) {
     }
 }
 
+/// A device's memory goes to the next data of the same size: not before the kernels that use it have ended.
+pub(crate) fn data_released_behind_kernels(kind: UnitKind) {
+    let rt = runtime_of(kind, 0, 1, u64::MAX);
+    for round in 0..40 {
+        let (x, released) = (rt.data(vec![round; N]), rt.data(vec![0u64; N]));
+        kernels::slow(&rt, released.all(), 2000);
+        kernels::mix(&rt, x.all(), released.all(), 0);
+        drop(released);
+        let next = rt.data(vec![5u64; N]);
+        kernels::mix(&rt, x.all(), next.all(), 9);
+        assert_eq!(rt.take(next).unwrap(), [5 * 31 + round + 9; N]);
+        assert_eq!(rt.take(x).unwrap(), [round; N]);
+    }
+}
+
 pub(crate) fn independent_kernels(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let data: Vec<_> = (0..8u64).map(|n| rt.data(vec![n; N])).collect();
