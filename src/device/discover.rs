@@ -4,7 +4,6 @@
 //! where these have none, since the same device may have several interfaces.
 
 use super::cuda::{self, Cuda};
-use super::gpu::Gpu;
 use super::hip::{self, Hip};
 use super::opencl::{self, OpenCl};
 use super::{Accelerator, Device, Emulated, EmulatedDevice};
@@ -111,8 +110,7 @@ impl Search {
             _ => ("OpenCL device", !0),
         };
         let n = self.pick(Interface::OpenCl, &names, what, |n| all[n].kind & types != 0)?;
-        let opened = OpenCl::open(&all[n]).and_then(Gpu::new);
-        Ok(Box::new(opened.map_err(|error| error.to_string())?))
+        OpenCl::open(&all[n]).map_err(|error| error.to_string())
     }
 
     /// The number of an interface's first device that fits and is free, which it is no more.

@@ -1,7 +1,6 @@
 //! What accelerators there are, and why others are not: what `thalweg doctor` shows.
 
 use super::cuda::{self, Cuda};
-use super::gpu::Gpu;
 use super::hip::{self, Hip};
 use super::measure::{Measurement, measure};
 use super::opencl::{self, OpenCl};
@@ -67,21 +66,17 @@ pub fn interfaces() -> Vec<Interface> {
 pub fn measurement(interface: &str, number: usize) -> Result<Measurement, DeviceError> {
     let missing =
         || DeviceError::Lost { device: format!("{interface} device {number}"), what: "it is not there".to_owned() };
-    match interface {
-        "CUDA" => {
-            let found = cuda::find().ok().and_then(|all| all.get(number)).ok_or_else(missing)?;
-            measure(&*Cuda::open(found)?)
-        }
-        "HIP" => {
-            let found = hip::find().ok().and_then(|all| all.get(number)).ok_or_else(missing)?;
-            measure(&*Hip::open(found)?)
-        }
-        "OpenCL" => {
-            let found = opencl::find().ok().and_then(|all| all.get(number)).ok_or_else(missing)?;
-            measure(&Gpu::new(OpenCl::open(found)?)?)
-        }
-        _ => Err(missing()),
-    }
+    let device = match interface {
+        "CUDA" => numbered(cuda::find(), number).map(Cuda::open),
+        "HIP" => numbered(hip::find(), number).map(Hip::open),
+        "OpenCL" => numbered(opencl::find(), number).map(OpenCl::open),
+        _ => None,
+    };
+    measure(&*device.ok_or_else(missing)??)
+}
+
+fn numbered<T>(found: Result<&'static [T], &str>, number: usize) -> Option<&'static T> {
+    found.ok()?.get(number)
 }
 
 fn keywords<S: serde::Serializer>(units: &[UnitKind], serializer: S) -> Result<S::Ok, S::Error> {

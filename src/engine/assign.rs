@@ -197,6 +197,11 @@ impl Needs {
     }
 }
 
+/// The data that is gone when a task has run, if it is a release or a take.
+pub(super) fn forgotten_by(task: &OwnedTask) -> Option<DataId> {
+    task.owned().as_ref().and_then(|side| side.forget)
+}
+
 pub(super) fn place_of(task: &OwnedTask) -> Option<Place> {
     task.owned().as_ref().and_then(|side| side.place.clone())
 }

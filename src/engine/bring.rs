@@ -1,5 +1,6 @@
 //! Bringing a placed task's data to it, launching it, and letting go of replicas.
 
+use super::assign::forgotten_by;
 use super::command::{Command, CopyOrder, Launch, Where};
 use super::placement::Placement;
 use super::stages::{Placed, Running, UnderWay};
@@ -94,7 +95,7 @@ impl Placement {
     /// copied first, or all replicas will go with the data, their end is waited for.
     fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
         let mut found = InTheWay::default();
-        let forgotten = placed.assigned.task.owned().as_ref().and_then(|side| side.forget);
+        let forgotten = forgotten_by(&placed.assigned.task);
         let mut places = placed.replicas.iter();
         placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
             let Some(place) = places.next() else { return };
@@ -132,7 +133,7 @@ impl Placement {
         if self.write_backs == 0 {
             return Vec::new();
         }
-        let forgotten = task.owned().as_ref().and_then(|side| side.forget);
+        let forgotten = forgotten_by(task);
         let mut found = Vec::new();
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
             let meets = |c: &UnderWay| {

@@ -16,7 +16,7 @@
 //!    it has run: until then, what it started from can still be had elsewhere.
 
 use super::Nanos;
-use super::assign::{needs, place_of};
+use super::assign::{forgotten_by, needs, place_of};
 use super::command::Command;
 use super::stages::{Assigned, Placed, Running, UnderWay};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId};
@@ -294,9 +294,8 @@ impl Placement {
             let waiters = self.let_go(running, out);
             self.one_less(waiters, out);
         }
-        let forget = task.owned().as_ref().and_then(|side| side.forget);
         // A take that was skipped has taken nothing.
-        if let Some(data) = forget.filter(|_| elapsed_ns.is_some()) {
+        if let Some(data) = forgotten_by(task).filter(|_| elapsed_ns.is_some()) {
             self.forget(data, out);
         }
         self.pump(out);

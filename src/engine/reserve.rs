@@ -75,18 +75,20 @@ impl Placement {
         let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
         // Pinned while room is sought, so that what the task needs is not evicted for it.
         self.pin(&chosen, 1);
-        let mut room = self.memories.room(space, private_bytes + self.new_bytes(wanted), &self.directories);
+        let mut needed = private_bytes + self.new_bytes(wanted);
+        let mut room = self.memories.room(space, needed, &self.directories);
         self.pin(&chosen, -1);
         if room == Room::Never && self.busy[space.index()] == 0 && !self.leaving_in(space) {
             // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
             for w in wanted.iter_mut().filter(|w| w.found != Some(ReplicaId::HOME)) {
                 w.found = None;
             }
-            room = self.memories.room(space, private_bytes + self.new_bytes(wanted), &self.directories);
+            needed = private_bytes + self.new_bytes(wanted);
+            room = self.memories.room(space, needed, &self.directories);
         }
         let mut spare = 0;
         match room {
-            Room::Free => spare = self.memories.free(space) - private_bytes - self.new_bytes(wanted),
+            Room::Free => spare = self.memories.free(space) - needed,
             Room::Never => return false,
             Room::After(leaving) => {
                 if !self.evict(&leaving, out) {
@@ -101,12 +103,15 @@ impl Placement {
             let id = directory.covering(space, &block).unwrap_or_else(|| {
                 let id = ReplicaId(self.next_replica);
                 self.next_replica += 1;
-                let whole = directory.whole();
-                let more = directory.bytes(&whole) - directory.bytes(&block);
-                let fits = more <= spare && directory.bytes(&whole) <= self.memories.capacity(space) / WHOLE_OF_MEMORY;
-                let block = if fits && directory.overlaps_partly(space, &block) { whole } else { block };
-                let bytes = directory.bytes(&block);
-                spare -= if block == whole { more } else { 0 };
+                let (mut block, mut bytes) = (block, directory.bytes(&block));
+                if directory.overlaps_partly(space, &block) {
+                    let whole = directory.whole();
+                    let whole_bytes = directory.bytes(&whole);
+                    if whole_bytes - bytes <= spare && whole_bytes <= self.memories.capacity(space) / WHOLE_OF_MEMORY {
+                        spare -= whole_bytes - bytes;
+                        (block, bytes) = (whole, whole_bytes);
+                    }
+                }
                 directory.add(id, space, block, self.uses);
                 self.memories.reserve(space, bytes);
                 self.memories.used(space, data, id, self.uses, self.uses);

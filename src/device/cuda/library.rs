@@ -56,16 +56,12 @@ pub(in crate::device) struct Found {
     pub(super) device: CUdevice,
     /// Compute capability, as one number: 90 for 9.0.
     pub(super) architecture: u32,
-    name: String,
-    memory_bytes: u64,
-    processors: u32,
-    pci: Option<String>,
-    peers: Vec<bool>,
+    facts: DeviceFacts,
 }
 
 impl Found {
     pub(in crate::device) fn name(&self) -> &str {
-        &self.name
+        &self.facts.name
     }
 }
 
@@ -86,21 +82,11 @@ pub(in crate::device) fn survey() -> Interface {
         Err(why) => why.to_owned(),
     };
     let version = load().is_ok().then(|| format!("CUDA {}, {compiler}", driver_version()));
-    let describe = |found: &Found| DeviceFacts {
-        name: found.name.clone(),
-        units: vec![UnitKind::Cuda, UnitKind::Gpu],
-        memory_bytes: found.memory_bytes,
-        driver: format!("CUDA {}", driver_version()),
-        architecture: format!("sm_{}", found.architecture),
-        processors: found.processors,
-        pci: found.pci.clone(),
-        peers: found.peers.clone(),
-    };
     Interface {
         name: "CUDA",
         version,
         absent: found.err().map(str::to_owned),
-        devices: found.unwrap_or_default().iter().map(describe).collect(),
+        devices: found.unwrap_or_default().iter().map(|found| found.facts.clone()).collect(),
     }
 }
 
@@ -150,16 +136,19 @@ fn look_at(number: c_int, count: c_int) -> Result<Found, DriverError> {
         let asked = unsafe { sys::cuDeviceCanAccessPeer(&mut reaches, device, result::device::get(peer)?) };
         Ok(peer == number || (asked.result().is_ok() && reaches != 0))
     };
-    Ok(Found {
-        device,
-        architecture: (major * 10 + minor) as u32,
+    let architecture = (major * 10 + minor) as u32;
+    let facts = DeviceFacts {
         name: result::device::get_name(device)?,
+        units: vec![UnitKind::Cuda, UnitKind::Gpu],
         // SAFETY: the device was just returned.
         memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
+        driver: format!("CUDA {}", driver_version()),
+        architecture: format!("sm_{architecture}"),
         processors: processors as u32,
         pci: pci_address(device),
         peers: (0..count).map(reaches).collect::<Result<_, DriverError>>()?,
-    })
+    };
+    Ok(Found { device, architecture, facts })
 }
 
 fn pci_address(device: CUdevice) -> Option<String> {

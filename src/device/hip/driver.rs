@@ -34,8 +34,11 @@ impl Hip {
     /// If nothing can be compiled for it, or it gives no stream.
     pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
         let name = found.name().to_owned();
-        let recipe = compiler::recipe(&found.architecture, "kernels", &name)?;
-        let domain = if found.all_are_peers { 0 } else { 1 + found.number as usize };
+        let recipe = compiler::recipe(&found.facts.architecture, "kernels", &name)?;
+        // Where some do not reach the memory of others, all copy through the host.
+        let all = library::find().unwrap_or_default();
+        let all_are_peers = all.iter().all(|found| !found.facts.peers.contains(&false));
+        let domain = if all_are_peers { 0 } else { 1 + found.number as usize };
         let library = library::load().expect("it found the device");
         let (number, peers) = (found.number, Mutex::default());
         let hip = Self { library, number, domain, name: name.clone(), recipe, peers };

@@ -92,20 +92,13 @@ impl Hip {
 #[derive(Debug)]
 pub(in crate::device) struct Found {
     pub(super) number: c_int,
-    /// As hipRTC calls it: `gfx90a:sramecc+:xnack-`.
-    pub(super) architecture: String,
-    /// Whether all devices reach the memory of all others; those that don't copy through the host.
-    pub(super) all_are_peers: bool,
-    name: String,
-    memory_bytes: u64,
-    processors: u32,
-    pci: Option<String>,
-    peers: Vec<bool>,
+    /// Its architecture is as hipRTC calls it: `gfx90a:sramecc+:xnack-`.
+    pub(super) facts: DeviceFacts,
 }
 
 impl Found {
     pub(in crate::device) fn name(&self) -> &str {
-        &self.name
+        &self.facts.name
     }
 }
 
@@ -124,23 +117,13 @@ pub(in crate::device) fn survey() -> Interface {
     let version = load().ok().map(|hip| {
         let compiler = compiler::version().map_or_else(str::to_owned, ToString::to_string);
         let [major, minor, patch] = hip.version;
-        (format!("HIP {major}.{minor}.{patch}"), compiler)
+        format!("HIP {major}.{minor}.{patch}, {compiler}")
     });
-    let describe = |found: &Found| DeviceFacts {
-        name: found.name.clone(),
-        units: vec![UnitKind::Hip, UnitKind::Gpu],
-        memory_bytes: found.memory_bytes,
-        driver: version.as_ref().map_or_else(String::new, |(hip, _)| hip.clone()),
-        architecture: found.architecture.clone(),
-        processors: found.processors,
-        pci: found.pci.clone(),
-        peers: found.peers.clone(),
-    };
     Interface {
         name: "HIP",
-        devices: found.unwrap_or_default().iter().map(describe).collect(),
+        devices: found.unwrap_or_default().iter().map(|found| found.facts.clone()).collect(),
         absent: found.err().map(str::to_owned),
-        version: version.map(|(hip, compiler)| format!("{hip}, {compiler}")),
+        version,
     }
 }
 
@@ -195,9 +178,7 @@ fn look() -> Result<Vec<Found>, String> {
         check((hip.functions.hipInit)(0))?;
         check((hip.functions.hipGetDeviceCount)(&mut count))?;
     }
-    let mut found = (0..count).map(|number| look_at(hip, number, count)).collect::<Result<Vec<_>, _>>()?;
-    let all_are_peers = found.iter().all(|found| !found.peers.contains(&false));
-    found.iter_mut().for_each(|found| found.all_are_peers = all_are_peers);
+    let found = (0..count).map(|number| look_at(hip, number, count)).collect::<Result<Vec<_>, _>>()?;
     if found.is_empty() { Err(none()) } else { Ok(found) }
 }
 
@@ -220,16 +201,18 @@ fn look_at(hip: &Hip, number: c_int, count: c_int) -> Result<Found, String> {
     let mut pci = [0; 32];
     // SAFETY: the device exists; the text has a place of the size that is given.
     let code = unsafe { (hip.functions.hipDeviceGetPCIBusId)(pci.as_mut_ptr(), pci.len() as c_int, number) };
-    Ok(Found {
-        number,
-        architecture: text(&properties.gcnArchName),
-        all_are_peers: false,
+    let [major, minor, patch] = hip.version;
+    let facts = DeviceFacts {
         name: text(&properties.name),
+        units: vec![UnitKind::Hip, UnitKind::Gpu],
         memory_bytes: properties.totalGlobalMem as u64,
+        driver: format!("HIP {major}.{minor}.{patch}"),
+        architecture: text(&properties.gcnArchName),
         processors: properties.multiProcessorCount as u32,
         pci: (code == 0).then(|| text(&pci).to_lowercase()),
         peers: (0..count).map(reaches).collect(),
-    })
+    };
+    Ok(Found { number, facts })
 }
 
 fn text(characters: &[c_char]) -> String {

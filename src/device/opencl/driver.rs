@@ -1,7 +1,8 @@
 //! One OpenCL device behind the calls that [`Driver`] asks for.
 
 use super::Found;
-use crate::device::gpu::{Driver, Pitches, Slab};
+use crate::device::Accelerator;
+use crate::device::gpu::{Driver, Gpu, Pitches, Slab};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Program, Value};
 use opencl3::command_queue::{
@@ -56,7 +57,14 @@ pub(in crate::device) struct Memory(#[allow(dead_code)] Buffer<u8>); // for its 
 
 impl OpenCl {
     /// A device that was found.
-    pub(in crate::device) fn open(found: &Found) -> Result<Self, DeviceError> {
+    ///
+    /// # Errors
+    /// If it gives no stream.
+    pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
+        Ok(Box::new(Gpu::new(Self::new(found)?)?))
+    }
+
+    fn new(found: &Found) -> Result<Self, DeviceError> {
         let Found { id, context, platform, name, .. } = found;
         let mut device =
             Self { id: *id, context: context.clone(), platform: *platform, name: name.clone(), memory_bytes: 0 };
