@@ -1,8 +1,8 @@
 //! Costs that must not explode: what a task or an event costs at a size n and at 8n, and how it grows.
 //!
 //! `cargo bench --bench cliffs -- --help` lists the arguments. It prints a table; `--json FILE` writes rows
-//! `{cliff, what, unit, small, large, cost_small, cost_large, growth, bound}`; `--check` fails if a cost grows faster than
-//! its bound. A cost per task that is the same at any size has a growth of 1; where every task looks at all others it is 8.
+//! `{cliff, what, unit, small, large, cost_small, cost_large, growth, bound, within}`; `--check` fails if a cost is
+//! beyond its bound. A cost per task that is the same at any size has a growth of 1; where every task looks at all others it is 8.
 //!
 //! Each measurement is a process of its own, so that one cliff's memory and threads are not another's, and has a limit of
 //! time: what exceeds it is a failure, not a hang. Sizes are small enough that even a quadratic cost ends within it.
@@ -21,7 +21,7 @@ use std::time::Duration;
 use clap::Parser;
 use serde::Serialize;
 
-use cliffs::{ALL, Cliff};
+use cliffs::{ALL, Bound, Cliff};
 use harness::{Launch, Table, answer_within, least, write_json};
 
 /// How long one measurement may take.
@@ -38,7 +38,7 @@ struct Arguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Fail if a cost grows faster than its bound
+    /// Fail if a cost is beyond its bound
     #[arg(long)]
     check: bool,
 
@@ -78,7 +78,9 @@ struct Row {
     cost_small: Option<f64>,
     cost_large: Option<f64>,
     growth: Option<f64>,
-    bound: f64,
+    /// In words.
+    bound: String,
+    within: Option<bool>,
 }
 
 fn main() -> ExitCode {
@@ -111,9 +113,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     print_table(&rows);
     failures.iter().for_each(|failure| println!("failed: {failure}"));
-    let above: Vec<&str> = rows.iter().filter(|row| row.is_above()).map(|row| row.cliff).collect();
+    let above: Vec<&str> = rows.iter().filter(|row| row.within == Some(false)).map(|row| row.cliff).collect();
     if !above.is_empty() {
-        println!("{} of {} grow faster than their bound: {}", above.len(), rows.len(), above.join(", "));
+        println!("{} of {} beyond their bounds: {}", above.len(), rows.len(), above.join(", "));
     }
     if let Some(path) = &arguments.json {
         write_json(path, &rows)?;
@@ -139,8 +141,11 @@ fn measure(cliff: &Cliff, repetitions: usize, failures: &mut Vec<String>) -> Res
         }
     }
     let [cost_small, cost_large] = samples.map(least);
-    // Below the floor a cost is noise, or nothing at all.
-    let growth = cost_small.zip(cost_large).map(|(small, large)| large.max(cliff.floor) / small.max(cliff.floor));
+    let growth = cost_small.zip(cost_large).map(|(small, large)| large / small).filter(|growth| growth.is_finite());
+    let (bound, within) = match cliff.bound {
+        Bound::Growth(most) => (format!("growth {most}"), growth.map(|growth| growth <= most)),
+        Bound::Most(most) => (format!("{most} at 8n"), cost_large.map(|large| large <= most)),
+    };
     Ok(Row {
         cliff: cliff.name,
         what: cliff.what,
@@ -150,20 +155,19 @@ fn measure(cliff: &Cliff, repetitions: usize, failures: &mut Vec<String>) -> Res
         cost_small,
         cost_large,
         growth,
-        bound: cliff.bound,
+        bound,
+        within,
     })
-}
-
-impl Row {
-    fn is_above(&self) -> bool {
-        self.growth.is_some_and(|growth| growth > self.bound)
-    }
 }
 
 /// What is printed as soon as a cliff is measured.
 fn line(row: &Row) -> String {
-    let growth = row.growth.map_or_else(|| "no figure".to_owned(), |growth| format!("grows {growth:.2}"));
-    format!("{}: {growth}", row.cliff)
+    let verdict = match row.within {
+        Some(true) => "within its bound",
+        Some(false) => "beyond its bound",
+        None => "no figure",
+    };
+    format!("{}: {verdict}", row.cliff)
 }
 
 fn print_table(rows: &[Row]) {
@@ -178,8 +182,8 @@ fn print_table(rows: &[Row]) {
                 row.cost_large.map(figure),
                 Some(row.unit.to_owned()),
                 row.growth.map(|growth| format!("{growth:.2}")),
-                Some(row.bound.to_string()),
-                row.growth.map(|_| if row.is_above() { "NO" } else { "yes" }.to_owned()),
+                Some(row.bound.clone()),
+                row.within.map(|within| if within { "yes" } else { "NO" }.to_owned()),
             ],
         );
     }

@@ -74,7 +74,7 @@ impl Kinds {
     }
 
     /// These and one more.
-    pub(crate) fn with(self, kind: UnitKind) -> Self {
+    pub(crate) const fn with(self, kind: UnitKind) -> Self {
         Self(self.0 | 1 << kind as u8)
     }
 

@@ -19,6 +19,8 @@ mod commutative;
 mod datum;
 mod fragment;
 mod graph;
+#[cfg(test)]
+pub(crate) mod hand_made;
 mod history;
 mod mode;
 mod recent;

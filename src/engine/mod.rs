@@ -15,6 +15,8 @@
 mod assign;
 mod bring;
 mod command;
+#[cfg(test)]
+mod issued_tests;
 mod loss;
 mod placement;
 mod reserve;

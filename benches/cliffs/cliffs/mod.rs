@@ -23,20 +23,27 @@ pub(crate) struct Cliff {
     pub(crate) unit: &'static str,
     /// The smaller size.
     pub(crate) size: usize,
-    /// Costs below this count as this.
-    pub(crate) floor: f64,
-    /// The growth that is still accepted.
-    pub(crate) bound: f64,
+    /// What is still accepted.
+    pub(crate) bound: Bound,
     /// The cost at a size.
     pub(crate) measure: fn(usize) -> Result<f64>,
 }
 
+/// What is accepted of a cost.
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    /// That it grows by this factor from n to 8n.
+    Growth(f64),
+    /// That it is this at 8n, however little it may be at n: of what is counted, and should hardly be there at all.
+    Most(f64),
+}
+
 /// The growth of a cost in time that noise on a shared machine explains.
-const NOISE: f64 = 2.0;
+const NOISE: Bound = Bound::Growth(2.0);
 
 /// Of a cost per task in nanoseconds.
 const fn time(name: &'static str, size: usize, what: &'static str, measure: fn(usize) -> Result<f64>) -> Cliff {
-    Cliff { name, what, unit: "ns", size, floor: 0.0, bound: NOISE, measure }
+    Cliff { name, what, unit: "ns", size, bound: NOISE, measure }
 }
 
 /// Of a cost that is counted.
@@ -44,11 +51,11 @@ const fn count(
     name: &'static str,
     size: usize,
     unit: &'static str,
-    floor: f64,
+    most: f64,
     what: &'static str,
     measure: fn(usize) -> Result<f64>,
 ) -> Cliff {
-    Cliff { name, what, unit, size, floor, bound: NOISE, measure }
+    Cliff { name, what, unit, size, bound: Bound::Most(most), measure }
 }
 
 /// All, by cause.
@@ -71,17 +78,19 @@ pub(crate) const ALL: &[Cliff] = &[
         grids::tiles_after_halves,
     ),
     time("tiles-halos", 1250, "n tiles with the halo around each: submitting a task", grids::halos),
-    time(
+    count(
         "join-combining",
         1 << 18,
-        "a reduction on n doubles: joining it while replicas are combined, the median",
+        "us",
+        500.0,
+        "a reduction on n doubles: joining it while replicas are combined, the mean",
         reductions::join_while_combining,
     ),
     count(
         "reduction-tasks",
         50,
         "x by hand",
-        0.0,
+        3.0,
         "n tasks that reduce into 4 MiB: their time over that of a loop that adds n arrays",
         reductions::tasks_over_loop,
     ),
@@ -89,7 +98,7 @@ pub(crate) const ALL: &[Cliff] = &[
         "reduction-kept",
         8,
         "KiB",
-        4096.0,
+        8192.0,
         "n reductions into 1 MiB, all combined: memory kept",
         memory::kept_by_reductions,
     ),
@@ -102,9 +111,9 @@ pub(crate) const ALL: &[Cliff] = &[
     ),
     count(
         "evictions",
-        8,
+        1,
         "replicas",
-        1.0,
+        2.0,
         "n events while one replica's room is made: replicas evicted",
         devices::evictions_for_one,
     ),
@@ -112,7 +121,7 @@ pub(crate) const ALL: &[Cliff] = &[
         "wakes-release",
         4,
         "switches",
-        2.0,
+        8.0,
         "n units, idle: context switches for each data object dropped",
         wakes::by_release,
     ),
@@ -120,7 +129,7 @@ pub(crate) const ALL: &[Cliff] = &[
         "wakes-stealing",
         4,
         "switches",
-        2.0,
+        8.0,
         "n units, all but one idle: context switches for each task of a chain, `stealing`",
         wakes::by_chain_stealing,
     ),
@@ -128,7 +137,7 @@ pub(crate) const ALL: &[Cliff] = &[
         "wakes-dynamic",
         4,
         "switches",
-        2.0,
+        8.0,
         "n units, all but one idle: context switches for each task of a chain, `dynamic`",
         wakes::by_chain_dynamic,
     ),
@@ -137,7 +146,7 @@ pub(crate) const ALL: &[Cliff] = &[
         "wait-chain",
         50,
         "tasks",
-        1.0,
+        2.0,
         "a chain of n tasks beside: how many run before a read of other data returns",
         waiting::behind_a_chain,
     ),
@@ -155,7 +164,7 @@ pub(crate) const ALL: &[Cliff] = &[
         "readers-memory",
         2500,
         "KiB",
-        64.0,
+        32.0,
         "n readers of a part that is then written: memory kept for each such part",
         memory::kept_by_readers,
     ),

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::harness::median;
 use crate::meter::{Result, runtime};
 use thalweg::prelude::*;
 
 /// Members of the group that run while others join it.
 const MEMBERS: usize = 8;
-/// Tasks that join.
-const JOINS: usize = 50;
+/// Tasks that join at least, at intervals of [`PAUSE`].
+const JOINS: usize = 40;
+const PAUSE: Duration = Duration::from_millis(1);
 
-/// Nanoseconds to submit a task that joins the group while its replicas are combined.
+/// Microseconds to submit a task that joins the group, until all its first members have run and been combined.
 pub(super) fn join_while_combining(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let (x, ran) = (rt.data(vec![0.0f64; n]), Arc::new(AtomicUsize::new(0)));
@@ -28,15 +28,16 @@ pub(super) fn join_while_combining(n: usize) -> Result<f64> {
     while ran.load(Ordering::Relaxed) == 0 {
         std::hint::spin_loop();
     }
-    let mut times = Vec::new();
-    for _ in 0..JOINS {
+    let (mut joins, mut time) = (0, Duration::ZERO);
+    while joins < JOINS || ran.load(Ordering::Relaxed) < MEMBERS {
         let start = Instant::now();
         rt.task("late", (x.reduction(Sum),)).cpu(|_, _| ()).submit()?;
-        times.push(start.elapsed().as_secs_f64() * 1e9);
-        std::thread::sleep(Duration::from_micros(500));
+        time += start.elapsed();
+        joins += 1;
+        std::thread::sleep(PAUSE);
     }
     rt.wait()?;
-    Ok(median(&times).ok_or("no joins")?)
+    Ok(time.as_secs_f64() * 1e6 / joins as f64)
 }
 
 /// Doubles that tasks reduce into: 4 MiB.
