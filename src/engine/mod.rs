@@ -197,7 +197,7 @@ impl Engine {
             return;
         }
         let combine = |task: &mut OwnedTask, access: usize, block: &_| {
-            let combined = catch_unwind(AssertUnwindSafe(|| task.body_mut().combine(access, block)));
+            let combined = catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
             if let Err(payload) = combined {
                 let _ = self.fail(task, FailureReason::from_panic(payload));
             }

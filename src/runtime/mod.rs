@@ -104,13 +104,8 @@ impl Owner for Releaser {
         let record = crate::depend::AccessRecord { datum: &cell.datum, block: &whole, mode: crate::depend::Mode::Out };
         let kept = cell.clone();
         let forget = Sole(move |_: &mut [u8]| drop(kept));
-        let payload = Payload {
-            accesses: (Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell)),),
-            cpu: Some(forget),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
+        let nothing = Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell));
+        let payload = Payload::new((nothing,), forget, NoBody, NoBody, true);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
