@@ -314,11 +314,6 @@ impl<K: Kind> OwnedTask<K> {
         self.0.clone()
     }
 
-    /// The task's identity, as [`TaskRef::address`].
-    pub(crate) fn address(&self) -> usize {
-        self.0.address()
-    }
-
     /// The body.
     #[inline]
     pub(crate) fn body(&self) -> &K::Body {
