@@ -21,21 +21,21 @@ impl Body for Nothing {
         self.accesses.iter().for_each(|(datum, block, mode)| visit(AccessRecord { datum, block, mode: *mode }));
     }
 
-    fn run(&mut self, _: &Env<'_>) -> Result<(), BoxError> {
+    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
         unreachable!("a task made by hand is not run")
     }
 
-    fn enqueue(&mut self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
+    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
         unreachable!("a task made by hand is not enqueued")
     }
 
-    fn discard(&mut self) {}
+    fn discard(&self) {}
 
-    fn private(&mut self, _: usize) -> Option<&mut [u8]> {
+    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
         None
     }
 
-    fn combine(&mut self, _: usize, _: &Block) {}
+    fn combine(&self, _: usize, _: &Block) {}
 
     fn kinds(&self) -> Kinds {
         self.kinds

@@ -28,7 +28,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
+use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, TaskId};
 use parking_lot::Mutex;
@@ -63,7 +63,6 @@ pub(crate) enum Outcome {
 
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
-    arbiter: Arbiter,
     recorder: Option<Recorder>,
     failures: Mutex<Vec<Arc<TaskFailure>>>,
     placement: Option<Mutex<Placement>>,
@@ -72,7 +71,6 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
-            arbiter: Arbiter::default(),
             recorder: record_graph.then(Recorder::default),
             failures: Mutex::default(),
             placement: placement.map(Mutex::new),
@@ -179,7 +177,7 @@ impl Engine {
     #[inline]
     fn ready(&self, task: OwnedTask, out: &mut Vec<Command>) {
         let task = if task.shared().commutative {
-            let Some(task) = self.arbiter.acquire(task) else { return };
+            let Some(task) = depend::take_turns(task) else { return };
             task
         } else {
             task
@@ -190,7 +188,7 @@ impl Engine {
     #[inline]
     fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().commutative {
-            self.arbiter.release(&task, |next| self.place(next, out));
+            depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
         if task.owned_mut().as_ref().is_none_or(|side| side.tickets.is_empty()) {
             task.finish(|successor| self.ready(successor, out));

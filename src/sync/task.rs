@@ -316,11 +316,6 @@ impl<K: Kind> OwnedTask<K> {
         self.0.clone()
     }
 
-    /// The task's identity, as [`TaskRef::address`].
-    pub(crate) fn address(&self) -> usize {
-        self.0.address()
-    }
-
     /// The body. What changes in it when it is run is in cells; being the owner's alone keeps two threads from it.
     #[inline]
     pub(crate) fn body(&self) -> &K::Body {
