@@ -148,13 +148,16 @@ impl Core {
         accesses: &[AccessRecord<'_>],
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
         let Description { name, location, priority, internal, side } = description;
-        let meta = Meta { id, name, location, priority, internal, commutative };
+        let meta = || {
+            let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
+            Meta { id, name, location, priority, internal, commutative }
+        };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
         let mut task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        let id = task.shared().id;
         let watched = watch(&mut task);
         let entered = Host::with(self.id, |host| match host {
             Some(host) => {

@@ -14,6 +14,7 @@ use super::edges::{EdgeStore, Link};
 use super::pool;
 use super::successors::{Closed, Edge, Successors};
 use crate::error::TaskFailure;
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::{ManuallyDrop, needs_drop};
@@ -52,7 +53,9 @@ pub(crate) struct Task<K: Kind> {
     refs: AtomicU32,
     poison: AtomicPtr<TaskFailure>,
     body: NonNull<K::Body>,
-    block_bytes: u32,
+    block_bytes: usize,
+    /// The block's alignment, as a power of two.
+    block_align: u8,
     /// Whether dropping the body does anything.
     drops_body: bool,
     linked: UnsafeCell<u32>,
@@ -178,7 +181,7 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
     // SAFETY: the caller's promise; the header is valid until here and dropped once.
     unsafe {
         let header = task.as_ptr();
-        let bytes = (*header).block_bytes as usize;
+        let layout = Layout::from_size_align_unchecked((*header).block_bytes, 1 << (*header).block_align);
         let poison = (*header).poison.load(Ordering::Acquire);
         if !poison.is_null() {
             let poison = Arc::from_raw(poison);
@@ -186,7 +189,7 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
         }
         (*header).edges.get_mut().clear();
         ptr::drop_in_place(header);
-        pool::free(task.cast(), bytes);
+        pool::free(task.cast(), layout);
     }
 }
 
@@ -200,19 +203,25 @@ pub(crate) struct Submitting<K: Kind> {
 impl<K: Kind> Submitting<K> {
     /// A new task; `unsize` turns the body's type into the one that all tasks share. The first `shares` calls of
     /// [`Self::share`] cost nothing.
+    ///
+    /// `shared` is called when there is memory for the task: what it counts is a task then.
     #[inline]
     pub(crate) fn new<P>(
-        shared: K::Shared,
+        shared: impl FnOnce() -> K::Shared,
         owned: K::Owned,
         body: P,
         shares: u32,
         unsize: impl FnOnce(*mut P) -> *mut K::Body,
     ) -> Self {
-        let offset = size_of::<Task<K>>().next_multiple_of(align_of::<P>());
-        assert!(align_of::<P>() <= pool::ALIGN, "a body's captured values may be aligned to 64 bytes at most");
-        let bytes = offset + size_of::<P>();
-        let block = pool::allocate(bytes);
+        let (layout, offset) = const {
+            match Layout::new::<Task<K>>().extend(Layout::new::<P>()) {
+                Ok(both) => both,
+                Err(_) => panic!("a task's captured values exceed the address space"),
+            }
+        };
+        let block = pool::allocate(layout);
         let task = block.cast::<Task<K>>();
+        let shared = shared();
         // SAFETY: the block is ours, large enough for header and body, and aligned for both.
         unsafe {
             let place = block.add(offset).cast::<P>();
@@ -223,7 +232,8 @@ impl<K: Kind> Submitting<K> {
                 refs: AtomicU32::new(1 + shares),
                 poison: AtomicPtr::new(ptr::null_mut()),
                 body: NonNull::new_unchecked(unsize(place.as_ptr())),
-                block_bytes: u32::try_from(bytes).expect("a body captures less than 4 GiB"),
+                block_bytes: layout.size(),
+                block_align: layout.align().trailing_zeros() as u8,
                 drops_body: needs_drop::<P>(),
                 linked: UnsafeCell::new(0),
                 edges: UnsafeCell::new(EdgeStore::new()),
@@ -444,7 +454,54 @@ mod tests {
     }
 
     fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {
-        Submitting::new(n, (), body, 0, |p| p as *mut (dyn Send + 'static))
+        Submitting::new(|| n, (), body, 0, |p| p as *mut (dyn Send + 'static))
+    }
+
+    /// What a body captured with a large alignment, or without any size, lies where it should, and comes back whole.
+    #[test]
+    fn bodies_lie_aligned() {
+        #[repr(align(128))]
+        struct Apart(#[allow(dead_code)] [u8; 5], #[allow(dead_code)] Arc<()>);
+        #[repr(align(4096))]
+        struct Page(#[allow(dead_code)] Arc<()>);
+        #[repr(align(65536))]
+        struct Nothing;
+        fn address<P: Send + 'static>(body: P) -> usize {
+            let mut owner = task(7, body).commit().unwrap();
+            let body: *mut (dyn Send + 'static) = owner.body_mut();
+            assert_eq!(*owner.shared(), 7);
+            body.cast::<u8>().addr()
+        }
+        let alive = Arc::new(());
+        for _ in 0..200 {
+            assert_eq!(address(Apart([1; 5], alive.clone())) % 128, 0);
+            assert_eq!(address(Page(alive.clone())) % 4096, 0);
+            assert_eq!(address(Nothing) % 65536, 0);
+        }
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    /// Header and body together are longer than any class of the pool.
+    #[test]
+    fn bodies_may_be_huge() {
+        const HUGE: usize = 32 << 20;
+        let thread = std::thread::Builder::new().stack_size(16 * HUGE).spawn(|| {
+            let mut owner = task(7, [3u8; HUGE]).commit().unwrap();
+            let body: *mut (dyn Send + 'static) = owner.body_mut();
+            // SAFETY: the body is of this type, and `owner` keeps it.
+            let body = unsafe { &*body.cast::<[u8; HUGE]>() };
+            assert!(body.iter().all(|byte| *byte == 3));
+        });
+        thread.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn a_panic_before_a_task_exists_drops_what_it_captured() {
+        let alive = Arc::new(());
+        let captured = alive.clone();
+        let new = || Submitting::<Plain>::new(|| panic!("no"), (), captured, 0, |p| p as *mut (dyn Send + 'static));
+        assert!(catch_unwind(AssertUnwindSafe(new)).is_err());
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What bodies capture and what errors hold is the user's: its destructors may submit, wait, or panic. They run when the
-//! task ends, once, and never where they could stop the runtime.
+//! What bodies capture and what errors hold is the user's. It may have any size and alignment, and its destructors may
+//! submit, wait, or panic: they run when the task ends, once, and never where they could stop the runtime.
 
 mod common;
 
@@ -243,4 +243,55 @@ fn a_skipped_task_with_devices_cannot_wait_for_itself() {
         assert!(is_refused(heard.recv().unwrap()));
         rt.wait().unwrap();
     });
+}
+
+#[test]
+fn captured_values_may_have_any_alignment() {
+    #[repr(align(128))]
+    #[derive(Clone, Copy)]
+    struct Line(u64);
+    #[repr(align(8192))]
+    #[derive(Clone, Copy)]
+    struct Page(u64);
+    #[repr(align(256))]
+    #[derive(Clone, Copy)]
+    struct Nothing;
+    for_each_mix(|rt| {
+        let x = rt.scalar(0u64);
+        let held = Arc::new(());
+        for round in 0..20 {
+            let (line, page, held) = (Line(round), Page(1), held.clone());
+            let body = move |_: &thalweg::Context, (x,): (&mut [u64],)| {
+                let (line, page) = (&line, &page);
+                assert_eq!((&raw const *line).addr() % 128 + (&raw const *page).addr() % 8192, 0);
+                x[0] += line.0 + page.0 + Arc::strong_count(&held).min(1) as u64;
+            };
+            rt.task("padded", (x.inout(),)).cpu(body).submit().unwrap();
+            let nothing = Nothing;
+            let body = move |_: &thalweg::Context, (x,): (&mut [u64],)| {
+                let nothing = &nothing;
+                x[0] += ((&raw const *nothing).addr() % 256) as u64;
+            };
+            rt.task("empty", (x.inout(),)).cpu(body).submit().unwrap();
+        }
+        assert_eq!(rt.read_scalar(&x).unwrap(), 190 + 20 + 20);
+        rt.wait().unwrap();
+        assert_eq!(Arc::strong_count(&held), 1);
+    });
+}
+
+#[test]
+fn captured_values_may_be_large() {
+    const LARGE: usize = 4 << 20;
+    let test = || {
+        let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        let x = rt.scalar(0u64);
+        let captured = [1u8; LARGE];
+        let body = move |_: &thalweg::Context, (x,): (&mut [u64],)| {
+            x[0] = captured.iter().map(|byte| u64::from(*byte)).sum();
+        };
+        rt.task("large", (x.output(),)).cpu(body).submit().unwrap();
+        assert_eq!(rt.read_scalar(&x).unwrap(), LARGE as u64);
+    };
+    std::thread::Builder::new().stack_size(40 * LARGE).spawn(test).unwrap().join().unwrap();
 }
