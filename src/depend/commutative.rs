@@ -197,7 +197,7 @@ mod tests {
         side.turns.settle();
         let none = || Cell::new(Some(NoBody));
         let body = Payload { accesses: (), cpu: none(), emulated: none(), gpu: none(), host_only: true };
-        Submitting::new(meta, Some(side), body, 0, |p| p as *mut (dyn Body + 'static))
+        Submitting::new(|| meta, Some(side), body, 0, |p| p as *mut (dyn Body + 'static))
             .commit()
             .expect("it waits for nobody")
     }

@@ -58,5 +58,5 @@ pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)
         commutative: accesses.iter().any(|(.., mode)| *mode == Mode::Commutative),
     };
     let accesses = accesses.iter().map(|(datum, block, mode)| (Arc::clone(datum), *block, *mode)).collect();
-    Submitting::new(meta, None, Nothing { accesses, kinds }, 0, |body| body as *mut (dyn Body + 'static))
+    Submitting::new(|| meta, None, Nothing { accesses, kinds }, 0, |body| body as *mut (dyn Body + 'static))
 }

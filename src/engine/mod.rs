@@ -11,10 +11,12 @@
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
 //! 2. A task is handed out for running at most once, after all its predecessors are finished.
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
+//! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
 
 mod assign;
 mod bring;
 mod command;
+mod failures;
 #[cfg(test)]
 mod issued_tests;
 mod loss;
@@ -31,12 +33,18 @@ use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, TaskId};
+use failures::Failures;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// Nanoseconds on the driver's clock.
 pub(crate) type Nanos = u64;
+
+/// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
+const SWEEP_AT_FAILURE: usize = 2;
+/// As above, whenever somebody waits.
+const SWEEP_AT_WAIT: usize = 64;
 
 /// What happened.
 pub(crate) enum Event {
@@ -64,7 +72,7 @@ pub(crate) enum Outcome {
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
     recorder: Option<Recorder>,
-    failures: Mutex<Vec<Arc<TaskFailure>>>,
+    failures: Failures,
     placement: Option<Mutex<Placement>>,
 }
 
@@ -72,7 +80,7 @@ impl Engine {
     pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
             recorder: record_graph.then(Recorder::default),
-            failures: Mutex::default(),
+            failures: Failures::default(),
             placement: placement.map(Mutex::new),
         }
     }
@@ -80,15 +88,17 @@ impl Engine {
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
     ///
     /// # Errors
-    /// If one of the data was taken meanwhile; then the task is gone.
+    /// If one of the data was taken meanwhile; the task comes back.
     #[inline]
     pub(crate) fn submitted(
         &self,
         mut task: Submitting,
         accesses: &[AccessRecord<'_>],
         out: &mut Vec<Command>,
-    ) -> Result<(), SubmitError> {
-        depend::register(&mut task, accesses, self.recorder.as_ref())?;
+    ) -> Result<(), (SubmitError, Submitting)> {
+        if let Err(error) = depend::register(&mut task, accesses, self.recorder.as_ref()) {
+            return Err((error, task));
+        }
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
             recorder.task(task.shared().id, &task.shared().name);
         }
@@ -109,6 +119,7 @@ impl Engine {
                     Outcome::Failed(reason) => {
                         let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
                         let failure = self.fail(&task, reason);
+                        self.failures.sweep(SWEEP_AT_FAILURE);
                         device_lost = is_loss.then_some(failure);
                         None
                     }
@@ -160,7 +171,8 @@ impl Engine {
 
     /// The failures since the last call.
     pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
-        std::mem::take(&mut self.failures.lock())
+        self.failures.sweep(SWEEP_AT_WAIT);
+        self.failures.take_unreported()
     }
 
     /// The graph recorded so far, if it is recorded.
@@ -216,7 +228,7 @@ impl Engine {
     fn fail(&self, task: &OwnedTask, reason: FailureReason) -> Arc<TaskFailure> {
         let meta = task.shared();
         let failure = Arc::new(TaskFailure::new(meta.id, &meta.name, meta.location, reason));
-        self.failures.lock().push(failure.clone());
+        self.failures.record(failure.clone());
         task.set_poison(failure.clone());
         failure
     }
@@ -229,7 +241,7 @@ impl Engine {
             None => (TaskId(u64::MAX), "a copy to make room".to_owned(), Location::caller()),
         };
         let failure = Arc::new(TaskFailure::new(id, &name, location, reason));
-        self.failures.lock().push(failure.clone());
+        self.failures.record(failure.clone());
         failure
     }
 }

@@ -148,7 +148,7 @@ impl Host {
                 if let Outcome::Failed(FailureReason::Device(error)) = &outcome {
                     devices.lose(Some(device), error);
                 }
-                core.end(launch.task, outcome, Some(self.slot), &mut out);
+                self.end(core, launch.task, outcome, &mut out);
             }
             None => {
                 core.engine.issued(&launch.task, &mut out);
@@ -187,7 +187,7 @@ impl Host {
                                 Outcome::Failed(FailureReason::Device(error))
                             }
                         };
-                        core.end(task, outcome, Some(self.slot), &mut out);
+                        self.end(core, task, outcome, &mut out);
                     }
                 }
             }

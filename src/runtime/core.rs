@@ -11,7 +11,7 @@ use crate::error::{FailureReason, SubmitError};
 use crate::ids::TaskId;
 use crate::machine::Machine;
 use crate::sim::Simulation;
-use crate::sync::Sleep;
+use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -148,13 +148,16 @@ impl Core {
         accesses: &[AccessRecord<'_>],
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
         let Description { name, location, priority, internal, side } = description;
-        let meta = Meta { id, name, location, priority, internal, commutative };
+        let meta = || {
+            let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
+            Meta { id, name, location, priority, internal, commutative }
+        };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
         let mut task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        let id = task.shared().id;
         let watched = watch(&mut task);
         let entered = Host::with(self.id, |host| match host {
             Some(host) => {
@@ -177,9 +180,10 @@ impl Core {
                 entered
             }
         });
-        if let Err(error) = entered {
+        if let Err((error, refused)) = entered {
             self.finished[self.finished.len() - 1].fetch_add(1, Ordering::AcqRel);
             self.notify_if_quiescent();
+            drop(refused); // nothing waits for it: what it captured may wait for the rest
             return Err(error);
         }
         Ok(watched)
@@ -236,11 +240,15 @@ impl Core {
         self.notify_if_quiescent(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
-    /// Reports a task as ended and counts it in a host's slot.
+    /// Reports a task as ended and counts it in a host's slot; that host calls it as from inside a body.
     #[inline]
     pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         let internal = task.shared().internal;
-        self.engine.on(Event::Finished(task, outcome), out);
+        let ended = Event::Finished(task, outcome);
+        match slot {
+            Some(_) => self.engine.on(ended, out),
+            None => Host::as_inside(self.id, || self.engine.on(ended, out)),
+        }
         let of_host = slot.is_some();
         let slot = slot.unwrap_or(self.finished.len() - 1);
         let count = |counter: &AtomicU64| match of_host {
@@ -287,9 +295,7 @@ impl Core {
     }
 
     pub(super) fn discard(&self, task: &mut OwnedTask) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body().discard())) {
-            let _ = FailureReason::from_panic(payload); // a captured value's destructor panicked; nothing depends on it
-        }
+        Host::as_inside(self.id, || drop_quietly(|| task.body().discard()));
     }
 
     /// To be called by a thread that has ended tasks and may end no more: wakes those who wait for the end.
@@ -304,5 +310,48 @@ impl Core {
     pub(crate) fn wake_those_who_wait(&self) {
         self.waiters.wake_all();
         self.idle.wake_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{NoBody, Payload, With};
+    use crate::runtime::Runtime;
+    use crate::task::{AccessSpec, Recorded};
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Waits in its destructor, and sends what that says.
+    struct Waits(Arc<Runtime>, Sender<bool>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.1.send(self.0.wait().is_ok()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_task_captured_that_is_refused_at_last_may_wait_for_the_others() {
+        let rt = Arc::new(Runtime::builder().compute_units("1:CPU:1").build().unwrap());
+        let x = rt.data(vec![0u64; 10]);
+        let access = x.inout();
+        access.check(rt.core.id).unwrap();
+        x.cell.datum.set_taken(true); // as by another thread, just now
+        let (said, heard) = channel();
+        let captured = Waits(rt.clone(), said);
+        let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
+        let cpu = Cell::new(Some(With(body, PhantomData)));
+        let (emulated, gpu) = (Cell::new(Some(NoBody)), Cell::new(Some(NoBody)));
+        let payload = Payload { accesses: (access.store(),), cpu, emulated, gpu, host_only: false };
+        let Recorded(record) = access.record();
+        let (name, location) = (Cow::Borrowed("late"), Location::caller());
+        let description = Description { name, location, priority: 0, internal: false, side: None };
+        let refused = rt.core.submit(description, payload, &[record], |_| ());
+        assert!(matches!(refused, Err(SubmitError::Taken { .. })));
+        assert_eq!(heard.try_recv(), Ok(true), "its destructor has run, and did not wait for its own task");
+        x.cell.datum.set_taken(false);
     }
 }

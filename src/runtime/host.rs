@@ -109,7 +109,22 @@ impl Host {
 
     /// From now on, user code on this thread is that runtime's bodies'.
     pub(super) fn enter_inside(runtime: u64) {
-        INSIDE.with(|inside| inside.borrow_mut().push(runtime));
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that ends hosts nothing
+    }
+
+    /// Calls `f`, which may drop what a task of that runtime captured or failed with, as if a body did: it must not wait
+    /// for the runtime, and no other task is executed on top of it.
+    pub(super) fn as_inside<R>(runtime: u64, f: impl FnOnce() -> R) -> R {
+        Self::enter_inside(runtime);
+        let result = Self::with(runtime, |host| {
+            let deeper = |by: i32| host.map_or((), |host| host.depth.set(host.depth.get().wrapping_add_signed(by)));
+            deeper(1);
+            let result = f();
+            deeper(-1);
+            result
+        });
+        Self::leave_inside();
+        result
     }
 
     /// Takes the last [`Self::enter_inside`] back.
@@ -245,7 +260,7 @@ impl Host {
         let env = Env { context: &self.context, sites: None };
         let outcome = self.inside(|| core.run_body(&mut task, &env));
         let mut out = self.commands.take();
-        core.end(task, outcome, Some(self.slot), &mut out);
+        self.end(core, task, outcome, &mut out);
         let next = match out.pop() {
             // The successor submitted first comes last.
             Some(Command::Run(next)) if next.shared().priority == 0 && !core.ready.has_urgent() => Some(next),
@@ -293,9 +308,17 @@ impl Host {
             None => self.inside(|| core.run_body(&mut task, &Env { context: &context, sites: None })),
         };
         let mut out = self.commands.take();
-        core.end(task, outcome, Some(self.slot), &mut out);
+        self.end(core, task, outcome, &mut out);
         core.carry_out(Some(self), &mut out);
         self.commands.set(out);
+    }
+
+    /// Reports a task as ended, whose captured values may be dropped then: that is still inside its body.
+    #[inline]
+    pub(super) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
+        self.depth.set(self.depth.get() + 1);
+        core.end(task, outcome, Some(self.slot), out);
+        self.depth.set(self.depth.get() - 1);
     }
 
     /// Gives a task back that was to run on a device that is gone.

@@ -28,4 +28,4 @@ mod task;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
 pub(crate) use sleep::Sleep;
-pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef};
+pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef, drop_quietly};
