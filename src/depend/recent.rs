@@ -13,7 +13,8 @@
 //! 2. What an entry says of the elements that later writes cover is never used: whoever wrote them has waited for it.
 //! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every younger.
 
-use super::fragment::{Fragment, Tasks};
+use super::fragment::{self, Fragment};
+use super::join::Tasks;
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::{Block, NarrowBlock, RegionMap};
@@ -59,8 +60,7 @@ impl Recent {
 
     /// Enters an access of `newcomer` for which there is room.
     #[inline]
-    pub(super) fn enter(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
-        let Some(region) = NarrowBlock::new(block) else { return };
+    pub(super) fn enter(&mut self, region: NarrowBlock, mode: Mode, newcomer: &mut Newcomer<'_>) {
         let (writes, flow) = (mode.writes(), if mode.reads() { Flow::Value } else { Flow::Order });
         let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
         let (mut same_readers, mut ordered, mut covered) = (None, false, false);
@@ -91,7 +91,7 @@ impl Recent {
         match same_readers {
             Some(index) => {
                 let readers = &mut self.0[index].tasks;
-                super::fragment::make_room(readers, newcomer, |task| !task.is_finished());
+                fragment::make_room(readers, Flow::Order, newcomer);
                 readers.push(newcomer.share());
             }
             None => self.0.push(Entry { block: region, writes, tasks: Tasks::from_iter([newcomer.share()]) }),

@@ -151,7 +151,7 @@ impl Core {
         let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
         let Description { name, location, priority, internal, side } = description;
-        let meta = Meta { id, name, location, priority, internal, commutative };
+        let meta = Meta { id, name, location, priority, internal, commutative, join: false };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
         let mut task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));

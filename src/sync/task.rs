@@ -18,7 +18,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// What the layer above puts into a task.
 pub(crate) trait Kind: Sized + 'static {
@@ -39,6 +39,12 @@ pub(crate) enum Flow {
     Order,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many edges this thread has linked.
+    pub(crate) static LINKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 const BIAS: u32 = 1 << 31;
 
 /// The header of a task's block.
@@ -48,10 +54,11 @@ pub(crate) struct Task<K: Kind> {
     blockers: AtomicU32,
     refs: AtomicU32,
     poison: AtomicPtr<TaskFailure>,
+    stamp: AtomicU64,
     body: NonNull<K::Body>,
+    edges: UnsafeCell<EdgeStore<K>>,
     block_bytes: u32,
     linked: UnsafeCell<u32>,
-    edges: UnsafeCell<EdgeStore<K>>,
     owned: UnsafeCell<K::Owned>,
     shared: K::Shared,
 }
@@ -72,6 +79,18 @@ impl<K: Kind> Task<K> {
     #[inline]
     pub(crate) fn is_finished(&self) -> bool {
         self.successors.is_closed()
+    }
+
+    /// What the last caller of [`set_stamp`](Self::set_stamp) left; 0 at first. Orders nothing: it is for who finds its own.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Relaxed)
+    }
+
+    /// Leaves a note for oneself in a task that one may meet again.
+    #[inline]
+    pub(crate) fn set_stamp(&self, stamp: u64) {
+        self.stamp.store(stamp, Ordering::Relaxed);
     }
 
     /// Why what this task writes is not to be used, if so.
@@ -195,6 +214,7 @@ impl<K: Kind> Submitting<K> {
                 blockers: AtomicU32::new(BIAS),
                 refs: AtomicU32::new(1 + shares),
                 poison: AtomicPtr::new(ptr::null_mut()),
+                stamp: AtomicU64::new(0),
                 body: NonNull::new_unchecked(unsize(place.as_ptr())),
                 block_bytes: u32::try_from(bytes).expect("a body captures less than 4 GiB"),
                 linked: UnsafeCell::new(0),
@@ -249,6 +269,8 @@ impl<K: Kind> Submitting<K> {
         // after the predecessor's list was walked, because that walk counts this task down.
         unsafe { predecessor.successors.push(edge) }?;
         *linked += 1;
+        #[cfg(test)]
+        LINKED.set(LINKED.get() + 1);
         Ok(())
     }
 

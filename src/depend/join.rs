@@ -1,0 +1,306 @@
+//! Joins: tasks of the dependence layer's own that stand for many predecessors.
+//!
+//! Where n tasks are each waited for by m others, n·m edges would be needed, and a list of n tasks would be kept for who
+//! comes later. A *join* waits for the n, is waited for by the m, and takes the place of the list: n + m edges, and no list
+//! in a history is ever longer than [`MOST`]. It has no body, no unit and no place; whoever counts its last predecessor
+//! down finishes it at once (`Engine::ready`). No driver sees it, and it counts as no task.
+//!
+//! Poison passes through: a join is poisoned by what it waits for with [`Flow::Value`].
+//!
+//! Where the graph is recorded there are no joins: it shows what was declared.
+
+use super::{AccessRecord, Body, Env, Kinds, Meta, Submitting, TaskRef};
+use crate::error::BoxError;
+use crate::ids::TaskId;
+use crate::kernel::{DeviceSite, Launcher};
+use crate::region::Block;
+use crate::sync::Flow;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::panic::Location;
+
+/// Lists of so many tasks are shortened before they grow.
+pub(super) const MOST: usize = 16;
+
+/// More tasks than this get a join when several others are going to wait for all of them.
+pub(super) const WORTH_A_JOIN: usize = MOST / 2;
+
+/// Tasks in a history.
+pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
+
+/// The join that a newcomer made last: neighbouring parts often have the same list.
+#[derive(Default)]
+pub(super) struct LastJoin(Option<Box<(Vec<Predecessor>, TaskRef)>>);
+
+/// A task, and what it is waited for.
+pub(super) type Predecessor = (TaskRef, Flow);
+
+impl LastJoin {
+    /// A task that is finished when all of `tasks` are.
+    #[cold]
+    pub(super) fn of(&mut self, tasks: Vec<Predecessor>, made_for: TaskId) -> TaskRef {
+        let equal = |(a, b): (&Predecessor, &Predecessor)| (a.0.address(), a.1) == (b.0.address(), b.1);
+        if let Some((known, join)) = self.0.as_deref()
+            && known.len() == tasks.len()
+            && known.iter().zip(&tasks).all(equal)
+        {
+            return join.clone();
+        }
+        let join = make(&tasks, made_for);
+        self.0 = Some(Box::new((tasks, join.clone())));
+        join
+    }
+}
+
+fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
+    let meta = Meta {
+        id: made_for,
+        name: Cow::Borrowed("join"),
+        location: Location::caller(),
+        priority: 0,
+        internal: true,
+        commutative: false,
+        join: true,
+    };
+    let mut join = Submitting::new(meta, None, Nothing, 1, |nothing| nothing as *mut dyn Body);
+    for (task, flow) in tasks {
+        if join.wait_for(task, *flow).is_err()
+            && *flow == Flow::Value
+            && let Some(cause) = task.poison()
+        {
+            join.set_poison(cause);
+        }
+    }
+    let reference = join.share();
+    if let Some(join) = join.commit() {
+        join.finish(|_| unreachable!("nobody knows of a new join"));
+    }
+    reference
+}
+
+/// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
+pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
+    !task.is_finished() || flow == Flow::Value && task.poison().is_some()
+}
+
+/// What a join does.
+struct Nothing;
+
+impl Body for Nothing {
+    fn accesses(&self, _: &mut dyn FnMut(AccessRecord<'_>)) {}
+
+    fn run(&mut self, _: &Env<'_>) -> Result<(), BoxError> {
+        unreachable!("joins are not run")
+    }
+
+    fn enqueue(&mut self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
+        unreachable!("joins are not launched")
+    }
+
+    fn discard(&mut self) {}
+
+    fn private(&mut self, _: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn combine(&mut self, _: usize, _: &Block) {}
+
+    fn kinds(&self) -> Kinds {
+        Kinds::NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::depend::{Datum, Mode, OpId, OwnedTask, register};
+    use crate::error::TaskFailure;
+    use crate::ids::DataId;
+    use crate::sync::LINKED;
+    use std::sync::Arc;
+
+    /// Submits tasks and finishes them by hand.
+    struct Program {
+        datum: Datum,
+        tasks: Vec<TaskRef>,
+        ready: Vec<OwnedTask>,
+    }
+
+    impl Program {
+        fn over(len: usize) -> Self {
+            let datum = Datum::new(DataId(0), &[len], 8, false);
+            Self { datum, tasks: vec![], ready: vec![] }
+        }
+
+        /// Submits a task; how many edges that took.
+        fn submit(&mut self, mode: Mode, range: std::ops::Range<usize>) -> u64 {
+            let meta = Meta {
+                id: TaskId(self.tasks.len() as u64),
+                name: Cow::Borrowed("task"),
+                location: Location::caller(),
+                priority: 0,
+                internal: false,
+                commutative: false,
+                join: false,
+            };
+            let mut task = Submitting::new(meta, None, Nothing, 0, |nothing| nothing as *mut dyn Body);
+            let before = LINKED.get();
+            let block = Block::interval(range);
+            register(&mut task, &[AccessRecord { datum: &self.datum, block: &block, mode }], None).unwrap();
+            self.tasks.push(task.share());
+            self.ready.extend(task.commit());
+            LINKED.get() - before
+        }
+
+        /// Finishes the ready task with this number, and the joins that are ready by that.
+        fn finish(&mut self, number: u64) {
+            let at = self.ready.iter().rposition(|task| task.shared().id.0 == number).expect("the task is ready");
+            let mut finishing = vec![self.ready.swap_remove(at)];
+            while let Some(task) = finishing.pop() {
+                task.finish(|next| if next.shared().join { finishing.push(next) } else { self.ready.push(next) });
+            }
+        }
+
+        fn ready(&self) -> Vec<u64> {
+            let mut ready: Vec<u64> = self.ready.iter().map(|task| task.shared().id.0).collect();
+            ready.sort_unstable();
+            ready
+        }
+    }
+
+    const GROUPS: [Mode; 3] = [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1))];
+
+    /// The edges of n tasks with one access and then n with the other.
+    fn edges(n: u64, first: Mode, then: Mode) -> u64 {
+        let mut program = Program::over(1);
+        program.submit(Mode::Out, 0..1);
+        (0..n).map(|_| program.submit(first, 0..1)).sum::<u64>() + (0..n).map(|_| program.submit(then, 0..1)).sum::<u64>()
+    }
+
+    #[test]
+    fn edges_between_groups_and_readers_grow_linearly() {
+        for group in GROUPS {
+            for (first, then) in [(group, Mode::In), (Mode::In, group), (group, Mode::Concurrent)] {
+                for n in [100, 800] {
+                    let edges = edges(n, first, then);
+                    // One for the output before, one to a join, and as many as are not worth a join.
+                    assert!(edges <= 12 * n, "{n} {first}, {n} {then}: {edges} edges");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn readers_of_many_parts_have_one_edge_each_to_the_writer_of_all() {
+        const PARTS: usize = 50;
+        for n in [100, 800] {
+            let mut program = Program::over(PARTS);
+            for part in 0..PARTS {
+                program.submit(Mode::Out, part..part + 1);
+                program.finish(part as u64);
+            }
+            let readers: u64 = (0..n).map(|_| program.submit(Mode::In, 0..PARTS)).sum();
+            let writer = program.submit(Mode::Out, 0..PARTS);
+            assert!(readers + writer <= n + n / 8 + 1, "{readers} edges to joins, {writer} to the writer");
+            for reader in 0..n {
+                assert_eq!(program.ready().len() as u64, n - reader, "the writer waits for every reader");
+                program.finish(PARTS as u64 + reader);
+            }
+            assert_eq!(program.ready(), [PARTS as u64 + n]);
+        }
+    }
+
+    #[test]
+    fn a_few_predecessors_have_edges_of_their_own_and_none_twice() {
+        let mut program = Program::over(20);
+        (0..10).for_each(|_| _ = program.submit(Mode::In, 0..20));
+        (0..20).for_each(|part| _ = program.submit(Mode::In, part..part + 1));
+        assert_eq!(program.submit(Mode::Out, 0..20), 30);
+    }
+
+    #[test]
+    fn who_comes_after_a_group_waits_for_the_last_of_it() {
+        for group in GROUPS {
+            let mut program = Program::over(1);
+            (0..100).for_each(|_| _ = program.submit(group, 0..1));
+            (0..100).for_each(|_| _ = program.submit(Mode::In, 0..1));
+            (0..100).for_each(|_| _ = program.submit(group, 0..1));
+            for (from, then) in [(0, 100), (100, 200), (200, 300)] {
+                for member in (from..then).rev() {
+                    assert_eq!(program.ready(), (from..=member).collect::<Vec<_>>());
+                    program.finish(member);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn poison_of_one_member_reaches_who_uses_the_group_and_nobody_else() {
+        for failing in [0, 3, 99] {
+            let mut program = Program::over(1);
+            (0..100).for_each(|_| _ = program.submit(Mode::Concurrent, 0..1));
+            // Some fail before the join is made, some after.
+            let fail = |program: &mut Program| {
+                program.tasks[failing as usize].set_poison(Arc::new(TaskFailure::for_tests("one")));
+                program.finish(failing);
+            };
+            if failing == 3 {
+                fail(&mut program);
+            }
+            (0..40).for_each(|_| _ = program.submit(Mode::In, 0..1));
+            program.submit(Mode::Reduction(OpId(7)), 0..1);
+            program.submit(Mode::Out, 0..1);
+            program.submit(Mode::In, 0..1);
+            if failing != 3 {
+                fail(&mut program);
+            }
+            (0..100).filter(|member| *member != failing).for_each(|member| program.finish(member));
+            (100..140).for_each(|reader| program.finish(reader));
+            (140..143).for_each(|task| program.finish(task));
+            let poisoned = |task: usize| program.tasks[task].poison().is_some();
+            assert!((100..=140).all(poisoned), "readers, and who updates the value");
+            assert!(!poisoned(141) && !poisoned(142), "who overwrites it, and who reads that");
+        }
+    }
+
+    #[test]
+    fn joins_that_follow_each_other_are_no_recursion() {
+        let mut program = Program::over(1);
+        (0..200_000).for_each(|_| _ = program.submit(Mode::In, 0..1));
+        program.submit(Mode::Out, 0..1);
+        (0..200_000).rev().for_each(|reader| program.finish(reader));
+        assert_eq!(program.ready(), [200_000]);
+    }
+
+    #[test]
+    fn an_empty_region_is_waited_for_by_who_gives_the_memory_up_alone() {
+        let mut program = Program::over(8);
+        (0..50).for_each(|_| _ = program.submit(Mode::InOut, 3..3));
+        assert_eq!(program.submit(Mode::InOut, 0..8), 0);
+        program.finish(50);
+        let mut taker = Submitting::new(
+            Meta {
+                id: TaskId(51),
+                name: Cow::Borrowed("take"),
+                location: Location::caller(),
+                priority: 0,
+                internal: true,
+                commutative: false,
+                join: false,
+            },
+            Some(Box::new(crate::depend::Side { forget: Some(DataId(0)), ..Default::default() })),
+            Nothing,
+            0,
+            |nothing| nothing as *mut dyn Body,
+        );
+        let block = Block::interval(0..8);
+        let access = AccessRecord { datum: &program.datum, block: &block, mode: Mode::InOut };
+        register(&mut taker, &[access], None).unwrap();
+        assert!(taker.commit().is_none());
+        for task in (0..50).rev() {
+            assert_eq!(program.ready().len() as u64, task + 1);
+            program.finish(task);
+        }
+        assert_eq!(program.ready(), [51]);
+    }
+}
