@@ -183,7 +183,7 @@ fn shorten(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
 
 /// Empties a list, and gives the memory back if it has been long: it was recorded, or several lists in one.
 #[inline]
-fn forget(list: &mut Tasks) {
+pub(super) fn forget(list: &mut Tasks) {
     if list.capacity() > 2 * MOST {
         *list = Tasks::new();
     } else {

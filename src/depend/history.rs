@@ -1,9 +1,11 @@
 //! The history of one data: who accessed which part last.
 //!
-//! Two forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it from the
-//! start. As a list of the latest accesses it is fast for blocks that cross each other, as long as they are few.
+//! Three forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it from the
+//! start, others as soon as tasks join each other. As a list of the latest accesses it is fast for blocks that cross each
+//! other, as long as they are few; with an index it is for many.
 
 use super::fragment::{self, Fragment};
+use super::indexed::Indexed;
 use super::join::Tasks;
 use super::recent::Recent;
 use super::register::Newcomer;
@@ -21,16 +23,19 @@ pub(super) struct History {
 enum Form {
     /// By parts of the data.
     Parts(RegionMap<Fragment>),
-    /// As declared.
+    /// As declared, a few.
     Recent(Recent),
+    /// As declared, many.
+    Indexed(Box<Indexed>),
 }
 
 impl History {
     /// That of a data object nobody has accessed.
     pub(super) fn new(whole: Block, ndim: usize) -> Self {
-        let form = match Recent::suits(&whole, ndim) {
-            true => Form::Recent(Recent::default()),
-            false => Form::Parts(RegionMap::new(whole, ndim, Fragment::default())),
+        let form = match ndim {
+            0 | 1 => Form::Parts(RegionMap::new(whole, ndim, Fragment::default())),
+            _ if Recent::suits(&whole) => Form::Recent(Recent::default()),
+            _ => Form::Indexed(Box::new(Indexed::new(whole))),
         };
         Self { form, onlookers: None }
     }
@@ -67,9 +72,14 @@ impl History {
                 if recent.has_room(access.mode, newcomer) {
                     return recent.enter(region, access.mode, newcomer);
                 }
-                let mut parts = recent.to_parts(access.datum.whole(), access.datum.ndim());
-                enter_parts(&mut parts, index, access, newcomer);
-                self.form = Form::Parts(parts);
+                self.form = Form::Indexed(Box::new(recent.to_indexed(access.datum.whole())));
+                self.enter_region(index, access, newcomer);
+            }
+            Form::Indexed(_) if access.block.is_empty() => self.look_on(newcomer),
+            Form::Indexed(indexed) if Indexed::takes(access.mode) => indexed.enter(access.block, access.mode, newcomer),
+            Form::Indexed(indexed) => {
+                self.form = Form::Parts(indexed.to_parts(access.datum.whole(), access.datum.ndim()));
+                self.enter_region(index, access, newcomer);
             }
         }
     }

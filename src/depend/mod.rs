@@ -22,11 +22,14 @@ mod datum;
 mod fragment;
 mod graph;
 mod history;
+mod indexed;
 mod join;
 mod mode;
 mod recent;
 mod reduction;
 mod register;
+#[cfg(test)]
+mod tests;
 
 pub use body::Context;
 pub(crate) use body::Site;

@@ -16,6 +16,7 @@ mod narrow;
 
 pub use block::{Block, MAX_DIMS};
 pub use block_map::BlockMap;
+pub(crate) use box_tree::BoxTree;
 pub use interval_map::IntervalMap;
 pub(crate) use narrow::NarrowBlock;
 
