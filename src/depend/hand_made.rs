@@ -55,6 +55,7 @@ pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)
         location: Location::caller(),
         priority: 0,
         internal: false,
+        join: false,
         commutative: accesses.iter().any(|(.., mode)| *mode == Mode::Commutative),
     };
     let accesses = accesses.iter().map(|(datum, block, mode)| (Arc::clone(datum), *block, *mode)).collect();

@@ -11,8 +11,10 @@
 //! Invariants:
 //! 1. All of one task's accesses are entered under the locks of all its data at once, taken in the order of their
 //!    addresses. Hence edges always lead from earlier to later submissions, and there is no cycle.
-//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses.
+//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses, or leads to
+//!    or from a [`join`] that stands for such edges.
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
+//! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
 
 mod body;
 mod commutative;
@@ -22,10 +24,14 @@ mod graph;
 #[cfg(test)]
 pub(crate) mod hand_made;
 mod history;
+mod indexed;
+mod join;
 mod mode;
 mod recent;
 mod reduction;
 mod register;
+#[cfg(test)]
+mod tests;
 
 pub use body::Context;
 pub(crate) use body::Site;
@@ -68,6 +74,8 @@ pub(crate) struct Meta {
     pub(crate) internal: bool,
     /// Has commutative accesses, so it also waits for its turns (see [`take_turns`]).
     pub(crate) commutative: bool,
+    /// Has nothing to do: stands for all that it waits for (see [`join`]).
+    pub(crate) join: bool,
 }
 
 /// What few tasks need, kept out of the header.

@@ -188,6 +188,9 @@ impl Engine {
     /// Nothing is left to wait for but a turn among commutative tasks, and a place.
     #[inline]
     fn ready(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        if task.shared().join {
+            return self.pass(task, out);
+        }
         let task = if task.shared().commutative {
             let Some(task) = depend::take_turns(task) else { return };
             task
@@ -195,6 +198,18 @@ impl Engine {
             task
         };
         self.place(task, out);
+    }
+
+    /// A join is finished when it is ready. So may others be behind it: not by recursion, chains of them can be long.
+    #[cold]
+    fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
+        let mut joins = vec![join];
+        while let Some(join) = joins.pop() {
+            join.finish(|successor| match successor.shared().join {
+                true => joins.push(successor),
+                false => self.ready(successor, out),
+            });
+        }
     }
 
     #[inline]

@@ -57,7 +57,9 @@ impl Placement {
         wanted.sort_by_key(|w| w.access);
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
-            let Some(directory) = self.directories.get_mut(&w.data) else { continue };
+            // One place per access, in their order: who looks a place up counts on it. What forgets a data object comes
+            // after every task that declares a region of it, and before that it has a directory.
+            let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
             let replica = directory.replica_mut(id);
             replica.pins += 1;
             places.push(Where { data: w.data, replica: id, space: replica.space, holds: replica.block });

@@ -128,6 +128,23 @@ impl Block {
         (0..MAX_DIMS).all(|d| both.lo[d] < both.hi[d]).then_some(both)
     }
 
+    /// The smallest box around both.
+    #[inline]
+    pub(crate) fn hull(&self, other: &Self) -> Self {
+        Self {
+            lo: std::array::from_fn(|d| self.lo[d].min(other.lo[d])),
+            hi: std::array::from_fn(|d| self.hi[d].max(other.hi[d])),
+        }
+    }
+
+    /// What lies below `at` along dimension `d`, and the rest; nothing if one of them would be empty.
+    #[inline]
+    pub(crate) fn split_at(&self, d: usize, at: usize) -> Option<(Self, Self)> {
+        let (mut below, mut above) = (*self, *self);
+        (below.hi[d], above.lo[d]) = (at, at);
+        (self.lo[d] < at && at < self.hi[d]).then_some((below, above))
+    }
+
     /// Calls `piece` with disjoint boxes that together are this box without `hole` (at most two per dimension).
     ///
     /// ```

@@ -152,7 +152,7 @@ impl Core {
         let Description { name, location, priority, internal, side } = description;
         let meta = || {
             let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
-            Meta { id, name, location, priority, internal, commutative }
+            Meta { id, name, location, priority, internal, commutative, join: false }
         };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;

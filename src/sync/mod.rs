@@ -28,4 +28,6 @@ mod task;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
 pub(crate) use sleep::Sleep;
+#[cfg(test)]
+pub(crate) use task::LINKED;
 pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef, drop_quietly};

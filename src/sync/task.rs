@@ -23,7 +23,7 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// What the layer above puts into a task.
 pub(crate) trait Kind: Sized + 'static {
@@ -44,6 +44,12 @@ pub(crate) enum Flow {
     Order,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many edges this thread has linked.
+    pub(crate) static LINKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 const BIAS: u32 = 1 << 31;
 
 /// The header of a task's block.
@@ -53,14 +59,15 @@ pub(crate) struct Task<K: Kind> {
     blockers: AtomicU32,
     refs: AtomicU32,
     poison: AtomicPtr<TaskFailure>,
+    stamp: AtomicU64,
     body: NonNull<K::Body>,
+    edges: UnsafeCell<EdgeStore<K>>,
     block_bytes: usize,
     /// The block's alignment, as a power of two.
     block_align: u8,
     /// Whether dropping the body does anything.
     drops_body: bool,
     linked: UnsafeCell<u32>,
-    edges: UnsafeCell<EdgeStore<K>>,
     owned: UnsafeCell<K::Owned>,
     shared: K::Shared,
 }
@@ -81,6 +88,18 @@ impl<K: Kind> Task<K> {
     #[inline]
     pub(crate) fn is_finished(&self) -> bool {
         self.successors.is_closed()
+    }
+
+    /// What the last caller of [`set_stamp`](Self::set_stamp) left; 0 at first. Orders nothing: it is for who finds its own.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Relaxed)
+    }
+
+    /// Leaves a note for oneself in a task that one may meet again.
+    #[inline]
+    pub(crate) fn set_stamp(&self, stamp: u64) {
+        self.stamp.store(stamp, Ordering::Relaxed);
     }
 
     /// Why what this task writes is not to be used, if so.
@@ -232,6 +251,7 @@ impl<K: Kind> Submitting<K> {
                 blockers: AtomicU32::new(BIAS),
                 refs: AtomicU32::new(1 + shares),
                 poison: AtomicPtr::new(ptr::null_mut()),
+                stamp: AtomicU64::new(0),
                 body: NonNull::new_unchecked(unsize(place.as_ptr())),
                 block_bytes: layout.size(),
                 block_align: layout.align().trailing_zeros() as u8,
@@ -288,6 +308,8 @@ impl<K: Kind> Submitting<K> {
         // after the predecessor's list was walked, because that walk counts this task down.
         unsafe { predecessor.successors.push(edge) }?;
         *linked += 1;
+        #[cfg(test)]
+        LINKED.set(LINKED.get() + 1);
         Ok(())
     }
 
