@@ -19,6 +19,7 @@ mod loss;
 mod placement;
 mod reserve;
 mod stages;
+mod units;
 
 pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};
@@ -28,7 +29,7 @@ pub(crate) use placement::Placement;
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DeviceId, TaskId};
+use crate::ids::{DeviceId, SpaceId, TaskId};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(crate) enum Event {
     CopyFailed(CopyId, DeviceId, DeviceError),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
+    /// So many bytes were given back in this space.
+    Released(SpaceId, u64),
 }
 
 /// How a task ended.
@@ -143,6 +146,11 @@ impl Engine {
                     placement.lock().returned(task, out);
                 }
             }
+            Event::Released(space, bytes) => {
+                if let Some(placement) = &self.placement {
+                    placement.lock().released(space, bytes, out);
+                }
+            }
         }
     }
 
@@ -155,6 +163,15 @@ impl Engine {
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));
+        }
+    }
+
+    /// Poisons a task that was launched behind others, if one of them has failed since. To be called before it is issued:
+    /// once it is, the device fails it with them.
+    pub(crate) fn look_again(&self, task: &OwnedTask) {
+        let cause = self.placement.as_ref().and_then(|placement| placement.lock().lost_since_launch(task));
+        if let Some(cause) = cause {
+            task.set_poison(cause);
         }
     }
 

@@ -65,15 +65,10 @@ impl Devices {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         let accelerator = || self.devices.iter().find_map(Device::accelerator);
         let page_lock = (bytes >= PAGE_LOCK_FROM_BYTES).then(accelerator).flatten().and_then(|accelerator| {
-            // SAFETY: the home lives until `remove_home`.
+            // SAFETY: the home lives until [`Command::Unregister`], which comes before its end.
             unsafe { accelerator.page_lock(cell.base(), bytes) }
         });
         self.homes.insert(cell.datum.id, Home { base: cell.base(), _page_lock: page_lock });
-    }
-
-    /// Forgets a data's home.
-    pub(crate) fn remove_home(&self, data: DataId) {
-        self.homes.remove(&data);
     }
 
     /// An emulated device.
@@ -122,7 +117,11 @@ impl Devices {
     /// Carries out what concerns memory. Copies that are made here and now are reported to `happened` at once.
     pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event)) {
         match command {
-            Command::Release { replica } => drop(self.replicas.remove(&replica)),
+            Command::Release { replica, space, bytes } => {
+                drop(self.replicas.remove(&replica));
+                happened(Event::Released(space, bytes));
+            }
+            Command::Unregister { data } => drop(self.homes.remove(&data)),
             Command::Copy(order) => match self.copy(&order) {
                 Ok(true) => happened(Event::Copied(order.copy)),
                 Ok(false) => {}
