@@ -126,3 +126,51 @@ impl Memories {
         Room::Never
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::Block;
+
+    const DEVICE: SpaceId = SpaceId(1);
+    /// Bytes of a replica.
+    const BYTES: u64 = 80;
+
+    /// A memory full of four replicas, each a data object's own; `uses` are the times of their last use.
+    fn full(uses: [u64; 4]) -> (Memories, FxHashMap<DataId, Directory>) {
+        let mut memories = Memories::new(&[0, 4 * BYTES]);
+        let mut directories = FxHashMap::default();
+        for (n, last_use) in (1..).zip(uses) {
+            let (data, replica, whole) = (DataId(n), ReplicaId(n.into()), Block::interval(0..10));
+            let mut directory = Directory::new(data, whole, 8);
+            directory.add(replica, DEVICE, whole, last_use);
+            directories.insert(data, directory);
+            memories.reserve(DEVICE, BYTES);
+            memories.used(DEVICE, data, replica, last_use, last_use);
+        }
+        (memories, directories)
+    }
+
+    fn leaving(numbers: &[u32]) -> Room {
+        Room::After(numbers.iter().map(|&n| (DataId(n), ReplicaId(n.into()))).collect())
+    }
+
+    #[test]
+    fn the_least_recently_used_leave_and_no_more_than_it_takes() {
+        let (mut memories, mut directories) = full([30, 10, 40, 20]);
+        assert_eq!(memories.room(DEVICE, 0, &directories), Room::Free);
+        assert_eq!(memories.room(DEVICE, 1, &directories), leaving(&[2]));
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[2]));
+        assert_eq!(memories.room(DEVICE, BYTES + 1, &directories), leaving(&[2, 4]));
+        assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), leaving(&[2, 4, 1, 3]));
+        assert_eq!(memories.room(DEVICE, 4 * BYTES + 1, &directories), Room::Never);
+        // Used again, the second is the last to go.
+        memories.used(DEVICE, DataId(2), ReplicaId(2), 10, 50);
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[4]));
+        // What is pinned stays.
+        directories.get_mut(&DataId(4)).unwrap().replica_mut(ReplicaId(4)).pins = 1;
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[1]));
+        assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), Room::Never);
+        assert_eq!(memories.room(SpaceId::HOST, u64::MAX, &directories), Room::Free);
+    }
+}

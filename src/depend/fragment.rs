@@ -15,6 +15,7 @@
 //! The group under readers is waited for as well by what uses its value: a reader that ran says nothing of whether the
 //! value it was given is good.
 
+use super::commutative::Line;
 use super::reduction::{Lane, Ticket};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
@@ -44,11 +45,23 @@ struct OpenGroup {
     mode: Mode,
     others: Tasks,
     before: Vec<(TaskRef, Flow)>,
-    lane: Option<Arc<Lane>>,
+    order: Order,
+}
+
+/// What members of a group need besides edges.
+#[derive(Clone)]
+enum Order {
+    /// Nothing.
+    Free,
+    /// A turn to run.
+    Line(Arc<Line>),
+    /// A turn to combine what they contribute.
+    Lane(Arc<Lane>),
 }
 
 impl Fragment {
-    /// Enters an access of `newcomer` into the history of `part`; a reduction gets a ticket for its turn to combine.
+    /// Enters an access of `newcomer` into the history of `part`; a commutative task gets a turn to wait for, a reduction a
+    /// ticket for its turn to combine.
     #[inline]
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
@@ -122,23 +135,32 @@ impl Fragment {
                 make_room(&mut open.others, newcomer, |task| !task.is_finished() || task.poison().is_some());
                 open.others.push(newcomer.share());
             }
-            _ => self.open_group(mode, newcomer),
+            _ => self.open_group(part, mode, newcomer),
         }
-        if let Some(lane) = self.open.as_ref().and_then(|open| open.lane.clone()) {
-            newcomer.keep(Ticket::new(lane, access, part.block()));
+        match self.open.as_mut().map(|open| &mut open.order) {
+            Some(Order::Line(line)) => {
+                *line = line.within(part.block());
+                newcomer.side().turns.join(line);
+            }
+            Some(Order::Lane(lane)) => newcomer.side().tickets.push(Ticket::new(lane.clone(), access, part.block())),
+            Some(Order::Free) | None => {}
         }
     }
 
     /// Begins a group that others may join.
-    fn open_group(&mut self, mode: Mode, newcomer: &mut Newcomer<'_>) {
+    fn open_group(&mut self, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         self.wait_for_group(newcomer, Flow::Value);
         self.wait_for_readers(newcomer);
         let others = self.open.take().map(|open| open.others).unwrap_or_default();
         let group = self.first.take().into_iter().chain(others).map(|task| (task, Flow::Value));
         let before = group.chain(self.readers.drain(..).map(|task| (task, Flow::Order))).collect();
-        let lane = matches!(mode, Mode::Reduction(_)).then(Arc::default);
+        let order = match mode {
+            Mode::Commutative => Order::Line(Line::new(part.block())),
+            Mode::Reduction(_) => Order::Lane(Arc::default()),
+            _ => Order::Free,
+        };
         self.replace(newcomer);
-        self.open = Some(Box::new(OpenGroup { mode, others: Tasks::new(), before, lane }));
+        self.open = Some(Box::new(OpenGroup { mode, others: Tasks::new(), before, order }));
     }
 }
 

@@ -19,6 +19,8 @@ mod commutative;
 mod datum;
 mod fragment;
 mod graph;
+#[cfg(test)]
+pub(crate) mod hand_made;
 mod history;
 mod mode;
 mod recent;
@@ -28,7 +30,7 @@ mod register;
 pub use body::Context;
 pub(crate) use body::Site;
 pub(crate) use body::{Body, Env, Kinds};
-pub(crate) use commutative::Arbiter;
+pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum};
 pub(crate) use graph::Recorder;
 pub use graph::{Dependence, GraphTask, TaskGraph};
@@ -64,13 +66,15 @@ pub(crate) struct Meta {
     pub(crate) priority: i32,
     /// Made by the runtime itself (a read, a release): not counted, not recorded.
     pub(crate) internal: bool,
-    /// Has commutative accesses, so it also waits for its turn (see [`Arbiter`]).
+    /// Has commutative accesses, so it also waits for its turns (see [`take_turns`]).
     pub(crate) commutative: bool,
 }
 
 /// What few tasks need, kept out of the header.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
+    /// The turns that a commutative task waits for.
+    pub(crate) turns: commutative::Turns,
     /// Where the task's private replicas are combined, and when; the next one last.
     pub(crate) tickets: Vec<reduction::Ticket>,
     /// The user's estimate of the task's work, in any unit that is the same for all tasks.

@@ -2,8 +2,7 @@
 
 use super::graph::Recorder;
 use super::history::History;
-use super::reduction::Ticket;
-use super::{AccessRecord, Datum, Submitting, TaskRef};
+use super::{AccessRecord, Datum, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
@@ -41,6 +40,7 @@ pub(crate) fn register(
     }
     if let Some(side) = newcomer.task.owned_mut() {
         side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
+        side.turns.settle();
     }
     Ok(())
 }
@@ -164,10 +164,9 @@ impl Newcomer<'_> {
         self.recorder.is_some()
     }
 
-    /// Keeps a ticket until the newcomer has run.
-    #[cold]
-    pub(super) fn keep(&mut self, ticket: Ticket) {
-        self.task.owned_mut().get_or_insert_default().tickets.push(ticket);
+    /// What few tasks need.
+    pub(super) fn side(&mut self) -> &mut Side {
+        self.task.owned_mut().get_or_insert_default()
     }
 
     /// A reference to leave behind.

@@ -15,6 +15,8 @@
 mod assign;
 mod bring;
 mod command;
+#[cfg(test)]
+mod issued_tests;
 mod loss;
 mod placement;
 mod reserve;
@@ -27,7 +29,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
+use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId, TaskId};
 use parking_lot::Mutex;
@@ -64,7 +66,6 @@ pub(crate) enum Outcome {
 
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
-    arbiter: Arbiter,
     recorder: Option<Recorder>,
     failures: Mutex<Vec<Arc<TaskFailure>>>,
     placement: Option<Mutex<Placement>>,
@@ -73,7 +74,6 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
-            arbiter: Arbiter::default(),
             recorder: record_graph.then(Recorder::default),
             failures: Mutex::default(),
             placement: placement.map(Mutex::new),
@@ -194,7 +194,7 @@ impl Engine {
     #[inline]
     fn ready(&self, task: OwnedTask, out: &mut Vec<Command>) {
         let task = if task.shared().commutative {
-            let Some(task) = self.arbiter.acquire(task) else { return };
+            let Some(task) = depend::take_turns(task) else { return };
             task
         } else {
             task
@@ -205,14 +205,14 @@ impl Engine {
     #[inline]
     fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().commutative {
-            self.arbiter.release(&task, |next| self.place(next, out));
+            depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
         if task.owned_mut().as_ref().is_none_or(|side| side.tickets.is_empty()) {
             task.finish(|successor| self.ready(successor, out));
             return;
         }
         let combine = |task: &mut OwnedTask, access: usize, block: &_| {
-            let combined = catch_unwind(AssertUnwindSafe(|| task.body_mut().combine(access, block)));
+            let combined = catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
             if let Err(payload) = combined {
                 let _ = self.fail(task, FailureReason::from_panic(payload));
             }

@@ -79,10 +79,10 @@ impl Block {
         std::array::from_fn(|d| self.hi[d].saturating_sub(self.lo[d]))
     }
 
-    /// The number of elements.
+    /// The number of elements, or `usize::MAX` where it is larger: then no array has such a box.
     #[inline]
     pub fn volume(&self) -> usize {
-        self.extents().iter().product()
+        self.extents().iter().fold(1, |volume: usize, extent| volume.saturating_mul(*extent))
     }
 
     /// Whether the box has no element.

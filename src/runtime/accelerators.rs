@@ -89,7 +89,7 @@ impl Devices {
     fn issue(&self, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
         let sites = self.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
         let id = launch.task.shared().id;
-        let mut work = TaskWork { task: &mut launch.task, sites, reductions: Vec::new(), panic: None };
+        let mut work = TaskWork { task: &launch.task, sites, reductions: Vec::new(), panic: None };
         device.issue(id, &launch.after, &mut work).map_err(|error| {
             match (work.panic, error.downcast::<DeviceError>()) {
                 (Some(payload), _) => FailureReason::from_panic(payload),
@@ -102,7 +102,7 @@ impl Devices {
 
 /// A task's body, with its regions on the device.
 struct TaskWork<'a> {
-    task: &'a mut OwnedTask,
+    task: &'a OwnedTask,
     sites: Vec<DeviceSite>,
     /// Which accesses have private replicas.
     reductions: Vec<usize>,
@@ -118,10 +118,7 @@ impl Work for TaskWork<'_> {
             }
             index += 1;
         });
-        let private = |access: &usize| {
-            let bytes = self.task.body_mut().private(*access).expect("a reduction has a private replica");
-            (bytes.as_mut_ptr(), bytes.len())
-        };
+        let private = |access: &usize| self.task.body().private(*access).expect("a reduction has a private replica");
         self.reductions.iter().map(private).collect()
     }
 
@@ -129,7 +126,7 @@ impl Work for TaskWork<'_> {
         for (access, base) in self.reductions.iter().zip(privates) {
             (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
         }
-        let body = AssertUnwindSafe(|| self.task.body_mut().enqueue(&mut Launcher::new(device), &self.sites));
+        let body = AssertUnwindSafe(|| self.task.body().enqueue(&mut Launcher::new(device), &self.sites));
         catch_unwind(body).unwrap_or_else(|payload| {
             self.panic = Some(payload);
             Err("the body panicked".into())

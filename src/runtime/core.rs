@@ -268,7 +268,7 @@ impl Core {
         }
         let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
-        match catch_unwind(AssertUnwindSafe(|| task.body_mut().run(env))) {
+        match catch_unwind(AssertUnwindSafe(|| task.body().run(env))) {
             Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
             Ok(Err(error)) => Outcome::Failed(FailureReason::Returned(error)),
             Err(payload) => Outcome::Failed(FailureReason::from_panic(payload)),
@@ -290,7 +290,7 @@ impl Core {
     }
 
     pub(super) fn discard(&self, task: &mut OwnedTask) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body_mut().discard())) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body().discard())) {
             let _ = FailureReason::from_panic(payload); // a captured value's destructor panicked; nothing depends on it
         }
     }

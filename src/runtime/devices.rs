@@ -30,6 +30,8 @@ pub(crate) struct Devices {
 
 struct Home {
     base: *mut u8,
+    /// What addresses of elements are multiples of, in replicas, too.
+    element_align: usize,
     /// Undoes what was done for accelerators' copies.
     _page_lock: Option<Box<dyn Send + Sync>>,
 }
@@ -68,7 +70,8 @@ impl Devices {
             // SAFETY: the home lives until [`Command::Unregister`], which comes before its end.
             unsafe { accelerator.page_lock(cell.base(), bytes) }
         });
-        self.homes.insert(cell.datum.id, Home { base: cell.base(), _page_lock: page_lock });
+        let (base, element_align) = (cell.base(), cell.element_align());
+        self.homes.insert(cell.datum.id, Home { base, element_align, _page_lock: page_lock });
     }
 
     /// An emulated device.
@@ -230,7 +233,10 @@ impl Devices {
         let base = match self.replicas.entry(place.replica) {
             Entry::Occupied(known) => known.get().base(),
             Entry::Vacant(new) => match device {
-                Device::Emulated(emulated) => new.insert(emulated.allocate(bytes)).base(),
+                Device::Emulated(emulated) => {
+                    let align = self.homes.get(&place.data).expect("a data in use has a home").element_align;
+                    new.insert(emulated.allocate(bytes, align)).base()
+                }
                 Device::Accelerator(accelerator) => new.insert(accelerator.allocate(bytes)?).base(),
             },
         };

@@ -84,13 +84,8 @@ impl Runtime {
         let everything = data.inout();
         everything.check(self.core.id)?;
         let Recorded(record) = everything.record();
-        let payload = Payload {
-            accesses: (everything.store(),),
-            cpu: Some(Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer())),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
+        let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
+        let payload = Payload::new((everything.store(),), taking, NoBody, NoBody, true);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), ..Side::default() };
         let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
         let datum = &data.cell.datum;
@@ -157,13 +152,7 @@ impl Runtime {
         let access = region.input();
         access.check(self.core.id)?;
         let Recorded(record) = access.record();
-        let payload = Payload {
-            accesses: (access.store(),),
-            cpu: Some(Sole(body)),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
+        let payload = Payload::new((access.store(),), Sole(body), NoBody, NoBody, true);
         let side = Side { space: Some(space), ..Side::default() };
         self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }

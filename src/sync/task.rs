@@ -12,8 +12,9 @@ use super::edges::{EdgeStore, Link};
 use super::pool;
 use super::successors::{Closed, Edge, Successors};
 use crate::error::TaskFailure;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -264,9 +265,9 @@ impl<K: Kind> Submitting<K> {
         // Without edges nobody else can count: no need to contend for the line.
         if linked == 0 {
             blockers.store(0, Ordering::Relaxed);
-            return Some(OwnedTask(TaskRef(task)));
+            return Some(OwnedTask(TaskRef(task), PhantomData));
         }
-        (blockers.fetch_sub(take, Ordering::AcqRel) == take).then(|| OwnedTask(TaskRef(task)))
+        (blockers.fetch_sub(take, Ordering::AcqRel) == take).then(|| OwnedTask(TaskRef(task), PhantomData))
     }
 }
 
@@ -289,8 +290,9 @@ impl<K: Kind> Drop for Submitting<K> {
     }
 }
 
-/// A task that is ready, running or finishing: the one owner of its body.
-pub(crate) struct OwnedTask<K: Kind>(TaskRef<K>);
+/// A task that is ready, running or finishing: the one owner of its body. It can be handed to another thread, but two
+/// threads cannot use it at once, as bodies are only `Send`.
+pub(crate) struct OwnedTask<K: Kind>(TaskRef<K>, PhantomData<Cell<()>>);
 
 impl<K: Kind> Deref for OwnedTask<K> {
     type Target = Task<K>;
@@ -314,23 +316,11 @@ impl<K: Kind> OwnedTask<K> {
         self.0.clone()
     }
 
-    /// The task's identity, as [`TaskRef::address`].
-    pub(crate) fn address(&self) -> usize {
-        self.0.address()
-    }
-
-    /// The body.
+    /// The body. What changes in it when it is run is in cells; being the owner's alone keeps two threads from it.
     #[inline]
     pub(crate) fn body(&self) -> &K::Body {
-        // SAFETY: this is the one owner (rule 2).
+        // SAFETY: this is the one owner (rule 2), and it is not `Sync`.
         unsafe { self.0.body.as_ref() }
-    }
-
-    /// The body, to run it.
-    #[inline]
-    pub(crate) fn body_mut(&mut self) -> &mut K::Body {
-        // SAFETY: this is the one owner (rule 2), borrowed mutably.
-        unsafe { &mut *self.0.body.as_ptr() }
     }
 
     /// The owner's part.
@@ -364,7 +354,7 @@ impl<K: Kind> OwnedTask<K> {
                 task.set_poison(cause.clone());
             }
             if task.blockers.fetch_sub(1, Ordering::AcqRel) == 1 {
-                ready(OwnedTask(TaskRef(successor))); // takes up the run reference
+                ready(OwnedTask(TaskRef(successor), PhantomData)); // takes up the run reference
             }
         });
     }
