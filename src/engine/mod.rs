@@ -18,6 +18,8 @@ mod command;
 #[cfg(test)]
 mod issued_tests;
 mod loss;
+#[cfg(test)]
+mod memory_tests;
 mod placement;
 mod reserve;
 mod stages;

@@ -264,3 +264,25 @@ unsafe fn copy_through_host(
         target.copy_now(&DeviceCopy { from: middle, ..*copy })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Runtime;
+
+    #[test]
+    fn homes_are_forgotten_with_their_data() {
+        let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
+        let homes = || rt.core.devices().unwrap().homes.len();
+        let (kept, taken) = (rt.scalar(1u64), rt.scalar(2u64));
+        for n in 0..100u64 {
+            let x = rt.data(vec![n; 10]);
+            rt.task("use", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
+        }
+        assert_eq!(rt.take(taken).unwrap(), [2]);
+        rt.wait().unwrap();
+        assert_eq!(homes(), 1);
+        drop(kept);
+        rt.wait().unwrap();
+        assert_eq!(homes(), 0);
+    }
+}
