@@ -1,4 +1,7 @@
 //! How full each address space is, and what has to go to make room.
+//!
+//! A replica's bytes are in use until the driver says that it has given them back. From the decision that it goes until
+//! then it is *leaving*: who needs room counts on its bytes and sends no other away for them, but does not get them yet.
 
 use super::Directory;
 use super::ReplicaId;
@@ -16,7 +19,9 @@ pub(crate) struct Memories {
 struct Memory {
     capacity_bytes: u64,
     used_bytes: u64,
-    /// Its replicas with their last use, the least recent first.
+    /// Those of them that will be free without further ado.
+    leaving_bytes: u64,
+    /// Its replicas that stay, with their last use, the least recent first.
     by_use: BTreeSet<(u64, DataId, ReplicaId)>,
 }
 
@@ -27,6 +32,8 @@ pub(crate) enum Room {
     Free,
     /// They will be once these replicas are gone, the least recently used first.
     After(Vec<(DataId, ReplicaId)>),
+    /// They will be once those are gone that are leaving already.
+    Soon,
     /// Too much is in use by tasks and copies.
     Never,
 }
@@ -34,7 +41,8 @@ pub(crate) enum Room {
 impl Memories {
     /// `capacities_bytes[0]` is the host's and ignored.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
-        let space = |&capacity_bytes| Memory { capacity_bytes, used_bytes: 0, by_use: BTreeSet::new() };
+        let space =
+            |&capacity_bytes| Memory { capacity_bytes, used_bytes: 0, leaving_bytes: 0, by_use: BTreeSet::new() };
         Self { spaces: capacities_bytes.iter().map(space).collect() }
     }
 
@@ -69,10 +77,22 @@ impl Memories {
         by_use.insert((now, data, replica));
     }
 
-    /// A replica that was last used at `last` is gone, and its bytes are free.
-    pub(crate) fn dropped(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, last: u64, bytes: u64) {
-        self.spaces[space.index()].by_use.remove(&(last, data, replica));
+    /// A replica that was last used at `last` is on its way out.
+    pub(crate) fn leaves(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, last: u64, bytes: u64) {
+        let memory = &mut self.spaces[space.index()];
+        memory.by_use.remove(&(last, data, replica));
+        memory.leaving_bytes += bytes;
+    }
+
+    /// A replica that was leaving is gone, and its bytes are free.
+    pub(crate) fn left(&mut self, space: SpaceId, bytes: u64) {
+        self.spaces[space.index()].leaving_bytes -= bytes;
         self.release(space, bytes);
+    }
+
+    /// Whether replicas are leaving this space.
+    pub(crate) fn is_left(&self, space: SpaceId) -> bool {
+        self.spaces[space.index()].leaving_bytes > 0
     }
 
     /// How to get `bytes` in `space`, by giving up replicas that nobody has pinned.
@@ -80,11 +100,15 @@ impl Memories {
         if space.is_host() {
             return Room::Free;
         }
-        let Memory { capacity_bytes, used_bytes, by_use } = &self.spaces[space.index()];
+        let Memory { capacity_bytes, used_bytes, leaving_bytes, by_use } = &self.spaces[space.index()];
         if used_bytes + bytes <= *capacity_bytes {
             return Room::Free;
         }
         let mut missing = used_bytes + bytes - capacity_bytes;
+        if missing <= *leaving_bytes {
+            return Room::Soon;
+        }
+        missing -= leaving_bytes;
         let mut leaving = Vec::new();
         for (_, data, id) in by_use {
             let directory = &directories[data];

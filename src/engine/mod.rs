@@ -20,9 +20,12 @@ mod failures;
 #[cfg(test)]
 mod issued_tests;
 mod loss;
+#[cfg(test)]
+mod memory_tests;
 mod placement;
 mod reserve;
 mod stages;
+mod units;
 
 pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};
@@ -32,7 +35,7 @@ pub(crate) use placement::Placement;
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DeviceId, TaskId};
+use crate::ids::{DeviceId, SpaceId, TaskId};
 use failures::Failures;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -56,6 +59,8 @@ pub(crate) enum Event {
     CopyFailed(CopyId, DeviceId, DeviceError),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
+    /// So many bytes were given back in this space.
+    Released(SpaceId, u64),
 }
 
 /// How a task ended.
@@ -154,6 +159,11 @@ impl Engine {
                     placement.lock().returned(task, out);
                 }
             }
+            Event::Released(space, bytes) => {
+                if let Some(placement) = &self.placement {
+                    placement.lock().released(space, bytes, out);
+                }
+            }
         }
     }
 
@@ -166,6 +176,15 @@ impl Engine {
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));
+        }
+    }
+
+    /// Poisons a task that was launched behind others, if one of them has failed since. To be called before it is issued:
+    /// once it is, the device fails it with them.
+    pub(crate) fn look_again(&self, task: &OwnedTask) {
+        let cause = self.placement.as_ref().and_then(|placement| placement.lock().lost_since_launch(task));
+        if let Some(cause) = cause {
+            task.set_poison(cause);
         }
     }
 

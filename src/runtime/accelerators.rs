@@ -139,6 +139,9 @@ impl Host {
     pub(super) fn issue(&self, core: &Core, devices: &Devices, device: DeviceId, mut launch: Launch) {
         let in_flight = &devices.in_flight[device.index()];
         let accelerator = devices.get_accelerator(device).expect("the device is an accelerator");
+        if !launch.after.is_empty() {
+            core.engine.look_again(&launch.task);
+        }
         let outcome = core
             .refusal(&mut launch.task)
             .or_else(|| self.inside(|| devices.issue(accelerator, &mut launch)).err().map(Outcome::Failed));

@@ -207,7 +207,7 @@ where
         }
         let spaces = units.flat_map(|unit| core.machine.spaces_of(unit.id));
         let capacity_bytes = spaces.map(|space| self.runtime.capacity_bytes(space)).max().unwrap_or(0);
-        if needs.bytes > capacity_bytes {
+        if needs.bytes > capacity_bytes && !at_home {
             let task = self.name.clone().into_owned();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }

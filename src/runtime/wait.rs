@@ -96,9 +96,6 @@ impl Runtime {
         if datum.phantom {
             return Ok(S::from_vec(bytemuck::zeroed_vec(data.len()), &data.shape()));
         }
-        if let Some(devices) = self.core.devices() {
-            devices.remove_home(datum.id);
-        }
         let buffer = buffer.lock().take().expect("the one task that takes the memory has run");
         Ok(S::from_vec(buffer.into_vec(), &data.shape()))
     }
