@@ -15,6 +15,7 @@
 mod assign;
 mod bring;
 mod command;
+mod failures;
 mod loss;
 mod placement;
 mod reserve;
@@ -22,13 +23,14 @@ mod stages;
 
 pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};
+pub(crate) use failures::FailureLog;
 pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DeviceId, TaskId};
+use crate::ids::DeviceId;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -63,7 +65,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Engine {
     arbiter: Arbiter,
     recorder: Option<Recorder>,
-    failures: Mutex<Vec<Arc<TaskFailure>>>,
+    failures: FailureLog,
     placement: Option<Mutex<Placement>>,
 }
 
@@ -72,7 +74,7 @@ impl Engine {
         Self {
             arbiter: Arbiter::default(),
             recorder: record_graph.then(Recorder::default),
-            failures: Mutex::default(),
+            failures: FailureLog::default(),
             placement: placement.map(Mutex::new),
         }
     }
@@ -158,9 +160,9 @@ impl Engine {
         }
     }
 
-    /// The failures since the last call.
-    pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
-        std::mem::take(&mut self.failures.lock())
+    /// The failures, and who has been told of them.
+    pub(crate) fn failures(&self) -> &FailureLog {
+        &self.failures
     }
 
     /// The graph recorded so far, if it is recorded.
@@ -216,7 +218,7 @@ impl Engine {
     fn fail(&self, task: &OwnedTask, reason: FailureReason) -> Arc<TaskFailure> {
         let meta = task.shared();
         let failure = Arc::new(TaskFailure::new(meta.id, &meta.name, meta.location, reason));
-        self.failures.lock().push(failure.clone());
+        self.failures.push(failure.clone());
         task.set_poison(failure.clone());
         failure
     }
@@ -226,10 +228,10 @@ impl Engine {
     fn fail_copy(&self, task: Option<&OwnedTask>, reason: FailureReason) -> Arc<TaskFailure> {
         let (id, name, location) = match task.map(|task| task.shared()) {
             Some(meta) => (meta.id, format!("a copy for {}", meta.name), meta.location),
-            None => (TaskId(u64::MAX), "a copy to make room".to_owned(), Location::caller()),
+            None => (failures::NO_TASK, "a copy to make room".to_owned(), Location::caller()),
         };
         let failure = Arc::new(TaskFailure::new(id, &name, location, reason));
-        self.failures.lock().push(failure.clone());
+        self.failures.push(failure.clone());
         failure
     }
 }
