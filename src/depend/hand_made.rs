@@ -56,6 +56,7 @@ pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)
         priority: 0,
         internal: false,
         join: false,
+        lane: 0,
         commutative: accesses.iter().any(|(.., mode)| *mode == Mode::Commutative),
     };
     let accesses = accesses.iter().map(|(datum, block, mode)| (Arc::clone(datum), *block, *mode)).collect();

@@ -61,6 +61,7 @@ fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
         internal: true,
         commutative: false,
         join: true,
+        lane: 0,
     };
     let mut join = Submitting::new(|| meta, None, Nothing, 1, |nothing| nothing as *mut dyn Body);
     for (task, flow) in tasks {

@@ -49,6 +49,7 @@ use crate::ids::TaskId;
 use crate::sync;
 use std::borrow::Cow;
 use std::panic::Location;
+use std::sync::Arc;
 
 /// What the tasks of the runtime are made of.
 pub(crate) struct Node;
@@ -62,6 +63,7 @@ impl sync::Kind for Node {
 pub(crate) type TaskRef = sync::TaskRef<Node>;
 pub(crate) type OwnedTask = sync::OwnedTask<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
+pub(crate) type ExposedTask = sync::Exposed<Node>;
 
 /// What everybody may know of a task.
 #[derive(Debug)]
@@ -76,6 +78,8 @@ pub(crate) struct Meta {
     pub(crate) commutative: bool,
     /// Has nothing to do: stands for all that it waits for (see [`join`]).
     pub(crate) join: bool,
+    /// Which of its counters the driver counts it under when it has finished.
+    pub(crate) lane: u8,
 }
 
 /// What few tasks need, kept out of the header.
@@ -95,4 +99,6 @@ pub(crate) struct Side {
     pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
+    /// The thread that waits for this (internal) task.
+    pub(crate) awaited_by: Option<Arc<sync::Parker>>,
 }

@@ -68,6 +68,7 @@ impl Program {
             internal: false,
             commutative: false,
             join: false,
+            lane: 0,
         };
         let mut task = Submitting::new(|| meta, side, Nothing, 0, |nothing| nothing as *mut dyn Body);
         let before = LINKED.get();

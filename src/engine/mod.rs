@@ -29,14 +29,14 @@ mod units;
 
 pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};
+pub(crate) use failures::FailureLog;
 pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DeviceId, SpaceId, TaskId};
-use failures::Failures;
+use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -46,8 +46,6 @@ pub(crate) type Nanos = u64;
 
 /// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
 const SWEEP_AT_FAILURE: usize = 2;
-/// As above, whenever somebody waits.
-const SWEEP_AT_WAIT: usize = 64;
 
 /// What happened.
 pub(crate) enum Event {
@@ -77,7 +75,7 @@ pub(crate) enum Outcome {
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
     recorder: Option<Recorder>,
-    failures: Failures,
+    failures: FailureLog,
     placement: Option<Mutex<Placement>>,
 }
 
@@ -85,7 +83,7 @@ impl Engine {
     pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
             recorder: record_graph.then(Recorder::default),
-            failures: Failures::default(),
+            failures: FailureLog::default(),
             placement: placement.map(Mutex::new),
         }
     }
@@ -188,10 +186,9 @@ impl Engine {
         }
     }
 
-    /// The failures since the last call.
-    pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
-        self.failures.sweep(SWEEP_AT_WAIT);
-        self.failures.take_unreported()
+    /// The failures, and who has been told of them.
+    pub(crate) fn failures(&self) -> &FailureLog {
+        &self.failures
     }
 
     /// The graph recorded so far, if it is recorded.
@@ -262,7 +259,7 @@ impl Engine {
     fn fail(&self, task: &OwnedTask, reason: FailureReason) -> Arc<TaskFailure> {
         let meta = task.shared();
         let failure = Arc::new(TaskFailure::new(meta.id, &meta.name, meta.location, reason));
-        self.failures.record(failure.clone());
+        self.failures.push(failure.clone());
         task.set_poison(failure.clone());
         failure
     }
@@ -272,10 +269,10 @@ impl Engine {
     fn fail_copy(&self, task: Option<&OwnedTask>, reason: FailureReason) -> Arc<TaskFailure> {
         let (id, name, location) = match task.map(|task| task.shared()) {
             Some(meta) => (meta.id, format!("a copy for {}", meta.name), meta.location),
-            None => (TaskId(u64::MAX), "a copy to make room".to_owned(), Location::caller()),
+            None => (failures::NO_TASK, "a copy to make room".to_owned(), Location::caller()),
         };
         let failure = Arc::new(TaskFailure::new(id, &name, location, reason));
-        self.failures.record(failure.clone());
+        self.failures.push(failure.clone());
         failure
     }
 }

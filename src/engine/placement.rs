@@ -370,6 +370,11 @@ impl Placement {
         self.evictions
     }
 
+    /// Whether a task is under way to its end, or a copy to its place.
+    pub(crate) fn is_moving(&self) -> bool {
+        !self.running.is_empty() || !self.copies.is_empty()
+    }
+
     /// Where every placed task is, in words: what to look at when nothing moves.
     pub(crate) fn stall(&self) -> String {
         let waiting = |a: &Assigned| format!("{} waits for memory of {}", a.task.shared().id, a.space);

@@ -42,12 +42,12 @@ impl InFlight {
 impl Devices {
     /// Lets devices wake the threads of their runtime.
     pub(super) fn connect(&self, core: &Weak<Core>) {
-        for in_flight in &self.in_flight {
+        for (in_flight, device) in self.in_flight.iter().zip((0..).map(DeviceId)) {
             let (core, news) = (core.clone(), in_flight.news.clone());
             let _ = in_flight.waker.set(Arc::new(move || {
                 news.store(true, Ordering::SeqCst);
                 if let Some(core) = core.upgrade() {
-                    core.idle.wake_all();
+                    core.idle.wake_at(core.machine.unit_of_device(device).index());
                 }
             }));
         }
@@ -197,6 +197,9 @@ impl Host {
         }
         core.carry_out(Some(self), &mut out);
         self.commands.set(out);
+        if any {
+            self.tell_waiters(core);
+        }
         any
     }
 }
