@@ -70,7 +70,8 @@ impl FailureLog {
             log.waits.swap_remove(own);
         }
         let first = log.waits.iter().copied().min().unwrap_or(u64::MAX);
-        let let_go = log.entries.extract_if(.., |entry| entry.reported.is_some_and(|at| at <= first)).collect::<Vec<_>>();
+        let let_go =
+            log.entries.extract_if(.., |entry| entry.reported.is_some_and(|at| at <= first)).collect::<Vec<_>>();
         drop(log);
         drop(let_go); // an error of the user's may have a destructor of its own
         failures

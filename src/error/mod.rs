@@ -171,7 +171,9 @@ pub enum SubmitError {
     #[error("the runtime was shut down and accepts nothing more; call Runtime::shutdown after the last submission")]
     ShutDown,
     /// A thread of the runtime's own died of an error in the runtime.
-    #[error("{problem}; tasks may never finish, so nothing more is accepted or waited for. This is an error in thalweg")]
+    #[error(
+        "{problem}; tasks may never finish, so nothing more is accepted or waited for. This is an error in thalweg"
+    )]
     Broken {
         /// Which thread it was, and what it died of.
         problem: String,

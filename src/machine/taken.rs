@@ -66,7 +66,11 @@ impl Machine {
 mod tests {
     use super::*;
 
-    fn plan(config: &str, places: Option<&str>, cores: std::ops::Range<usize>) -> (Vec<usize>, Vec<Warning>, CoresTaken) {
+    fn plan(
+        config: &str,
+        places: Option<&str>,
+        cores: std::ops::Range<usize>,
+    ) -> (Vec<usize>, Vec<Warning>, CoresTaken) {
         let places: Option<Places> = places.map(|places| places.parse().unwrap());
         let topology = Topology::from_cores(cores.collect());
         let (machine, warnings, taken) =
@@ -85,7 +89,11 @@ mod tests {
         assert_eq!(warnings, [Warning::CoresTaken { cores: vec![900] }]);
         drop(held);
         let (third, warnings, _held) = plan("2:CPU:1", None, here.clone());
-        assert_eq!((third, warnings), (vec![901, 902], vec![]), "what the first had is free, but for what the second has");
+        assert_eq!(
+            (third, warnings),
+            (vec![901, 902], vec![]),
+            "what the first had is free, but for what the second has"
+        );
         let (placed, warnings, _) = plan("1:CPU:1", Some("{903}"), here.clone());
         assert_eq!((placed, warnings.len()), (vec![903], 1), "places are taken at their word");
         drop(too);
