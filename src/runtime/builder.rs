@@ -191,7 +191,7 @@ impl Builder {
     /// ```
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("1:CPU:1").stack_bytes(64 << 20).build()?;
-    /// let body = |_: &thalweg::Context, ()| assert_eq!(std::hint::black_box([0u8; 16 << 20])[99], 0);
+    /// let body = |_: &thalweg::Context, ()| assert_eq!(std::hint::black_box(&[0u8; 16 << 20])[99], 0);
     /// rt.task("deep", ()).cpu(body).submit()?;
     /// rt.wait()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

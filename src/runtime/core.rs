@@ -60,6 +60,9 @@ pub(crate) struct Core {
     broken: OnceLock<String>,
     /// What could not be freed before the threads ended.
     kept: Mutex<Vec<Arc<DataCell>>>,
+    /// The slot whose thread is to die.
+    #[cfg(test)]
+    pub(super) doomed: std::sync::atomic::AtomicUsize,
 }
 
 thread_local! {
@@ -108,6 +111,8 @@ impl Core {
             cancelled: AtomicBool::new(false),
             broken: OnceLock::new(),
             kept: Mutex::default(),
+            #[cfg(test)]
+            doomed: std::sync::atomic::AtomicUsize::new(usize::MAX),
             machine,
         }
     }
@@ -219,7 +224,6 @@ impl Core {
         let (finished, pending) = (self.progress.finished(), self.progress.pending());
         let Some(target) = self.window.target(pending, finished) else { return };
         let waiting = self.waiters.enter(own_parker(), Awaited::AtMost(target));
-        fence(Ordering::SeqCst);
         let nap = Cell::new(NOTHING_RUNS);
         let left = || {
             let left = self.progress.pending().saturating_sub(target);
@@ -238,8 +242,9 @@ impl Core {
             }
         };
         match host {
-            Some(host) => host.run_until(self, waiting.parker(), left, || Some(nap.get())),
+            Some(host) => host.run_until(self, waiting.parker(), Some(&waiting), left, || Some(nap.get())),
             None => {
+                waiting.ask(true);
                 while left() > 0 {
                     waiting.parker().park(Some(nap.get()));
                 }
@@ -301,6 +306,7 @@ impl Core {
             self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None }, None)
         };
         self.end(task, outcome, None, out);
+        self.tell_waiters(); // as for what is skipped
     }
 
     fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {

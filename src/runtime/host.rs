@@ -8,7 +8,7 @@
 
 use super::core::{BreakOnUnwind, Core};
 use super::thief::Thief;
-use super::waiters::own_parker;
+use super::waiters::{Waiting, own_parker};
 use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::FailureReason;
@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const LOOK_AROUND: Duration = Duration::from_micros(60);
 /// After so many launches in a row, a device's hosting thread looks what has ended.
 const LOOK_AFTER_LAUNCHES: u32 = 8;
+/// After so many tasks a host runs one that has been ready for long, so that none waits for a chain of others to end.
+const OLDEST_AFTER: u32 = 32;
 /// Between two looks whether it is done waiting, a host runs at most so many tasks while many are left.
 const MOST_WITHOUT_LOOK: u64 = 31;
 
@@ -38,6 +40,8 @@ pub(crate) struct Host {
     pub(super) deque: Worker<OwnedTask>,
     /// A vector to reuse; empty while somebody up the stack has it.
     pub(super) commands: Cell<Vec<Command>>,
+    /// Tasks run since the last one that had been ready for long.
+    in_row: Cell<u32>,
     /// Whether it is worth while to steal.
     pub(super) thief: Thief,
     context: Context,
@@ -87,6 +91,7 @@ impl Host {
             slot,
             deque,
             commands: Cell::default(),
+            in_row: Cell::new(0),
             thief: Thief::default(),
             context,
             devices: machine_unit.devices.clone(),
@@ -158,16 +163,18 @@ impl Host {
     pub(super) fn work(&self, core: &Core) {
         let may_end = || core.is_broken() || core.progress.pending() == 0;
         let left = || u64::from(!(core.shutdown.load(Ordering::Acquire) && may_end()));
-        self.run_until(core, &own_parker(), left, || None);
+        self.run_until(core, &own_parker(), None, left, || None);
     }
 
     /// Executes tasks until none is `left` to wait for; sleeps while there are none, no longer than `nap` says.
     ///
-    /// `left` says how many tasks have to finish first, at least.
+    /// `left` says how many tasks have to finish first, at least. Whoever is `waiting` for something is told of it while
+    /// asleep.
     pub(super) fn run_until(
         &self,
         core: &Core,
         parker: &Arc<Parker>,
+        waiting: Option<&Waiting<'_>>,
         left: impl Fn() -> u64,
         nap: impl Fn() -> Option<Duration>,
     ) {
@@ -212,7 +219,10 @@ impl Host {
                 }
                 let news = || devices.is_some_and(|devices| devices.have_news(&self.devices));
                 let awake = || left() == 0 || core.ready.in_sight(self.unit) || news();
+                let ask = |asks| waiting.into_iter().for_each(|waiting| waiting.ask(asks));
+                ask(true);
                 core.idle.sleep_unless(self.unit, parker, nap(), awake);
+                ask(false);
                 (idle_since, pauses) = (None, 1);
             }
         }
@@ -262,6 +272,8 @@ impl Host {
     /// Executes one task and the chain of first successors behind it, as long as it `goes_on`; false if there was none.
     #[inline]
     fn step(&self, core: &Core, goes_on: impl Fn() -> bool) -> bool {
+        #[cfg(test)]
+        assert!(core.doomed.load(Ordering::Relaxed) != self.slot, "doomed by a test");
         if !core.on_short_way() {
             let devices = core.devices().filter(|_| !self.devices.is_empty());
             let launch = core.ready.pop_launch(self.unit);
@@ -279,10 +291,18 @@ impl Host {
             }
             return true;
         }
-        let Some(mut task) = core.ready.pop(self, || core.progress.tally(self.slot)) else { return false };
+        let popped = self.oldest(core).or_else(|| core.ready.pop(self, || core.progress.tally(self.slot)));
+        let Some(mut task) = popped else { return false };
         loop {
             match self.execute(core, task) {
-                Some(next) if goes_on() => task = next,
+                Some(next) if goes_on() => match self.oldest(core) {
+                    None => task = next,
+                    Some(oldest) => {
+                        core.ready.push(next, Some(self));
+                        core.idle.wake(1);
+                        task = oldest;
+                    }
+                },
                 Some(next) => {
                     core.ready.push(next, Some(self)); // for whoever stays; this thread wakes somebody before it goes
                     return true;
@@ -290,6 +310,20 @@ impl Host {
                 None => return true,
             }
         }
+    }
+
+    /// From time to time, the task that has been ready longest.
+    #[inline]
+    fn oldest(&self, core: &Core) -> Option<OwnedTask> {
+        let in_row = self.in_row.get() + 1;
+        self.in_row.set(in_row);
+        if in_row < OLDEST_AFTER { None } else { self.turn_to_oldest(core) }
+    }
+
+    #[cold]
+    fn turn_to_oldest(&self, core: &Core) -> Option<OwnedTask> {
+        self.in_row.set(0);
+        core.ready.pop_oldest(self)
     }
 
     /// Runs a task the short way; returns the successor to run next.

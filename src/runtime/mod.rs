@@ -375,6 +375,7 @@ impl fmt::Debug for Runtime {
         f.debug_struct("Runtime")
             .field("units", &self.configuration)
             .field("pending", &self.core.progress.pending())
+            .field("waiting", &self.core.waiters.len())
             .field("placed", &placed)
             .finish_non_exhaustive()
     }

@@ -138,3 +138,84 @@ pub(super) fn start_copy_engine(
     let name = format!("thalweg-copy{}", device.0);
     std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{RunError, SubmitError};
+    use crate::runtime::{Builder, Runtime};
+    use std::sync::atomic::Ordering;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    fn is_broken<T: std::fmt::Debug>(result: Result<T, RunError>) {
+        match result {
+            Err(RunError::Refused(SubmitError::Broken { problem })) => assert!(problem.contains("doomed"), "{problem}"),
+            other => panic!("the runtime is broken: {other:?}"),
+        }
+    }
+
+    /// Runs on a thread of its own what hangs if nobody is told.
+    fn watched(test: impl FnOnce() + Send + 'static) {
+        let (done, ended) = channel();
+        let thread = std::thread::spawn(move || {
+            test();
+            done.send(()).unwrap();
+        });
+        let ended = ended.recv_timeout(Duration::from_secs(60));
+        assert!(ended.is_ok() || thread.is_finished(), "hangs");
+        thread.join().unwrap();
+    }
+
+    fn builder(units: &str) -> Builder {
+        Runtime::builder().compute_units(units).report_stalls_after(None)
+    }
+
+    #[test]
+    fn whoever_waits_is_told_that_a_units_thread_has_died() {
+        for (units, unit) in [("1:CPU:1", 0), ("2:CPU:1", 1), ("1:CPU:1,1:EMU:1", 1), ("1:CPU:2", 0)] {
+            watched(move || {
+                let rt = builder(units).build().unwrap();
+                let (x, (open, opened)) = (rt.data(vec![0u64; 100]), channel::<()>());
+                std::thread::scope(|scope| {
+                    let gate = move |_: &crate::Context, _: (&mut [u64],)| _ = opened.recv();
+                    rt.task("gate", (x.inout(),)).cpu(gate).submit().unwrap();
+                    rt.task("behind", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+                    let waits = [scope.spawn(|| rt.wait()), scope.spawn(|| rt.read(&x.all()).map(drop))];
+                    rt.core.doomed.store(unit, Ordering::Relaxed);
+                    rt.core.idle.wake_all();
+                    let mut open = Some(open);
+                    while !rt.core.is_broken() {
+                        // The doomed one may be the one at the gate.
+                        if rt.core.running[unit].is_shown() {
+                            drop(open.take());
+                        }
+                        std::thread::yield_now();
+                    }
+                    drop(open.take());
+                    let [all, value] = waits.map(|wait| wait.join().unwrap());
+                    is_broken(all);
+                    is_broken(value);
+                });
+                is_broken(rt.wait());
+                is_broken(rt.take(x));
+                let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
+                assert!(refused.to_string().contains("thread of unit"), "{refused}");
+            });
+        }
+    }
+
+    #[test]
+    fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
+        watched(|| {
+            let rt = builder("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+            rt.task("never", ()).cpu(|_, ()| ()).submit().unwrap();
+            rt.core.doomed.store(0, Ordering::Relaxed);
+            let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rt.wait()));
+            died.unwrap_err();
+            assert!(rt.core.is_broken());
+            let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
+            assert!(refused.to_string().contains("the execution of tasks"), "{refused}");
+            std::thread::scope(|scope| assert!(scope.spawn(|| rt.wait()).join().unwrap().is_err()));
+        });
+    }
+}

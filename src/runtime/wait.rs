@@ -15,9 +15,9 @@ use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
 use crate::task::{AccessSpec, Data, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 impl Runtime {
     /// Waits until every task submitted so far is done, by whichever thread it was submitted. What others submit meanwhile
@@ -249,14 +249,14 @@ impl Runtime {
             return;
         }
         let waiting = core.waiters.enter(own_parker(), awaited);
-        fence(Ordering::SeqCst);
         let left = || if core.is_broken() { 0 } else { left() };
-        let nap = || core.watch.look(core);
+        let first = Cell::new(waiting.alone);
+        let nap = || core.watch.look(core, first.take());
         while left() > 0 {
             let hosted = Host::with(core.id, |host| match (host, &self.seat) {
                 (Some(host), Some(seat)) => match seat.try_lock() {
                     Some(_seated) => {
-                        host.run_until(core, waiting.parker(), left, nap);
+                        host.run_until(core, waiting.parker(), Some(&waiting), left, nap);
                         true
                     }
                     None => false,
@@ -265,7 +265,7 @@ impl Runtime {
                     // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                     Some(guest) => {
                         Host::enter_inside(core.id);
-                        guest.run_until(core, waiting.parker(), left, nap);
+                        guest.run_until(core, waiting.parker(), Some(&waiting), left, nap);
                         Host::leave_inside();
                         true
                     }
@@ -275,6 +275,7 @@ impl Runtime {
             });
             if !hosted {
                 let nap = nap();
+                waiting.ask(true);
                 if left() > 0 && self.seat.as_ref().is_none_or(|seat| seat.is_locked()) {
                     waiting.parker().park(nap);
                 }

@@ -6,14 +6,15 @@
 //! counters from time to time, the more often the less is left. Whoever has nothing more to do looks as well.
 //!
 //! Invariants:
-//! 1. A thread is on the list before it looks for the last time whether it has to wait.
-//! 2. Attention is asked for exactly while the list has a goal that nobody was told of.
+//! 1. A thread asks for attention before it looks for the last time whether it has to wait. While it runs tasks itself it
+//!    looks for itself, and asks for none.
+//! 2. There is attention exactly while the list has a thread that asks and that nobody has told.
 
 use super::progress::{Progress, SoFar};
 use crate::sync::Parker;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// What a thread waits for, as far as counters can tell.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(super) enum Awaited {
     Tasks(SoFar),
     /// That no more than so many are pending.
     AtMost(u64),
-    /// Something that whoever brings it about tells.
+    /// Something that is told by whoever brings it about.
     Told,
 }
 
@@ -47,20 +48,30 @@ pub(super) struct Waiters {
 
 #[derive(Debug, Default)]
 struct List {
-    waiting: Vec<(Arc<Parker>, Awaited)>,
+    waiting: Vec<Entry>,
+    /// How often somebody has asked.
     asked: u32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    parker: Arc<Parker>,
+    awaited: Awaited,
+    asks: bool,
 }
 
 impl Waiters {
     /// Puts a thread on the list until what is returned is dropped.
     pub(super) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
         let mut list = self.list.lock();
-        if !matches!(awaited, Awaited::Told) {
-            list.asked = list.asked.wrapping_add(1).max(1);
-        }
-        list.waiting.push((parker.clone(), awaited));
-        self.ask(&list);
-        Waiting { waiters: self, parker }
+        let alone = list.waiting.is_empty();
+        list.waiting.push(Entry { parker: parker.clone(), awaited, asks: false });
+        Waiting { waiters: self, parker, alone }
+    }
+
+    /// How many threads wait.
+    pub(super) fn len(&self) -> usize {
+        self.list.lock().waiting.len()
     }
 
     /// What hosts compare with what they saw last.
@@ -74,14 +85,11 @@ impl Waiters {
     pub(super) fn look(&self, progress: &Progress) -> u64 {
         let mut list = self.list.lock();
         let mut least = u64::MAX;
-        for (parker, awaited) in &mut list.waiting {
-            if matches!(awaited, Awaited::Told) {
-                continue;
-            }
-            match awaited.left(progress) {
+        for entry in list.waiting.iter_mut().filter(|entry| entry.asks) {
+            match entry.awaited.left(progress) {
                 0 => {
-                    *awaited = Awaited::Told;
-                    parker.unpark();
+                    entry.asks = false;
+                    entry.parker.unpark();
                 }
                 left => least = least.min(left),
             }
@@ -92,11 +100,11 @@ impl Waiters {
 
     /// Has everybody look again.
     pub(super) fn wake_all(&self) {
-        self.list.lock().waiting.iter().for_each(|(parker, _)| parker.unpark());
+        self.list.lock().waiting.iter().for_each(|entry| entry.parker.unpark());
     }
 
     fn ask(&self, list: &List) {
-        let asks = list.waiting.iter().any(|(_, awaited)| !matches!(awaited, Awaited::Told));
+        let asks = list.waiting.iter().any(|entry| entry.asks);
         self.attention.store(if asks { list.asked } else { 0 }, Ordering::SeqCst);
     }
 }
@@ -105,6 +113,8 @@ impl Waiters {
 pub(super) struct Waiting<'a> {
     waiters: &'a Waiters,
     parker: Arc<Parker>,
+    /// Whether nobody else waited when it began to.
+    pub(super) alone: bool,
 }
 
 impl Waiting<'_> {
@@ -112,12 +122,24 @@ impl Waiting<'_> {
     pub(super) fn parker(&self) -> &Arc<Parker> {
         &self.parker
     }
+
+    /// The thread is about to sleep, or awake again: from now on it asks to be told, or does not.
+    pub(super) fn ask(&self, asks: bool) {
+        let mut list = self.waiters.list.lock();
+        list.asked = list.asked.wrapping_add(1).max(1);
+        if let Some(own) = list.waiting.iter_mut().rfind(|entry| Arc::ptr_eq(&entry.parker, &self.parker)) {
+            own.asks = asks && !matches!(own.awaited, Awaited::Told);
+        }
+        self.waiters.ask(&list);
+        drop(list);
+        fence(Ordering::SeqCst);
+    }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut list = self.waiters.list.lock();
-        if let Some(own) = list.waiting.iter().rposition(|(parker, _)| Arc::ptr_eq(parker, &self.parker)) {
+        if let Some(own) = list.waiting.iter().rposition(|entry| Arc::ptr_eq(&entry.parker, &self.parker)) {
             list.waiting.swap_remove(own);
         }
         self.waiters.ask(&list);

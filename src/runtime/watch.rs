@@ -96,13 +96,13 @@ impl Watch {
     }
 
     /// To be called by a waiting thread before it sleeps: reports if there is something to report. How long the thread may
-    /// sleep before it should call again.
-    pub(super) fn look(&self, core: &Core) -> Option<Duration> {
+    /// sleep before it should call again. When nobody has looked for a while, the `first` one to look knows nothing yet.
+    pub(super) fn look(&self, core: &Core, first: bool) -> Option<Duration> {
         let after = self.after?;
         let duration = {
             let mut seen = self.seen.lock();
             let finished = core.progress.finished();
-            if finished != seen.finished || core.progress.pending() == 0 {
+            if first || finished != seen.finished || core.progress.pending() == 0 {
                 *seen = Seen { finished, since: Instant::now(), reported: false };
             }
             let duration = seen.since.elapsed();

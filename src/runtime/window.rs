@@ -34,7 +34,7 @@ struct State {
     granted: u64,
     /// How many tasks had finished at the last look.
     finished: u64,
-    /// When that was, or since when nothing has finished.
+    /// Since when nothing has finished while a submitter waited.
     since: Instant,
     patience: Duration,
 }
@@ -52,16 +52,19 @@ impl Window {
         self.size
     }
 
-    /// How few must be pending before a submitter goes on that finds so many; nothing if it may go on at once.
+    /// How few must be pending before a submitter goes on that finds so many, which begins to wait now; nothing if it may go
+    /// on at once.
     pub(super) fn target(&self, pending: u64, finished: u64) -> Option<u64> {
         let mut state = self.state.lock();
-        if finished > state.finished {
-            state.granted = state.granted.saturating_sub((finished - state.finished).saturating_mul(TAKEN_BACK));
-            // Others may have taken care of the window meanwhile, or nobody: how long it took says nothing.
-            (state.finished, state.since) = (finished, Instant::now());
-        }
+        let finished_since = finished.saturating_sub(state.finished);
+        state.granted = state.granted.saturating_sub(finished_since.saturating_mul(TAKEN_BACK));
+        state.finished = state.finished.max(finished);
         let limit = self.size.saturating_add(state.granted);
-        (pending > limit).then(|| limit - self.size.div_ceil(2))
+        if pending <= limit {
+            return None;
+        }
+        state.since = Instant::now();
+        Some(limit - self.size.div_ceil(2))
     }
 
     /// A submitter that waits has a look: how much longer it should wait, nothing if it should not.
@@ -87,7 +90,6 @@ impl Window {
         let mut state = self.state.lock();
         state.granted = pending.saturating_mul(2).saturating_sub(self.size);
         state.patience = (state.patience * 2).min(MOST_PATIENCE);
-        state.since = Instant::now();
     }
 }
 
