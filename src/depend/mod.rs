@@ -14,6 +14,7 @@
 //! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses.
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
 
+mod ancestry;
 mod body;
 mod commutative;
 mod datum;
@@ -24,7 +25,9 @@ mod mode;
 mod recent;
 mod reduction;
 mod register;
+pub(crate) mod running;
 
+pub(crate) use ancestry::Ancestry;
 pub use body::Context;
 pub(crate) use body::Site;
 pub(crate) use body::{Body, Env, Kinds};
@@ -36,6 +39,7 @@ pub use mode::Mode;
 pub(crate) use mode::OpId;
 pub(crate) use reduction::combine_in_turn;
 pub(crate) use register::{MOST_ACCESSES, register};
+pub(crate) use running::Team;
 
 use crate::ids::TaskId;
 use crate::sync;
@@ -83,4 +87,6 @@ pub(crate) struct Side {
     pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
+    /// In whose bodies it was submitted.
+    pub(crate) ancestry: Ancestry,
 }

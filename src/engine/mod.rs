@@ -26,7 +26,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
+use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, TaskId};
 use parking_lot::Mutex;
@@ -61,6 +61,8 @@ pub(crate) enum Outcome {
 
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
+    /// The runtime's id.
+    runtime: u64,
     arbiter: Arbiter,
     recorder: Option<Recorder>,
     failures: Mutex<Vec<Arc<TaskFailure>>>,
@@ -68,8 +70,9 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
+    pub(crate) fn new(runtime: u64, placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
+            runtime,
             arbiter: Arbiter::default(),
             recorder: record_graph.then(Recorder::default),
             failures: Mutex::default(),
@@ -195,8 +198,8 @@ impl Engine {
             return;
         }
         let combine = |task: &mut OwnedTask, access: usize, block: &_| {
-            let combined = catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
-            if let Err(payload) = combined {
+            let combine = || catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
+            if let Err(payload) = running::as_part_of(self.runtime, task, combine) {
                 let _ = self.fail(task, FailureReason::from_panic(payload));
             }
         };

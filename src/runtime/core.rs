@@ -5,6 +5,7 @@ use super::devices::Devices;
 use super::host::Host;
 use super::ready::ReadyQueues;
 use super::thief::Tally;
+use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
@@ -222,7 +223,7 @@ impl Core {
         let mut phantom = false;
         task.body().accesses(&mut |access| phantom |= access.datum.phantom);
         let outcome = if bound_to_device || phantom {
-            self.discard(&mut task); // the copy was all that was wanted, or there is nothing to see
+            self.discard(&task); // the copy was all that was wanted, or there is nothing to see
             Outcome::Done { elapsed_ns: 0 }
         } else {
             self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None })
@@ -230,8 +231,8 @@ impl Core {
         self.end(task, outcome, None, out);
     }
 
-    fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
-        self.discard(&mut task);
+    fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        self.discard(&task);
         self.end(task, Outcome::Skipped, None, out);
         self.notify_if_quiescent(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
@@ -265,7 +266,12 @@ impl Core {
         }
         let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
-        match catch_unwind(AssertUnwindSafe(|| task.body().run(env))) {
+        let body = || catch_unwind(AssertUnwindSafe(|| task.body().run(env)));
+        let ended = match env.context.inner_cores {
+            1 => running::as_part_of(self.id, task, body),
+            _ => running::as_part_of_with_team(self.id, task, body),
+        };
+        match ended {
             Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
             Ok(Err(error)) => Outcome::Failed(FailureReason::Returned(error)),
             Err(payload) => Outcome::Failed(FailureReason::from_panic(payload)),
@@ -286,8 +292,9 @@ impl Core {
         None
     }
 
-    pub(super) fn discard(&self, task: &mut OwnedTask) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body().discard())) {
+    pub(super) fn discard(&self, task: &OwnedTask) {
+        let discard = || catch_unwind(AssertUnwindSafe(|| task.body().discard()));
+        if let Err(payload) = running::as_part_of(self.id, task, discard) {
             let _ = FailureReason::from_panic(payload); // a captured value's destructor panicked; nothing depends on it
         }
     }

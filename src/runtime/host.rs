@@ -8,6 +8,7 @@
 
 use super::core::Core;
 use super::thief::Thief;
+use crate::depend::running;
 use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::FailureReason;
@@ -48,8 +49,6 @@ pub(crate) struct Host {
     pool: Option<rayon::ThreadPool>,
     /// How many pending tasks the submitter puts up with at the moment.
     patience: Cell<u64>,
-    /// How many bodies of this runtime are on this thread's stack.
-    depth: Cell<u32>,
 }
 
 thread_local! {
@@ -86,7 +85,6 @@ impl Host {
             unwatched: Cell::new(0),
             pool,
             patience: Cell::new(core.window),
-            depth: Cell::new(0),
         })
     }
 
@@ -120,7 +118,7 @@ impl Host {
     /// Whether user code on this thread is part of a body of this runtime, so that it must not wait for it.
     pub(super) fn in_body(runtime: u64) -> bool {
         let inside = INSIDE.try_with(|inside| inside.borrow().contains(&runtime)).unwrap_or(false);
-        inside || Self::with(runtime, |host| host.is_some_and(|host| host.depth.get() > 0))
+        inside || running::is_inside(runtime)
     }
 
     /// The life of a unit's own thread.
@@ -182,7 +180,7 @@ impl Host {
 
     #[cold]
     fn help(&self, core: &Core, pending: u64) {
-        if self.depth.get() > 0 {
+        if running::is_inside(self.runtime) {
             return; // a body that submits must end before anything else runs on this thread
         }
         let target = self.patience.get() / 2;
@@ -285,7 +283,7 @@ impl Host {
                     (Ok(()), outcome) => outcome.expect("a device runs the body it is given"),
                     (Err(error), _) => {
                         devices.lose(device, &error);
-                        core.discard(&mut task);
+                        core.discard(&task);
                         Outcome::Failed(FailureReason::Device(error))
                     }
                 }
@@ -306,15 +304,12 @@ impl Host {
         self.commands.set(out);
     }
 
-    /// Runs `body` as this unit: with its cores, and marked as inside a body.
+    /// Runs `body` as this unit, with its cores.
     #[inline]
     pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
-        self.depth.set(self.depth.get() + 1);
-        let result = match &self.pool {
+        match &self.pool {
             None => body(),
-            Some(pool) => pool.install(body),
-        };
-        self.depth.set(self.depth.get() - 1);
-        result
+            Some(pool) => running::as_part_of_another_thread(self.runtime, || pool.install(body)),
+        }
     }
 }

@@ -20,6 +20,7 @@ mod edges;
 mod lock;
 mod pool;
 mod prefetch;
+mod scope;
 mod sleep;
 mod spin;
 mod successors;
@@ -27,5 +28,6 @@ mod task;
 
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
+pub(crate) use scope::Scope;
 pub(crate) use sleep::Sleep;
 pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef};
