@@ -34,7 +34,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph};
+use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
@@ -74,14 +74,17 @@ pub(crate) enum Outcome {
 
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
+    /// The runtime's id.
+    runtime: u64,
     recorder: Option<Recorder>,
     failures: FailureLog,
     placement: Option<Mutex<Placement>>,
 }
 
 impl Engine {
-    pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
+    pub(crate) fn new(runtime: u64, placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
+            runtime,
             recorder: record_graph.then(Recorder::default),
             failures: FailureLog::default(),
             placement: placement.map(Mutex::new),
@@ -238,8 +241,8 @@ impl Engine {
             return;
         }
         let combine = |task: &mut OwnedTask, access: usize, block: &_| {
-            let combined = catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
-            if let Err(payload) = combined {
+            let combine = || catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
+            if let Err(payload) = running::as_part_of(self.runtime, task, combine) {
                 let _ = self.fail(task, FailureReason::from_panic(payload));
             }
         };
