@@ -2,15 +2,16 @@
 
 use super::buffer::{DataCell, strides_of};
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
-use crate::depend::{AccessRecord, Mode, Site};
+use crate::depend::{AccessRecord, Mode, OpId, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
+use crate::sealed::{Internal, Sealed};
 use std::marker::PhantomData;
 
 /// One declared access, stored in its task.
 ///
 /// Implemented here for every mode; the trait is public only because bodies' argument types are spelled with it.
-pub trait Access: Send + 'static {
+pub trait Access: Sealed + Send + 'static {
     /// What the body gets.
     type View<'a>;
     /// What a body for accelerators gets.
@@ -32,12 +33,12 @@ pub trait Access: Send + 'static {
 
     /// The bytes of a new private replica, if the access has one.
     #[doc(hidden)]
-    fn private(&mut self) -> Option<&mut [u8]> {
+    fn private(&mut self, _: Internal) -> Option<&mut [u8]> {
         None
     }
 
     #[doc(hidden)]
-    fn combine(&mut self, _block: &Block) {}
+    fn combine(&mut self, _block: &Block, _: Internal) {}
 }
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
@@ -100,6 +101,8 @@ macro_rules! plain_access {
         #[derive(Debug)]
         pub struct $name<T, S: Shape>(pub(crate) Declared<T, S>);
 
+        impl<T, S: Shape> Sealed for $name<T, S> {}
+
         impl<T: Element, S: Shape> Access for $name<T, S> {
             type View<'a> = S::$view<'a, T>;
             type DeviceView<'a> = $device_view<'a, T>;
@@ -137,6 +140,8 @@ plain_access! {
 #[derive(Debug)]
 pub struct Concur<T, S: Shape>(pub(crate) Declared<T, S>);
 
+impl<T, S: Shape> Sealed for Concur<T, S> {}
+
 impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     type View<'a> = Shared<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
@@ -161,8 +166,12 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 pub struct Reduce<T, S: Shape, R> {
     pub(crate) declared: Declared<T, S>,
     pub(crate) reducer: R,
+    /// The operation's id: what a task was registered with, whatever the user's type says later.
+    pub(crate) operation: OpId,
     pub(crate) private: Vec<T>,
 }
+
+impl<T, S: Shape, R> Sealed for Reduce<T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
@@ -177,17 +186,17 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
         DeviceViewMut::new(site)
     }
 
-    fn private(&mut self) -> Option<&mut [u8]> {
+    fn private(&mut self, _: Internal) -> Option<&mut [u8]> {
         self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
         Some(bytemuck::cast_slice_mut(&mut self.private))
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        self.declared.record(Mode::Reduction(self.reducer.id()), visit);
+        self.declared.record(Mode::Reduction(self.operation), visit);
     }
 
-    fn combine(&mut self, block: &Block) {
-        let Self { declared, reducer, private } = self;
+    fn combine(&mut self, block: &Block, _: Internal) {
+        let Self { declared, reducer, private, .. } = self;
         if private.is_empty() {
             return; // the body was not run: in a simulation none is
         }
@@ -208,7 +217,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 }
 
 /// The accesses of one task: a tuple of up to twelve.
-pub trait AccessList: Send + 'static {
+pub trait AccessList: Sealed + Send + 'static {
     /// The tuple of views that the body gets.
     type Views<'a>;
     /// The tuple of views that a body for accelerators gets.
@@ -226,10 +235,10 @@ pub trait AccessList: Send + 'static {
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
 
     #[doc(hidden)]
-    fn private(&mut self, access: usize) -> Option<&mut [u8]>;
+    fn private(&mut self, access: usize, right: Internal) -> Option<&mut [u8]>;
 
     #[doc(hidden)]
-    fn combine(&mut self, access: usize, block: &Block);
+    fn combine(&mut self, access: usize, block: &Block, right: Internal);
 }
 
 macro_rules! tuples {
@@ -256,17 +265,18 @@ macro_rules! tuples {
                 $(self.$i.visit(visit);)*
             }
 
-            fn private(&mut self, access: usize) -> Option<&mut [u8]> {
+            #[allow(unused_variables)] // of the empty tuple
+            fn private(&mut self, access: usize, right: Internal) -> Option<&mut [u8]> {
                 match access {
-                    $($i => self.$i.private(),)*
+                    $($i => self.$i.private(right),)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }
 
             #[allow(unused_variables)] // of the empty tuple
-            fn combine(&mut self, access: usize, block: &Block) {
+            fn combine(&mut self, access: usize, block: &Block, right: Internal) {
                 match access {
-                    $($i => self.$i.combine(block),)*
+                    $($i => self.$i.combine(block, right),)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }

@@ -6,6 +6,7 @@ use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::Block;
+use crate::sealed::{INTERNAL, Sealed};
 use std::marker::PhantomData;
 
 /// What a body may return: nothing, or a result.
@@ -28,7 +29,7 @@ impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
 }
 
 /// A place for a body: [`NoBody`], or a closure in [`With`].
-pub trait Slot<A: AccessList>: Send + 'static {
+pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// Whether there is a body here.
     const PRESENT: bool;
 
@@ -41,6 +42,8 @@ pub trait Slot<A: AccessList>: Send + 'static {
 #[derive(Debug)]
 pub struct NoBody;
 
+impl Sealed for NoBody {}
+
 impl<A: AccessList> Slot<A> for NoBody {
     const PRESENT: bool = false;
 
@@ -51,6 +54,8 @@ impl<A: AccessList> Slot<A> for NoBody {
 
 /// A closure as a body.
 pub struct With<F, R>(pub(crate) F, pub(crate) PhantomData<fn() -> R>);
+
+impl<F, R> Sealed for With<F, R> {}
 
 impl<A, F, R> Slot<A> for With<F, R>
 where
@@ -67,7 +72,7 @@ where
 }
 
 /// A place for a body that enqueues kernels: [`NoBody`], or a closure in [`With`].
-pub trait DeviceSlot<A: AccessList>: Send + 'static {
+pub trait DeviceSlot<A: AccessList>: Sealed + Send + 'static {
     /// Whether there is a body here.
     const PRESENT: bool;
 
@@ -99,6 +104,8 @@ where
 
 /// The body of one of the runtime's own tasks: one access, no context.
 pub(crate) struct Sole<F>(pub(crate) F);
+
+impl<F> Sealed for Sole<F> {}
 
 impl<A, F> Slot<(A,)> for Sole<F>
 where
@@ -158,11 +165,11 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
     }
 
     fn private(&mut self, access: usize) -> Option<&mut [u8]> {
-        self.accesses.private(access)
+        self.accesses.private(access, INTERNAL)
     }
 
     fn combine(&mut self, access: usize, block: &Block) {
-        self.accesses.combine(access, block);
+        self.accesses.combine(access, block, INTERNAL);
     }
 
     fn kinds(&self) -> Kinds {

@@ -9,6 +9,7 @@ use crate::ids::TaskId;
 use crate::kernel::Launcher;
 use crate::memory::{DeviceSlot, IntoOutcome, NoBody, Payload, Slot, With};
 use crate::sched::Place;
+use crate::sealed::INTERNAL;
 use crate::task::{AccessTuple, IterationSpace, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
@@ -155,7 +156,7 @@ where
             side.get_or_insert_default().kinds = Some(kinds);
         }
         let payload = Payload {
-            accesses: self.accesses.store(),
+            accesses: self.accesses.store(INTERNAL),
             cpu: Some(self.cpu),
             emulated: Some(self.emulated),
             gpu: Some(self.gpu),

@@ -10,6 +10,7 @@ use crate::depend::{Side, Submitting, TaskRef};
 use crate::error::{Failures, RunError, SubmitError};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
+use crate::sealed::INTERNAL;
 use crate::task::{AccessSpec, Data, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -85,7 +86,7 @@ impl Runtime {
         everything.check(self.core.id)?;
         let Recorded(record) = everything.record();
         let payload = Payload {
-            accesses: (everything.store(),),
+            accesses: (everything.store(INTERNAL),),
             cpu: Some(Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer())),
             emulated: Some(NoBody),
             gpu: Some(NoBody),
@@ -161,7 +162,7 @@ impl Runtime {
         access.check(self.core.id)?;
         let Recorded(record) = access.record();
         let payload = Payload {
-            accesses: (access.store(),),
+            accesses: (access.store(INTERNAL),),
             cpu: Some(Sole(body)),
             emulated: Some(NoBody),
             gpu: Some(NoBody),
