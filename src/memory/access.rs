@@ -2,16 +2,17 @@
 
 use super::buffer::{DataCell, strides_of};
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
-use crate::depend::{AccessRecord, Mode, Site};
+use crate::depend::{AccessRecord, Mode, OpId, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
+use crate::sealed::Sealed;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 
 /// One declared access, stored in its task.
 ///
 /// Implemented here for every mode; the trait is public only because bodies' argument types are spelled with it.
-pub trait Access: Send + 'static {
+pub trait Access: Sealed + Send + 'static {
     /// What the body gets.
     type View<'a>;
     /// What a body for accelerators gets.
@@ -109,6 +110,8 @@ macro_rules! plain_access {
         #[derive(Debug)]
         pub struct $name<T, S: Shape>(pub(crate) Declared<T, S>);
 
+        impl<T, S: Shape> Sealed for $name<T, S> {}
+
         impl<T: Element, S: Shape> Access for $name<T, S> {
             type View<'a> = S::$view<'a, T>;
             type DeviceView<'a> = $device_view<'a, T>;
@@ -146,6 +149,8 @@ plain_access! {
 #[derive(Debug)]
 pub struct Concur<T, S: Shape>(pub(crate) Declared<T, S>);
 
+impl<T, S: Shape> Sealed for Concur<T, S> {}
+
 impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     type View<'a> = Shared<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
@@ -170,13 +175,16 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 pub struct Reduce<T, S: Shape, R> {
     pub(crate) declared: Declared<T, S>,
     pub(crate) reducer: R,
+    /// The operation's id: what a task was registered with, whatever the user's type says later.
+    operation: OpId,
     /// Apart from the rest, which can be looked at while the body has a view of this.
     private: UnsafeCell<Vec<T>>,
 }
 
 impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
-        Self { declared, reducer, private: UnsafeCell::default() }
+        let operation = reducer.id();
+        Self { declared, reducer, operation, private: UnsafeCell::default() }
     }
 
     /// A new private replica.
@@ -191,6 +199,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
         private
     }
 }
+
+impl<T, S: Shape, R> Sealed for Reduce<T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
@@ -212,11 +222,11 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        self.declared.record(Mode::Reduction(self.reducer.id()), visit);
+        self.declared.record(Mode::Reduction(self.operation), visit);
     }
 
     unsafe fn combine(&self, block: &Block) {
-        let Self { declared, reducer, private } = self;
+        let Self { declared, reducer, private, .. } = self;
         // SAFETY: the caller's promise: the body has ended, and nobody writes the replica any more.
         let private = unsafe { &*private.get() };
         if private.is_empty() {
@@ -239,7 +249,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 }
 
 /// The accesses of one task: a tuple of up to twelve.
-pub trait AccessList: Send + 'static {
+pub trait AccessList: Sealed + Send + 'static {
     /// The tuple of views that the body gets.
     type Views<'a>;
     /// The tuple of views that a body for accelerators gets.

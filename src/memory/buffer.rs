@@ -210,7 +210,7 @@ mod tests {
         // Those that fill no line, a line that they are not aligned to, or several lines.
         assert!(lines_of::<[f64; 3]>().len() > 1);
         assert!(lines_of::<[f64; 8]>().len() > 1);
-        assert!(lines_of::<[u8; 48]>().len() > 1);
+        assert!(lines_of::<[u8; 256]>().len() > 1);
     }
 
     #[derive(Clone, Copy, Debug, PartialEq)]

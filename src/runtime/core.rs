@@ -480,7 +480,8 @@ mod tests {
         let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
         let cpu = Cell::new(Some(With(body, PhantomData)));
         let (emulated, gpu) = (Cell::new(Some(NoBody)), Cell::new(Some(NoBody)));
-        let payload = Payload { accesses: (access.store(),), cpu, emulated, gpu, host_only: false };
+        let payload =
+            Payload { accesses: (access.store(crate::sealed::INTERNAL),), cpu, emulated, gpu, host_only: false };
         let Recorded(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), Location::caller());
         let description = Description { name, location, priority: 0, internal: false, side: None };

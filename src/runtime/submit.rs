@@ -9,6 +9,7 @@ use crate::ids::TaskId;
 use crate::kernel::Launcher;
 use crate::memory::{DeviceSlot, IntoOutcome, NoBody, Payload, Slot, With};
 use crate::sched::Place;
+use crate::sealed::INTERNAL;
 use crate::task::{AccessTuple, IterationSpace, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
@@ -191,7 +192,7 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        let payload = Payload::new(self.accesses.store(), self.cpu, self.emulated, self.gpu, self.host_only);
+        let payload = Payload::new(self.accesses.store(INTERNAL), self.cpu, self.emulated, self.gpu, self.host_only);
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
         core.submit(description, payload, &records, |task| task.shared().id)
     }

@@ -3,6 +3,7 @@
 use super::{Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
 use crate::memory::{Element, Shape};
 use crate::region::Block;
+use crate::sealed::Sealed;
 use ndarray::{Ix1, Ix2, Ix3, Ix4};
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
@@ -83,7 +84,7 @@ impl<T, S: Shape> fmt::Debug for Region<'_, T, S> {
 }
 
 /// What [`Data::block`] takes: a tuple with one range per dimension (a single range for one dimension).
-pub trait Ranges<S: Shape> {
+pub trait Ranges<S: Shape>: Sealed {
     /// The ranges as a block.
     fn block(self) -> Block;
 }
