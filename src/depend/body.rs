@@ -24,8 +24,18 @@ pub(crate) trait Body: Send {
     /// The bytes of a new private replica of the `access`-th access, if that is a reduction.
     fn private(&mut self, access: usize) -> Option<&mut [u8]>;
 
-    /// Combines the private replica of the `access`-th access into the data's home, within `block`.
+    /// Combines the private replica of the `access`-th access into the data's home, within `block`. May panic with whatever
+    /// the user's operation panics with.
     fn combine(&mut self, access: usize, block: &Block);
+
+    /// The private replica of the `access`-th access, if there is one: its elements in row-major order, and its region.
+    fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
+
+    /// Combines another replica into that of the `access`-th access, within `block`. May panic as [`Self::combine`] may.
+    fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block));
+
+    /// Gives the memory of a private replica back.
+    fn retire(&mut self, access: usize);
 
     /// Which kinds of unit there is a body for.
     fn kinds(&self) -> Kinds;

@@ -156,7 +156,7 @@ impl Fragment {
         let before = group.chain(self.readers.drain(..).map(|task| (task, Flow::Order))).collect();
         let order = match mode {
             Mode::Commutative => Order::Line(Line::new(part.block())),
-            Mode::Reduction(_) => Order::Lane(Arc::default()),
+            Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order())),
             _ => Order::Free,
         };
         self.replace(newcomer);

@@ -34,7 +34,7 @@ pub(crate) use graph::Recorder;
 pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::Mode;
 pub(crate) use mode::OpId;
-pub(crate) use reduction::combine_in_turn;
+pub(crate) use reduction::{Combine, Contribution, combine_in_turn};
 pub(crate) use register::{MOST_ACCESSES, register};
 
 use crate::ids::TaskId;
@@ -85,4 +85,11 @@ pub(crate) struct Side {
     pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
+}
+
+impl Side {
+    /// Whether the task has private replicas to combine when it has run.
+    pub(crate) fn has_contributions(&self) -> bool {
+        !self.tickets.is_empty()
+    }
 }

@@ -1,6 +1,8 @@
 //! Declared accesses with their types: from a region and a mode to the view that the body gets.
 
 use super::buffer::{DataCell, strides_of};
+use super::combine::operation;
+use super::replica::Replica;
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
@@ -38,6 +40,17 @@ pub trait Access: Send + 'static {
 
     #[doc(hidden)]
     fn combine(&mut self, _block: &Block) {}
+
+    #[doc(hidden)]
+    fn replica(&self) -> Option<(&[u8], Block)> {
+        None
+    }
+
+    #[doc(hidden)]
+    fn absorb(&mut self, _block: &Block, _other: (&[u8], Block)) {}
+
+    #[doc(hidden)]
+    fn retire(&mut self) {}
 }
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
@@ -156,12 +169,25 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     }
 }
 
-/// `reduction`: a private replica, combined in the order of submission.
+/// `reduction`: a private replica, combined with what the region held when the task has run.
 #[derive(Debug)]
 pub struct Reduce<T, S: Shape, R> {
-    pub(crate) declared: Declared<T, S>,
-    pub(crate) reducer: R,
-    pub(crate) private: Vec<T>,
+    declared: Declared<T, S>,
+    reducer: R,
+    mode: Mode,
+    replica: Replica<T>,
+}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
+    pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
+        let replica = Replica::for_later(declared.cell(), declared.spans.block().volume());
+        Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
+    }
+
+    /// A new replica; the user's code runs first.
+    fn begin(&mut self) -> &mut [T] {
+        self.replica.begin(self.reducer.identity())
+    }
 }
 
 impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
@@ -169,8 +195,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
     unsafe fn view<'a>(&'a mut self, _: Option<Site>) -> Self::View<'a> {
-        self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
-        S::of_slice(&mut self.private, &self.declared.spans)
+        let spans = self.declared.spans;
+        S::of_slice(self.begin(), &spans)
     }
 
     fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
@@ -178,32 +204,67 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     }
 
     fn private(&mut self) -> Option<&mut [u8]> {
-        self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
-        Some(bytemuck::cast_slice_mut(&mut self.private))
+        Some(bytemuck::cast_slice_mut(self.begin()))
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        self.declared.record(Mode::Reduction(self.reducer.id()), visit);
+        self.declared.record(self.mode, visit);
     }
 
     fn combine(&mut self, block: &Block) {
-        let Self { declared, reducer, private } = self;
-        if private.is_empty() {
+        let Self { declared, reducer, replica, .. } = self;
+        if replica.elements().is_empty() {
             return; // the body was not run: in a simulation none is
         }
         let own = declared.spans.block();
         let (home, mine) = (declared.cell().strides(), strides_of(&own.extents()));
-        let rows = |d: usize| block.lo()[d]..block.hi()[d];
-        for (i, j) in rows(0).flat_map(|i| rows(1).map(move |j| (i, j))) {
-            for (k, l) in rows(2).flat_map(|k| rows(3).map(move |l| (k, l))) {
-                let index = [i, j, k, l];
-                let to: usize = (0..4).map(|d| index[d] * home[d]).sum();
-                let from: usize = (0..4).map(|d| (index[d] - own.lo()[d]) * mine[d]).sum();
-                // SAFETY: within the region, which nobody but this group's combining touches until the group is done.
-                let accumulator = unsafe { &mut *declared.cell().base().cast::<T>().add(to) };
-                reducer.combine(accumulator, private[from]);
-            }
+        let contributions = replica.elements();
+        for_each_row::<S>(block, |first, len| {
+            let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
+            let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
+            // SAFETY: a row of the region, contiguous at home, which nobody but this group's combining touches until the
+            // group is done; and of that there is one thread at a time, as the lane of this part sees to.
+            let row = unsafe { std::slice::from_raw_parts_mut(declared.cell().base().cast::<T>().add(to), len) };
+            combine_all(reducer, row, &contributions[from..from + len]);
+        });
+    }
+
+    fn replica(&self) -> Option<(&[u8], Block)> {
+        Some((bytemuck::cast_slice(self.replica.elements()), self.declared.spans.block()))
+    }
+
+    fn absorb(&mut self, block: &Block, (other, others): (&[u8], Block)) {
+        let other: &[T] = bytemuck::cast_slice(other);
+        let Self { declared, reducer, replica, .. } = self;
+        let own = declared.spans.block();
+        let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
+        if other.is_empty() || replica.elements().is_empty() {
+            return; // as above
         }
+        for_each_row::<S>(block, |first, len| {
+            let to: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
+            let from: usize = (0..MAX_DIMS).map(|d| (first[d] - others.lo()[d]) * theirs[d]).sum();
+            combine_all(reducer, &mut replica.elements_mut()[to..to + len], &other[from..from + len]);
+        });
+    }
+
+    fn retire(&mut self) {
+        self.replica.retire();
+    }
+}
+
+/// Calls `row` with the first index of each row of `block` along its innermost dimension, and with how long it is.
+fn for_each_row<S: Shape>(block: &Block, mut row: impl FnMut([usize; MAX_DIMS], usize)) {
+    let innermost = S::NDIM.unwrap_or(1) - 1;
+    let outer = |d: usize| if d < innermost { block.range(d) } else { block.lo()[d]..block.lo()[d] + 1 };
+    for (i, j, k) in outer(0).flat_map(|i| outer(1).flat_map(move |j| outer(2).map(move |k| (i, j, k)))) {
+        row([i, j, k, block.lo()[3]], block.range(innermost).len());
+    }
+}
+
+fn combine_all<T: Element>(reducer: &impl Reducer<T>, accumulators: &mut [T], contributions: &[T]) {
+    for (accumulator, contribution) in accumulators.iter_mut().zip(contributions) {
+        reducer.combine(accumulator, *contribution);
     }
 }
 
@@ -230,6 +291,15 @@ pub trait AccessList: Send + 'static {
 
     #[doc(hidden)]
     fn combine(&mut self, access: usize, block: &Block);
+
+    #[doc(hidden)]
+    fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
+
+    #[doc(hidden)]
+    fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block));
+
+    #[doc(hidden)]
+    fn retire(&mut self, access: usize);
 }
 
 macro_rules! tuples {
@@ -267,6 +337,28 @@ macro_rules! tuples {
             fn combine(&mut self, access: usize, block: &Block) {
                 match access {
                     $($i => self.$i.combine(block),)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+
+            fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
+                match access {
+                    $($i => self.$i.replica(),)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+
+            #[allow(unused_variables)] // of the empty tuple
+            fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block)) {
+                match access {
+                    $($i => self.$i.absorb(block, other),)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+
+            fn retire(&mut self, access: usize) {
+                match access {
+                    $($i => self.$i.retire(),)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }

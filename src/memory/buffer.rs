@@ -1,6 +1,7 @@
 //! The home of a data in host memory.
 
 use super::Element;
+use super::replica::SparesOf;
 use crate::depend::Datum;
 use crate::ids::DataId;
 use crate::region::{Block, MAX_DIMS};
@@ -96,6 +97,8 @@ pub(crate) struct DataCell {
     base: *mut u8,
     pub(crate) datum: Datum,
     buffer: Mutex<Option<HostBuffer>>,
+    /// Memory that reductions use again.
+    pub(super) spares: SparesOf,
 }
 
 // SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
@@ -111,13 +114,15 @@ impl DataCell {
             runtime,
             base: buffer.first::<T>(),
             buffer: Mutex::new(Some(buffer)),
+            spares: SparesOf::default(),
         }
     }
 
     /// A data without memory, for programs that are simulated. Its address is none, and nobody may follow it.
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
-        Self { datum, runtime, base: std::ptr::without_provenance_mut(align_of::<Self>()), buffer: Mutex::new(None) }
+        let base = std::ptr::without_provenance_mut(align_of::<Self>());
+        Self { datum, runtime, base, buffer: Mutex::new(None), spares: SparesOf::default() }
     }
 
     /// Takes the memory out; once, and never of a phantom.

@@ -165,6 +165,18 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
         self.accesses.combine(access, block);
     }
 
+    fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
+        self.accesses.replica(access)
+    }
+
+    fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block)) {
+        self.accesses.absorb(access, block, other);
+    }
+
+    fn retire(&mut self, access: usize) {
+        self.accesses.retire(access);
+    }
+
     fn kinds(&self) -> Kinds {
         Kinds::of(C::PRESENT, E::PRESENT || (C::PRESENT && !self.host_only), G::PRESENT)
     }

@@ -240,7 +240,13 @@ impl Core {
     #[inline]
     pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         let internal = task.shared().internal;
-        self.engine.on(Event::Finished(task, outcome), out);
+        if task.owned().as_ref().is_some_and(|side| side.has_contributions()) {
+            Host::enter_inside(self.id); // reductions' operations are the user's code, and must not wait either
+            self.engine.on(Event::Finished(task, outcome), out);
+            Host::leave_inside();
+        } else {
+            self.engine.on(Event::Finished(task, outcome), out);
+        }
         let of_host = slot.is_some();
         let slot = slot.unwrap_or(self.finished.len() - 1);
         let count = |counter: &AtomicU64| match of_host {

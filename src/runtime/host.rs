@@ -182,8 +182,8 @@ impl Host {
 
     #[cold]
     fn help(&self, core: &Core, pending: u64) {
-        if self.depth.get() > 0 {
-            return; // a body that submits must end before anything else runs on this thread
+        if Self::in_body(core.id) {
+            return; // a body or an operation that submits must end before anything else runs on this thread
         }
         let target = self.patience.get() / 2;
         let (mut last, mut since) = (pending, Instant::now());

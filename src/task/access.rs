@@ -5,6 +5,7 @@ use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
     Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, In, InOut, Out, Reduce, Reducer, Shape,
+    operation,
 };
 
 /// One access in a task's tuple.
@@ -155,11 +156,11 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     }
 
     fn record(&self) -> Recorded<'_> {
-        self.0.record(Mode::Reduction(self.1.id()))
+        self.0.record(Mode::Reduction(operation(&self.1)))
     }
 
     fn store(&self) -> Self::Stored {
-        Reduce { declared: self.0.declare(), reducer: self.1.clone(), private: Vec::new() }
+        Reduce::new(self.0.declare(), self.1.clone())
     }
 }
 
