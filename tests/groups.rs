@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
+use thalweg::memory::{AnyOrder, Reducer, Reduction};
 use thalweg::prelude::*;
 
 fn runtime(units: &str) -> Runtime {
@@ -111,4 +112,203 @@ fn a_commutative_task_that_fails_or_is_skipped_passes_its_turn_on() {
     last.wait();
     assert_eq!(seen.load(Ordering::Acquire), 10);
     assert!(rt.wait().is_err());
+}
+
+/// An operation that waits at a gate when it meets this value.
+fn gated(at: u64) -> (Reduction<u64>, Sender<()>, std::sync::mpsc::Receiver<()>) {
+    let (open, wait) = gate();
+    let (there, arrived) = channel();
+    let held = Mutex::new(Some((wait, there)));
+    let add = Reduction::new("gated", 0, move |a: &mut u64, b| {
+        if b == at
+            && let Some((wait, there)) = held.lock().unwrap().take()
+        {
+            there.send(()).unwrap();
+            wait();
+        }
+        *a += b;
+    });
+    (add, open, arrived)
+}
+
+/// Submissions, bodies and other combining go on while an operation takes its time.
+fn nobody_waits_for<R: Reducer<u64>>(wrap: impl Fn(Reduction<u64>) -> R) {
+    let rt = runtime("2:CPU:1");
+    let x = rt.scalar(0u64);
+    let (add, open, arrived) = gated(1);
+    let add = wrap(add);
+    rt.task("first", (x.reduction(add.clone()),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
+    arrived.recv().unwrap();
+    // One of the two threads is in the operation now, and stays there.
+    let ran = Arc::new(Barrier::new(2));
+    for i in 0..100 {
+        let ran = ran.clone();
+        rt.task("joins", (x.reduction(add.clone()),))
+            .cpu(move |_, (x,)| {
+                x[0] = 2;
+                if i == 99 {
+                    ran.wait();
+                }
+            })
+            .submit()
+            .unwrap();
+    }
+    ran.wait();
+    drop(open);
+    rt.wait().unwrap();
+    assert_eq!(rt.read_scalar(&x).unwrap(), 201);
+}
+
+#[test]
+fn nobody_waits_for_an_operation_that_takes_long() {
+    nobody_waits_for(|add| add);
+    nobody_waits_for(AnyOrder);
+}
+
+#[test]
+fn an_operation_may_submit_tasks_even_to_its_own_group_but_not_wait() {
+    for any_order in [false, true] {
+        let rt = Arc::new(runtime("2:CPU:1"));
+        let x = Arc::new(rt.scalar(0u64));
+        let refused = Arc::new(AtomicBool::new(false));
+        let (r, d, saw) = (Arc::downgrade(&rt), x.clone(), refused.clone());
+        let plain = Reduction::new("plain", 0, |a: &mut u64, b| *a += b);
+        let more = plain.clone();
+        let add = Reduction::new("submits", 0, move |a: &mut u64, b| {
+            *a += b;
+            if let Some(rt) = r.upgrade().filter(|_| b == 1) {
+                saw.store(rt.wait().is_err(), Ordering::Relaxed);
+                rt.task("more", (d.reduction(more.clone()),)).cpu(|_, (x,)| x[0] = 10).submit().unwrap();
+            }
+        });
+        for _ in 0..50 {
+            match any_order {
+                true => rt.task("add", (x.reduction(AnyOrder(add.clone())),)).cpu(|_, (x,)| x[0] = 1).submit(),
+                false => rt.task("add", (x.reduction(add.clone()),)).cpu(|_, (x,)| x[0] = 1).submit(),
+            }
+            .unwrap();
+        }
+        rt.wait().unwrap();
+        assert!(refused.load(Ordering::Relaxed), "who waits in an operation waits for itself");
+        let sum = rt.read_scalar(&x).unwrap();
+        assert!(sum.is_multiple_of(10) && sum > 50, "{sum}");
+        drop(plain);
+    }
+}
+
+#[test]
+fn an_operation_that_panics_fails_its_task_and_the_group_goes_on() {
+    for any_order in [false, true] {
+        let rt = runtime("2:CPU:1");
+        let (x, other) = (rt.scalar(0u64), rt.scalar(0u64));
+        let add = Reduction::new("panics at 13", 0, |a: &mut u64, b| {
+            assert_ne!(b, 13, "on purpose");
+            *a += b;
+        });
+        for i in 0..40 {
+            let value = if i == 20 { 13 } else { 1 };
+            match any_order {
+                true => rt
+                    .task("add", (x.reduction(AnyOrder(add.clone())), other.reduction(Sum)))
+                    .cpu(move |_, (x, y)| (x[0], y[0]) = (value, 1))
+                    .submit(),
+                false => rt
+                    .task("add", (x.reduction(add.clone()), other.reduction(Sum)))
+                    .cpu(move |_, (x, y)| (x[0], y[0]) = (value, 1))
+                    .submit(),
+            }
+            .unwrap();
+        }
+        assert!(rt.wait().is_err());
+        assert!(rt.read_scalar(&x).is_err(), "a sum without one of its terms");
+        rt.task("anew", (x.output(), other.output())).cpu(|_, (x, y)| (x[0], y[0]) = (5, 5)).submit().unwrap();
+        rt.wait().unwrap();
+        assert_eq!(rt.read_scalar(&x).unwrap(), 5);
+    }
+}
+
+#[test]
+fn floating_point_sums_are_those_of_the_sequential_program_whatever_ends_first() {
+    let values: Vec<f64> = (0..200).map(|i| 1.0 / (f64::from(i) + 0.1) * if i % 3 == 0 { 1e9 } else { -1.0 }).collect();
+    let rt = runtime("3:CPU:1");
+    let x = rt.data(vec![0.5; 3000]); // large enough for its memory to be used again
+    let (open, wait) = gate();
+    let mut wait = Some(wait);
+    for (i, value) in values.iter().copied().enumerate() {
+        let wait = wait.take_if(|_| i == 0);
+        rt.task("add", (x.reduction(Sum),))
+            .cpu(move |_, (x,)| {
+                assert!(x.iter().all(|x| *x == 0.0), "the view begins at the identity");
+                if let Some(wait) = wait {
+                    wait(); // all others are early
+                }
+                x.fill(value);
+            })
+            .submit()
+            .unwrap();
+    }
+    drop(open);
+    rt.wait().unwrap();
+    let expected = values.iter().fold(0.5, |sum, value| sum + value);
+    assert_eq!(rt.read(&x.all()).unwrap(), vec![expected; 3000]);
+}
+
+#[test]
+fn in_any_order_nobody_waits_for_an_earlier_submission() {
+    let rt = runtime("2:CPU:1");
+    let (x, y) = (rt.data(vec![0u64; 4]), rt.scalar(0u64));
+    let (open, wait) = gate();
+    rt.task("first", (x.reduction(Sum),))
+        .cpu(move |_, (x,)| {
+            wait();
+            x.fill(1);
+        })
+        .submit()
+        .unwrap();
+    rt.task("second", (x.reduction(Sum), y.output())).cpu(|_, (x, y)| (x[1], y[0]) = (2, 7)).submit().unwrap();
+    // The first is still at its gate; what depends on the second alone goes on.
+    assert_eq!(rt.read_scalar(&y).unwrap(), 7);
+    drop(open);
+    assert_eq!(rt.read(&x.all()).unwrap(), [1, 3, 1, 1]);
+}
+
+#[test]
+fn in_any_order_the_extremes_of_floating_point_numbers_are_the_same_bit_for_bit() {
+    let extremes = |values: &[f64]| {
+        let fold = |init: f64, f: &dyn Fn(&mut f64, f64)| {
+            let mut acc = init;
+            values.iter().for_each(|v| f(&mut acc, *v));
+            acc.to_bits()
+        };
+        (fold(f64::NAN, &|a, v| Min.combine(a, v)), fold(f64::NAN, &|a, v| Max.combine(a, v)))
+    };
+    let values = [0.0, -0.0, f64::NAN, 0.0, -0.0, -f64::NAN];
+    let expected = ((-0.0f64).to_bits(), 0.0f64.to_bits());
+    for turn in 0..values.len() {
+        let mut turned = values;
+        turned.rotate_left(turn);
+        assert_eq!(extremes(&turned), expected);
+        turned.reverse();
+        assert_eq!(extremes(&turned), expected);
+    }
+}
+
+#[test]
+fn blocks_of_several_dimensions_that_cross_each_other_are_combined_element_by_element() {
+    let rt = runtime("3:CPU:1");
+    let shape = (9, 7, 5);
+    let x = rt.array(ndarray::Array3::<u64>::zeros(shape));
+    let mut expected = ndarray::Array3::<u64>::zeros(shape);
+    for i in 0..120 {
+        let (a, b, c) = (i % 6, i * 3 % 5, i * 7 % 4);
+        let ranges = (a..(a + 1 + i % 4).min(9), b..(b + 1 + i % 3).min(7), c..(c + 1 + i % 2).min(5));
+        let slice = ndarray::s![ranges.0.clone(), ranges.1.clone(), ranges.2.clone()];
+        expected.slice_mut(slice).iter_mut().zip(1u64..).for_each(|(x, n)| *x += n * i as u64);
+        let body = move |view: ndarray::ArrayViewMut3<'_, u64>| {
+            view.into_iter().zip(1u64..).for_each(|(x, n)| *x = n * i as u64);
+        };
+        rt.task("add", (x.block(ranges).reduction(Sum),)).cpu(move |_, (x,)| body(x)).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    assert_eq!(rt.take(x).unwrap(), expected);
 }

@@ -162,7 +162,7 @@ impl Fragment {
         }
         let order = match mode {
             Mode::Commutative => Order::Line(Line::new(part.block())),
-            Mode::Reduction(_) => Order::Lane(Arc::default()),
+            Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order())),
             _ => Order::Free,
         };
         self.replace(newcomer);

@@ -45,7 +45,7 @@ pub(crate) use graph::Recorder;
 pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::Mode;
 pub(crate) use mode::OpId;
-pub(crate) use reduction::combine_in_turn;
+pub(crate) use reduction::{Combine, Contribution, combine_in_turn};
 pub(crate) use register::{MOST_ACCESSES, register};
 pub(crate) use running::Team;
 
@@ -107,4 +107,11 @@ pub(crate) struct Side {
     pub(crate) awaited_by: Option<Arc<sync::Parker>>,
     /// In whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
+}
+
+impl Side {
+    /// Whether the task has private replicas to combine when it has run.
+    pub(crate) fn has_contributions(&self) -> bool {
+        !self.tickets.is_empty()
+    }
 }

@@ -24,6 +24,20 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpId(pub(crate) u32);
 
+impl OpId {
+    const ANY_ORDER: u32 = 1 << 31;
+
+    /// The same operation, combined in any order.
+    pub(crate) fn in_any_order(self) -> Self {
+        Self(self.0 | Self::ANY_ORDER)
+    }
+
+    /// Whether contributions are combined as they come.
+    pub(crate) fn is_in_any_order(self) -> bool {
+        self.0 & Self::ANY_ORDER != 0
+    }
+}
+
 impl Mode {
     /// Whether the access may change the region.
     #[inline]

@@ -34,7 +34,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph, running};
+use crate::depend::{self, AccessRecord, Contribution, OwnedTask, Recorder, Submitting, TaskGraph, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
@@ -70,6 +70,41 @@ pub(crate) enum Outcome {
     Failed(FailureReason),
     /// The body was not run, because of the poison that the task carries.
     Skipped,
+}
+
+/// Combines what reductions contribute, on behalf of the task that has run last.
+struct Combining<'a> {
+    engine: &'a Engine,
+    out: &'a mut Vec<Command>,
+}
+
+impl Combining<'_> {
+    /// Runs the user's operation; the task whose contribution it works on fails with it.
+    fn guard(&self, contribution: &Contribution, operation: impl FnOnce(&Contribution)) {
+        let operation = || catch_unwind(AssertUnwindSafe(|| operation(contribution)));
+        if let Err(payload) = running::as_part_of(self.engine.runtime, &contribution.task, operation) {
+            let _ = self.engine.fail(&contribution.task, FailureReason::from_panic(payload));
+        }
+    }
+}
+
+impl depend::Combine for Combining<'_> {
+    fn combine(&mut self, contribution: &mut Contribution) {
+        self.guard(contribution, |Contribution { task, access, block, .. }| task.body().combine(*access, block));
+    }
+
+    fn merge(&mut self, into: &mut Contribution, from: &mut Contribution) {
+        let Some(other) = from.task.body().replica(from.access) else { return };
+        self.guard(into, |Contribution { task, access, block, .. }| task.body().absorb(*access, block, other));
+    }
+
+    fn retire(&mut self, task: &mut OwnedTask, access: usize) {
+        task.body().retire(access);
+    }
+
+    fn done(&mut self, task: OwnedTask) {
+        task.finish(|successor| self.engine.ready(successor, self.out));
+    }
 }
 
 /// The state machine behind a runtime.
@@ -173,7 +208,7 @@ impl Engine {
     ///
     /// Not for commutative tasks and reductions: their end is a matter of the host.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let ends_here = task.shared().commutative || task.owned().as_ref().is_some_and(|side| !side.tickets.is_empty());
+        let ends_here = task.shared().commutative || task.owned().as_ref().is_some_and(|side| side.has_contributions());
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));
@@ -236,17 +271,11 @@ impl Engine {
         if task.shared().commutative {
             depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
-        if task.owned_mut().as_ref().is_none_or(|side| side.tickets.is_empty()) {
+        if !task.owned().as_ref().is_some_and(|side| side.has_contributions()) {
             task.finish(|successor| self.ready(successor, out));
             return;
         }
-        let combine = |task: &mut OwnedTask, access: usize, block: &_| {
-            let combine = || catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
-            if let Err(payload) = running::as_part_of(self.runtime, task, combine) {
-                let _ = self.fail(task, FailureReason::from_panic(payload));
-            }
-        };
-        depend::combine_in_turn(task, combine, |task| task.finish(|successor| self.ready(successor, out)));
+        depend::combine_in_turn(task, &mut Combining { engine: self, out });
     }
 
     #[inline]

@@ -1,8 +1,10 @@
 //! Declared accesses with their types: from a region and a mode to the view that the body gets.
 
 use super::buffer::{DataCell, strides_of};
+use super::combine::operation;
+use super::replica::Replica;
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
-use crate::depend::{AccessRecord, Mode, OpId, Site};
+use crate::depend::{AccessRecord, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
 use crate::sealed::Sealed;
@@ -48,6 +50,29 @@ pub trait Access: Sealed + Send + 'static {
     /// As for `private`, and it is this access's turn.
     #[doc(hidden)]
     unsafe fn combine(&self, _block: &Block) {}
+
+    /// The private replica, if there is one: its elements in row-major order, and its region.
+    ///
+    /// # Safety
+    /// As for `private`.
+    #[doc(hidden)]
+    unsafe fn replica(&self) -> Option<(&[u8], Block)> {
+        None
+    }
+
+    /// Combines another replica into the private one.
+    ///
+    /// # Safety
+    /// As for `private`.
+    #[doc(hidden)]
+    unsafe fn absorb(&self, _block: &Block, _other: (&[u8], Block)) {}
+
+    /// Gives the memory of the private replica back.
+    ///
+    /// # Safety
+    /// As for `private`.
+    #[doc(hidden)]
+    unsafe fn retire(&self) {}
 }
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
@@ -170,33 +195,32 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     }
 }
 
-/// `reduction`: a private replica, combined in the order of submission.
+/// `reduction`: a private replica, combined with what the region held when the task has run.
 #[derive(Debug)]
 pub struct Reduce<T, S: Shape, R> {
-    pub(crate) declared: Declared<T, S>,
-    pub(crate) reducer: R,
-    /// The operation's id: what a task was registered with, whatever the user's type says later.
-    operation: OpId,
+    declared: Declared<T, S>,
+    reducer: R,
+    /// With the operation's id: what a task was registered with, whatever the user's type says later.
+    mode: Mode,
     /// Apart from the rest, which can be looked at while the body has a view of this.
-    private: UnsafeCell<Vec<T>>,
+    replica: UnsafeCell<Replica<T>>,
 }
 
 impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
-        let operation = reducer.id();
-        Self { declared, reducer, operation, private: UnsafeCell::default() }
+        let replica = UnsafeCell::new(Replica::for_later(declared.cell(), declared.spans.block().volume()));
+        Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
     }
 
-    /// A new private replica.
+    /// A new replica; the user's code runs first.
     ///
     /// # Safety
-    /// Nothing else uses the access's private replica while the reference lasts.
+    /// Nothing else uses the access's replica while the reference lasts.
     #[allow(clippy::mut_from_ref)] // that is the promise
-    unsafe fn replica(&self) -> &mut Vec<T> {
+    unsafe fn begin(&self) -> &mut [T] {
+        let identity = self.reducer.identity();
         // SAFETY: the caller's promise.
-        let private = unsafe { &mut *self.private.get() };
-        *private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
-        private
+        unsafe { &mut *self.replica.get() }.begin(identity)
     }
 }
 
@@ -208,7 +232,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 
     unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
         // SAFETY: the caller's promise: this is the one view.
-        S::of_slice(unsafe { self.replica() }, &self.declared.spans)
+        S::of_slice(unsafe { self.begin() }, &self.declared.spans)
     }
 
     fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
@@ -217,34 +241,75 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         // SAFETY: the caller's promise.
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.replica() });
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
         Some((bytes.as_mut_ptr(), bytes.len()))
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        self.declared.record(Mode::Reduction(self.operation), visit);
+        self.declared.record(self.mode, visit);
     }
 
     unsafe fn combine(&self, block: &Block) {
-        let Self { declared, reducer, private, .. } = self;
+        let Self { declared, reducer, replica, .. } = self;
         // SAFETY: the caller's promise: the body has ended, and nobody writes the replica any more.
-        let private = unsafe { &*private.get() };
-        if private.is_empty() {
+        let replica = unsafe { &*replica.get() };
+        if replica.elements().is_empty() {
             return; // the body was not run: in a simulation none is
         }
         let own = declared.spans.block();
         let (home, mine) = (declared.cell().strides(), strides_of(&own.extents()));
-        let rows = |d: usize| block.lo()[d]..block.hi()[d];
-        for (i, j) in rows(0).flat_map(|i| rows(1).map(move |j| (i, j))) {
-            for (k, l) in rows(2).flat_map(|k| rows(3).map(move |l| (k, l))) {
-                let index = [i, j, k, l];
-                let to: usize = (0..4).map(|d| index[d] * home[d]).sum();
-                let from: usize = (0..4).map(|d| (index[d] - own.lo()[d]) * mine[d]).sum();
-                // SAFETY: within the region, which nobody but this group's combining touches until the group is done.
-                let accumulator = unsafe { &mut *declared.cell().base().cast::<T>().add(to) };
-                reducer.combine(accumulator, private[from]);
-            }
+        let contributions = replica.elements();
+        for_each_row::<S>(block, |first, len| {
+            let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
+            let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
+            // SAFETY: a row of the region, contiguous at home, which nobody but this group's combining touches until the
+            // group is done; and of that there is one thread at a time, as the lane of this part sees to.
+            let row = unsafe { std::slice::from_raw_parts_mut(declared.cell().base().cast::<T>().add(to), len) };
+            combine_all(reducer, row, &contributions[from..from + len]);
+        });
+    }
+
+    unsafe fn replica(&self) -> Option<(&[u8], Block)> {
+        // SAFETY: the caller's promise.
+        let replica = unsafe { &*self.replica.get() };
+        Some((bytemuck::cast_slice(replica.elements()), self.declared.spans.block()))
+    }
+
+    unsafe fn absorb(&self, block: &Block, (other, others): (&[u8], Block)) {
+        let other: &[T] = bytemuck::cast_slice(other);
+        let Self { declared, reducer, replica, .. } = self;
+        // SAFETY: the caller's promise.
+        let replica = unsafe { &mut *replica.get() };
+        let own = declared.spans.block();
+        let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
+        if other.is_empty() || replica.elements().is_empty() {
+            return; // as above
         }
+        for_each_row::<S>(block, |first, len| {
+            let to: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
+            let from: usize = (0..MAX_DIMS).map(|d| (first[d] - others.lo()[d]) * theirs[d]).sum();
+            combine_all(reducer, &mut replica.elements_mut()[to..to + len], &other[from..from + len]);
+        });
+    }
+
+    unsafe fn retire(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.replica.get() }.retire();
+    }
+}
+
+/// Calls `row` with the first index of each row of `block` along its innermost dimension, and with how long it is.
+fn for_each_row<S: Shape>(block: &Block, mut row: impl FnMut([usize; MAX_DIMS], usize)) {
+    let innermost = S::NDIM.unwrap_or(1) - 1;
+    let outer = |d: usize| if d < innermost { block.range(d) } else { block.lo()[d]..block.lo()[d] + 1 };
+    for (i, j, k) in outer(0).flat_map(|i| outer(1).flat_map(move |j| outer(2).map(move |k| (i, j, k)))) {
+        row([i, j, k, block.lo()[3]], block.range(innermost).len());
+    }
+}
+
+fn combine_all<T: Element>(reducer: &impl Reducer<T>, accumulators: &mut [T], contributions: &[T]) {
+    for (accumulator, contribution) in accumulators.iter_mut().zip(contributions) {
+        reducer.combine(accumulator, *contribution);
     }
 }
 
@@ -275,6 +340,21 @@ pub trait AccessList: Sealed + Send + 'static {
     /// As for [`Access::combine`].
     #[doc(hidden)]
     unsafe fn combine(&self, access: usize, block: &Block);
+
+    /// # Safety
+    /// As for [`Access::replica`].
+    #[doc(hidden)]
+    unsafe fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
+
+    /// # Safety
+    /// As for [`Access::absorb`].
+    #[doc(hidden)]
+    unsafe fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block));
+
+    /// # Safety
+    /// As for [`Access::retire`].
+    #[doc(hidden)]
+    unsafe fn retire(&self, access: usize);
 }
 
 macro_rules! tuples {
@@ -314,6 +394,31 @@ macro_rules! tuples {
                 match access {
                     // SAFETY: the caller's promise.
                     $($i => unsafe { self.$i.combine(block) },)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+
+            unsafe fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
+                match access {
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.replica() },)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+
+            #[allow(unused_variables)] // of the empty tuple
+            unsafe fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
+                match access {
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.absorb(block, other) },)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+
+            unsafe fn retire(&self, access: usize) {
+                match access {
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.retire() },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }

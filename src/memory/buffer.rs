@@ -1,6 +1,7 @@
 //! The home of a data in host memory.
 
 use super::Element;
+use super::replica::SparesOf;
 use crate::depend::Datum;
 use crate::ids::DataId;
 use crate::region::{Block, MAX_DIMS};
@@ -114,6 +115,8 @@ pub(crate) struct DataCell {
     buffer: Mutex<Option<HostBuffer>>,
     /// What addresses of elements are multiples of, in every memory.
     element_align: usize,
+    /// Memory that reductions use again.
+    pub(super) spares: SparesOf,
 }
 
 // SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
@@ -130,6 +133,7 @@ impl DataCell {
             base: buffer.first(),
             buffer: Mutex::new(Some(buffer)),
             element_align: align_of::<T>(),
+            spares: SparesOf::default(),
         }
     }
 
@@ -137,7 +141,8 @@ impl DataCell {
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());
-        Self { datum, runtime, base, buffer: Mutex::new(None), element_align: align_of::<T>() }
+        let element_align = align_of::<T>();
+        Self { datum, runtime, base, buffer: Mutex::new(None), element_align, spares: SparesOf::default() }
     }
 
     /// Takes the memory out; once, and never of a phantom.

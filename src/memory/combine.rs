@@ -14,9 +14,24 @@ pub trait Reducer<T>: Clone + Send + Sync + 'static {
     fn combine(&self, accumulator: &mut T, contribution: T);
     /// Reductions with the same id on the same region run side by side.
     fn id(&self) -> OpId;
+    /// Whether contributions may be combined in any order, and with each other first.
+    ///
+    /// `false` by default: then they are combined one by one in the order of submission, and who is early keeps its
+    /// replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`], [`Max`]
+    /// and [`Sum`] of integers do, or where [`AnyOrder`] says that this does not matter.
+    fn in_any_order(&self) -> bool {
+        false
+    }
 }
 
-/// Addition, from zero.
+/// The id of an operation; operations in any order do not join the same in the order of submission.
+pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
+    let id = reducer.id();
+    if reducer.in_any_order() { id.in_any_order() } else { id }
+}
+
+/// Addition, from zero. Of integers in any order; of floating-point numbers, whose sums are rounded, in the order of
+/// submission, unless in [`AnyOrder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum;
 
@@ -33,8 +48,45 @@ const MIN: OpId = OpId(1);
 const MAX: OpId = OpId(2);
 static NEXT: AtomicU32 = AtomicU32::new(16);
 
+/// How [`Min`] and [`Max`] compare, so that the result is the same in any order, bit for bit.
+///
+/// Of floating-point numbers, -0.0 is less than 0.0, and what is not a number is nothing to compare with, as for
+/// [`f64::min`].
+trait Ranked: Copy {
+    /// Whether this value replaces `other` as the smallest.
+    fn is_below(self, other: Self) -> bool;
+    /// Whether this value replaces `other` as the largest.
+    fn is_above(self, other: Self) -> bool;
+}
+
+macro_rules! ranked {
+    (integers $($t:ty)*) => {$(
+        impl Ranked for $t {
+            fn is_below(self, other: Self) -> bool {
+                self < other
+            }
+            fn is_above(self, other: Self) -> bool {
+                self > other
+            }
+        }
+    )*};
+    (floats $($t:ty)*) => {$(
+        impl Ranked for $t {
+            fn is_below(self, other: Self) -> bool {
+                !self.is_nan() && (other.is_nan() || self.total_cmp(&other).is_lt())
+            }
+            fn is_above(self, other: Self) -> bool {
+                !self.is_nan() && (other.is_nan() || self.total_cmp(&other).is_gt())
+            }
+        }
+    )*};
+}
+
+ranked! { integers u64 i64 u32 i32 usize }
+ranked! { floats f64 f32 }
+
 macro_rules! built_in {
-    ($($t:ty, $least:expr, $most:expr;)*) => {$(
+    ($($t:ty, $least:expr, $most:expr, sums in any order: $any:literal;)*) => {$(
         impl Reducer<$t> for Sum {
             fn identity(&self) -> $t {
                 <$t>::default()
@@ -45,16 +97,24 @@ macro_rules! built_in {
             fn id(&self) -> OpId {
                 SUM
             }
+            fn in_any_order(&self) -> bool {
+                $any
+            }
         }
         impl Reducer<$t> for Min {
             fn identity(&self) -> $t {
                 $most
             }
             fn combine(&self, accumulator: &mut $t, contribution: $t) {
-                *accumulator = (*accumulator).min(contribution);
+                if contribution.is_below(*accumulator) {
+                    *accumulator = contribution;
+                }
             }
             fn id(&self) -> OpId {
                 MIN
+            }
+            fn in_any_order(&self) -> bool {
+                true
             }
         }
         impl Reducer<$t> for Max {
@@ -62,19 +122,66 @@ macro_rules! built_in {
                 $least
             }
             fn combine(&self, accumulator: &mut $t, contribution: $t) {
-                *accumulator = (*accumulator).max(contribution);
+                if contribution.is_above(*accumulator) {
+                    *accumulator = contribution;
+                }
             }
             fn id(&self) -> OpId {
                 MAX
+            }
+            fn in_any_order(&self) -> bool {
+                true
             }
         }
     )*};
 }
 
 built_in! {
-    f64, f64::NEG_INFINITY, f64::INFINITY; f32, f32::NEG_INFINITY, f32::INFINITY;
-    u64, u64::MIN, u64::MAX; i64, i64::MIN, i64::MAX; u32, u32::MIN, u32::MAX; i32, i32::MIN, i32::MAX;
-    usize, usize::MIN, usize::MAX;
+    f64, f64::NEG_INFINITY, f64::INFINITY, sums in any order: false;
+    f32, f32::NEG_INFINITY, f32::INFINITY, sums in any order: false;
+    u64, u64::MIN, u64::MAX, sums in any order: true;
+    i64, i64::MIN, i64::MAX, sums in any order: true;
+    u32, u32::MIN, u32::MAX, sums in any order: true;
+    i32, i32::MIN, i32::MAX, sums in any order: true;
+    usize, usize::MIN, usize::MAX, sums in any order: true;
+}
+
+/// An operation whose contributions may be combined in any order: `AnyOrder(Sum)` of floating-point numbers.
+///
+/// Nobody waits for a turn then, so there are never many more replicas than threads; in return the rounding of a sum
+/// depends on which task ends first. Without it, sums are the same whenever a program runs, and contributions that are
+/// early keep their replicas, each of the region's size, until all submitted before have been combined.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::memory::AnyOrder;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let x = rt.scalar(0.0);
+/// for i in 1..=4 {
+///     rt.task("add", (x.reduction(AnyOrder(Sum)),)).cpu(move |_, (x,)| x[0] += i as f64).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&x)?, 10.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnyOrder<R>(pub R);
+
+impl<T, R: Reducer<T>> Reducer<T> for AnyOrder<R> {
+    fn identity(&self) -> T {
+        self.0.identity()
+    }
+
+    fn combine(&self, accumulator: &mut T, contribution: T) {
+        self.0.combine(accumulator, contribution);
+    }
+
+    fn id(&self) -> OpId {
+        self.0.id()
+    }
+
+    fn in_any_order(&self) -> bool {
+        true
+    }
 }
 
 /// Arrays are reduced element by element.
@@ -91,6 +198,10 @@ impl<T: Element, const N: usize, R: Reducer<T>> Reducer<[T; N]> for Elementwise<
 
     fn id(&self) -> OpId {
         self.0.id()
+    }
+
+    fn in_any_order(&self) -> bool {
+        self.0.in_any_order()
     }
 }
 
@@ -123,7 +234,8 @@ pub struct Reduction<T> {
 impl<T: Element> Reduction<T> {
     /// An associative operation, by what changes nothing and what adds a contribution to an accumulator.
     ///
-    /// Contributions are combined in the order of submission; the operation need not be commutative.
+    /// Contributions are combined in the order of submission; the operation need not be commutative. If it is, and what
+    /// order they are combined in does not matter, [`AnyOrder`] of it saves waiting and memory.
     pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
         let id = OpId(NEXT.fetch_add(1, Ordering::Relaxed));
         Self { name, id, identity, operation: Arc::new(operation) }

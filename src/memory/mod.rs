@@ -15,13 +15,15 @@ mod buffer;
 mod combine;
 mod copy;
 mod payload;
+mod replica;
 mod shape;
 mod shared;
 
 pub(crate) use access::Declared;
 pub use access::{Access, AccessList, Commute, Concur, In, InOut, Out, Reduce};
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
-pub use combine::{Elementwise, Max, Min, Reducer, Reduction, Sum};
+pub(crate) use combine::operation;
+pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
 pub use payload::{DeviceSlot, IntoOutcome, NoBody, Slot, With};
 pub(crate) use payload::{Payload, Sole};

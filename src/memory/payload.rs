@@ -189,6 +189,21 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
         unsafe { self.accesses.combine(access, block) }
     }
 
+    fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
+        // SAFETY: as above.
+        unsafe { self.accesses.replica(access) }
+    }
+
+    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
+        // SAFETY: as above; the other replica is another task's.
+        unsafe { self.accesses.absorb(access, block, other) }
+    }
+
+    fn retire(&self, access: usize) {
+        // SAFETY: as above.
+        unsafe { self.accesses.retire(access) }
+    }
+
     fn kinds(&self) -> Kinds {
         Kinds::of(C::PRESENT, E::PRESENT || (C::PRESENT && !self.host_only), G::PRESENT)
     }

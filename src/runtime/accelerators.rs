@@ -89,7 +89,9 @@ impl Devices {
     fn issue(&self, runtime: u64, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
         let sites = self.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
         let id = launch.task.shared().id;
-        let mut work = TaskWork { runtime, task: &launch.task, sites, reductions: Vec::new(), panic: None };
+        let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(&launch.task)));
+        let reductions = running::as_part_of(runtime, &launch.task, begin).map_err(FailureReason::from_panic)?;
+        let mut work = TaskWork { runtime, task: &launch.task, sites, reductions, panic: None };
         device.issue(id, &launch.after, &mut work).map_err(|error| {
             match (work.panic, error.downcast::<DeviceError>()) {
                 (Some(payload), _) => FailureReason::from_panic(payload),
@@ -105,26 +107,40 @@ struct TaskWork<'a> {
     runtime: u64,
     task: &'a OwnedTask,
     sites: Vec<DeviceSite>,
-    /// Which accesses have private replicas.
-    reductions: Vec<usize>,
+    reductions: Vec<Private>,
     panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Where the private replica of a reduction lies in host memory.
+struct Private {
+    access: usize,
+    first: *mut u8,
+    bytes: usize,
+}
+
+/// Makes a task's private replicas. What they begin with is the user's code, so this comes before any stream is locked.
+fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
+    let (mut index, mut reductions) = (0, Vec::new());
+    task.body().accesses(&mut |AccessRecord { mode, .. }| {
+        if matches!(mode, Mode::Reduction(_)) {
+            reductions.push(index);
+        }
+        index += 1;
+    });
+    let private = |access| {
+        let (first, bytes) = task.body().private(access).expect("a reduction has a private replica");
+        Private { access, first, bytes }
+    };
+    reductions.into_iter().map(private).collect()
 }
 
 impl Work for TaskWork<'_> {
     fn privates(&mut self) -> Vec<(*mut u8, usize)> {
-        let mut index = 0;
-        self.task.body().accesses(&mut |AccessRecord { mode, .. }| {
-            if matches!(mode, Mode::Reduction(_)) {
-                self.reductions.push(index);
-            }
-            index += 1;
-        });
-        let private = |access: &usize| self.task.body().private(*access).expect("a reduction has a private replica");
-        self.reductions.iter().map(private).collect()
+        self.reductions.iter().map(|private| (private.first, private.bytes)).collect()
     }
 
     fn enqueue(&mut self, device: &mut dyn Enqueue, privates: &[usize]) -> Result<(), BoxError> {
-        for (access, base) in self.reductions.iter().zip(privates) {
+        for (Private { access, .. }, base) in self.reductions.iter().zip(privates) {
             (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
         }
         let body = AssertUnwindSafe(|| self.task.body().enqueue(&mut Launcher::new(device), &self.sites));

@@ -5,6 +5,7 @@ use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
     Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, In, InOut, Out, Reduce, Reducer, Shape,
+    operation,
 };
 use crate::sealed::{Internal, Sealed};
 
@@ -162,7 +163,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     }
 
     fn record(&self) -> Recorded<'_> {
-        self.0.record(Mode::Reduction(self.1.id()))
+        self.0.record(Mode::Reduction(operation(&self.1)))
     }
 
     fn store(&self, _: Internal) -> Self::Stored {

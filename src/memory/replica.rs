@@ -1,0 +1,179 @@
+//! The private replicas of reductions, and how their memory is used again.
+//!
+//! A task that reduces a large region needs as much memory for itself, at the operation's identity, from when it runs until
+//! its contribution has been combined. Fresh pages for every task would cost more than many bodies do. So while there are
+//! reductions of a data object that have not been combined, what one of them gives back serves the next; with the last of
+//! them the memory is freed.
+//!
+//! Invariants:
+//! 1. Every reduction that has not been combined holds its data object's [`Spares`]; the data object itself does not.
+//! 2. Spares are fewer than the replicas in use, or one. Hence replicas take twice what the tasks need at once, at most.
+//! 3. Under the locks here vectors of plain bytes are moved; none is made, filled or freed.
+
+use super::{DataCell, Element};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+/// Replicas of less come from the allocator as fast.
+const LEAST_BYTES: usize = 16 << 10;
+
+/// The spares of one data object, as long as somebody holds them.
+#[derive(Debug, Default)]
+pub(super) struct SparesOf(Mutex<Option<Weak<dyn Any + Send + Sync>>>);
+
+impl SparesOf {
+    fn get<T: Element>(&self) -> Arc<Spares<T>> {
+        let mut spares = self.0.lock();
+        let present = spares.as_ref().and_then(Weak::upgrade).and_then(|present| present.downcast::<Spares<T>>().ok());
+        present.unwrap_or_else(|| {
+            let new = Arc::new(Spares::default());
+            *spares = Some(Arc::downgrade(&(new.clone() as Arc<dyn Any + Send + Sync>)));
+            new
+        })
+    }
+}
+
+/// Memory of replicas that have been combined, for those to come.
+#[derive(Debug)]
+struct Spares<T>(Mutex<Kept<T>>);
+
+#[derive(Debug)]
+struct Kept<T> {
+    spare: Vec<Vec<T>>,
+    in_use: usize,
+}
+
+impl<T> Default for Spares<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Kept { spare: Vec::new(), in_use: 0 }))
+    }
+}
+
+impl<T: Element> Spares<T> {
+    fn take(&self, len: usize, identity: T) -> Vec<T> {
+        let spare = {
+            let mut kept = self.0.lock();
+            kept.in_use += 1;
+            let fitting = kept.spare.iter().rposition(|spare| spare.len() == len);
+            fitting.map(|index| kept.spare.remove(index))
+        };
+        match spare {
+            Some(mut spare) => {
+                spare.fill(identity);
+                spare
+            }
+            None => vec![identity; len],
+        }
+    }
+
+    /// Returns what is not kept.
+    fn give_back(&self, replica: Vec<T>) -> Vec<Vec<T>> {
+        let mut kept = self.0.lock();
+        kept.in_use -= 1;
+        // What came last is likely to be in the cache, and of the length that the next one asks for.
+        let surplus = kept.spare.len().saturating_sub(kept.in_use);
+        let surplus = kept.spare.drain(..surplus).collect();
+        kept.spare.push(replica);
+        surplus
+    }
+}
+
+/// The private replica of one reduction: nothing before the body begins, and nothing again when it has been combined.
+#[derive(Debug)]
+pub(super) struct Replica<T> {
+    elements: Vec<T>,
+    len: usize,
+    spares: Option<Arc<Spares<T>>>,
+}
+
+impl<T: Element> Replica<T> {
+    /// One of `len` elements of `cell`, to begin later.
+    pub(super) fn for_later(cell: &DataCell, len: usize) -> Self {
+        let large = len.saturating_mul(size_of::<T>()) >= LEAST_BYTES && !cell.datum.phantom;
+        Self { elements: Vec::new(), len, spares: large.then(|| cell.spares.get()) }
+    }
+
+    /// Its memory, each element at `identity`.
+    pub(super) fn begin(&mut self, identity: T) -> &mut [T] {
+        self.elements = match &self.spares {
+            Some(spares) if self.elements.is_empty() => spares.take(self.len, identity),
+            _ => vec![identity; self.len],
+        };
+        &mut self.elements
+    }
+
+    /// What the body has left there; nothing if it has not begun.
+    pub(super) fn elements(&self) -> &[T] {
+        &self.elements
+    }
+
+    /// As [`Self::elements`], to change it.
+    pub(super) fn elements_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
+
+    /// Gives the memory back.
+    pub(super) fn retire(&mut self) {
+        let elements = std::mem::take(&mut self.elements);
+        if let Some(spares) = self.spares.take()
+            && !elements.is_empty()
+        {
+            drop(spares.give_back(elements));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::DataId;
+    use crate::memory::HostBuffer;
+
+    const LEN: usize = LEAST_BYTES / 8;
+
+    fn cell() -> DataCell {
+        DataCell::new::<u64>(0, DataId(0), &[LEN], HostBuffer::new(vec![0u64; LEN]))
+    }
+
+    #[test]
+    fn memory_is_used_again_at_the_identity_and_freed_with_the_last_reduction() {
+        let cell = cell();
+        let [mut first, mut second, mut third] = [(); 3].map(|()| Replica::<u64>::for_later(&cell, LEN));
+        first.begin(1).fill(5);
+        let address = first.elements().as_ptr();
+        first.retire();
+        assert!(first.elements().is_empty());
+        assert_eq!(second.begin(7), [7; LEN]);
+        assert_eq!(second.elements().as_ptr(), address);
+        second.retire();
+        let spares = Arc::downgrade(third.spares.as_ref().unwrap());
+        third.retire(); // as of a task that was skipped
+        assert!(spares.upgrade().is_none());
+    }
+
+    #[test]
+    fn no_more_is_kept_than_is_in_use() {
+        let cell = cell();
+        let mut replicas: Vec<_> = (0..40).map(|_| Replica::<u64>::for_later(&cell, LEN)).collect();
+        let last = Replica::<u64>::for_later(&cell, LEN);
+        for replica in &mut replicas {
+            replica.begin(0);
+        }
+        for replica in &mut replicas {
+            replica.retire();
+            let kept = last.spares.as_ref().unwrap().0.lock();
+            assert!(kept.spare.len() <= kept.in_use + 1, "{} of {}", kept.spare.len(), kept.in_use);
+        }
+    }
+
+    #[test]
+    fn small_replicas_and_those_of_other_lengths_have_their_own_memory() {
+        let cell = cell();
+        assert!(Replica::<u64>::for_later(&cell, LEN - 1).spares.is_none());
+        let [mut short, mut long] = [LEN, 2 * LEN].map(|len| Replica::<u64>::for_later(&cell, len));
+        short.begin(1);
+        short.retire();
+        assert_eq!(long.begin(2), [2; 2 * LEN]);
+    }
+}
