@@ -9,8 +9,7 @@ use crate::physics::{C34, DISSIPATION, Mesh};
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
 // than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
-const BT: Program =
-    unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
+const BT: Program = unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
 
 /// u, r, scratch; weights of the direction; points in x, y, z.
 type SweepX = (Rd, Wr, Wr, f64, f64, f64, i32, i32, i32);
