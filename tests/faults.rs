@@ -132,7 +132,7 @@ impl Part {
     }
 
     fn empty(self) -> Part {
-        Part { data: 0, ranges: self.ranges.map(|range| range.start..range.start) }
+        Part { ranges: self.ranges.map(|range| range.start..range.start), ..self }
     }
 }
 
@@ -171,7 +171,7 @@ impl Program {
         let mut alive: Vec<usize> = (0..data).collect();
         for _ in 0..5 + lot.below(11) {
             let act = match lot.below(24) {
-                0 if alive.len() > 1 => Act::Drop(alive.remove(1 + lot.below(alive.len() - 1))),
+                0 if alive.len() > 1 => Act::Drop(alive.swap_remove(lot.below(alive.len()))),
                 1 => Act::Read(program.part(lot, &alive)),
                 2 => Act::Prefetch(program.part(lot, &alive), 1 + lot.below(num_devices) as u16),
                 3 if lot.once_in(2) => Act::Wait,
@@ -503,11 +503,16 @@ fn run<S: Cut>(program: &Program, submit: Submit<S>) {
         true => oracle.reached.iter_mut().flatten().for_each(|reached| *reached = true),
         false => steps.iter().for_each(|(step, id)| oracle.reach(step, roots.contains_key(id))),
     }
-    for which in (0..program.data).filter(|which| data[*which].is_some()) {
+    for which in 0..program.data {
+        if data[which].is_none() {
+            continue;
+        }
         let all = Part { data: which, ranges: extents.map(|extent| 0..extent) };
         let again = || (0..=devices.len()).find_map(|_| read(&rt, &data, &all)); // reading meets scripted faults too
         if let Some(got) = again() {
             oracle.check(&all, &got);
+            let taken = data[which].take().map(|data| rt.take(data).expect("what was read is at home"));
+            oracle.check(&all, &S::values(taken.expect("it is there")));
             continue;
         }
         let single = |e: usize| {

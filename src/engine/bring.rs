@@ -1,7 +1,7 @@
 //! Bringing a placed task's data to it, launching it, and letting go of replicas.
 
 use super::assign::forgotten_by;
-use super::command::{Command, CopyOrder, Launch, Where};
+use super::command::{Command, CopyOrder, Launch, Release, Where};
 use super::placement::Placement;
 use super::stages::{Placed, Running, UnderWay};
 use crate::coherence::{CopyId, Replica, ReplicaId, Transfer};
@@ -209,7 +209,8 @@ impl Placement {
         let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
         let Some(Replica { space, block, .. }) = idle.cloned() else { return };
         directory.remove(id);
-        out.push(Command::Release { replica: id, space, bytes: directory.bytes(&block) });
+        let bytes = directory.bytes(&block);
+        out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
     }
 
     /// The task that is launched next frees a data's home: whatever is elsewhere goes first, or else it might yet be
@@ -224,7 +225,7 @@ impl Placement {
             if !leaving {
                 self.memories.leaves(space, data, id, last_use, bytes);
             }
-            out.push(Command::Release { replica: id, space, bytes });
+            out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
         }
         out.push(Command::Unregister { data });
     }

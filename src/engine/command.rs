@@ -18,11 +18,19 @@ pub(crate) enum Command {
     /// Copy a box from one replica to another, then report it as arrived.
     Copy(Box<CopyOrder>),
     /// Give a replica's memory back, then report its bytes as released: until then nobody else gets them.
-    Release { replica: ReplicaId, space: SpaceId, bytes: u64 },
+    Release(Box<Release>),
     /// The task behind this frees the data's home: undo what was done to it for devices' sake.
     Unregister { data: DataId },
     /// Already carried out.
     Nothing,
+}
+
+/// A replica whose memory is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) replica: ReplicaId,
+    pub(crate) space: SpaceId,
+    pub(crate) bytes: u64,
 }
 
 /// A task for a unit.

@@ -55,7 +55,7 @@ impl Driver {
 
     fn release(&mut self) -> Option<(SpaceId, u64)> {
         self.take(|command| match command {
-            Command::Release { space, bytes, .. } => Some((*space, *bytes)),
+            Command::Release(released) => Some((released.space, released.bytes)),
             _ => None,
         })
     }
@@ -173,7 +173,7 @@ fn a_datas_replicas_go_before_its_home() {
     let record = AccessRecord { datum: &x, block: &whole, mode: Mode::Out };
     driver.engine.submitted(meta, &[record], &mut driver.commands).map_err(|(error, _)| error).unwrap();
     driver.submit(3, GPU, &[(&y, Mode::Out)], None);
-    let [Command::Release { .. }, Command::Unregister { data }, Command::Run(_)] = &driver.commands[..] else {
+    let [Command::Release(_), Command::Unregister { data }, Command::Run(_)] = &driver.commands[..] else {
         panic!("{:?}", driver.commands)
     };
     assert_eq!(*data, x.id);

@@ -275,8 +275,8 @@ impl Core {
                 Command::Run(task) => self.run_at_home(task, out),
                 Command::Skip(task) => self.skip(task, out),
                 command => match (&self.driver, command) {
-                    (Driver::Simulated(_), Command::Release { space, bytes, .. }) => {
-                        self.engine.on(Event::Released(space, bytes), out);
+                    (Driver::Simulated(_), Command::Release(released)) => {
+                        self.engine.on(Event::Released(released.space, released.bytes), out);
                     }
                     (Driver::Simulated(simulation), command) => simulation.carry_out(command),
                     (_, Command::Launch(launch)) => {

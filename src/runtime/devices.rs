@@ -120,9 +120,9 @@ impl Devices {
     /// Carries out what concerns memory. Copies that are made here and now are reported to `happened` at once.
     pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event)) {
         match command {
-            Command::Release { replica, space, bytes } => {
-                drop(self.replicas.remove(&replica));
-                happened(Event::Released(space, bytes));
+            Command::Release(released) => {
+                drop(self.replicas.remove(&released.replica));
+                happened(Event::Released(released.space, released.bytes));
             }
             Command::Unregister { data } => drop(self.homes.remove(&data)),
             Command::Copy(order) => match self.copy(&order) {
