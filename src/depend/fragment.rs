@@ -82,6 +82,14 @@ impl Fragment {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn longest_list(&self) -> usize {
+        self.open
+            .iter()
+            .flat_map(|open| [open.others.capacity(), open.before.len()])
+            .fold(self.readers.capacity(), usize::max)
+    }
+
     #[inline]
     fn wait_for_group(&self, newcomer: &mut Newcomer<'_>, flow: Flow) {
         if let Some(first) = &self.first {
@@ -131,7 +139,8 @@ impl Fragment {
     fn open_group(&mut self, mode: Mode, newcomer: &mut Newcomer<'_>) {
         let others = self.open.take().map(|open| open.others).unwrap_or_default();
         let group = self.first.take().into_iter().chain(others).map(|task| (task, Flow::Value));
-        let mut before: Vec<Predecessor> = group.chain(self.readers.drain(..).map(|task| (task, Flow::Order))).collect();
+        let mut before: Vec<Predecessor> =
+            group.chain(self.readers.drain(..).map(|task| (task, Flow::Order))).collect();
         if before.len() > WORTH_A_JOIN && !newcomer.keeps_finished() {
             before.retain(|(task, flow)| matters(task, *flow));
             if before.len() > WORTH_A_JOIN {

@@ -155,7 +155,9 @@ impl Checked {
         let touched: Vec<(usize, Mode)> =
             kept.iter().flat_map(|(mode, block)| elements(block).into_iter().map(|e| (e, *mode))).collect();
         let joins = |e: &Element, mode: Mode| {
-            mode.writes() && e.groups.last().is_some_and(|(_, readers)| *readers == 0) && e.mode.is_some_and(|m| m.joins(mode))
+            mode.writes()
+                && e.groups.last().is_some_and(|(_, readers)| *readers == 0)
+                && e.mode.is_some_and(|m| m.joins(mode))
         };
         let poisoned = touched.iter().any(|(e, mode)| {
             let element = &self.expected[*e];
@@ -196,10 +198,16 @@ impl Checked {
             let (done, expected) = (&mut self.done[*element], &self.expected[*element].groups);
             let writers_before = group + usize::from(!mode.writes());
             for earlier in 0..writers_before {
-                assert_eq!(done[earlier].0, expected[earlier].0, "task {number} comes before a writer of group {earlier}");
+                assert_eq!(
+                    done[earlier].0, expected[earlier].0,
+                    "task {number} comes before a writer of group {earlier}"
+                );
             }
             for earlier in 0..*group {
-                assert_eq!(done[earlier].1, expected[earlier].1, "task {number} comes before a reader of group {earlier}");
+                assert_eq!(
+                    done[earlier].1, expected[earlier].1,
+                    "task {number} comes before a reader of group {earlier}"
+                );
             }
             done.resize(done.len().max(group + 1), (0, 0));
             let (members, readers) = &mut done[*group];
@@ -262,6 +270,8 @@ fn check(program: Vec<Submission>) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // each is a hundred submissions to 180 elements
+
     #[test]
     fn accesses_that_cross_each_other_keep_their_order_and_pass_poison_on(program in submissions(false)) {
         check(program);
