@@ -133,7 +133,9 @@ impl Indexed {
                 newcomer.wait_for(task, Flow::Value);
             }
         });
-        if self.read.len() >= self.sweep_at && !self.by_block.contains_key(block) {
+        // Stencils come back to all of their blocks, about one for each part: those stay, however long a sweep takes.
+        let is_full = self.read.len() >= self.sweep_at.max(4 * self.written.len());
+        if is_full && !self.by_block.contains_key(block) {
             self.sweep(!newcomer.keeps_finished());
         }
         let now = self.now;
