@@ -95,6 +95,14 @@ impl Fragment {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn longest_list(&self) -> usize {
+        self.open
+            .iter()
+            .flat_map(|open| [open.others.capacity(), open.before.len()])
+            .fold(self.readers.capacity(), usize::max)
+    }
+
     #[inline]
     fn wait_for_group(&self, newcomer: &mut Newcomer<'_>, flow: Flow) {
         if let Some(first) = &self.first {

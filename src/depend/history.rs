@@ -84,6 +84,15 @@ impl History {
         }
     }
 
+    /// The room that the longest list of a history by parts takes.
+    #[cfg(test)]
+    pub(super) fn longest_list(&self) -> usize {
+        let Form::Parts(parts) = &self.form else { return 0 };
+        let mut longest = 0;
+        parts.peek(&Block::whole(&[usize::MAX]), |_, fragment| longest = longest.max(fragment.longest_list()));
+        longest
+    }
+
     /// Enters an access to nothing.
     #[cold]
     fn look_on(&mut self, newcomer: &mut Newcomer<'_>) {

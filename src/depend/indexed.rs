@@ -21,13 +21,17 @@ use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::{Block, BlockMap, BoxTree, RegionMap};
 use crate::sync::Flow;
+use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
 /// Before the first sweep there are so many entries of readers.
-const FIRST_SWEEP: usize = 256;
+const FIRST_SWEEP: usize = if cfg!(test) { 16 } else { 256 };
 
 /// After a write of all of a block, more parts than this become one.
 const PARTS_LEFT_APART: usize = 64;
+
+/// So many parts are compared with readers one by one; more are looked up.
+const FEW: usize = 8;
 
 /// The accesses to one data object.
 pub(super) struct Indexed {
@@ -40,15 +44,16 @@ pub(super) struct Indexed {
     now: u64,
     /// So many entries are swept before they get more.
     sweep_at: usize,
-    /// The parts of the block that is being written, and when they were written before.
-    overwritten: Vec<(Block, u64)>,
+    /// When they were swept last.
+    swept_at: u64,
 }
 
-/// Who wrote a part last, and when.
+/// Who wrote a part last, and when; and when it was written before that.
 #[derive(Clone)]
 struct Written {
     by: Option<TaskRef>,
     at: u64,
+    before: u64,
 }
 
 /// Who has read a block; nobody, if that does not matter any more.
@@ -62,13 +67,13 @@ impl Indexed {
     /// The history of a data object that nobody has accessed.
     pub(super) fn new(whole: Block) -> Self {
         Self {
-            written: BlockMap::new(whole, Written { by: None, at: 0 }),
+            written: BlockMap::new(whole, Written { by: None, at: 0, before: 0 }),
             read: Vec::new(),
             by_block: FxHashMap::default(),
             tree: BoxTree::new(),
             now: 0,
             sweep_at: FIRST_SWEEP,
-            overwritten: Vec::new(),
+            swept_at: 0,
         }
     }
 
@@ -94,7 +99,7 @@ impl Indexed {
         self.now += 1;
         let Self { written, now, .. } = self;
         if writes {
-            written.visit(block, |_, part| *part = Written { by: tasks.first().cloned(), at: *now });
+            written.visit(block, |_, part| *part = Written { by: tasks.first().cloned(), at: *now, before: 0 });
             return;
         }
         let at = *now;
@@ -122,13 +127,15 @@ impl Indexed {
 
     fn enter_reader(&mut self, block: &Block, newcomer: &mut Newcomer<'_>) {
         let mut oldest = u64::MAX;
-        self.written.peek(block, |_, written| {
+        self.written.look(block, |written| {
             oldest = oldest.min(written.at);
             if let Some(task) = &written.by {
                 newcomer.wait_for(task, Flow::Value);
             }
         });
-        if self.read.len() >= self.sweep_at && !self.by_block.contains_key(block) {
+        // Stencils come back to all of their blocks, about one for each part: those stay, however long a sweep takes.
+        let is_full = self.read.len() >= self.sweep_at.max(4 * self.written.len());
+        if is_full && !self.by_block.contains_key(block) {
             self.sweep(!newcomer.keeps_finished());
         }
         let now = self.now;
@@ -142,18 +149,33 @@ impl Indexed {
     }
 
     fn enter_writer(&mut self, block: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
-        let Self { written, read, tree, now, overwritten, .. } = self;
-        overwritten.clear();
+        let Self { written, read, tree, now, .. } = self;
+        let mut overwritten: ArrayVec<(Block, u64), FEW> = ArrayVec::new();
+        let mut parts = 0;
         written.visit(block, |part, written| {
-            overwritten.push((part, written.at));
+            parts += 1;
+            if parts <= FEW {
+                overwritten.push((part, written.at));
+            }
             if let Some(task) = &written.by {
                 newcomer.wait_for(task, flow);
             }
-            *written = Written { by: Some(newcomer.share()), at: *now };
+            *written = Written { by: Some(newcomer.share()), at: *now, before: written.at };
         });
+        let mut vacant = 0;
         tree.find(block, |index| {
             let read = &mut read[index as usize];
-            if overwritten.iter().any(|(part, at)| *at < read.at && part.overlaps(&read.block)) {
+            if read.tasks.is_empty() {
+                vacant += 1;
+                return;
+            }
+            let mut is_visible = false;
+            if parts <= FEW {
+                is_visible = overwritten.iter().any(|(part, at)| *at < read.at && part.overlaps(&read.block));
+            } else if let Some(common) = block.intersection(&read.block) {
+                written.look(&common, |written| is_visible |= written.before < read.at);
+            }
+            if is_visible {
                 read.tasks.iter().for_each(|task| newcomer.wait_for(task, Flow::Order));
             }
             let is_over = || !newcomer.keeps_finished() && read.tasks.iter().all(|task| task.is_finished());
@@ -161,8 +183,11 @@ impl Indexed {
                 fragment::forget(&mut read.tasks);
             }
         });
-        if overwritten.len() > PARTS_LEFT_APART {
+        if parts > PARTS_LEFT_APART {
             written.unite(block);
+        }
+        if vacant > FIRST_SWEEP / 2 && vacant > self.read.len() / 2 {
+            self.sweep(!newcomer.keeps_finished());
         }
     }
 
@@ -178,22 +203,92 @@ impl Indexed {
         &mut read[index as usize]
     }
 
-    /// Forgets entries whose tasks have finished, or whose block was overwritten since.
+    /// Forgets the entries that nobody has used since the last sweep and nobody has to wait for: their tasks have finished,
+    /// or their block was overwritten. Others come again, in the next sweep of a stencil for instance.
     #[cold]
     fn sweep(&mut self, forget_finished: bool) {
-        let entries = std::mem::take(&mut self.read);
-        self.by_block.clear();
-        self.tree.clear();
-        for Read { block, tasks, at } in entries {
+        let matters = |read: &Read| {
             let mut is_visible = false;
-            self.written.peek(&block, |_, written| is_visible |= written.at < at);
-            if is_visible && !tasks.iter().all(|task| forget_finished && task.is_finished()) {
+            self.written.look(&read.block, |written| is_visible |= written.at < read.at);
+            is_visible && !read.tasks.iter().all(|task| forget_finished && task.is_finished())
+        };
+        let keeps: Vec<bool> = self.read.iter().map(|read| read.at > self.swept_at || matters(read)).collect();
+        let kept = keeps.iter().filter(|keep| **keep).count();
+        if 2 * kept <= self.read.len() {
+            let mut keep = keeps.into_iter();
+            let entries = std::mem::take(&mut self.read);
+            self.by_block.clear();
+            self.tree.clear();
+            for Read { block, tasks, at } in entries.into_iter().filter(|_| keep.next() == Some(true)) {
                 let read = self.entry(block);
                 (read.tasks, read.at) = (tasks, at);
             }
+            self.by_block.shrink_to(2 * kept);
         }
+        self.swept_at = self.now;
         self.sweep_at = (2 * self.read.len()).max(FIRST_SWEEP);
-        self.by_block.shrink_to(self.sweep_at);
-        self.read.shrink_to(self.sweep_at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::depend::Mode;
+    use crate::depend::tests::Program;
+    use crate::region::{Block, LOOKED_AT};
+    use std::ops::Range;
+
+    const TILE: usize = 8;
+
+    fn tile(at: usize) -> Range<usize> {
+        at * TILE..(at + 1) * TILE
+    }
+
+    fn with_halo(at: usize, side: usize) -> Range<usize> {
+        (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(side * TILE)
+    }
+
+    /// Submits a task per tile of a square that reads it with its halo, then one that updates it; the edges and the nodes
+    /// of trees that are looked at, per task.
+    fn sweep(program: &mut Program, side: usize) -> (f64, f64) {
+        let (mut edges, before) = (0, LOOKED_AT.get());
+        let tiles = || (0..side).flat_map(|i| (0..side).map(move |j| (i, j)));
+        for (i, j) in tiles() {
+            edges += program.submit(&[(Mode::In, Block::new(&[with_halo(i, side), with_halo(j, side)]))]);
+        }
+        for (i, j) in tiles() {
+            edges += program.submit(&[(Mode::InOut, Block::new(&[tile(i), tile(j)]))]);
+        }
+        let tasks = (2 * side * side) as f64;
+        (edges as f64 / tasks, (LOOKED_AT.get() - before) as f64 / tasks)
+    }
+
+    #[test]
+    fn tiles_with_halos_cost_the_same_however_many_there_are() {
+        let late = |side: usize| {
+            let mut program = Program::over(&[side * TILE, side * TILE]);
+            (0..6).map(|_| sweep(&mut program, side)).last().expect("there are six")
+        };
+        let ((few_edges, few_nodes), (many_edges, many_nodes)) = (late(8), late(24));
+        // A reader comes after nine writers; a writer after nine readers and a writer.
+        assert!(few_edges <= 9.5 && many_edges <= 9.5, "{few_edges} and {many_edges} edges");
+        assert!(many_nodes < 2.0 * few_nodes, "{few_nodes} nodes per task of 64 tiles, {many_nodes} of 576");
+    }
+
+    #[test]
+    fn a_write_of_all_costs_what_is_there_and_leaves_little() {
+        let per_tile = |side: usize| {
+            let mut program = Program::over(&[side * TILE, side * TILE]);
+            sweep(&mut program, side);
+            let before = LOOKED_AT.get();
+            for _ in 0..3 {
+                program.submit(&[(Mode::Out, program.datum.whole())]);
+            }
+            let first = LOOKED_AT.get() - before;
+            program.submit(&[(Mode::Out, program.datum.whole())]);
+            assert!(LOOKED_AT.get() - before - first < 300, "what nobody needs is still searched");
+            first as f64 / (side * side) as f64
+        };
+        let (few, many) = (per_tile(20), per_tile(60));
+        assert!(many < 2.0 * few, "{few} nodes per tile of 400, {many} of 3600");
     }
 }

@@ -121,6 +121,7 @@ impl Body for Nothing {
 
 #[cfg(test)]
 mod tests {
+    use super::MOST;
     use crate::depend::tests::Program;
     use crate::depend::{Mode, OpId};
     use crate::error::TaskFailure;
@@ -225,6 +226,19 @@ mod tests {
             let poisoned = |task: usize| program.tasks[task].poison().is_some();
             assert!((100..=140).all(poisoned), "readers, and who updates the value");
             assert!(!poisoned(141) && !poisoned(142), "who overwrites it, and who reads that");
+        }
+    }
+
+    #[test]
+    fn no_list_gets_long() {
+        for mode in [Mode::In, Mode::Concurrent] {
+            for before in [Mode::In, Mode::Commutative] {
+                let mut program = Program::over(&[1]);
+                (0..1000).for_each(|_| _ = program.submit(&one(before, 0..1)));
+                (0..1000).for_each(|_| _ = program.submit(&one(mode, 0..1)));
+                let longest = program.datum.history.lock().longest_list();
+                assert!(longest <= 2 * MOST, "{before}, then {mode}: room for {longest}");
+            }
         }
     }
 

@@ -279,6 +279,8 @@ fn check(program: Vec<Submission>) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))] // each is a hundred submissions to 180 elements
+
     #[test]
     fn accesses_that_cross_each_other_keep_their_order_and_pass_poison_on(program in submissions(false)) {
         check(program);

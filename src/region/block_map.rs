@@ -86,6 +86,20 @@ impl<V: Clone> BlockMap<V> {
         }
     }
 
+    /// Visits the value of every box that overlaps `block`.
+    #[inline]
+    pub(crate) fn look(&self, block: &Block, mut visit: impl FnMut(&V)) {
+        let mut look = |index: u32| {
+            if let Some(part) = &self.parts[index as usize] {
+                visit(&part.value);
+            }
+        };
+        match self.exact.get(block) {
+            Some(&index) => look(index),
+            None => self.tree.find(block, look),
+        }
+    }
+
     /// Makes one box of all that lie inside `block`; none may cross its faces. One of their values stays.
     pub fn unite(&mut self, block: &Block) {
         let Some(block) = self.whole.intersection(block) else { return };
@@ -225,6 +239,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))] // all elements are looked at after each change
+
         /// Against one value per element of a 6×7×3×5 array, with look-ups between the changes.
         #[test]
         fn boxes_of_very_different_shapes_agree_with_an_array(

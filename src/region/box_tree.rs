@@ -13,6 +13,7 @@
 
 use super::Block;
 use arrayvec::ArrayVec;
+use std::cmp::Ordering;
 
 const NONE: u32 = u32::MAX;
 
@@ -105,24 +106,27 @@ impl BoxTree {
     /// The items of all boxes that overlap `block`.
     #[inline]
     pub(crate) fn find(&self, block: &Block, mut found: impl FnMut(u32)) {
-        let mut rest: ArrayVec<u32, 64> = ArrayVec::new(); // more than 2³² leaves make the tree high
-        if self.root != NONE {
-            rest.push(self.root);
-        }
-        while let Some(at) = rest.pop() {
-            let node = &self.nodes[at as usize];
+        // Inner nodes that overlap the block and are yet to be opened: one for each level at most.
+        let mut rest: ArrayVec<u32, 64> = ArrayVec::new();
+        let mut look = |at: u32, rest: &mut ArrayVec<u32, 64>| {
             #[cfg(test)]
             LOOKED_AT.set(LOOKED_AT.get() + 1);
+            let node = &self.nodes[at as usize];
             if !node.around.overlaps(block) {
-                continue;
+                return;
             }
-            match (node.height, node.children) {
-                (LEAF, [item, _]) => found(item),
-                (_, [a, b]) => {
-                    rest.push(b);
-                    rest.push(a);
-                }
+            match node.height {
+                LEAF => found(node.children[0]),
+                _ => rest.push(at),
             }
+        };
+        if self.root != NONE {
+            look(self.root, &mut rest);
+        }
+        while let Some(at) = rest.pop() {
+            let [a, b] = self.nodes[at as usize].children;
+            look(a, &mut rest);
+            look(b, &mut rest);
         }
     }
 
@@ -188,9 +192,18 @@ impl BoxTree {
         if self.height(high) <= self.height(low) + 1 {
             return at;
         }
-        // The higher grandchild stays below `high`, the other comes below `at`.
+        // The higher grandchild stays below `high`, the other comes below `at`; of two equals the one that is nearer.
         let [c, d] = self.nodes[high as usize].children;
-        let (moved, stays) = if self.height(c) < self.height(d) { (c, d) } else { (d, c) };
+        let growth = |moved: u32| {
+            let [low, moved] = [low, moved].map(|node| &self.nodes[node as usize].around);
+            margin(&low.hull(moved))
+        };
+        let c_moves = match self.height(c).cmp(&self.height(d)) {
+            Ordering::Less => true,
+            Ordering::Equal => growth(c) < growth(d),
+            Ordering::Greater => false,
+        };
+        let (moved, stays) = if c_moves { (c, d) } else { (d, c) };
         self.replace_child(self.nodes[at as usize].parent, at, high);
         self.nodes[high as usize].children = [at, stays];
         self.nodes[at as usize].parent = high;
@@ -222,7 +235,7 @@ fn margin(block: &Block) -> usize {
 #[cfg(test)]
 thread_local! {
     /// How many nodes searches have looked at.
-    pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    pub(crate) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ mod narrow;
 pub use block::{Block, MAX_DIMS};
 pub use block_map::BlockMap;
 pub(crate) use box_tree::BoxTree;
+#[cfg(test)]
+pub(crate) use box_tree::LOOKED_AT;
 pub use interval_map::IntervalMap;
 pub(crate) use narrow::NarrowBlock;
 

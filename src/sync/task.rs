@@ -296,7 +296,7 @@ impl<K: Kind> Submitting<K> {
     }
 
     /// Makes this task wait for `predecessor`, unless that has finished.
-    #[inline]
+    #[inline(always)] // every edge comes by here; joins, which are rare, would make it a call
     pub(crate) fn wait_for(&mut self, predecessor: &TaskRef<K>, flow: Flow) -> Result<(), Closed> {
         if predecessor.is_finished() {
             return Err(Closed);

@@ -9,6 +9,8 @@ use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 
 /// A region of a data; to be declared as an access of a task, or read. It borrows the data's handle.
+///
+/// A region without elements orders a task with nothing but the end of the data: it is taken or released after the task.
 pub struct Region<'d, T, S: Shape = Ix1> {
     pub(crate) data: &'d Data<T, S>,
     pub(crate) block: Block,
