@@ -156,7 +156,7 @@ impl Core {
     ) -> Result<W, SubmitError> {
         let Admission { task: id, lane, open } = self.progress.admit();
         if !open {
-            self.admit_late(lane, &description)?;
+            self.admit_late(lane, description.internal)?;
         }
         let unless_entered = BreakOnUnwind { core: self, during: "a submission" };
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
@@ -306,11 +306,22 @@ impl Core {
 
     /// Reports a task as ended and counts it in a host's slot.
     #[inline]
-    pub(crate) fn end(&self, mut task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
-        let (internal, lane) = (task.shared().internal, task.shared().lane);
-        let waits = if internal { task.owned_mut().as_mut().and_then(|side| side.awaited_by.take()) } else { None };
+    pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
+        if task.shared().internal {
+            return self.end_internal(task, outcome, slot, out);
+        }
+        let lane = task.shared().lane;
         self.engine.on(Event::Finished(task, outcome), out);
-        self.progress.finish(slot, lane, internal);
+        self.progress.finish(slot, lane, false);
+    }
+
+    /// As [`Self::end`], for the runtime's own tasks; tells the thread that waits for it.
+    #[cold]
+    fn end_internal(&self, mut task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
+        let waits = task.owned_mut().as_mut().and_then(|side| side.awaited_by.take());
+        let lane = task.shared().lane;
+        self.engine.on(Event::Finished(task, outcome), out);
+        self.progress.finish(slot, lane, true);
         if let Some(parker) = waits {
             parker.unpark();
         }
@@ -398,8 +409,8 @@ impl Core {
 
     /// Refuses a task that comes when the runtime is ending, unless it belongs to one that came before.
     #[cold]
-    fn admit_late(&self, lane: u8, description: &Description) -> Result<(), SubmitError> {
-        let belongs = description.internal || Host::in_body(self.id);
+    fn admit_late(&self, lane: u8, internal: bool) -> Result<(), SubmitError> {
+        let belongs = internal || Host::in_body(self.id);
         if belongs && !self.progress.is_closed() {
             return Ok(());
         }
