@@ -1,67 +1,308 @@
 //! Commutative tasks: ready in any order, running one at a time per region.
 //!
-//! A commutative task that has no predecessor left still has to get all of its commutative regions for itself. It gets
-//! them all at once or waits without holding any, so two of them cannot block each other.
+//! Every part of a data object that commutative tasks share has a *line*, in which they wait for their turn, first come
+//! first served. A task that has no predecessor left stands in the lines of all its parts, one after the other in the
+//! order in which the lines were made, and keeps the turns it has got while it waits for the next. Who has run gives its turns up
+//! and hands each to the first in that line: nobody else is looked at, and no line but those of the task.
+//!
+//! When a part is split while its group is open, members of the pieces need not exclude each other, but they must exclude
+//! members of the whole. So a piece gets a line of its own inside the line of the whole: its members *share* their turn in
+//! the outer line and have the inner one alone. Lines are nested a few deep at most; smaller pieces go on with the line
+//! they have, which orders more than necessary and is always right.
+//!
+//! Invariants:
+//! 1. Two members of a group that overlap stand in one line, and not both as sharers.
+//! 2. All tasks go through lines in one order. A line waits only for tasks further on in that order, or for those that
+//!    have all their turns and run: hence no deadlock.
+//! 3. Under the lock of a line tasks are moved, and nothing else is done. None is run, none is dropped.
 
-use super::{AccessRecord, Mode, OwnedTask};
-use crate::ids::DataId;
+use super::OwnedTask;
 use crate::region::Block;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Who holds which commutative regions, and who waits, first come first served.
-#[derive(Debug, Default)]
-pub(crate) struct Arbiter {
-    state: Mutex<State>,
+/// Lines inside lines are at most so many, together with the outermost.
+const MOST_NESTED: u32 = 4;
+
+/// Where the members of a group wait for their turn at one part.
+pub(crate) struct Line {
+    /// The part, as it was when the line was made.
+    part: Block,
+    outer: Option<Arc<Line>>,
+    depth: u32,
+    /// Its place in the order of all lines: behind that of the line it is inside.
+    number: u64,
+    queue: Mutex<Queue>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    held: Vec<(usize, DataId, Block)>,
-    waiting: VecDeque<OwnedTask>,
+#[derive(Default)]
+struct Queue {
+    /// How many tasks have their turn; several only if they share it.
+    holders: usize,
+    shared: bool,
+    waiting: VecDeque<(OwnedTask, bool)>,
+    /// How often a task was looked at.
+    #[cfg(test)]
+    looks: usize,
 }
 
-impl Arbiter {
-    /// Gives the task back if it holds its regions now; else it waits inside.
-    pub(crate) fn acquire(&self, task: OwnedTask) -> Option<OwnedTask> {
-        let mut state = self.state.lock();
-        if state.try_hold(&task) {
+/// A task's place in a line, taken or yet to be taken.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    line: Arc<Line>,
+    /// Together with others that share it.
+    shared: bool,
+}
+
+/// The turns of one task, in the order in which it takes them.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    all: SmallVec<[Turn; 1]>,
+    /// How many it has got.
+    got: usize,
+}
+
+impl Line {
+    /// The line of a group that begins at `part`.
+    pub(super) fn new(part: Block) -> Arc<Self> {
+        Arc::new(Self { part, outer: None, depth: 1, number: next_number(), queue: Mutex::default() })
+    }
+
+    /// The line for `part`, which is what this line was made for or a piece of that.
+    pub(super) fn within(self: &Arc<Self>, part: Block) -> Arc<Self> {
+        if self.part == part || self.depth == MOST_NESTED {
+            return self.clone();
+        }
+        let (outer, depth) = (Some(self.clone()), self.depth + 1);
+        Arc::new(Self { part, outer, depth, number: next_number(), queue: Mutex::default() })
+    }
+
+    /// Gives the task back if it has its turn at once; else it waits inside.
+    fn enter(&self, task: OwnedTask, shared: bool) -> Option<OwnedTask> {
+        let mut queue = self.queue.lock();
+        #[cfg(test)]
+        (queue.looks += 1);
+        if queue.holders == 0 || (shared && queue.shared && queue.waiting.is_empty()) {
+            queue.holders += 1;
+            queue.shared = shared;
             return Some(task);
         }
-        state.waiting.push_back(task);
+        queue.waiting.push_back((task, shared));
         None
     }
 
-    /// Takes the regions of a task that has run; hands those who can run now to `ready`.
-    pub(crate) fn release(&self, task: &OwnedTask, mut ready: impl FnMut(OwnedTask)) {
-        let mut state = self.state.lock();
-        let holder = task.address();
-        state.held.retain(|(by, ..)| *by != holder);
-        let waiting = std::mem::take(&mut state.waiting);
-        for task in waiting {
-            if state.try_hold(&task) {
-                ready(task);
-            } else {
-                state.waiting.push_back(task);
+    /// One who had its turn has run; returns those whose turn it is now.
+    fn leave(&self) -> SmallVec<[OwnedTask; 1]> {
+        let mut next = SmallVec::new();
+        let mut queue = self.queue.lock();
+        queue.holders -= 1;
+        if queue.holders > 0 {
+            return next;
+        }
+        // One that has the line alone, or as many sharers as come one after the other.
+        while queue.waiting.front().is_some_and(|(_, shared)| next.is_empty() || (queue.shared && *shared)) {
+            #[cfg(test)]
+            (queue.looks += 1);
+            if let Some((task, shared)) = queue.waiting.pop_front() {
+                queue.holders += 1;
+                queue.shared = shared;
+                next.push(task);
+            }
+        }
+        next
+    }
+}
+
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let queue = self.queue.lock();
+        write!(f, "Line({:?}: {} at work, {} waiting)", self.part, queue.holders, queue.waiting.len())
+    }
+}
+
+impl Turns {
+    /// A task needs its turn at the part that `line` is for.
+    pub(super) fn join(&mut self, line: &Arc<Line>) {
+        self.all.push(Turn { line: line.clone(), shared: false });
+        let mut outer = line.outer.as_ref();
+        while let Some(line) = outer {
+            self.all.push(Turn { line: line.clone(), shared: true });
+            outer = line.outer.as_ref();
+        }
+    }
+
+    /// All parts have been joined: puts the turns in order.
+    pub(super) fn settle(&mut self) {
+        // Who has a line alone, by one of its parts, need not share it by another.
+        self.all.sort_unstable_by_key(|turn| (turn.line.number, turn.shared));
+        self.all.dedup_by_key(|turn| turn.line.number);
+    }
+
+    /// The line in which to wait next, and whether to share the turn there.
+    fn next(&self) -> Option<(Arc<Line>, bool)> {
+        self.all.get(self.got).map(|turn| (turn.line.clone(), turn.shared))
+    }
+}
+
+/// Gives a ready task back if it has all its turns; else it waits in one of its lines.
+pub(crate) fn take_turns(mut task: OwnedTask) -> Option<OwnedTask> {
+    while let Some((line, shared)) = turns_of(&mut task).and_then(|turns| turns.next()) {
+        task = line.enter(task, shared)?;
+        got_turn(&mut task);
+    }
+    Some(task)
+}
+
+/// Takes a task's turns, now that it has run; hands those to `ready` who have got all theirs by that.
+pub(crate) fn give_up_turns(task: &mut OwnedTask, mut ready: impl FnMut(OwnedTask)) {
+    let turns = turns_of(task).map(std::mem::take).unwrap_or_default();
+    debug_assert_eq!(turns.got, turns.all.len(), "a task runs when it has all its turns");
+    for turn in turns.all {
+        for mut next in turn.line.leave() {
+            got_turn(&mut next);
+            if let Some(next) = take_turns(next) {
+                ready(next);
             }
         }
     }
 }
 
-impl State {
-    fn try_hold(&mut self, task: &OwnedTask) -> bool {
-        let mut wanted = Vec::new();
-        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-            if mode == Mode::Commutative {
-                wanted.push((task.address(), datum.id, *block));
-            }
-        });
-        let free = wanted.iter().all(|(_, data, block)| {
-            !self.held.iter().any(|(_, held_data, held)| held_data == data && held.overlaps(block))
-        });
-        if free {
-            self.held.append(&mut wanted);
+fn got_turn(task: &mut OwnedTask) {
+    if let Some(turns) = turns_of(task) {
+        turns.got += 1;
+    }
+}
+
+/// None if the task's commutative accesses are all empty.
+fn turns_of(task: &mut OwnedTask) -> Option<&mut Turns> {
+    task.owned_mut().as_mut().map(|side| &mut side.turns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::depend::{Body, Meta, Side, Submitting};
+    use crate::ids::TaskId;
+    use crate::memory::{NoBody, Payload};
+    use std::borrow::Cow;
+    use std::cell::Cell;
+    use std::panic::Location;
+
+    /// A ready task with a turn at each of these lines.
+    fn task(id: u64, lines: &[&Arc<Line>]) -> OwnedTask {
+        let (name, location) = (Cow::Borrowed("task"), Location::caller());
+        let meta = Meta {
+            id: TaskId(id),
+            name,
+            location,
+            priority: 0,
+            internal: false,
+            commutative: true,
+            join: false,
+            lane: 0,
+        };
+        let mut side = Box::<Side>::default();
+        lines.iter().for_each(|line| side.turns.join(line));
+        side.turns.settle();
+        let none = || Cell::new(Some(NoBody));
+        let body = Payload { accesses: (), cpu: none(), emulated: none(), gpu: none(), host_only: true };
+        Submitting::new(|| meta, Some(side), body, 0, |p| p as *mut (dyn Body + 'static))
+            .commit()
+            .expect("it waits for nobody")
+    }
+
+    fn part(range: std::ops::Range<usize>) -> Block {
+        Block::interval(range)
+    }
+
+    fn ids(tasks: &[OwnedTask]) -> Vec<u64> {
+        tasks.iter().map(|task| task.shared().id.0).collect()
+    }
+
+    /// Lets all run that can, each to its end before the next, and returns the order.
+    fn run_all(mut ready: Vec<OwnedTask>) -> Vec<u64> {
+        let mut order = Vec::new();
+        while !ready.is_empty() {
+            let mut task = ready.remove(0);
+            order.push(task.shared().id.0);
+            give_up_turns(&mut task, |next| ready.push(next));
         }
-        free
+        order
+    }
+
+    #[test]
+    fn a_line_is_first_come_first_served_and_nobody_is_looked_at_twice() {
+        let line = Line::new(part(0..8));
+        let n = 10_000;
+        let ready: Vec<_> = (0..n).filter_map(|id| take_turns(task(id, &[&line]))).collect();
+        assert_eq!(ids(&ready), [0]);
+        assert_eq!(run_all(ready), (0..n).collect::<Vec<_>>());
+        assert_eq!(line.queue.lock().looks as u64, 2 * n - 1); // each when it came, all but the first when their turn came
+    }
+
+    #[test]
+    fn who_waits_for_one_line_keeps_the_turns_it_has_and_nobody_waits_in_a_circle() {
+        let lines = [Line::new(part(0..1)), Line::new(part(1..2)), Line::new(part(2..3))];
+        let n = 300;
+        // Every pair of lines, named in either order.
+        let pair = |id: u64| [&lines[id as usize % 3], &lines[(id as usize + 1 + id as usize / 3 % 2) % 3]];
+        let ready = (0..n).filter_map(|id| take_turns(task(id, &pair(id)))).collect();
+        let mut order = run_all(ready);
+        order.sort_unstable();
+        assert_eq!(order, (0..n).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn pieces_of_a_part_exclude_the_whole_but_not_each_other() {
+        let whole = Line::new(part(0..8));
+        let [left, right] = [part(0..4), part(4..8)].map(|piece| whole.within(piece));
+        let mut running: Vec<_> = [&left, &right, &left, &whole, &right, &left]
+            .into_iter()
+            .zip(0..)
+            .filter_map(|(line, id)| take_turns(task(id, &[line])))
+            .collect();
+        assert_eq!(ids(&running), [0, 1], "one in each piece");
+        let end = |running: &mut Vec<OwnedTask>| {
+            let mut task = running.remove(0);
+            give_up_turns(&mut task, |next| running.push(next));
+            ids(running)
+        };
+        assert_eq!(end(&mut running), [1, 2], "the next in the left piece came before the one on the whole");
+        assert_eq!(end(&mut running), [2]);
+        assert_eq!(end(&mut running), [3], "the whole is free, and those behind have waited");
+        assert_eq!(end(&mut running), [4, 5]);
+    }
+
+    #[test]
+    fn lines_are_nested_a_few_deep_and_still_exclude() {
+        let mut line = Line::new(part(0..100));
+        let outermost = line.clone();
+        for n in 1..100 {
+            line = line.within(part(n..100));
+        }
+        assert_eq!(line.depth, MOST_NESTED);
+        let (piece, whole) = (task(0, &[&line]), task(1, &[&outermost]));
+        let piece = take_turns(piece).expect("nobody was before");
+        assert!(take_turns(whole).is_none());
+        assert_eq!(run_all(vec![piece]), [0, 1]);
+    }
+
+    #[test]
+    fn a_task_in_two_pieces_of_one_line_takes_it_once() {
+        let whole = Line::new(part(0..8));
+        let [left, right] = [part(0..4), part(4..8)].map(|piece| whole.within(piece));
+        let both = take_turns(task(0, &[&left, &whole, &right])).expect("nobody was before");
+        assert!(take_turns(task(1, &[&left])).is_none());
+        assert_eq!(run_all(vec![both]), [0, 1]);
+        assert_eq!(whole.queue.lock().holders, 0);
     }
 }

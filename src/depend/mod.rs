@@ -11,24 +11,35 @@
 //! Invariants:
 //! 1. All of one task's accesses are entered under the locks of all its data at once, taken in the order of their
 //!    addresses. Hence edges always lead from earlier to later submissions, and there is no cycle.
-//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses.
+//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses, or leads to
+//!    or from a [`join`] that stands for such edges.
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
+//! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
 
+mod ancestry;
 mod body;
 mod commutative;
 mod datum;
 mod fragment;
 mod graph;
+#[cfg(test)]
+pub(crate) mod hand_made;
 mod history;
+mod indexed;
+mod join;
 mod mode;
 mod recent;
 mod reduction;
 mod register;
+pub(crate) mod running;
+#[cfg(test)]
+mod tests;
 
+pub(crate) use ancestry::Ancestry;
 pub use body::Context;
 pub(crate) use body::Site;
 pub(crate) use body::{Body, Env, Kinds};
-pub(crate) use commutative::Arbiter;
+pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum};
 pub(crate) use graph::Recorder;
 pub use graph::{Dependence, GraphTask, TaskGraph};
@@ -36,6 +47,7 @@ pub use mode::Mode;
 pub(crate) use mode::OpId;
 pub(crate) use reduction::combine_in_turn;
 pub(crate) use register::{MOST_ACCESSES, register};
+pub(crate) use running::Team;
 
 use crate::ids::TaskId;
 use crate::sync;
@@ -54,7 +66,9 @@ impl sync::Kind for Node {
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;
 pub(crate) type OwnedTask = sync::OwnedTask<Node>;
+pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
+/// What a thread is running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
 
 /// What everybody may know of a task.
@@ -66,8 +80,10 @@ pub(crate) struct Meta {
     pub(crate) priority: i32,
     /// Made by the runtime itself (a read, a release): not counted, not recorded.
     pub(crate) internal: bool,
-    /// Has commutative accesses, so it also waits for its turn (see [`Arbiter`]).
+    /// Has commutative accesses, so it also waits for its turns (see [`take_turns`]).
     pub(crate) commutative: bool,
+    /// Has nothing to do: stands for all that it waits for (see [`join`]).
+    pub(crate) join: bool,
     /// Which of its counters the driver counts it under when it has finished.
     pub(crate) lane: u8,
 }
@@ -75,6 +91,8 @@ pub(crate) struct Meta {
 /// What few tasks need, kept out of the header.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
+    /// The turns that a commutative task waits for.
+    pub(crate) turns: commutative::Turns,
     /// Where the task's private replicas are combined, and when; the next one last.
     pub(crate) tickets: Vec<reduction::Ticket>,
     /// The user's estimate of the task's work, in any unit that is the same for all tasks.
@@ -89,4 +107,6 @@ pub(crate) struct Side {
     pub(crate) forget: Option<crate::ids::DataId>,
     /// The thread that waits for this (internal) task.
     pub(crate) awaited_by: Option<Arc<sync::Parker>>,
+    /// In whose bodies it was submitted.
+    pub(crate) ancestry: Ancestry,
 }

@@ -3,13 +3,23 @@
 //! Every failure is reported by each `wait` that it concerns: by the first one to end after it, and by all others that were
 //! under way when it was reported and waited for its task. A failure that nobody can need any more is let go.
 //!
-//! Time here is a count of waits' beginnings and ends. Invariant: a reported failure is kept exactly as long as there is a
-//! wait that began before it was reported.
+//! A failure may hold an error of the user's, whose destructor can do anything, submit tasks included. Tasks, histories and
+//! directories have shares of it and give them up under their locks. So one share of each failure is kept here, and given up
+//! under no lock, once it is the last. Looking for such shares is spread over the calls that ask for it: each looks at a few,
+//! in turn.
+//!
+//! Time here is a count of waits' beginnings and ends. Invariant: a reported failure is kept among the entries exactly as
+//! long as there is a wait that began before it was reported.
 
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
+use crate::sync::drop_quietly;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// How many failures each wait looks at, to let them go.
+const SWEEP_AT_WAIT: usize = 64;
 
 /// The failures of a runtime that somebody may still have to be told.
 #[derive(Debug, Default)]
@@ -21,6 +31,8 @@ struct Log {
     /// When each wait under way began.
     waits: Vec<u64>,
     now: u64,
+    /// One share of each failure, those looked at last at the end.
+    shares: VecDeque<Arc<TaskFailure>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +53,9 @@ pub(crate) const NO_TASK: TaskId = TaskId(u64::MAX);
 impl FailureLog {
     /// A task failed.
     pub(crate) fn push(&self, failure: Arc<TaskFailure>) {
-        self.0.lock().entries.push(Entry { failure, reported: None });
+        let mut log = self.0.lock();
+        log.shares.push_back(failure.clone());
+        log.entries.push(Entry { failure, reported: None });
     }
 
     /// A wait begins. What has been reported before does not concern it.
@@ -70,17 +84,38 @@ impl FailureLog {
             log.waits.swap_remove(own);
         }
         let first = log.waits.iter().copied().min().unwrap_or(u64::MAX);
-        let let_go =
-            log.entries.extract_if(.., |entry| entry.reported.is_some_and(|at| at <= first)).collect::<Vec<_>>();
+        log.entries.retain(|entry| entry.reported.is_none_or(|at| at > first));
         drop(log);
-        drop(let_go); // an error of the user's may have a destructor of its own
+        self.sweep(SWEEP_AT_WAIT);
         failures
+    }
+
+    /// Looks at up to `count` failures and drops those that nobody else has a share of. No lock may be held.
+    pub(crate) fn sweep(&self, count: usize) {
+        let mut last = Vec::new();
+        {
+            let Log { shares, .. } = &mut *self.0.lock();
+            for _ in 0..count.min(shares.len()) {
+                let Some(share) = shares.pop_front() else { break };
+                // Nobody can make another share of what nobody else has one of.
+                if Arc::strong_count(&share) == 1 { last.push(share) } else { shares.push_back(share) }
+            }
+        }
+        last.into_iter().for_each(|failure| drop_quietly(|| drop(failure)));
     }
 
     /// What nobody has been told.
     pub(crate) fn take_unreported(&self) -> Vec<Arc<TaskFailure>> {
         let entries = std::mem::take(&mut self.0.lock().entries);
         entries.into_iter().filter(|entry| entry.reported.is_none()).map(|entry| entry.failure).collect()
+    }
+}
+
+impl Drop for FailureLog {
+    fn drop(&mut self) {
+        let Log { entries, shares, .. } = self.0.get_mut();
+        entries.clear();
+        shares.drain(..).for_each(|failure| drop_quietly(|| drop(failure)));
     }
 }
 
@@ -124,5 +159,25 @@ mod tests {
         let wait = log.begin();
         assert_eq!(end(&log, wait, 2), [NO_TASK.0]);
         assert_eq!(log.take_unreported().iter().map(|failure| failure.task().0).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn the_last_share_is_given_up_here() {
+        let log = FailureLog::default();
+        let kept: Vec<_> = (0..10).map(|_| Arc::new(TaskFailure::for_tests("kept"))).collect();
+        for failure in &kept {
+            log.push(failure.clone());
+            log.push(Arc::new(TaskFailure::for_tests("gone")));
+        }
+        assert_eq!(log.take_unreported().len(), 20);
+        let shares = || log.0.lock().shares.len();
+        assert_eq!(shares(), 20);
+        log.sweep(5);
+        assert!((17..=18).contains(&shares()), "of five in turn every second one is gone");
+        (0..3).for_each(|_| log.sweep(5));
+        assert_eq!(shares(), 10, "each was looked at once");
+        drop(kept);
+        log.sweep(usize::MAX);
+        assert_eq!(shares(), 0);
     }
 }

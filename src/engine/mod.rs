@@ -11,15 +11,21 @@
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
 //! 2. A task is handed out for running at most once, after all its predecessors are finished.
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
+//! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
 
 mod assign;
 mod bring;
 mod command;
 mod failures;
+#[cfg(test)]
+mod issued_tests;
 mod loss;
+#[cfg(test)]
+mod memory_tests;
 mod placement;
 mod reserve;
 mod stages;
+mod units;
 
 pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};
@@ -28,15 +34,18 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Arbiter, OwnedTask, Recorder, Submitting, TaskGraph};
+use crate::depend::{self, AccessRecord, OwnedTask, Recorder, Submitting, TaskGraph, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// Nanoseconds on the driver's clock.
 pub(crate) type Nanos = u64;
+
+/// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
+const SWEEP_AT_FAILURE: usize = 2;
 
 /// What happened.
 pub(crate) enum Event {
@@ -48,6 +57,8 @@ pub(crate) enum Event {
     CopyFailed(CopyId, DeviceId, DeviceError),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
+    /// So many bytes were given back in this space.
+    Released(SpaceId, u64),
 }
 
 /// How a task ended.
@@ -63,16 +74,17 @@ pub(crate) enum Outcome {
 
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
-    arbiter: Arbiter,
+    /// The runtime's id.
+    runtime: u64,
     recorder: Option<Recorder>,
     failures: FailureLog,
     placement: Option<Mutex<Placement>>,
 }
 
 impl Engine {
-    pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
+    pub(crate) fn new(runtime: u64, placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
-            arbiter: Arbiter::default(),
+            runtime,
             recorder: record_graph.then(Recorder::default),
             failures: FailureLog::default(),
             placement: placement.map(Mutex::new),
@@ -82,15 +94,17 @@ impl Engine {
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
     ///
     /// # Errors
-    /// If one of the data was taken meanwhile; then the task is gone.
+    /// If one of the data was taken meanwhile; the task comes back.
     #[inline]
     pub(crate) fn submitted(
         &self,
         mut task: Submitting,
         accesses: &[AccessRecord<'_>],
         out: &mut Vec<Command>,
-    ) -> Result<(), SubmitError> {
-        depend::register(&mut task, accesses, self.recorder.as_ref())?;
+    ) -> Result<(), (SubmitError, Submitting)> {
+        if let Err(error) = depend::register(&mut task, accesses, self.recorder.as_ref()) {
+            return Err((error, task));
+        }
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
             recorder.task(task.shared().id, &task.shared().name);
         }
@@ -111,6 +125,7 @@ impl Engine {
                     Outcome::Failed(reason) => {
                         let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
                         let failure = self.fail(&task, reason);
+                        self.failures.sweep(SWEEP_AT_FAILURE);
                         device_lost = is_loss.then_some(failure);
                         None
                     }
@@ -145,6 +160,11 @@ impl Engine {
                     placement.lock().returned(task, out);
                 }
             }
+            Event::Released(space, bytes) => {
+                if let Some(placement) = &self.placement {
+                    placement.lock().released(space, bytes, out);
+                }
+            }
         }
     }
 
@@ -157,6 +177,15 @@ impl Engine {
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));
+        }
+    }
+
+    /// Poisons a task that was launched behind others, if one of them has failed since. To be called before it is issued:
+    /// once it is, the device fails it with them.
+    pub(crate) fn look_again(&self, task: &OwnedTask) {
+        let cause = self.placement.as_ref().and_then(|placement| placement.lock().lost_since_launch(task));
+        if let Some(cause) = cause {
+            task.set_poison(cause);
         }
     }
 
@@ -178,8 +207,11 @@ impl Engine {
     /// Nothing is left to wait for but a turn among commutative tasks, and a place.
     #[inline]
     fn ready(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        if task.shared().join {
+            return self.pass(task, out);
+        }
         let task = if task.shared().commutative {
-            let Some(task) = self.arbiter.acquire(task) else { return };
+            let Some(task) = depend::take_turns(task) else { return };
             task
         } else {
             task
@@ -187,18 +219,30 @@ impl Engine {
         self.place(task, out);
     }
 
+    /// A join is finished when it is ready. So may others be behind it: not by recursion, chains of them can be long.
+    #[cold]
+    fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
+        let mut joins = vec![join];
+        while let Some(join) = joins.pop() {
+            join.finish(|successor| match successor.shared().join {
+                true => joins.push(successor),
+                false => self.ready(successor, out),
+            });
+        }
+    }
+
     #[inline]
     fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().commutative {
-            self.arbiter.release(&task, |next| self.place(next, out));
+            depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
         if task.owned_mut().as_ref().is_none_or(|side| side.tickets.is_empty()) {
             task.finish(|successor| self.ready(successor, out));
             return;
         }
         let combine = |task: &mut OwnedTask, access: usize, block: &_| {
-            let combined = catch_unwind(AssertUnwindSafe(|| task.body_mut().combine(access, block)));
-            if let Err(payload) = combined {
+            let combine = || catch_unwind(AssertUnwindSafe(|| task.body().combine(access, block)));
+            if let Err(payload) = running::as_part_of(self.runtime, task, combine) {
                 let _ = self.fail(task, FailureReason::from_panic(payload));
             }
         };

@@ -5,6 +5,7 @@ use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
+use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 
 /// One declared access, stored in its task.
@@ -19,25 +20,33 @@ pub trait Access: Send + 'static {
     /// The view, at the region's place.
     ///
     /// # Safety
-    /// Rules 1–3 of the module hold for `'a`; `site`, if given, is where the region lies, else it lies at home.
+    /// Rules 1–3 of the module hold for `'a`; `site`, if given, is where the region lies, else it lies at home. Of one
+    /// access there is one view, and no private replica or combining while it lasts.
     #[doc(hidden)]
-    unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a>;
+    unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a>;
 
     /// The view of the region where it lies in a device's memory.
     #[doc(hidden)]
-    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a>;
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a>;
 
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(crate::memory::access::Record<'_>));
 
-    /// The bytes of a new private replica, if the access has one.
+    /// Where a new private replica lies, and its bytes, if the access has one.
+    ///
+    /// # Safety
+    /// No view of this access lasts.
     #[doc(hidden)]
-    fn private(&mut self) -> Option<&mut [u8]> {
+    unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         None
     }
 
+    /// Combines the private replica into the data's home.
+    ///
+    /// # Safety
+    /// As for `private`, and it is this access's turn.
     #[doc(hidden)]
-    fn combine(&mut self, _block: &Block) {}
+    unsafe fn combine(&self, _block: &Block) {}
 }
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
@@ -105,12 +114,12 @@ macro_rules! plain_access {
             type DeviceView<'a> = $device_view<'a, T>;
 
             #[inline]
-            unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a> {
+            unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
                 // SAFETY: the caller's promise; dependences keep conflicting tasks away meanwhile (rule 2).
                 unsafe { S::$method(self.0.site(site), &self.0.spans) }
             }
 
-            fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+            fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
                 $device_view::new(site)
             }
 
@@ -141,13 +150,13 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     type View<'a> = Shared<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
-    unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Shared<'a, T> {
+    unsafe fn view<'a>(&'a self, site: Option<Site>) -> Shared<'a, T> {
         let len = self.0.spans.block().volume();
         // SAFETY: the caller's promise; submission refuses regions with gaps, and all tasks of the group get such views.
         unsafe { Shared::new(self.0.site(site).first.cast(), len) }
     }
 
-    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
         DeviceViewMut::new(site)
     }
 
@@ -161,33 +170,55 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 pub struct Reduce<T, S: Shape, R> {
     pub(crate) declared: Declared<T, S>,
     pub(crate) reducer: R,
-    pub(crate) private: Vec<T>,
+    /// Apart from the rest, which can be looked at while the body has a view of this.
+    private: UnsafeCell<Vec<T>>,
+}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
+    pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
+        Self { declared, reducer, private: UnsafeCell::default() }
+    }
+
+    /// A new private replica.
+    ///
+    /// # Safety
+    /// Nothing else uses the access's private replica while the reference lasts.
+    #[allow(clippy::mut_from_ref)] // that is the promise
+    unsafe fn replica(&self) -> &mut Vec<T> {
+        // SAFETY: the caller's promise.
+        let private = unsafe { &mut *self.private.get() };
+        *private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
+        private
+    }
 }
 
 impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
-    unsafe fn view<'a>(&'a mut self, _: Option<Site>) -> Self::View<'a> {
-        self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
-        S::of_slice(&mut self.private, &self.declared.spans)
+    unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
+        // SAFETY: the caller's promise: this is the one view.
+        S::of_slice(unsafe { self.replica() }, &self.declared.spans)
     }
 
-    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
         DeviceViewMut::new(site)
     }
 
-    fn private(&mut self) -> Option<&mut [u8]> {
-        self.private = vec![self.reducer.identity(); self.declared.spans.block().volume()];
-        Some(bytemuck::cast_slice_mut(&mut self.private))
+    unsafe fn private(&self) -> Option<(*mut u8, usize)> {
+        // SAFETY: the caller's promise.
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.replica() });
+        Some((bytes.as_mut_ptr(), bytes.len()))
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
         self.declared.record(Mode::Reduction(self.reducer.id()), visit);
     }
 
-    fn combine(&mut self, block: &Block) {
+    unsafe fn combine(&self, block: &Block) {
         let Self { declared, reducer, private } = self;
+        // SAFETY: the caller's promise: the body has ended, and nobody writes the replica any more.
+        let private = unsafe { &*private.get() };
         if private.is_empty() {
             return; // the body was not run: in a simulation none is
         }
@@ -217,19 +248,23 @@ pub trait AccessList: Send + 'static {
     /// # Safety
     /// As for [`Access::view`], for each.
     #[doc(hidden)]
-    unsafe fn views<'a>(&'a mut self, sites: Option<&[Site]>) -> Self::Views<'a>;
+    unsafe fn views<'a>(&'a self, sites: Option<&[Site]>) -> Self::Views<'a>;
 
     #[doc(hidden)]
-    fn device_views<'a>(&'a mut self, sites: &[DeviceSite]) -> Self::DeviceViews<'a>;
+    fn device_views<'a>(&'a self, sites: &[DeviceSite]) -> Self::DeviceViews<'a>;
 
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
 
+    /// # Safety
+    /// As for [`Access::private`].
     #[doc(hidden)]
-    fn private(&mut self, access: usize) -> Option<&mut [u8]>;
+    unsafe fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
 
+    /// # Safety
+    /// As for [`Access::combine`].
     #[doc(hidden)]
-    fn combine(&mut self, access: usize, block: &Block);
+    unsafe fn combine(&self, access: usize, block: &Block);
 }
 
 macro_rules! tuples {
@@ -240,13 +275,13 @@ macro_rules! tuples {
 
             #[inline]
             #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // the empty tuple has neither views nor sites
-            unsafe fn views<'a>(&'a mut self, sites: Option<&[Site]>) -> Self::Views<'a> {
+            unsafe fn views<'a>(&'a self, sites: Option<&[Site]>) -> Self::Views<'a> {
                 // SAFETY: the caller's promise.
                 unsafe { ($(self.$i.view(sites.map(|sites| sites[$i])),)*) }
             }
 
             #[allow(clippy::unused_unit, unused_variables)] // as above
-            fn device_views<'a>(&'a mut self, sites: &[DeviceSite]) -> Self::DeviceViews<'a> {
+            fn device_views<'a>(&'a self, sites: &[DeviceSite]) -> Self::DeviceViews<'a> {
                 ($(self.$i.device_view(sites[$i]),)*)
             }
 
@@ -256,17 +291,19 @@ macro_rules! tuples {
                 $(self.$i.visit(visit);)*
             }
 
-            fn private(&mut self, access: usize) -> Option<&mut [u8]> {
+            unsafe fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
                 match access {
-                    $($i => self.$i.private(),)*
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.private() },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }
 
             #[allow(unused_variables)] // of the empty tuple
-            fn combine(&mut self, access: usize, block: &Block) {
+            unsafe fn combine(&self, access: usize, block: &Block) {
                 match access {
-                    $($i => self.$i.combine(block),)*
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.combine(block) },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }

@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::devices::Devices;
 use super::host::Host;
-use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Mode, OwnedTask, running};
 use crate::device::{Accelerator, Completion, Mark, Waker, Work};
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::{BoxError, DeviceError, FailureReason};
@@ -86,10 +86,10 @@ impl Devices {
     }
 
     /// Enqueues a task; nothing of it is in flight if that fails.
-    fn issue(&self, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
+    fn issue(&self, runtime: u64, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
         let sites = self.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
         let id = launch.task.shared().id;
-        let mut work = TaskWork { task: &mut launch.task, sites, reductions: Vec::new(), panic: None };
+        let mut work = TaskWork { runtime, task: &launch.task, sites, reductions: Vec::new(), panic: None };
         device.issue(id, &launch.after, &mut work).map_err(|error| {
             match (work.panic, error.downcast::<DeviceError>()) {
                 (Some(payload), _) => FailureReason::from_panic(payload),
@@ -102,7 +102,8 @@ impl Devices {
 
 /// A task's body, with its regions on the device.
 struct TaskWork<'a> {
-    task: &'a mut OwnedTask,
+    runtime: u64,
+    task: &'a OwnedTask,
     sites: Vec<DeviceSite>,
     /// Which accesses have private replicas.
     reductions: Vec<usize>,
@@ -118,10 +119,7 @@ impl Work for TaskWork<'_> {
             }
             index += 1;
         });
-        let private = |access: &usize| {
-            let bytes = self.task.body_mut().private(*access).expect("a reduction has a private replica");
-            (bytes.as_mut_ptr(), bytes.len())
-        };
+        let private = |access: &usize| self.task.body().private(*access).expect("a reduction has a private replica");
         self.reductions.iter().map(private).collect()
     }
 
@@ -129,8 +127,8 @@ impl Work for TaskWork<'_> {
         for (access, base) in self.reductions.iter().zip(privates) {
             (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
         }
-        let body = AssertUnwindSafe(|| self.task.body_mut().enqueue(&mut Launcher::new(device), &self.sites));
-        catch_unwind(body).unwrap_or_else(|payload| {
+        let body = AssertUnwindSafe(|| self.task.body().enqueue(&mut Launcher::new(device), &self.sites));
+        running::as_part_of(self.runtime, self.task, || catch_unwind(body)).unwrap_or_else(|payload| {
             self.panic = Some(payload);
             Err("the body panicked".into())
         })
@@ -142,16 +140,19 @@ impl Host {
     pub(super) fn issue(&self, core: &Core, devices: &Devices, device: DeviceId, mut launch: Launch) {
         let in_flight = &devices.in_flight[device.index()];
         let accelerator = devices.get_accelerator(device).expect("the device is an accelerator");
+        if !launch.after.is_empty() {
+            core.engine.look_again(&launch.task);
+        }
         let outcome = core
             .refusal(&mut launch.task)
-            .or_else(|| self.inside(|| devices.issue(accelerator, &mut launch)).err().map(Outcome::Failed));
+            .or_else(|| self.inside(|| devices.issue(core.id, accelerator, &mut launch)).err().map(Outcome::Failed));
         let mut out = self.commands.take();
         match outcome {
             Some(outcome) => {
                 if let Outcome::Failed(FailureReason::Device(error)) = &outcome {
                     devices.lose(Some(device), error);
                 }
-                core.end(launch.task, outcome, Some(self.slot), &mut out);
+                self.end(core, launch.task, outcome, &mut out);
             }
             None => {
                 core.engine.issued(&launch.task, &mut out);
@@ -190,7 +191,7 @@ impl Host {
                                 Outcome::Failed(FailureReason::Device(error))
                             }
                         };
-                        core.end(task, outcome, Some(self.slot), &mut out);
+                        self.end(core, task, outcome, &mut out);
                     }
                 }
             }

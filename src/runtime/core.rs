@@ -3,18 +3,19 @@
 use super::conflict::ConflictDetector;
 use super::devices::Devices;
 use super::host::Host;
-use super::progress::{Admission, Progress};
+use super::progress::Progress;
 use super::ready::ReadyQueues;
 use super::waiters::{Awaited, Waiters, own_parker};
 use super::watch::Watch;
 use super::window::{NOTHING_RUNS, Window};
+use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
 use crate::machine::Machine;
 use crate::memory::DataCell;
 use crate::sim::Simulation;
-use crate::sync::Sleep;
+use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -154,17 +155,24 @@ impl Core {
         accesses: &[AccessRecord<'_>],
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let Admission { task: id, lane, open } = self.progress.admit();
-        if !open {
-            self.admit_late(lane, description.internal)?;
-        }
-        let unless_entered = BreakOnUnwind { core: self, during: "a submission" };
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
         let Description { name, location, priority, internal, side } = description;
-        let meta = Meta { id, name, location, priority, internal, commutative, lane };
+        let mut open = true;
+        // Counted when it has its memory: a task that panics before that is none.
+        let meta = || {
+            let admission = self.progress.admit();
+            open = admission.open;
+            let (id, lane) = (admission.task, admission.lane);
+            Meta { id, name, location, priority, internal, commutative, join: false, lane }
+        };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
         let mut task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        let lane = task.shared().lane;
+        if !open {
+            self.admit_late(lane, internal)?;
+        }
+        let unless_entered = BreakOnUnwind { core: self, during: "a submission" };
         let watched = watch(&mut task);
         let entered = Host::with(self.id, |host| match host {
             Some(host) => {
@@ -193,9 +201,10 @@ impl Core {
             }
         });
         std::mem::forget(unless_entered);
-        if let Err(error) = entered {
+        if let Err((error, refused)) = entered {
             self.progress.finish(None, lane, false);
             self.tell_waiters();
+            drop(refused); // nothing waits for it: what it captured may wait for the rest
             return Err(error);
         }
         Ok(watched)
@@ -266,6 +275,9 @@ impl Core {
                 Command::Run(task) => self.run_at_home(task, out),
                 Command::Skip(task) => self.skip(task, out),
                 command => match (&self.driver, command) {
+                    (Driver::Simulated(_), Command::Release { space, bytes, .. }) => {
+                        self.engine.on(Event::Released(space, bytes), out);
+                    }
                     (Driver::Simulated(simulation), command) => simulation.carry_out(command),
                     (_, Command::Launch(launch)) => {
                         let unit = launch.unit.index();
@@ -289,7 +301,7 @@ impl Core {
         let mut phantom = false;
         task.body().accesses(&mut |access| phantom |= access.datum.phantom);
         let outcome = if bound_to_device || phantom {
-            self.discard(&mut task); // the copy was all that was wanted, or there is nothing to see
+            self.discard(&task); // the copy was all that was wanted, or there is nothing to see
             Outcome::Done { elapsed_ns: 0 }
         } else {
             self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None }, None)
@@ -298,21 +310,30 @@ impl Core {
         self.tell_waiters(); // as for what is skipped
     }
 
-    fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
-        self.discard(&mut task);
+    fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        self.discard(&task);
         self.end(task, Outcome::Skipped, None, out);
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
-    /// Reports a task as ended and counts it in a host's slot.
+    /// Reports a task as ended and counts it in a host's slot; that host calls it as from inside a body.
     #[inline]
     pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         if task.shared().internal {
             return self.end_internal(task, outcome, slot, out);
         }
         let lane = task.shared().lane;
-        self.engine.on(Event::Finished(task, outcome), out);
+        self.report_end(task, outcome, slot, out);
         self.progress.finish(slot, lane, false);
+    }
+
+    #[inline]
+    fn report_end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
+        let ended = Event::Finished(task, outcome);
+        match slot {
+            Some(_) => self.engine.on(ended, out),
+            None => running::inside(self.id, || self.engine.on(ended, out)),
+        }
     }
 
     /// As [`Self::end`], for the runtime's own tasks; tells the thread that waits for it.
@@ -320,7 +341,7 @@ impl Core {
     fn end_internal(&self, mut task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         let waits = task.owned_mut().as_mut().and_then(|side| side.awaited_by.take());
         let lane = task.shared().lane;
-        self.engine.on(Event::Finished(task, outcome), out);
+        self.report_end(task, outcome, slot, out);
         self.progress.finish(slot, lane, true);
         if let Some(parker) = waits {
             parker.unpark();
@@ -336,10 +357,15 @@ impl Core {
         }
         let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
-        let run = |body: &mut (dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
-        let ran = match slot {
+        let task: &OwnedTask = task;
+        let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
+        let body = || match slot {
             Some(slot) => self.running[slot].during(task, run),
-            None => run(task.body_mut()),
+            None => run(task.body()),
+        };
+        let ran = match env.context.inner_cores {
+            1 => running::as_part_of(self.id, task, body),
+            _ => running::as_part_of_with_team(self.id, task, body),
         };
         match ran {
             Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
@@ -362,10 +388,8 @@ impl Core {
         None
     }
 
-    pub(super) fn discard(&self, task: &mut OwnedTask) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body_mut().discard())) {
-            let _ = FailureReason::from_panic(payload); // a captured value's destructor panicked; nothing depends on it
-        }
+    pub(super) fn discard(&self, task: &OwnedTask) {
+        running::as_part_of(self.id, task, || drop_quietly(|| task.body().discard()));
     }
 
     /// Tells those who wait for a number of tasks. To be called by a thread that has ended tasks and may end no more.
@@ -437,5 +461,48 @@ impl Drop for BreakOnUnwind<'_> {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
         self.core.break_down(format!("the runtime panicked during {} on thread `{name}`", self.during));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{NoBody, Payload, With};
+    use crate::runtime::Runtime;
+    use crate::task::{AccessSpec, Recorded};
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Waits in its destructor, and sends what that says.
+    struct Waits(Arc<Runtime>, Sender<bool>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.1.send(self.0.wait().is_ok()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_task_captured_that_is_refused_at_last_may_wait_for_the_others() {
+        let rt = Arc::new(Runtime::builder().compute_units("1:CPU:1").build().unwrap());
+        let x = rt.data(vec![0u64; 10]);
+        let access = x.inout();
+        access.check(rt.core.id).unwrap();
+        x.cell.datum.set_taken(true); // as by another thread, just now
+        let (said, heard) = channel();
+        let captured = Waits(rt.clone(), said);
+        let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
+        let cpu = Cell::new(Some(With(body, PhantomData)));
+        let (emulated, gpu) = (Cell::new(Some(NoBody)), Cell::new(Some(NoBody)));
+        let payload = Payload { accesses: (access.store(),), cpu, emulated, gpu, host_only: false };
+        let Recorded(record) = access.record();
+        let (name, location) = (Cow::Borrowed("late"), Location::caller());
+        let description = Description { name, location, priority: 0, internal: false, side: None };
+        let refused = rt.core.submit(description, payload, &[record], |_| ());
+        assert!(matches!(refused, Err(SubmitError::Taken { .. })));
+        assert_eq!(heard.try_recv(), Ok(true), "its destructor has run, and did not wait for its own task");
+        x.cell.datum.set_taken(false);
     }
 }

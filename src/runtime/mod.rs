@@ -121,13 +121,8 @@ impl Owner for Releaser {
         let record = crate::depend::AccessRecord { datum: &cell.datum, block: &whole, mode: crate::depend::Mode::Out };
         let kept = cell.clone();
         let forget = Sole(move |_: &mut [u8]| drop(kept));
-        let payload = Payload {
-            accesses: (Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell)),),
-            cpu: Some(forget),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
+        let nothing = Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell));
+        let payload = Payload::new((nothing,), forget, NoBody, NoBody, true);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
@@ -184,16 +179,20 @@ impl Runtime {
     /// assert_eq!(u.shape(), [4, 8, 16]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
     pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
     {
         let shape = shape.into_dimension();
+        let len = elements_of::<T>(shape.slice());
         if self.core.simulation().is_some() {
             let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
             return self.handle(DataCell::phantom::<T>(self.core.id, id, shape.slice()));
         }
-        self.register(|id| HostBuffer::zeros::<T>(shape.size(), id.0), shape.slice())
+        self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
     }
 
     fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
@@ -210,7 +209,8 @@ impl Runtime {
         Data::new(cell, owner)
     }
 
-    /// Begins the description of a task with these accesses, a tuple of up to twelve.
+    /// Begins the description of a task with these accesses, a tuple of up to twelve. Bodies can do so too; what holds for
+    /// them is said at [`TaskBuilder::submit`].
     pub fn task<A: AccessTuple>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(self, name.into(), accesses)
     }
@@ -276,6 +276,25 @@ impl Runtime {
     pub fn conflicts(&self) -> Vec<String> {
         self.core.conflicts.as_ref().map_or_else(Vec::new, |detector| detector.found())
     }
+}
+
+/// The number of elements of an array, whose offsets and bytes can all be counted then.
+///
+/// # Panics
+/// If they can not.
+fn elements_of<T>(shape: &[usize]) -> usize {
+    // An extent of 0 must not hide the others, which strides are made of.
+    let most =
+        shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    let is_countable =
+        most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
+    assert!(
+        is_countable,
+        "cannot register an array of {shape:?} elements of {} bytes each: no memory has so many addresses; \
+         try smaller extents, or several arrays",
+        size_of::<T>()
+    );
+    shape.iter().product()
 }
 
 impl Runtime {

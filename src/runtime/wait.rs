@@ -151,13 +151,8 @@ impl Runtime {
         let everything = data.inout();
         everything.check(self.core.id)?;
         let Recorded(record) = everything.record();
-        let payload = Payload {
-            accesses: (everything.store(),),
-            cpu: Some(Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer())),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
+        let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
+        let payload = Payload::new((everything.store(),), taking, NoBody, NoBody, true);
         let awaited_by = Some(own_parker());
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
         let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
@@ -168,9 +163,6 @@ impl Runtime {
         }
         if datum.phantom {
             return Ok(S::from_vec(bytemuck::zeroed_vec(data.len()), &data.shape()));
-        }
-        if let Some(devices) = self.core.devices() {
-            devices.remove_home(datum.id);
         }
         let buffer = buffer.lock().take().expect("the one task that takes the memory has run");
         Ok(S::from_vec(buffer.into_vec(), &data.shape()))
@@ -230,13 +222,7 @@ impl Runtime {
         let access = region.input();
         access.check(self.core.id)?;
         let Recorded(record) = access.record();
-        let payload = Payload {
-            accesses: (access.store(),),
-            cpu: Some(Sole(body)),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
+        let payload = Payload::new((access.store(),), Sole(body), NoBody, NoBody, true);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
         self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }

@@ -159,7 +159,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     }
 
     fn store(&self) -> Self::Stored {
-        Reduce { declared: self.0.declare(), reducer: self.1.clone(), private: Vec::new() }
+        Reduce::new(self.0.declare(), self.1.clone())
     }
 }
 
