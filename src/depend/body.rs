@@ -10,9 +10,9 @@ use crate::region::{Block, MAX_DIMS};
 /// A typed closure with its accesses, seen from outside.
 ///
 /// All of it goes by shared references, so that a body's accesses can be looked at while it runs: what changes is in cells.
-/// A body is its owner's alone all the same, and never used by two threads at once.
+/// A body is its owner's alone all the same, and never used by two threads at once, but for its accesses.
 pub(crate) trait Body: Send {
-    /// Visits the declared accesses in order.
+    /// Visits the declared accesses in order. Reads nothing that changes while the body runs: another thread may look.
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>));
 
     /// Runs the body that fits the unit. May panic with whatever the user's code panics with.

@@ -66,7 +66,9 @@ impl sync::Kind for Node {
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;
 pub(crate) type OwnedTask = sync::OwnedTask<Node>;
+pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
+/// What a thread is running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
 
 /// What everybody may know of a task.

@@ -318,15 +318,31 @@ impl Core {
 
     /// Reports a task as ended and counts it in a host's slot; that host calls it as from inside a body.
     #[inline]
-    pub(crate) fn end(&self, mut task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
-        let (internal, lane) = (task.shared().internal, task.shared().lane);
-        let waits = if internal { task.owned_mut().as_mut().and_then(|side| side.awaited_by.take()) } else { None };
+    pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
+        if task.shared().internal {
+            return self.end_internal(task, outcome, slot, out);
+        }
+        let lane = task.shared().lane;
+        self.report_end(task, outcome, slot, out);
+        self.progress.finish(slot, lane, false);
+    }
+
+    #[inline]
+    fn report_end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         let ended = Event::Finished(task, outcome);
         match slot {
             Some(_) => self.engine.on(ended, out),
             None => running::inside(self.id, || self.engine.on(ended, out)),
         }
-        self.progress.finish(slot, lane, internal);
+    }
+
+    /// As [`Self::end`], for the runtime's own tasks; tells the thread that waits for it.
+    #[cold]
+    fn end_internal(&self, mut task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
+        let waits = task.owned_mut().as_mut().and_then(|side| side.awaited_by.take());
+        let lane = task.shared().lane;
+        self.report_end(task, outcome, slot, out);
+        self.progress.finish(slot, lane, true);
         if let Some(parker) = waits {
             parker.unpark();
         }

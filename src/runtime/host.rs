@@ -6,7 +6,7 @@
 //! The thread that builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are
 //! pending. While it does neither, tasks in its deque are there for others to steal.
 
-use super::core::{BreakOnUnwind, Core};
+use super::core::Core;
 use super::thief::Thief;
 use super::waiters::{Waiting, own_parker};
 use crate::depend::running;
@@ -161,7 +161,6 @@ impl Host {
         left: impl Fn() -> u64,
         nap: impl Fn() -> Option<Duration>,
     ) {
-        let unless_done = BreakOnUnwind { core, during: "the execution of tasks" };
         let mut executed = false;
         let mut idle_since: Option<Instant> = None;
         let mut pauses = 1;
@@ -216,7 +215,6 @@ impl Host {
             // This thread may have been woken for a task that it does not stay for.
             if core.on_short_way() { core.idle.wake(1) } else { core.idle.wake_at(self.unit) }
         }
-        std::mem::forget(unless_done);
     }
 
     /// Whether a submitter should look at the window now.

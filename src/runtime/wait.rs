@@ -4,7 +4,7 @@
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
 use super::Runtime;
-use super::core::{Core, Description};
+use super::core::{BreakOnUnwind, Core, Description};
 use super::host::Host;
 use super::progress::SoFar;
 use super::waiters::{Awaited, own_parker};
@@ -250,6 +250,7 @@ impl Runtime {
             return;
         }
         let waiting = core.waiters.enter(own_parker(), awaited);
+        let unless_done = BreakOnUnwind { core, during: "the execution of tasks" };
         let left = || if core.is_broken() { 0 } else { left() };
         let first = Cell::new(waiting.alone);
         let nap = || core.watch.look(core, first.take());
@@ -282,6 +283,7 @@ impl Runtime {
                 }
             }
         }
+        std::mem::forget(unless_done);
         drop(waiting);
         if self.seat.is_some() {
             core.waiters.wake_all(); // the seat is free again: another waiter may take it

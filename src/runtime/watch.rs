@@ -6,8 +6,12 @@
 //!
 //! Nobody's code is called under the lock here.
 
+#![allow(unsafe_code)] // looks at what other threads run
+
 use super::core::Core;
+use crate::depend::{Body, ExposedTask, Meta, Task};
 use crate::ids::{CuId, TaskId};
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -47,11 +51,14 @@ pub struct RunningTask {
     pub name: String,
     /// Where in the program it was submitted.
     pub submitted_at: &'static Location<'static>,
+    /// The regions that others may be waiting for, with their modes.
+    pub holds: Vec<String>,
 }
 
 impl fmt::Display for RunningTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} `{}`, submitted at {}, on {}", self.task, self.name, self.submitted_at, self.unit)
+        write!(f, "{} `{}`, submitted at {}, on {}", self.task, self.name, self.submitted_at, self.unit)?;
+        if self.holds.is_empty() { Ok(()) } else { write!(f, ", which holds {}", self.holds.join(", ")) }
     }
 }
 
@@ -132,13 +139,18 @@ impl Watch {
 impl Core {
     /// What the units are doing.
     fn stall(&self, duration: Duration) -> Stall {
-        let see = |(slot, exposed): (usize, &crossbeam_utils::CachePadded<crate::depend::ExposedTask>)| {
-            exposed.look(|task| {
-                let meta = task?.shared();
-                let unit = self.machine.units()[if slot < self.machine.num_units() { slot } else { 0 }].id;
-                let name = meta.name.clone().into_owned();
-                Some(RunningTask { unit, task: meta.id, name, submitted_at: meta.location })
-            })
+        let see = |(slot, exposed): (usize, &CachePadded<ExposedTask>)| {
+            let unit = self.machine.units()[if slot < self.machine.num_units() { slot } else { 0 }].id;
+            let see = |task: &Task, body: &(dyn Body + 'static)| {
+                let mut holds = Vec::new();
+                body.accesses(&mut |access| {
+                    holds.push(format!("{} {} ({})", access.datum, access.datum.describe(access.block), access.mode));
+                });
+                let Meta { id, name, location, .. } = task.shared();
+                RunningTask { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds }
+            };
+            // SAFETY: a body's accesses do not change while it runs.
+            unsafe { exposed.look(see) }
         };
         let placed = self.engine.placement().map(|placement| placement.lock().stall());
         Stall {

@@ -40,13 +40,19 @@ impl<K: Kind> Exposed<K> {
         !self.shown.load(Ordering::Relaxed).is_null()
     }
 
-    /// Calls `see` with the task, if one is shown; its thread may have to wait meanwhile before it can let go of it.
-    pub(crate) fn look<R>(&self, see: impl FnOnce(Option<&Task<K>>) -> R) -> R {
+    /// Calls `see` with the task and its body, if one is shown; its thread may have to wait meanwhile before it can let go of
+    /// it.
+    ///
+    /// # Safety
+    /// Of the body, `see` only reads what does not change while it runs.
+    pub(crate) unsafe fn look<R>(&self, see: impl FnOnce(&Task<K>, &K::Body) -> R) -> Option<R> {
         let _looking = self.looking.lock().unwrap_or_else(|e| e.into_inner());
         self.looked_at.store(true, Ordering::Relaxed);
         heavy_fence();
-        // SAFETY: a task that is seen here stays until the lock is given back (the invariant).
-        let result = see(unsafe { self.shown.load(Ordering::Acquire).as_ref() });
+        // SAFETY: a task that is seen here stays until the lock is given back (the invariant), and with it its body, which its
+        // thread has no more than shared references to meanwhile; the caller answers for what is read.
+        let result =
+            unsafe { self.shown.load(Ordering::Acquire).as_ref().map(|task| see(task, task.body_address().as_ref())) };
         self.looked_at.store(false, Ordering::Relaxed);
         result
     }

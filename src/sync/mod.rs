@@ -36,4 +36,4 @@ pub(crate) use scope::Scope;
 pub(crate) use sleep::{Parker, Sleep};
 #[cfg(test)]
 pub(crate) use task::LINKED;
-pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef, drop_quietly};
+pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, Task, TaskRef, drop_quietly};

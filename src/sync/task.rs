@@ -78,6 +78,11 @@ unsafe impl<K: Kind> Sync for Task<K> {}
 unsafe impl<K: Kind> Send for Task<K> {}
 
 impl<K: Kind> Task<K> {
+    /// Where the body is.
+    pub(super) fn body_address(&self) -> NonNull<K::Body> {
+        self.body
+    }
+
     /// What everybody may read.
     #[inline]
     pub(crate) fn shared(&self) -> &K::Shared {
