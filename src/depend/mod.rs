@@ -37,6 +37,7 @@ pub(crate) use mode::OpId;
 pub(crate) use reduction::combine_in_turn;
 pub(crate) use register::{MOST_ACCESSES, register};
 
+use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync;
 use std::borrow::Cow;
@@ -49,6 +50,7 @@ impl sync::Kind for Node {
     type Shared = Meta;
     type Owned = Option<Box<Side>>;
     type Body = dyn Body;
+    type Cause = TaskFailure;
 }
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;

@@ -24,6 +24,8 @@ mod sleep;
 mod spin;
 mod successors;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
