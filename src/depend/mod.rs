@@ -49,6 +49,7 @@ pub(crate) use reduction::{Combine, Contribution, combine_in_turn};
 pub(crate) use register::{MOST_ACCESSES, register};
 pub(crate) use running::Team;
 
+use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync;
 use std::borrow::Cow;
@@ -62,6 +63,7 @@ impl sync::Kind for Node {
     type Shared = Meta;
     type Owned = Option<Box<Side>>;
     type Body = dyn Body;
+    type Cause = TaskFailure;
 }
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;

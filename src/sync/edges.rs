@@ -2,26 +2,33 @@
 //!
 //! An edge lies in the *successor's* block and is linked into the predecessor's list ([`super::successors`]); this file
 //! never links any. Slots stay where they are as long as the block.
+//!
+//! A linked edge is read by whoever finishes the predecessor, and its address is compared and passed on by whoever links
+//! another one before it. So nothing here makes a reference to an edge, or to what contains edges, from the first slot
+//! that is handed out until all are given back: memory is reached through raw pointers alone, field by field.
 
 use super::successors::Edge;
 use super::task::{Flow, Kind, Task};
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 const INLINE_EDGES: usize = 3;
 const CHUNK_EDGES: usize = 15;
 
+type Slot<K> = MaybeUninit<Edge<Link<K>>>;
+
 /// The edges to a task's predecessors: a few in the block itself, more in chunks.
 pub(super) struct EdgeStore<K: Kind> {
-    inline: [MaybeUninit<Edge<Link<K>>>; INLINE_EDGES],
+    inline: [Slot<K>; INLINE_EDGES],
     chunks: u32,
-    /// The last chunk, which holds the one before.
-    overflow: Option<Box<Chunk<K>>>,
+    /// The last chunk, which names the one before; made by `Box::into_raw`. Not a box: that must not be moved or borrowed
+    /// while others read what is inside.
+    last: *mut Chunk<K>,
 }
 
 struct Chunk<K: Kind> {
-    edges: [MaybeUninit<Edge<Link<K>>>; CHUNK_EDGES],
-    before: Option<Box<Chunk<K>>>,
+    edges: [Slot<K>; CHUNK_EDGES],
+    before: *mut Chunk<K>,
 }
 
 /// A successor's address with the edge's [`Flow`] in its lowest bit.
@@ -51,30 +58,42 @@ impl<K: Kind> EdgeStore<K> {
     /// Without edges.
     #[inline]
     pub(super) fn new() -> Self {
-        Self { inline: [const { MaybeUninit::uninit() }; INLINE_EDGES], chunks: 0, overflow: None }
-    }
-
-    /// Gives the chunks back.
-    #[inline]
-    pub(super) fn clear(&mut self) {
-        let mut overflow = self.overflow.take();
-        while let Some(mut chunk) = overflow {
-            overflow = chunk.before.take(); // in a loop: a chain of boxes would drop recursively
-        }
+        Self { inline: [const { MaybeUninit::uninit() }; INLINE_EDGES], chunks: 0, last: ptr::null_mut() }
     }
 
     /// The memory of the `n`-th edge; slots are asked for in order, the last one perhaps again.
+    ///
+    /// # Safety
+    /// `store` is valid for reads and writes, and nobody else gets slots of it or clears it meanwhile. Others may read
+    /// the edges in slots handed out before.
     #[inline]
-    pub(super) fn slot(&mut self, n: usize) -> &mut MaybeUninit<Edge<Link<K>>> {
-        if n < INLINE_EDGES {
-            return &mut self.inline[n];
+    pub(super) unsafe fn slot(store: *mut Self, n: usize) -> *mut Edge<Link<K>> {
+        // SAFETY: the caller's promise. `n` is within the array, which is indexed in place: no reference to it is made.
+        unsafe {
+            if n < INLINE_EDGES {
+                return (&raw mut (*store).inline[n]).cast();
+            }
+            let n = n - INLINE_EDGES;
+            if n / CHUNK_EDGES == (*store).chunks as usize {
+                let edges = [const { MaybeUninit::uninit() }; CHUNK_EDGES];
+                (*store).last = Box::into_raw(Box::new(Chunk { edges, before: (*store).last }));
+                (*store).chunks += 1;
+            }
+            // A chunk was made for this slot or an earlier one.
+            (&raw mut (*(*store).last).edges[n % CHUNK_EDGES]).cast()
         }
-        let n = n - INLINE_EDGES;
-        if n / CHUNK_EDGES == self.chunks as usize {
-            let before = self.overflow.take();
-            self.overflow = Some(Box::new(Chunk { edges: [const { MaybeUninit::uninit() }; CHUNK_EDGES], before }));
-            self.chunks += 1;
+    }
+
+    /// Gives the chunks back.
+    ///
+    /// # Safety
+    /// Nobody uses an edge of this store any more.
+    #[inline]
+    pub(super) unsafe fn clear(&mut self) {
+        while !self.last.is_null() {
+            // SAFETY: made by `Box::into_raw`, in this list alone, and nobody is left who reads it.
+            let chunk = unsafe { Box::from_raw(self.last) };
+            self.last = chunk.before;
         }
-        &mut self.overflow.as_mut().expect("a chunk was made for this slot or an earlier one").edges[n % CHUNK_EDGES]
     }
 }

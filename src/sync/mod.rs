@@ -27,6 +27,8 @@ mod sleep;
 mod spin;
 mod successors;
 mod task;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use barrier::prepare_fences;
 pub(crate) use exposed::Exposed;

@@ -9,13 +9,24 @@
 //!    freed with the last reference has no destructor of a user's but the poison's: who keeps a reference under a lock
 //!    sees to it that the poison has another owner.
 //! 4. `poison` is set at most once, before the successors are closed, and lives as long as the block.
+//!
+//! Who may touch what, and through which pointers:
+//! - All pointers to a block are copies of the one that the pool gave, or are made from it: so each may reach all of the
+//!   block, edges and body included, and the last one may free it.
+//! - Threads with a reference make `&Task`s at any time. So nothing in the header is written between its creation and its
+//!   end but atomics and the insides of cells, and the latter only through `UnsafeCell`s in shared references. There is no
+//!   `&mut Task`.
+//! - The cells and the body are the owner's (rule 2 of [`super`]). Of the cells, `edges` has parts that others read while
+//!   the owner goes on: its insides are never covered by a reference (see [`super::edges`]).
+//! - The body lies behind the header, where no `&Task` reaches; references to it are made from `body` alone, as shared or
+//!   as unique ones as the owner is borrowed.
 
+use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
 use super::edges::{EdgeStore, Link};
 use super::pool;
 use super::successors::{Closed, Edge, Successors};
-use crate::error::TaskFailure;
 use std::alloc::Layout;
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, needs_drop};
@@ -23,7 +34,6 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 /// What the layer above puts into a task.
 pub(crate) trait Kind: Sized + 'static {
@@ -33,6 +43,8 @@ pub(crate) trait Kind: Sized + 'static {
     type Owned: Send;
     /// The body, for the owner alone, who also drops it: what it captured may do anything then.
     type Body: ?Sized + Send;
+    /// Why a task's values are not to be used.
+    type Cause: Send + Sync;
 }
 
 /// What an edge of the dependence graph carries.
@@ -58,7 +70,7 @@ pub(crate) struct Task<K: Kind> {
     successors: Successors<Link<K>>,
     blockers: AtomicU32,
     refs: AtomicU32,
-    poison: AtomicPtr<TaskFailure>,
+    poison: AtomicPtr<K::Cause>,
     stamp: AtomicU64,
     body: NonNull<K::Body>,
     edges: UnsafeCell<EdgeStore<K>>,
@@ -109,7 +121,7 @@ impl<K: Kind> Task<K> {
 
     /// Why what this task writes is not to be used, if so.
     #[inline]
-    pub(crate) fn poison(&self) -> Option<Arc<TaskFailure>> {
+    pub(crate) fn poison(&self) -> Option<Arc<K::Cause>> {
         let poison = self.poison.load(Ordering::Acquire);
         (!poison.is_null()).then(|| {
             // SAFETY: set from `Arc::into_raw` and kept until the block goes (invariant 4).
@@ -121,7 +133,7 @@ impl<K: Kind> Task<K> {
     }
 
     /// Marks what this task writes as not to be used; the first cause stays.
-    pub(crate) fn set_poison(&self, cause: Arc<TaskFailure>) {
+    pub(crate) fn set_poison(&self, cause: Arc<K::Cause>) {
         let raw = Arc::into_raw(cause).cast_mut();
         if self.poison.compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: the pointer was made two lines above and is not stored.
@@ -203,7 +215,8 @@ impl<K: Kind> TaskRef<K> {
 /// # Safety
 /// Nothing refers to the task any more, and its owner has dropped the body.
 unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
-    // SAFETY: the caller's promise; the header is valid until here and dropped once.
+    // SAFETY: the caller's promise; the header is valid until here and dropped once. Its predecessors' lists were walked
+    // before it ran, so nobody reads its edges any more; the pointer may reach, and free, the whole block.
     unsafe {
         let header = task.as_ptr();
         let layout = Layout::from_size_align_unchecked((*header).block_bytes, 1 << (*header).block_align);
@@ -212,7 +225,7 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
             let poison = Arc::from_raw(poison);
             drop_quietly(|| drop(poison));
         }
-        (*header).edges.get_mut().clear();
+        (*header).edges.with_mut(|edges| (*edges).clear());
         ptr::drop_in_place(header);
         pool::free(task.cast(), layout);
     }
@@ -280,6 +293,13 @@ impl<K: Kind> Submitting<K> {
         TaskRef(self.task.0)
     }
 
+    /// How many edges are linked.
+    #[inline]
+    fn linked(&self) -> u32 {
+        // SAFETY: owners alone touch the count (rule 2).
+        self.task.linked.with(|linked| unsafe { *linked })
+    }
+
     /// Takes back what was paid for too many shares.
     #[inline]
     fn settle(&mut self) {
@@ -297,7 +317,7 @@ impl<K: Kind> Submitting<K> {
     /// The owner's part.
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
-        unsafe { &mut *self.task.owned.get() }
+        self.task.owned.with_mut(|owned| unsafe { &mut *owned })
     }
 
     /// Makes this task wait for `predecessor`, unless that has finished.
@@ -306,13 +326,16 @@ impl<K: Kind> Submitting<K> {
         if predecessor.is_finished() {
             return Err(Closed);
         }
-        // SAFETY: owners alone touch the count and the edges.
-        let (linked, edges) = unsafe { (&mut *self.task.linked.get(), &mut *self.task.edges.get()) };
-        let edge = edges.slot(*linked as usize).write(Edge::new(Link::new(self.task.0, flow)));
-        // SAFETY: the slot lies in this task's block or a chunk it owns. Both stay until the task has run, which is
-        // after the predecessor's list was walked, because that walk counts this task down.
-        unsafe { predecessor.successors.push(edge) }?;
-        *linked += 1;
+        // SAFETY: owners alone touch the count and hand out slots (rule 2). The slot lies in this task's block or a chunk
+        // it owns. Both stay until the task has run, which is after the predecessor's list was walked, because that
+        // walk counts this task down. Edges linked before are not touched, nor covered by a reference.
+        unsafe {
+            let linked = self.linked();
+            let edge = self.task.edges.with_mut(|edges| EdgeStore::slot(edges, linked as usize));
+            edge.write(Edge::new(Link::new(self.task.0, flow)));
+            predecessor.successors.push(edge)?;
+            self.task.linked.with_mut(|count| *count = linked + 1);
+        }
         #[cfg(test)]
         LINKED.set(LINKED.get() + 1);
         Ok(())
@@ -322,10 +345,10 @@ impl<K: Kind> Submitting<K> {
     #[inline]
     pub(crate) fn commit(mut self) -> Option<OwnedTask<K>> {
         self.settle();
-        let task = self.task.0;
+        let (task, linked) = (self.task.0, self.linked());
         std::mem::forget(self);
-        // SAFETY: the block is alive by the run reference; owners alone touch the count.
-        let (blockers, linked) = unsafe { (&task.as_ref().blockers, *task.as_ref().linked.get()) };
+        // SAFETY: the block is alive by the run reference until the bias is taken away below.
+        let blockers = unsafe { &task.as_ref().blockers };
         let take = BIAS - linked;
         // Without edges nobody else can count: no need to contend for the line.
         if linked == 0 {
@@ -347,8 +370,7 @@ impl<K: Kind> Deref for Submitting<K> {
 impl<K: Kind> Drop for Submitting<K> {
     fn drop(&mut self) {
         self.settle();
-        // SAFETY: owners alone touch the count.
-        if unsafe { *self.task.linked.get() } == 0 {
+        if self.linked() == 0 {
             // SAFETY: this is the one owner (rule 2), and it goes; each is dropped once, here.
             unsafe {
                 self.task.drop_body();
@@ -405,7 +427,7 @@ impl<K: Kind> OwnedTask<K> {
     /// The body. What changes in it when it is run is in cells; being the owner's alone keeps two threads from it.
     #[inline]
     pub(crate) fn body(&self) -> &K::Body {
-        // SAFETY: this is the one owner (rule 2), and it is not `Sync`.
+        // SAFETY: this is the one owner (rule 2), and it is not `Sync`; nobody makes a unique reference meanwhile.
         unsafe { self.0.body.as_ref() }
     }
 
@@ -413,14 +435,14 @@ impl<K: Kind> OwnedTask<K> {
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
         // SAFETY: this is the one owner (rule 2).
-        unsafe { &*self.0.owned.get() }
+        self.0.owned.with(|owned| unsafe { &*owned })
     }
 
     /// The owner's part, to change it.
     #[inline]
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: this is the one owner (rule 2), borrowed mutably.
-        unsafe { &mut *self.0.owned.get() }
+        self.0.owned.with_mut(|owned| unsafe { &mut *owned })
     }
 
     /// Lets go of those who wait: hands every successor that now waits for nobody to `ready`, the last submitted first.
@@ -433,7 +455,7 @@ impl<K: Kind> OwnedTask<K> {
         self.successors.close(|link| {
             let (successor, flow) = link.open();
             // SAFETY: a blocked task lives by its run reference, and our count-down has not happened yet.
-            let task = unsafe { successor.as_ref() };
+            let task = unsafe { successor.as_ref() }; // not used after the count-down
             if flow == Flow::Value
                 && let Some(cause) = &poison
             {
@@ -455,174 +477,5 @@ impl<K: Kind> OwnedTask<K> {
         unsafe { this.0.drop_body() };
         this.release(ready);
         drop(TaskRef(this.0.0));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Plain;
-
-    impl Kind for Plain {
-        type Shared = u32;
-        type Owned = ();
-        type Body = dyn Send;
-    }
-
-    fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {
-        Submitting::new(|| n, (), body, 0, |p| p as *mut (dyn Send + 'static))
-    }
-
-    /// What a body captured with a large alignment, or without any size, lies where it should, and comes back whole.
-    #[test]
-    fn bodies_lie_aligned() {
-        #[repr(align(128))]
-        struct Apart(#[allow(dead_code)] [u8; 5], #[allow(dead_code)] Arc<()>);
-        #[repr(align(4096))]
-        struct Page(#[allow(dead_code)] Arc<()>);
-        #[repr(align(65536))]
-        struct Nothing;
-        fn address<P: Send + 'static>(body: P) -> usize {
-            let owner = task(7, body).commit().unwrap();
-            let body: *mut (dyn Send + 'static) = std::ptr::from_ref(owner.body()).cast_mut();
-            assert_eq!(*owner.shared(), 7);
-            body.cast::<u8>().addr()
-        }
-        let alive = Arc::new(());
-        for _ in 0..200 {
-            assert_eq!(address(Apart([1; 5], alive.clone())) % 128, 0);
-            assert_eq!(address(Page(alive.clone())) % 4096, 0);
-            assert_eq!(address(Nothing) % 65536, 0);
-        }
-        assert_eq!(Arc::strong_count(&alive), 1);
-    }
-
-    /// Header and body together are longer than any class of the pool.
-    #[test]
-    fn bodies_may_be_huge() {
-        const HUGE: usize = 32 << 20;
-        let thread = std::thread::Builder::new().stack_size(16 * HUGE).spawn(|| {
-            let owner = task(7, [3u8; HUGE]).commit().unwrap();
-            let body: *mut (dyn Send + 'static) = std::ptr::from_ref(owner.body()).cast_mut();
-            // SAFETY: the body is of this type, and `owner` keeps it.
-            let body = unsafe { &*body.cast::<[u8; HUGE]>() };
-            assert!(body.iter().all(|byte| *byte == 3));
-        });
-        thread.unwrap().join().unwrap();
-    }
-
-    #[test]
-    fn a_panic_before_a_task_exists_drops_what_it_captured() {
-        let alive = Arc::new(());
-        let captured = alive.clone();
-        let new = || Submitting::<Plain>::new(|| panic!("no"), (), captured, 0, |p| p as *mut (dyn Send + 'static));
-        assert!(catch_unwind(AssertUnwindSafe(new)).is_err());
-        assert_eq!(Arc::strong_count(&alive), 1);
-    }
-
-    #[test]
-    fn a_task_becomes_ready_when_its_last_predecessor_finishes() {
-        let before: Vec<_> = (0..40).map(|n| task(n, ()).commit().unwrap()).collect();
-        let mut last = task(99, [0u8; 300]);
-        for predecessor in &before {
-            last.wait_for(&predecessor.share(), Flow::Order).unwrap();
-        }
-        assert!(last.commit().is_none());
-        let mut ready = vec![];
-        for (n, predecessor) in before.into_iter().enumerate() {
-            assert!(ready.is_empty(), "ready after {n} of 40");
-            predecessor.finish(|task| ready.push(task));
-        }
-        assert_eq!(*ready[0].shared(), 99);
-    }
-
-    #[test]
-    fn only_values_carry_poison() {
-        let first = task(0, ()).commit().unwrap();
-        let (mut user, mut overwriter) = (task(1, ()), task(2, ()));
-        user.wait_for(&first.share(), Flow::Value).unwrap();
-        overwriter.wait_for(&first.share(), Flow::Order).unwrap();
-        assert!(user.commit().is_none() && overwriter.commit().is_none());
-        first.set_poison(Arc::new(TaskFailure::for_tests("first")));
-        let mut ready = vec![];
-        first.finish(|task| ready.push(task));
-        let poisoned: Vec<_> = ready.iter().map(|t| (*t.shared(), t.poison().is_some())).collect();
-        assert_eq!(poisoned, [(2, false), (1, true)]);
-    }
-
-    /// Counts its drops; one after the end of its task counts a hundred times.
-    #[derive(Clone, Default)]
-    struct Witness {
-        task: Arc<std::sync::Mutex<Option<TaskRef<Plain>>>>,
-        drops: Arc<AtomicU32>,
-    }
-
-    impl Drop for Witness {
-        fn drop(&mut self) {
-            let task = self.task.lock().unwrap().take();
-            self.drops.fetch_add(if task.is_some_and(|task| task.is_finished()) { 100 } else { 1 }, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn the_body_is_dropped_once_by_the_owner_before_the_task_counts_as_finished() {
-        let witness = Witness::default();
-        let (known, drops) = (witness.task.clone(), witness.drops.clone());
-        let mut task = task(0, witness);
-        let reference = task.share();
-        *known.lock().unwrap() = Some(task.share());
-        task.commit().unwrap().finish(|_| unreachable!());
-        assert!(reference.is_finished());
-        assert_eq!(drops.load(Ordering::Relaxed), 1, "dropped, and not finished by then");
-        drop(reference);
-        assert_eq!(drops.load(Ordering::Relaxed), 1, "the last reference frees memory and nothing else");
-    }
-
-    #[test]
-    fn the_body_of_a_task_that_is_given_up_is_dropped_with_its_owner() {
-        let alive = Arc::new(());
-        let mut refused = task(0, alive.clone());
-        let reference = refused.share();
-        drop(refused);
-        assert_eq!(Arc::strong_count(&alive), 1);
-        let owner = task(0, alive.clone()).commit().unwrap();
-        drop((owner.share(), owner));
-        assert_eq!(Arc::strong_count(&alive), 1);
-        drop(reference);
-    }
-
-    #[test]
-    fn destructors_may_panic() {
-        struct Bomb;
-        impl Drop for Bomb {
-            fn drop(&mut self) {
-                std::panic::panic_any(Shell);
-            }
-        }
-        struct Shell;
-        impl Drop for Shell {
-            fn drop(&mut self) {
-                panic!("what a destructor panics with may panic too");
-            }
-        }
-        drop(task(0, Bomb));
-        let first = task(1, Bomb).commit().unwrap();
-        let mut second = task(2, ());
-        second.wait_for(&first.share(), Flow::Order).unwrap();
-        assert!(second.commit().is_none());
-        let mut ready = vec![];
-        first.finish(|task| ready.push(task));
-        assert_eq!(ready.len(), 1, "what waits for the task goes on");
-    }
-
-    #[test]
-    fn a_finished_task_is_not_waited_for() {
-        let first = task(0, ()).commit().unwrap();
-        let reference = first.share();
-        first.finish(|_| ());
-        let mut second = task(1, ());
-        assert_eq!(second.wait_for(&reference, Flow::Value), Err(Closed));
-        assert!(second.commit().is_some());
     }
 }

@@ -1,0 +1,172 @@
+//! Tests of task blocks; beside them, since `tests/loom.rs` compiles their file over other primitives.
+
+use super::successors::Closed;
+use super::{Flow, Kind, Submitting, TaskRef};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+struct Plain;
+
+impl Kind for Plain {
+    type Shared = u32;
+    type Owned = ();
+    type Body = dyn Send;
+    type Cause = &'static str;
+}
+
+fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {
+    Submitting::new(|| n, (), body, 0, |p| p as *mut (dyn Send + 'static))
+}
+
+/// What a body captured with a large alignment, or without any size, lies where it should, and comes back whole.
+#[test]
+fn bodies_lie_aligned() {
+    #[repr(align(128))]
+    struct Apart(#[allow(dead_code)] [u8; 5], #[allow(dead_code)] Arc<()>);
+    #[repr(align(4096))]
+    struct Page(#[allow(dead_code)] Arc<()>);
+    #[repr(align(65536))]
+    struct Nothing;
+    fn address<P: Send + 'static>(body: P) -> usize {
+        let owner = task(7, body).commit().unwrap();
+        let body: *mut (dyn Send + 'static) = std::ptr::from_ref(owner.body()).cast_mut();
+        assert_eq!(*owner.shared(), 7);
+        body.cast::<u8>().addr()
+    }
+    let alive = Arc::new(());
+    for _ in 0..200 {
+        assert_eq!(address(Apart([1; 5], alive.clone())) % 128, 0);
+        assert_eq!(address(Page(alive.clone())) % 4096, 0);
+        assert_eq!(address(Nothing) % 65536, 0);
+    }
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+/// Header and body together are longer than any class of the pool.
+#[test]
+fn bodies_may_be_huge() {
+    const HUGE: usize = 32 << 20;
+    let thread = std::thread::Builder::new().stack_size(16 * HUGE).spawn(|| {
+        let owner = task(7, [3u8; HUGE]).commit().unwrap();
+        let body: *mut (dyn Send + 'static) = std::ptr::from_ref(owner.body()).cast_mut();
+        // SAFETY: the body is of this type, and `owner` keeps it.
+        let body = unsafe { &*body.cast::<[u8; HUGE]>() };
+        assert!(body.iter().all(|byte| *byte == 3));
+    });
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_panic_before_a_task_exists_drops_what_it_captured() {
+    let alive = Arc::new(());
+    let captured = alive.clone();
+    let new = || Submitting::<Plain>::new(|| panic!("no"), (), captured, 0, |p| p as *mut (dyn Send + 'static));
+    assert!(catch_unwind(AssertUnwindSafe(new)).is_err());
+    assert_eq!(Arc::strong_count(&alive), 1);
+}
+
+#[test]
+fn a_task_becomes_ready_when_its_last_predecessor_finishes() {
+    let before: Vec<_> = (0..40).map(|n| task(n, ()).commit().unwrap()).collect();
+    let mut last = task(99, [0u8; 300]);
+    for predecessor in &before {
+        last.wait_for(&predecessor.share(), Flow::Order).unwrap();
+    }
+    assert!(last.commit().is_none());
+    let mut ready = vec![];
+    for (n, predecessor) in before.into_iter().enumerate() {
+        assert!(ready.is_empty(), "ready after {n} of 40");
+        predecessor.finish(|task| ready.push(task));
+    }
+    assert_eq!(*ready[0].shared(), 99);
+}
+
+#[test]
+fn only_values_carry_poison() {
+    let first = task(0, ()).commit().unwrap();
+    let (mut user, mut overwriter) = (task(1, ()), task(2, ()));
+    user.wait_for(&first.share(), Flow::Value).unwrap();
+    overwriter.wait_for(&first.share(), Flow::Order).unwrap();
+    assert!(user.commit().is_none() && overwriter.commit().is_none());
+    first.set_poison(Arc::new("first"));
+    let mut ready = vec![];
+    first.finish(|task| ready.push(task));
+    let poisoned: Vec<_> = ready.iter().map(|t| (*t.shared(), t.poison().is_some())).collect();
+    assert_eq!(poisoned, [(2, false), (1, true)]);
+}
+
+/// Counts its drops; one after the end of its task counts a hundred times.
+#[derive(Clone, Default)]
+struct Witness {
+    task: Arc<std::sync::Mutex<Option<TaskRef<Plain>>>>,
+    drops: Arc<AtomicU32>,
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let task = self.task.lock().unwrap().take();
+        self.drops.fetch_add(if task.is_some_and(|task| task.is_finished()) { 100 } else { 1 }, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn the_body_is_dropped_once_by_the_owner_before_the_task_counts_as_finished() {
+    let witness = Witness::default();
+    let (known, drops) = (witness.task.clone(), witness.drops.clone());
+    let mut task = task(0, witness);
+    let reference = task.share();
+    *known.lock().unwrap() = Some(task.share());
+    task.commit().unwrap().finish(|_| unreachable!());
+    assert!(reference.is_finished());
+    assert_eq!(drops.load(Ordering::Relaxed), 1, "dropped, and not finished by then");
+    drop(reference);
+    assert_eq!(drops.load(Ordering::Relaxed), 1, "the last reference frees memory and nothing else");
+}
+
+#[test]
+fn the_body_of_a_task_that_is_given_up_is_dropped_with_its_owner() {
+    let alive = Arc::new(());
+    let mut refused = task(0, alive.clone());
+    let reference = refused.share();
+    drop(refused);
+    assert_eq!(Arc::strong_count(&alive), 1);
+    let owner = task(0, alive.clone()).commit().unwrap();
+    drop((owner.share(), owner));
+    assert_eq!(Arc::strong_count(&alive), 1);
+    drop(reference);
+}
+
+#[test]
+fn destructors_may_panic() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any(Shell);
+        }
+    }
+    struct Shell;
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            panic!("what a destructor panics with may panic too");
+        }
+    }
+    drop(task(0, Bomb));
+    let first = task(1, Bomb).commit().unwrap();
+    let mut second = task(2, ());
+    second.wait_for(&first.share(), Flow::Order).unwrap();
+    assert!(second.commit().is_none());
+    let mut ready = vec![];
+    first.finish(|task| ready.push(task));
+    assert_eq!(ready.len(), 1, "what waits for the task goes on");
+}
+
+#[test]
+fn a_finished_task_is_not_waited_for() {
+    let first = task(0, ()).commit().unwrap();
+    let reference = first.share();
+    first.finish(|_| ());
+    let mut second = task(1, ());
+    assert_eq!(second.wait_for(&reference, Flow::Value), Err(Closed));
+    assert!(second.commit().is_some());
+}
