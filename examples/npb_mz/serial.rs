@@ -26,7 +26,7 @@ fn placed_zeros(shape: [usize; 4], number: usize) -> Array4<f64> {
         return Array4::zeros(shape);
     }
     let per_line = LINE / size_of::<f64>();
-    let memory = Array1::zeros(len + LINES * per_line);
+    let memory = Array1::<f64>::zeros(len + LINES * per_line);
     let to_line = memory.as_ptr().addr().next_multiple_of(LINE) - memory.as_ptr().addr();
     let first = to_line / size_of::<f64>() + number * 17 % (LINES - 1) * per_line;
     let array = memory.slice_move(s![first..first + len]).into_shape_with_order(shape);
