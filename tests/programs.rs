@@ -171,6 +171,10 @@ fn bad_values_are_named_and_refused() {
         ("npb_mz", "bt --niter 0"),
         ("npb_mz", "bt --units 0:CPU:1"),
         ("npb_mz", "bt --scheduler fastest"),
+        ("npb_mz", "bt --serial --units 3:XPU:1"),
+        ("npb_mz", "bt --serial --scheduler dynamic"),
+        ("npb_mz", "bt --serial --simulate machines/laptop.toml"),
+        ("npb_mz", "bt --serial --periods"),
     ] {
         assert_eq!(run(example, flags).status.code(), Some(2), "{example} {flags}");
     }

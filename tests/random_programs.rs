@@ -5,12 +5,22 @@
 //! the devices and the number of submitting threads: memory must end as if the tasks had run one after the other. The
 //! edges of the graph are compared with all pairs of accesses: none may be missing, none may join what does not conflict.
 //!
+//! - *Several threads* submit, each to a part of every data object, or all to all of it. Then nobody knows the order before,
+//!   but the bodies' own record of it must explain the memory, and agree with each thread's order of submission.
+//! - *Failing tasks* poison what they should have written, and whoever reads that: element by element the end is right or
+//!   poisoned, as the oracle says.
+//! - *Handles* are dropped while tasks are pending.
+//!
+//! Half of the programs take the fast path: CPU units alone, under `stealing`.
+//!
 //! `THALWEG_CASES` sets the number of programs (1000).
 
 use ndarray::{Array, Dimension, Ix2, Ix3};
 use petgraph::graph::NodeIndex;
 use proptest::prelude::*;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 use thalweg::memory::{Reduction, Shape};
 use thalweg::prelude::*;
 use thalweg::{Builder, TaskGraph};
@@ -38,6 +48,8 @@ struct Step {
     kind: Kind,
     target: Part,
     update: Part,
+    /// The body returns an error when it has done all else.
+    fails: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -45,14 +57,31 @@ struct Program {
     dims: usize,
     extents: [usize; 3],
     data: usize,
-    /// One list of steps per submitting thread; each keeps to its own slab of every data.
+    /// One list of steps per submitting thread.
     threads: Vec<Vec<Step>>,
+    /// Whether all threads work on all of every data; else each keeps to its own slab.
+    shared: bool,
+    /// Whose handle is dropped when everything is submitted and nothing waited for.
+    dropped: Option<usize>,
     units: &'static str,
     scheduler: &'static str,
     hosted: bool,
     spare_bytes: u64,
     /// Whether the graph is compared too; finished tasks are not forgotten then.
     record: bool,
+}
+
+/// Which step of which thread.
+type Number = (usize, usize);
+
+/// The order in which bodies began: of tasks that conflict, the order of their effects.
+type Log = Arc<Mutex<Vec<Number>>>;
+
+/// All memory, as the oracle has it.
+struct Memory {
+    values: Vec<Vec<u64>>,
+    poisoned: Vec<Vec<bool>>,
+    failures: usize,
 }
 
 impl Part {
@@ -107,27 +136,41 @@ fn hash<'a>(seed: u64, values: impl IntoIterator<Item = &'a u64>) -> u64 {
     values.into_iter().fold(seed, |h, v| mix(h, *v))
 }
 
-fn seed(thread: usize, step: usize) -> u64 {
+fn seed((thread, step): Number) -> u64 {
     mix(thread as u64 + 1, step as u64 + 1)
 }
 
-/// One task, one after the other: the oracle.
-fn apply(step: &Step, seed: u64, extents: [usize; 3], memory: &mut [Vec<u64>]) {
-    let values = |part: &Part| part.elements(extents).into_iter().map(|e| memory[part.data][e]).collect::<Vec<_>>();
-    let [a, b] = &step.reads;
-    let h = hash(hash(seed, &values(a)), &values(b));
-    for (n, e) in step.target.elements(extents).into_iter().enumerate() {
-        let x = &mut memory[step.target.data][e];
-        *x = match step.kind {
-            Kind::Out => mix(h, n as u64),
-            Kind::InOut => mix(*x, h),
-            Kind::Commutative | Kind::Concurrent | Kind::Add => x.wrapping_add(h),
-            Kind::Max => (*x).max(h),
-        };
-    }
-    for e in step.update.elements(extents) {
-        let x = &mut memory[step.update.data][e];
-        *x = mix(*x, h.rotate_left(7));
+impl Memory {
+    /// One task, one after the other: the oracle.
+    fn apply(&mut self, step: &Step, seed: u64, extents: [usize; 3]) {
+        let Self { values: memory, poisoned, failures } = self;
+        let is_lost = |part: &Part| part.elements(extents).into_iter().any(|e| poisoned[part.data][e]);
+        let reads = step.accesses().into_iter().filter(|(_, kind)| *kind != Some(Kind::Out));
+        let skipped = reads.into_iter().any(|(part, _)| is_lost(part));
+        *failures += usize::from(step.fails && !skipped);
+        for part in [&step.target, &step.update] {
+            let lost = skipped || step.fails;
+            part.elements(extents).into_iter().for_each(|e| poisoned[part.data][e] = lost);
+        }
+        if skipped {
+            return;
+        }
+        let values = |part: &Part| part.elements(extents).into_iter().map(|e| memory[part.data][e]).collect::<Vec<_>>();
+        let [a, b] = &step.reads;
+        let h = hash(hash(seed, &values(a)), &values(b));
+        for (n, e) in step.target.elements(extents).into_iter().enumerate() {
+            let x = &mut memory[step.target.data][e];
+            *x = match step.kind {
+                Kind::Out => mix(h, n as u64),
+                Kind::InOut => mix(*x, h),
+                Kind::Commutative | Kind::Concurrent | Kind::Add => x.wrapping_add(h),
+                Kind::Max => (*x).max(h),
+            };
+        }
+        for e in step.update.elements(extents) {
+            let x = &mut memory[step.update.data][e];
+            *x = mix(*x, h.rotate_left(7));
+        }
     }
 }
 
@@ -188,7 +231,8 @@ impl Cut for Ix3 {
 macro_rules! submit {
     ($name:ident, $shape:ty) => {
         #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
-        fn $name(rt: &Runtime, data: &[Data<u64, $shape>], step: &Step, seed: u64, add: &Reduction<u64>) {
+        fn $name(rt: &Runtime, data: &[Data<u64, $shape>], step: &Step, at: Number, add: &Reduction<u64>, log: &Log) {
+            let (seed, fails, log) = (seed(at), step.fails, log.clone());
             let cut = |part: &Part| <$shape>::cut(&data[part.data], part);
             let ([a, b], update) =
                 ([cut(&step.reads[0]).input(), cut(&step.reads[1]).input()], cut(&step.update).inout());
@@ -197,9 +241,11 @@ macro_rules! submit {
                 ($access:expr, $apply:expr) => {
                     rt.task("step", (a, b, $access, update))
                         .cpu(move |_, (a, b, target, mut update)| {
+                            log.lock().unwrap().push(at);
                             let h = hash(hash(seed, a.iter()), b.iter());
                             $apply(target, h);
                             update.iter_mut().for_each(|x| *x = mix(*x, h.rotate_left(7)));
+                            if fails { Err("as the program says") } else { Ok(()) }
                         })
                         .submit()
                 };
@@ -248,29 +294,35 @@ fn builder(program: &Program) -> Builder {
 }
 
 /// Submits one step.
-type Submit<S> = fn(&Runtime, &[Data<u64, S>], &Step, u64, &Reduction<u64>);
+type Submit<S> = fn(&Runtime, &[Data<u64, S>], &Step, Number, &Reduction<u64>, &Log);
 
 /// Runs the program and compares memory and graph with the oracle.
 fn check<S: Cut>(program: &Program, submit: Submit<S>) {
     let len = program.extents.iter().product::<usize>();
-    let mut memory: Vec<Vec<u64>> =
+    let values: Vec<Vec<u64>> =
         (0..program.data).map(|d| (0..len as u64).map(|e| mix(d as u64, e)).collect()).collect();
-    let rt = builder(program).build().unwrap();
+    let (rt, log) = (builder(program).build().unwrap(), Log::default());
     let add = Reduction::new("wrapping add", 0u64, |a: &mut u64, b| *a = a.wrapping_add(b));
-    let data: Vec<_> = memory.iter().map(|values| S::register(&rt, program.extents, values.clone())).collect();
+    let mut data: Vec<_> =
+        values.iter().map(|values| Some(S::register(&rt, program.extents, values.clone()))).collect();
+    let handles: Vec<Data<u64, S>> = data.iter().flatten().cloned().collect();
     if let [steps] = program.threads.as_slice() {
-        steps.iter().enumerate().for_each(|(n, step)| submit(&rt, &data, step, seed(0, n), &add));
+        steps.iter().enumerate().for_each(|(n, step)| submit(&rt, &handles, step, (0, n), &add, &log));
     } else {
         std::thread::scope(|scope| {
             for (thread, steps) in program.threads.iter().enumerate() {
-                let (rt, data, add) = (&rt, &data, &add);
+                let (rt, handles, add, log) = (&rt, &handles, &add, &log);
                 scope.spawn(move || {
-                    steps.iter().enumerate().for_each(|(n, step)| submit(rt, data, step, seed(thread, n), add));
+                    steps.iter().enumerate().for_each(|(n, step)| submit(rt, handles, step, (thread, n), add, log));
                 });
             }
         });
     }
-    std::thread::scope(|scope| {
+    drop(handles);
+    if let Some(dropped) = program.dropped {
+        data[dropped % program.data] = None;
+    }
+    let result = std::thread::scope(|scope| {
         let (done, watch) = std::sync::mpsc::channel::<()>();
         let rt = &rt;
         // A program that hangs must fail, and say where it hangs.
@@ -280,21 +332,75 @@ fn check<S: Cut>(program: &Program, submit: Submit<S>) {
                 std::process::exit(1);
             }
         });
-        rt.wait().unwrap();
+        let result = rt.wait();
         done.send(()).unwrap();
+        result
     });
     if let Some(graph) = rt.graph() {
         check_graph(&graph, &program.threads[0]);
     }
-    for (thread, steps) in program.threads.iter().enumerate() {
-        for (n, step) in steps.iter().enumerate() {
-            apply(step, seed(thread, n), program.extents, &mut memory);
+    let poisoned = vec![vec![false; len]; program.data];
+    let mut memory = Memory { values, poisoned, failures: 0 };
+    let log = log.lock().unwrap();
+    for at @ (thread, n) in order(program, &log) {
+        memory.apply(&program.threads[thread][n], seed(at), program.extents);
+    }
+    match result {
+        Ok(()) => assert_eq!(memory.failures, 0),
+        Err(RunError::Failed(failures)) => assert_eq!(failures.iter().count(), memory.failures),
+        Err(other) => panic!("{other}"),
+    }
+    for (number, data) in data.into_iter().enumerate() {
+        let Some(data) = data else { continue };
+        let (values, poisoned) = (&memory.values[number], &memory.poisoned[number]);
+        if poisoned.contains(&true) {
+            check_parts(&rt, &data, program.extents, values, poisoned);
+            assert!(matches!(rt.take(data), Err(RunError::Poisoned(_))));
+        } else {
+            assert_eq!(&S::values(rt.take(data).unwrap()), values);
         }
     }
-    for (data, expected) in data.into_iter().zip(memory) {
-        assert_eq!(S::values(rt.take(data).unwrap()), expected);
-    }
     assert_eq!(rt.conflicts(), Vec::<String>::new());
+}
+
+/// Every run of elements of a row that are all right, or all poisoned, can be read, or not.
+fn check_parts<S: Cut>(rt: &Runtime, data: &Data<u64, S>, extents: [usize; 3], values: &[u64], poisoned: &[bool]) {
+    for (i, j) in (0..extents[0]).flat_map(|i| (0..extents[1]).map(move |j| (i, j))) {
+        let row = (i * extents[1] + j) * extents[2];
+        let mut start = 0;
+        for run in poisoned[row..row + extents[2]].chunk_by(|a, b| a == b) {
+            let range = start..start + run.len();
+            start = range.end;
+            let part = Part { data: 0, ranges: [i..i + 1, j..j + 1, range.clone()] };
+            match rt.read(&S::cut(data, &part)) {
+                Ok(found) => {
+                    assert!(!run[0], "{part:?} should be poisoned");
+                    assert_eq!(S::values(found), values[row..][range]);
+                }
+                Err(RunError::Poisoned(_)) => assert!(run[0], "{part:?} should be right"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+}
+
+/// An order of all steps that the memory must agree with. Where threads share data it is the one in which bodies began,
+/// which must itself agree with each thread's order of submission.
+fn order(program: &Program, log: &[Number]) -> Vec<Number> {
+    if !program.shared {
+        let steps =
+            |(thread, steps): (usize, &Vec<Step>)| (0..steps.len()).map(move |n| (thread, n)).collect::<Vec<_>>();
+        return program.threads.iter().enumerate().flat_map(steps).collect();
+    }
+    let place: HashMap<Number, usize> = log.iter().copied().zip(0..).collect();
+    assert_eq!(place.len(), program.threads.iter().map(Vec::len).sum::<usize>(), "every body ran once");
+    for (thread, steps) in program.threads.iter().enumerate() {
+        for (i, j) in (0..steps.len()).flat_map(|j| (0..j).map(move |i| (i, j))) {
+            let conflict = steps[i].accesses().iter().any(|a| steps[j].accesses().iter().any(|b| ordered(*a, *b)));
+            assert!(!conflict || place[&(thread, i)] < place[&(thread, j)], "{thread}: {j} came before {i}");
+        }
+    }
+    log.to_vec()
 }
 
 /// None missing: conflicting tasks are joined by a path. None invented: every edge joins tasks that conflict, directly or
@@ -345,13 +451,14 @@ fn step(
     slab: Range<usize>,
     cpu: bool,
     kinds: &'static [Kind],
+    failing: bool,
 ) -> impl Strategy<Value = Step> {
     use Kind::*;
     let parts = || part(dims, data, extents, slab.clone());
     let kind = prop::sample::select(kinds);
-    (parts(), parts(), parts(), parts(), kind, 0..3).prop_map(move |(a, b, target, update, mut kind, lot)| {
+    (parts(), parts(), parts(), parts(), kind, 0..12).prop_map(move |(a, b, target, update, mut kind, lot)| {
         // One task's accesses must not overlap where one of them writes; most tasks update one box only.
-        let update = if lot > 0 || update.overlaps(&target) { update.empty() } else { update };
+        let update = if lot > 3 || update.overlaps(&target) { update.empty() } else { update };
         let clear = |read: Part| {
             if read.overlaps(&target) || read.overlaps(&update) { read.empty() } else { read }
         };
@@ -362,29 +469,42 @@ fn step(
         if kind == Concurrent && !(cpu && contiguous) {
             kind = Commutative;
         }
-        Step { reads: [a, b], kind, target, update }
+        Step { reads: [a, b], kind, target, update, fails: failing && lot == 1 }
     })
 }
 
 fn program() -> impl Strategy<Value = Program> {
     let units = ["2:CPU:1", "1:CPU:2", "3:CPU:1", "1:CPU:1,2:EMU:1", "2:CPU:1,1:EMU:2", "2:EMU:1"];
-    let machine = (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
+    let fast = (prop::sample::select(units[..3].to_vec()), Just("stealing"), any::<bool>());
+    let any_machine =
+        (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
+    let machine = prop_oneof![fast, any_machine];
     // Data of several dimensions remember otherwise who used them as long as nobody joins anybody.
     const KINDS: [Kind; 6] = [Kind::Out, Kind::InOut, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Max];
     let kinds = prop::sample::select(vec![&KINDS[..], &KINDS[..2]]);
-    (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64, kinds, any::<bool>()).prop_flat_map(
-        |(dims, data, threads, (units, scheduler, hosted), spare, kinds, record)| {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0..3usize));
+    (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64, kinds, flags).prop_flat_map(
+        |(dims, data, threads, (units, scheduler, hosted), spare, kinds, (record, shared, failing, dropped))| {
             let extents = [[1, 1, 48], [1, 7, 12], [4, 5, 9]][dims - 1];
             let cpu = units.contains("CPU");
-            let slab = move |t: usize| t * extents[2] / threads..(t + 1) * extents[2] / threads;
+            let shared = shared && threads > 1;
+            // What a failure does to other members of its group is told elsewhere; and where threads share data, bodies
+            // that were skipped tell no order.
+            let failing = failing && kinds.len() == 2 && !shared;
+            let slab = move |t: usize| match shared {
+                true => 0..extents[2],
+                false => t * extents[2] / threads..(t + 1) * extents[2] / threads,
+            };
             let steps = (0..threads)
-                .map(|t| prop::collection::vec(step(dims, data, extents, slab(t), cpu, kinds), 1..40))
+                .map(|t| prop::collection::vec(step(dims, data, extents, slab(t), cpu, kinds, failing), 1..40))
                 .collect::<Vec<_>>();
             steps.prop_map(move |steps| Program {
                 dims,
                 extents,
                 data,
                 threads: steps,
+                shared,
+                dropped,
                 units,
                 scheduler,
                 hosted,

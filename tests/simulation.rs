@@ -1,8 +1,6 @@
 //! Simulated machines: closed forms, determinism, and a real run beside.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thalweg::prelude::*;
 
 fn machine(text: &str) -> SimulatedMachine {
@@ -251,87 +249,53 @@ fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
     assert!((all / 2..=all).contains(&rt.now().as_nanos()), "{:?}", rt.now());
 }
 
-/// The machine that two emulated devices beside two CPU units are, as measured: so many milliseconds for one asked for.
-fn emulated_units(cpu: f64, emulated: f64) -> SimulatedMachine {
-    machine(&format!(
-        r#"
+/// The same program under both drivers: as many tasks run, all bytes come home, and the values are those asked for.
+#[test]
+fn a_program_does_the_same_in_a_simulation_and_on_emulated_units() {
+    const UNITS: &str = "1:CPU:1,1:EMU:1";
+    const ROUNDS: u64 = 5;
+    let text = r#"
         name = "emulated"
         [units.CPU]
-        count = 4
+        count = 1
         bytes_per_s = 1e9
         [units.EMU]
-        count = 2
+        count = 1
         bytes_per_s = 1e9
         memory_bytes = 100_000_000
         [[links]]
         between = ["host", "EMU"]
         latency_ns = 500_000
         bytes_per_s = 2e9
-        duplex = false              # an emulated device has one copy engine
-        [[links]]
-        between = ["EMU", "EMU"]
-        latency_ns = 500_000
-        bytes_per_s = 2e9
         [[tasks]]
-        name = "sleep"
+        name = "add"
         cost = 1
         [tasks.time_ns]
-        CPU = {{ 1 = {} }}
-        EMU = {{ 1 = {} }}
-        "#,
-        cpu * 1e6,
-        emulated * 1e6
-    ))
-}
-
-/// Chains of tasks that sleep for a known time, over twelve data; how long it took by the clock on the wall, and how many
-/// milliseconds the tasks on CPU units and on devices were to sleep together.
-fn sleepers(rt: &Runtime) -> (Duration, [u64; 2]) {
-    let asked: Arc<[AtomicU64; 2]> = Arc::default();
-    let data: Vec<Data<u8>> = (0..12).map(|_| rt.zeros(2_000_000)).collect();
-    let start = Instant::now();
-    for round in 0..12 {
-        for (i, x) in data.iter().enumerate() {
-            let (ms, asked) = (4 + ((i + round) % 4) as u64, asked.clone());
-            let body = move |unit: &Context, _: (&mut [u8],)| {
-                std::thread::sleep(Duration::from_millis(ms));
-                asked[usize::from(!unit.is_cpu())].fetch_add(ms, Ordering::Relaxed);
-            };
-            rt.task("sleep", (x.inout(),)).cost(ms as f64).cpu(body).submit().unwrap();
+        CPU = { 1 = 1000 }
+        EMU = { 1 = 1000 }
+        "#;
+    let real = Runtime::builder().compute_units(UNITS).scheduler("static").build().unwrap();
+    let simulated = runtime(machine(text), UNITS, "static");
+    let run = |rt: &Runtime| {
+        let data: Vec<Data<u64>> = (0..12).map(|_| rt.zeros(1000)).collect();
+        let space = rt.iteration_space("parts", vec![1.0; data.len()]);
+        for _ in 0..ROUNDS {
+            space.begin();
+            for (part, x) in data.iter().enumerate() {
+                let body = |_: &Context, (x,): (&mut [u64],)| x.iter_mut().for_each(|x| *x += 1);
+                rt.task("add", (x.inout(),)).cpu(body).at(&space, part).submit().unwrap();
+            }
         }
-    }
-    rt.wait().unwrap();
-    (start.elapsed(), [0, 1].map(|kind| asked[kind].load(Ordering::Relaxed)))
-}
-
-/// The same program really run and simulated, on two CPU units and two emulated devices of half the speed.
-///
-/// The simulated machine's task times are calibrated with those of the real run, which a busy machine makes longer than
-/// asked for; what has to agree is all the rest: who gets what when, and the copies. The best of a few tries counts.
-#[test]
-fn a_simulation_agrees_with_a_run_on_emulated_units() {
-    const UNITS: &str = "2:CPU:1,2:EMU:1";
-    let mut tries = Vec::new();
-    while tries.len() < 5 {
-        let device = EmulatedDevice::new().capacity_bytes(100_000_000).speed(0.5);
-        let device = device.copy_delay(Duration::from_micros(500), 2e9);
-        let rt = Runtime::builder().compute_units(UNITS).scheduler("dynamic").emulated_devices(move |_| device.clone());
-        let rt = rt.build().unwrap();
-        let (real, asked) = sleepers(&rt);
-        let busy = rt.statistics().busy;
-        let ratio = |units: &[(CuId, Duration)], asked: u64| {
-            units.iter().map(|(_, busy)| busy.as_secs_f64()).sum::<f64>() * 1e3 / asked as f64
-        };
-        let (cpu, emulated) = (ratio(&busy[..2], asked[0]), ratio(&busy[2..], asked[1]));
-        let rt = runtime(emulated_units(cpu, emulated), UNITS, "dynamic");
-        sleepers(&rt);
-        let agreement = rt.now().as_secs_f64() / real.as_secs_f64();
-        if (0.9..=1.1).contains(&agreement) {
-            return;
-        }
-        tries.push((rt.now(), real, cpu, emulated));
-    }
-    panic!("simulated, real, and how long a millisecond was on both kinds: {tries:?}");
+        rt.wait().unwrap();
+        let sums: Vec<u64> = data.iter().map(|x| rt.read(&x.all()).unwrap().iter().sum()).collect();
+        let statistics = rt.statistics();
+        let links: Vec<_> = statistics.links.iter().map(|link| (link.from, link.to, link.copies, link.bytes)).collect();
+        (statistics.tasks, links, sums)
+    };
+    let ((tasks, links, sums), (simulated_tasks, simulated_links, nothing)) = (run(&real), run(&simulated));
+    assert_eq!((&tasks, &links), (&simulated_tasks, &simulated_links));
+    assert_eq!(tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 12 * ROUNDS);
+    assert_eq!((sums, nothing), (vec![1000 * ROUNDS; 12], vec![0; 12]));
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &arguments.json {
         write_json(path, &rows)?;
     }
-    let is_sound = failures.is_empty() && !(arguments.check && !above.is_empty());
+    let is_sound = failures.is_empty() && (above.is_empty() || !arguments.check);
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

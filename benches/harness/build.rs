@@ -15,6 +15,9 @@ use super::child::{Contender, Launch};
 /// The schedulers with which StarPU runs; the better one counts.
 const STARPU_SCHEDULERS: [&str; 2] = ["eager", "lws"];
 
+/// How OpenMP's threads wait for work; the better one counts.
+const WAIT_POLICIES: [&str; 2] = ["active", "passive"];
+
 /// The name of GCC's OpenMP runtime.
 pub(crate) const LIBGOMP: &str = "libgomp";
 /// The name of Clang's OpenMP runtime.
@@ -46,7 +49,7 @@ impl Workshop {
             name,
             launches: self
                 .compile(name, compiler, &folder.join("openmp.c"), &["-fopenmp".into()])
-                .map(|program| vec![launch(program)]),
+                .map(|program| WAIT_POLICIES.map(|policy| bound(&program, policy)).into()),
         };
         let starpu = pkg_config("starpu-1.3").and_then(|flags| {
             let program = self.compile("starpu", "cc", &folder.join("starpu.c"), &flags)?;
@@ -81,6 +84,13 @@ impl Workshop {
             .arg(&program))?;
         Ok(program)
     }
+}
+
+/// An OpenMP program whose threads have a core each, as ours do, and wait by this policy.
+fn bound(program: &Path, policy: &str) -> Launch {
+    let environment = [("OMP_PROC_BIND", "close"), ("OMP_PLACES", "cores"), ("OMP_WAIT_POLICY", policy)];
+    let environment = environment.map(|(key, value)| (key, value.to_owned())).into();
+    Launch { environment, ..launch(program.to_owned()) }
 }
 
 fn launch(program: PathBuf) -> Launch {

@@ -79,7 +79,13 @@ fn output(launch: &Launch, arguments: &[String], workers: usize, limit: Duration
     let start = |source| Failure::Start { program: launch.program.clone(), source };
     let mut standard = tempfile::tempfile().map_err(start)?;
     let mut errors = tempfile::tempfile().map_err(start)?;
-    let mut child = Command::new(&launch.program)
+    let mut command = Command::new(&launch.program);
+    // What the caller's environment says to one contender, no other would be told.
+    let foreign = |key: &str| ["OMP_", "GOMP_", "KMP_", "STARPU_", "HWLOC_"].iter().any(|start| key.starts_with(start));
+    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_str().is_some_and(foreign)) {
+        command.env_remove(key);
+    }
+    let mut child = command
         .args(&launch.leading)
         .args(arguments)
         .env("OMP_NUM_THREADS", workers.to_string())

@@ -83,7 +83,7 @@ struct Options {
     #[arg(long)]
     periods: bool,
     /// Without the runtime: a plain loop over the zones on one core
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate", "periods"])]
     serial: bool,
     #[command(flatten)]
     machine: Machine,

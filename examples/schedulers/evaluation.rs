@@ -10,6 +10,7 @@ use crate::classes::{Benchmark, Class, Fuse};
 use crate::common::Result;
 use crate::configurations::Configuration;
 use crate::program::{Periods, Program, Settings};
+use crate::verify::{Norms, Verdict};
 
 /// Steps at the end of a run that count: by then distributions have found their answer.
 const COUNTED: usize = 8;
@@ -46,7 +47,10 @@ impl Measured {
     }
 }
 
-/// Runs so many steps of a benchmark; the last ones count.
+/// Runs so many steps of a benchmark; the last ones count. A real run's results are compared with `expected`.
+///
+/// # Errors
+/// If the runtime has one, or the results are not those expected.
 pub(crate) fn run(
     place: &Place,
     benchmark: Benchmark,
@@ -54,6 +58,7 @@ pub(crate) fn run(
     units: &str,
     scheduler: &str,
     steps: usize,
+    expected: Option<&Norms>,
 ) -> Result<Measured> {
     let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
     let builder = match place {
@@ -66,7 +71,15 @@ pub(crate) fn run(
     let rt = builder.build()?;
     let settings = Settings { steps, fuse: Fuse::Step, periods: true };
     let program = Program::new(&rt, benchmark, &benchmark.problem(class), settings);
-    let (times, _) = program.run(&ProgressBar::hidden())?;
+    let (times, norms) = program.run(&ProgressBar::hidden())?;
+    if let Some(&Norms { residual, error, surface }) = expected {
+        let mut problem = benchmark.problem(class);
+        (problem.residual, problem.error, problem.surface) = (residual, error, surface);
+        let verdict = Verdict::new(&problem, &norms);
+        if !verdict.verified() {
+            return Err(format!("{scheduler}: the results are not those of the plain loop:\n{verdict}").into());
+        }
+    }
     Ok(Measured::mean(&times.periods[steps.saturating_sub(COUNTED)..]))
 }
 

@@ -79,10 +79,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use thalweg::SimulatedMachine;
 
-use classes::{Benchmark, Class};
+use classes::{Benchmark, Class, Fuse};
 use common::{Result, integer};
 use configurations::{Configuration, SCHEDULERS};
 use evaluation::{Measured, Place, Row};
+use verify::Norms;
 
 /// The sources' evaluation of work distributions, again
 #[derive(Parser)]
@@ -141,8 +142,12 @@ impl Options {
         let runs: Vec<Run> = self.benchmarks.iter().flat_map(|&benchmark| self.runs(benchmark)).collect();
         let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left")?;
         let bar = ProgressBar::new(runs.len() as u64).with_style(style);
+        // In a simulation nothing is computed, so there is nothing to compare.
+        let real = self.benchmarks.iter().filter(|_| self.real);
+        let expected: Vec<(Benchmark, Norms)> = real.map(|&benchmark| (benchmark, self.expected(benchmark))).collect();
         let one = |run: &Run| -> std::result::Result<(Run, Measured), String> {
-            let measured = self.measure(&place, *run).map_err(|error| format!("{}: {error}", run.configuration))?;
+            let measured =
+                self.measure(&place, *run, &expected).map_err(|error| format!("{}: {error}", run.configuration))?;
             bar.inc(1);
             Ok((*run, measured))
         };
@@ -155,6 +160,9 @@ impl Options {
         bar.finish_and_clear();
         let rows = rows(&measured);
         report::print_rows(&rows);
+        if self.real {
+            println!("VERIFIED: the results of all {} runs are those of the plain loop", measured.len());
+        }
         if !self.real && self.class == Class::D {
             report::print_ranges(&rows);
         }
@@ -185,10 +193,22 @@ impl Options {
         runs
     }
 
-    fn measure(&self, place: &Place, Run { configuration, scheduler }: Run) -> Result<Measured> {
+    /// What a run of so many steps has to result in, by a plain loop.
+    fn expected(&self, benchmark: Benchmark) -> Norms {
+        serial::run(benchmark, &benchmark.problem(self.class), self.steps, 1, Fuse::Step).norms
+    }
+
+    fn measure(
+        &self,
+        place: &Place,
+        Run { configuration, scheduler }: Run,
+        expected: &[(Benchmark, Norms)],
+    ) -> Result<Measured> {
         let units = if self.real { configuration.units().replace("GPU", "EMU") } else { configuration.units() };
         let scheduler = configuration.scheduler(scheduler);
-        evaluation::run(place, configuration.benchmark, self.class, &units, &scheduler, self.steps)
+        let benchmark = configuration.benchmark;
+        let norms = expected.iter().find(|(of, _)| *of == benchmark).map(|(_, norms)| norms);
+        evaluation::run(place, benchmark, self.class, &units, &scheduler, self.steps, norms)
     }
 }
 

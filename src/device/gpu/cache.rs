@@ -11,6 +11,7 @@
 
 use etcetera::BaseStrategy;
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +37,12 @@ pub(in crate::device) struct Recipe {
 impl Cache {
     /// The cache that the environment asks for.
     pub(in crate::device) fn from_environment() -> Self {
-        let folder = match std::env::var_os("THALWEG_CACHE_DIR") {
+        Self::named(std::env::var_os("THALWEG_CACHE_DIR"))
+    }
+
+    /// The cache in this folder, none if it has no name, or the user's own.
+    pub(in crate::device) fn named(folder: Option<OsString>) -> Self {
+        let folder = match folder {
             Some(folder) if folder.is_empty() => None,
             Some(folder) => Some(PathBuf::from(folder)),
             None => etcetera::base_strategy::Xdg::new().ok().map(|xdg| xdg.cache_dir().join("thalweg")),
@@ -130,6 +136,13 @@ mod tests {
         let files: Vec<_> = fs::read_dir(cache.folder.as_ref().unwrap()).unwrap().map(|f| f.unwrap().path()).collect();
         assert_eq!(files.len(), 1, "{files:?}");
         files[0].clone()
+    }
+
+    #[test]
+    fn the_folder_is_the_one_named_or_the_users_own() {
+        assert_eq!(Cache::named(Some("here".into())).folder, Some("here".into()));
+        assert_eq!(Cache::named(Some("".into())).folder, None);
+        assert!(Cache::named(None).folder.is_none_or(|folder| folder.ends_with("thalweg")));
     }
 
     #[test]

@@ -8,6 +8,8 @@
 mod api;
 mod arguments;
 mod recycler;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod watcher;
 
