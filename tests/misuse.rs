@@ -33,8 +33,8 @@ fn refusal(rt: &Runtime, accesses: impl thalweg::task::AccessTuple) -> String {
     rt.task("t", accesses).host(|_, _| ()).submit().unwrap_err().to_string()
 }
 
-fn refused<T: std::fmt::Debug>(result: Result<T, RunError>) -> SubmitError {
-    match result {
+fn refused<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> SubmitError {
+    match result.map_err(Into::into) {
         Err(RunError::Refused(error)) => error,
         other => panic!("the request should be refused: {other:?}"),
     }

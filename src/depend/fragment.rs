@@ -7,8 +7,10 @@
 //! | newcomer | waits for | then |
 //! | --- | --- | --- |
 //! | `in` | the group (value) | is one of the readers |
+//! | `after` | the group (order) | is one of the readers |
 //! | `out` | the readers, or else the group (order) | is the new group; no readers |
 //! | `inout` | the readers (order) and the group (value) | is the new group; no readers |
+//! | `accept` | the readers and the group (order) | is the new group; no readers |
 //! | joins the group, no readers yet | what the group's first member waited for | is one of the group |
 //! | `concurrent` … otherwise | as `inout` | opens a new group; no readers |
 //!
@@ -52,8 +54,8 @@ impl Fragment {
     #[inline]
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
-            Mode::In => {
-                self.wait_for_group(newcomer, Flow::Value);
+            Mode::In | Mode::After => {
+                self.wait_for_group(newcomer, flow(mode));
                 make_room(&mut self.readers, newcomer, |task| !task.is_finished());
                 self.readers.push(newcomer.share());
             }
@@ -65,8 +67,8 @@ impl Fragment {
                 }
                 self.replace(newcomer);
             }
-            Mode::InOut => {
-                self.wait_for_group(newcomer, Flow::Value);
+            Mode::InOut | Mode::Accept => {
+                self.wait_for_group(newcomer, flow(mode));
                 self.wait_for_readers(newcomer);
                 self.replace(newcomer);
             }
@@ -140,6 +142,12 @@ impl Fragment {
         self.replace(newcomer);
         self.open = Some(Box::new(OpenGroup { mode, others: Tasks::new(), before, lane }));
     }
+}
+
+/// What an access with this mode takes over from the last group.
+#[inline]
+pub(super) fn flow(mode: Mode) -> Flow {
+    if mode.relies_on_value() { Flow::Value } else { Flow::Order }
 }
 
 /// Forgets tasks that nobody needs to wait for, if the list is long and about to grow.

@@ -58,7 +58,7 @@ fn enter_parts(parts: &mut RegionMap<Fragment>, index: usize, access: &AccessRec
         visited += 1;
         fragment.enter(index, &part, access.mode, newcomer);
     });
-    if matches!(access.mode, Mode::Out | Mode::InOut) {
+    if matches!(access.mode, Mode::Out | Mode::InOut | Mode::Accept) {
         parts.unite_if_many(access.block, visited);
     }
 }

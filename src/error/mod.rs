@@ -4,8 +4,10 @@
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
 
 mod device;
+mod take;
 
 pub use device::DeviceError;
+pub use take::TakeError;
 
 use crate::ids::TaskId;
 use std::fmt;

@@ -19,7 +19,7 @@ mod shape;
 mod shared;
 
 pub(crate) use access::Declared;
-pub use access::{Access, AccessList, Commute, Concur, In, InOut, Out, Reduce};
+pub use access::{Accept, Access, AccessList, Commute, Concur, Follow, In, InOut, Out, Reduce};
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub use combine::{Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};

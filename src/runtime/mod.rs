@@ -10,6 +10,7 @@ mod core;
 mod devices;
 mod host;
 mod ready;
+mod recovery;
 mod simulated;
 mod statistics;
 mod submit;

@@ -7,7 +7,7 @@ use super::Runtime;
 use super::core::{Core, Description};
 use super::host::Host;
 use crate::depend::{Side, Submitting, TaskRef};
-use crate::error::{Failures, RunError, SubmitError};
+use crate::error::{Failures, RunError, SubmitError, TakeError};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
 use crate::task::{AccessSpec, Data, Recorded, Region};
@@ -69,13 +69,27 @@ impl Runtime {
         Ok(self.read(&data.slice(0..1))?[0])
     }
 
-    /// Waits for a data's value and gives it back with its memory; tasks can not use the data any more.
+    /// Waits for a data object's value and gives it back with its memory; tasks cannot use the data any more.
     ///
     /// # Errors
-    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure: then it stays
-    /// registered, and the parts that are not lost can still be [`read`](Self::read).
+    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure. The error has the
+    /// handle: the data stays registered, parts that are not lost can still be [`read`](Self::read), and what is lost can
+    /// be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
     #[track_caller]
-    pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, RunError> {
+    pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, TakeError<T, S>> {
+        match self.try_take(&data) {
+            Ok(buffer) => {
+                let shape = data.shape();
+                let elements = buffer.map_or_else(|| bytemuck::zeroed_vec(data.len()), HostBuffer::into_vec);
+                Ok(S::from_vec(elements, &shape))
+            }
+            Err(error) => Err(TakeError::new(data, error)),
+        }
+    }
+
+    /// Takes a data's memory, if it has any.
+    #[track_caller]
+    fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
         self.outside_body("take")?;
         self.wait_on(&data.all())?;
         let cell = data.cell.clone();
@@ -94,13 +108,13 @@ impl Runtime {
             return Err(error);
         }
         if datum.phantom {
-            return Ok(S::from_vec(bytemuck::zeroed_vec(data.len()), &data.shape()));
+            return Ok(None);
         }
         if let Some(devices) = self.core.devices() {
             devices.remove_home(datum.id);
         }
-        let buffer = buffer.lock().take().expect("the one task that takes the memory has run");
-        Ok(S::from_vec(buffer.into_vec(), &data.shape()))
+        let buffer = buffer.lock().take();
+        Ok(Some(buffer.expect("the one task that takes the memory has run")))
     }
 
     /// Brings a region to an address space ahead of the tasks that will need it there. A hint: nobody waits for it.
@@ -206,7 +220,8 @@ impl Runtime {
     }
 }
 
-fn internal(name: &'static str, side: Side) -> Description {
+#[track_caller]
+pub(super) fn internal(name: &'static str, side: Side) -> Description {
     let (name, location) = (Cow::Borrowed(name), Location::caller());
     Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) }
 }

@@ -4,7 +4,8 @@ use super::Region;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
-    Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, In, InOut, Out, Reduce, Reducer, Shape,
+    Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, Follow, In, InOut, Out, Reduce, Reducer,
+    Shape,
 };
 
 /// One access in a task's tuple.
@@ -116,6 +117,8 @@ specs! {
     Inout => InOut, Mode::InOut;
     /// A region that the task updates in any order with others, one at a time.
     Commutative => Commute, Mode::Commutative;
+    /// A region that the task comes after the writers of, without a view of it.
+    After => Follow, Mode::After;
 }
 
 /// A region whose elements the task updates atomically, together with others.

@@ -9,7 +9,7 @@ mod iteration;
 mod region;
 
 pub use access::{AccessSpec, AccessTuple, Recorded};
-pub use access::{Commutative, Concurrent, Inout, Input, Output, Reducing};
+pub use access::{After, Commutative, Concurrent, Inout, Input, Output, Reducing};
 pub use handle::{Data, Owner, ReleasedCell};
 pub use iteration::IterationSpace;
 pub use region::{Ranges, Region, blocks};
