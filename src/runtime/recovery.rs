@@ -45,9 +45,8 @@ impl Runtime {
     /// holds the region.
     #[track_caller]
     pub fn clear<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), SubmitError> {
-        region.check(self.core.id)?;
         let zero = Sole(|view: S::ViewMut<'_, T>| S::clear(view));
-        self.mend(region, "clear", Mode::Out, Out(Declared::<T, S>::new(&region.data.cell, &region.block)), zero)
+        self.mend(region, "clear", Mode::Out, Out, zero)
     }
 
     /// Takes a region as it is for good after a failure, without changing it: what would use it is not skipped any more from
@@ -61,9 +60,8 @@ impl Runtime {
     /// As for [`clear`](Self::clear).
     #[track_caller]
     pub fn accept<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), SubmitError> {
-        region.check(self.core.id)?;
         let look = Sole(|_: S::View<'_, T>| ());
-        self.mend(region, "accept", Mode::Accept, Accept(Declared::<T, S>::new(&region.data.cell, &region.block)), look)
+        self.mend(region, "accept", Mode::Accept, Accept, look)
     }
 
     #[track_caller]
@@ -72,9 +70,11 @@ impl Runtime {
         region: &Region<'_, T, S>,
         name: &'static str,
         mode: Mode,
-        access: A,
+        access: impl FnOnce(Declared<T, S>) -> A,
         body: impl Slot<(A,)>,
     ) -> Result<(), SubmitError> {
+        region.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
+        let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
         running::ancestry(self.core.id).admit(name, &[record])?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };

@@ -91,12 +91,13 @@ impl Runtime {
     #[track_caller]
     fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
         self.outside_body("take")?;
-        self.wait_on(&data.all())?;
+        let value = self.internal_read(&data.all(), "take", SpaceId::HOST, |_| ())?;
+        self.await_value(&value)?;
         let cell = data.cell.clone();
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
         let result = buffer.clone();
         let everything = data.inout();
-        everything.check(self.core.id)?;
+        everything.check(self.core.id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
         let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
         let payload = Payload::new((everything.store(),), taking, NoBody, NoBody, true);
@@ -148,7 +149,7 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.core.id)?;
+        region.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes {
@@ -167,7 +168,7 @@ impl Runtime {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.core.id)?;
+        access.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
         let payload = Payload::new((access.store(),), Sole(body), NoBody, NoBody, true);
         let side = Side { space: Some(space), ..Side::default() };

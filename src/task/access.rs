@@ -66,14 +66,15 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
 
     #[cold]
     fn refuse(&self, runtime: u64) -> Result<(), SubmitError> {
-        let cell = &*self.data.cell;
+        let (cell, task) = (&*self.data.cell, String::new()); // who it is, the caller knows
         if cell.runtime != runtime {
-            return Err(SubmitError::ForeignData { data: cell.datum.to_string() });
+            return Err(SubmitError::ForeignData { task, data: cell.datum.to_string() });
         }
         if cell.datum.is_taken() {
-            return Err(SubmitError::Taken { data: cell.datum.to_string() });
+            return Err(SubmitError::Taken { task, data: cell.datum.to_string() });
         }
         Err(SubmitError::OutOfBounds {
+            task,
             data: cell.datum.to_string(),
             region: cell.datum.describe(&self.block),
             shape: cell.datum.describe(&cell.datum.whole()),
@@ -134,7 +135,8 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
         if self.0.block.is_contiguous_in(&datum.whole()) {
             return Ok(());
         }
-        Err(SubmitError::NotContiguous { data: datum.to_string(), region: datum.describe(&self.0.block) })
+        let (task, region) = (String::new(), datum.describe(&self.0.block));
+        Err(SubmitError::NotContiguous { task, data: datum.to_string(), region })
     }
 
     fn record(&self) -> Recorded<'_> {
