@@ -33,8 +33,8 @@ fn refusal(rt: &Runtime, accesses: impl thalweg::task::AccessTuple) -> String {
     rt.task("t", accesses).host(|_, _| ()).submit().unwrap_err().to_string()
 }
 
-fn refused<T: std::fmt::Debug>(result: Result<T, RunError>) -> SubmitError {
-    match result {
+fn refused<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> SubmitError {
+    match result.map_err(Into::into) {
         Err(RunError::Refused(error)) => error,
         other => panic!("the request should be refused: {other:?}"),
     }
@@ -45,7 +45,8 @@ fn regions_out_of_bounds() {
     on_each(|rt, x| {
         let a = rt.array(Array2::<u8>::zeros((4, 6))).named("grid");
         let c = rt.array(Array3::<u8>::zeros((2, 3, 4)));
-        let one = "data `x`: region [5..11] is out of bounds; the data is [0..10]";
+        let of = |said: &str, request: &str| said.replace("`t`", &format!("`{request}`"));
+        let one = "cannot submit task `t`: region [5..11] of data `x` is out of bounds; try a region inside [0..10]";
         assert_eq!(refusal(rt, (x.slice(5..11).input(),)), one);
         assert_eq!(refusal(rt, (x.slice(5..=10).output(),)), one);
         #[allow(clippy::reversed_empty_ranges)] // that is the mistake
@@ -55,24 +56,26 @@ fn regions_out_of_bounds() {
         assert_eq!(refusal(rt, (x.slice(11..11).concurrent(),)), one.replace("5..11", "11..11"), "though it is empty");
         let max = usize::MAX;
         assert_eq!(refusal(rt, (x.slice(..=max).input(),)), one.replace("5..11", &format!("0..{max}")));
-        let two = "data `grid`: region [1..3, 2..7] is out of bounds; the data is [0..4, 0..6]";
+        let two = "cannot submit task `t`: region [1..3, 2..7] of data `grid` is out of bounds; \
+                   try a region inside [0..4, 0..6]";
         assert_eq!(refusal(rt, (a.block((1..3, 2..7)).commutative(),)), two);
-        let three = "data 2: region [0..2, 0..4, 0..4] is out of bounds; the data is [0..2, 0..3, 0..4]";
+        let three = "cannot submit task `t`: region [0..2, 0..4, 0..4] of data 2 is out of bounds; \
+                     try a region inside [0..2, 0..3, 0..4]";
         assert_eq!(refusal(rt, (x.input(), c.block((0..2, 0..4, 0..4)).input())), three);
         // Requests say the same, whichever the space.
-        assert_eq!(refused(rt.read(&x.slice(5..11))).to_string(), one);
-        assert_eq!(refused(rt.wait_on(&a.block((1..3, 2..7)))).to_string(), two);
+        assert_eq!(refused(rt.read(&x.slice(5..11))).to_string(), of(one, "read"));
+        assert_eq!(refused(rt.wait_on(&a.block((1..3, 2..7)))).to_string(), of(two, "wait_on"));
         for space in rt.machine().spaces() {
-            assert_eq!(refused(rt.copy(&x.slice(5..11), space)).to_string(), one);
+            assert_eq!(refused(rt.copy(&x.slice(5..11), space)).to_string(), of(one, "copy"));
             assert_eq!(
                 rt.prefetch(&x.slice(..max), space).unwrap_err().to_string(),
-                one.replace("5..11", &format!("0..{max}"))
+                of(one, "prefetch").replace("5..11", &format!("0..{max}"))
             );
             assert!(matches!(rt.prefetch(&a.block((0..max, 0..max)), space), Err(SubmitError::OutOfBounds { .. })));
         }
         let error = rt.task("t", (x.slice(5..11).input(),)).cpu(|_, _| ()).submit().unwrap_err();
-        let fields = ("data `x`".to_owned(), "[5..11]".to_owned(), "[0..10]".to_owned());
-        let expected = SubmitError::OutOfBounds { data: fields.0, region: fields.1, shape: fields.2 };
+        let [task, data, region, shape] = ["t", "data `x`", "[5..11]", "[0..10]"].map(str::to_owned);
+        let expected = SubmitError::OutOfBounds { task, data, region, shape };
         assert_eq!(error, expected);
     });
 }
@@ -83,8 +86,8 @@ fn overlapping_accesses_in_one_task() {
         let a = rt.array(Array2::<u32>::zeros((4, 4))).named("grid");
         let text = |first, second| {
             format!(
-                "task `t`: its accesses to {first} and {second} of data `x` overlap, and one of them writes; \
-                 declare one access that covers both, or regions that do not overlap"
+                "cannot submit task `t`: its accesses to {first} and {second} of data `x` overlap, and one of them writes; \
+                 try one access that covers both, or regions that do not overlap"
             )
         };
         let said = refusal(rt, (x.slice(0..6).input(), x.slice(5..10).output()));
@@ -106,12 +109,16 @@ fn overlapping_accesses_in_one_task() {
 fn data_of_another_runtime() {
     on_each(|rt, x| {
         let other = runtime("1:CPU:1");
-        let said = "data `x` is registered with another runtime; register it with the one that runs the task";
+        let said = "cannot submit task `t`: data `x` is registered with another runtime; try submitting it to that one";
+        let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
         assert_eq!(refusal(&other, (x.input(),)), said);
-        assert_eq!(refused(other.read(&x.all())).to_string(), said);
-        assert_eq!(refused(other.wait_on(&x.all())).to_string(), said);
-        assert_eq!(refused(other.take(x.clone())), SubmitError::ForeignData { data: "data `x`".to_owned() });
-        assert_eq!(other.prefetch(&x.all(), SpaceId::HOST).unwrap_err().to_string(), said);
+        assert_eq!(refused(other.read(&x.all())).to_string(), of("read"));
+        assert_eq!(refused(other.wait_on(&x.all())).to_string(), of("wait_on"));
+        assert_eq!(
+            refused(other.take(x.clone())),
+            SubmitError::ForeignData { task: "take".to_owned(), data: "data `x`".to_owned() }
+        );
+        assert_eq!(other.prefetch(&x.all(), SpaceId::HOST).unwrap_err().to_string(), of("prefetch"));
         let y = other.scalar(0);
         assert_eq!(refusal(rt, (x.input(), y.output())), said.replace("data `x`", "data 0"));
     });
@@ -124,11 +131,15 @@ fn data_that_was_taken() {
         let clone = y.clone();
         let region = clone.slice(0..3);
         assert_eq!(rt.take(y).unwrap(), [3; 7]);
-        let said = "data `y` was taken back from the runtime; register it again to use it";
+        let said = "cannot submit task `t`: data `y` was taken back from the runtime; try registering it again";
+        let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
         assert_eq!(refusal(rt, (x.output(), clone.input())), said);
-        assert_eq!(refused(rt.read(&region)).to_string(), said);
-        assert_eq!(refused(rt.copy(&region, SpaceId::HOST)), SubmitError::Taken { data: "data `y`".to_owned() });
-        assert_eq!(refused(rt.take(clone.clone())).to_string(), said);
+        assert_eq!(refused(rt.read(&region)).to_string(), of("read"));
+        assert_eq!(
+            refused(rt.copy(&region, SpaceId::HOST)),
+            SubmitError::Taken { task: "copy".to_owned(), data: "data `y`".to_owned() }
+        );
+        assert_eq!(refused(rt.take(clone.clone())).to_string(), of("take"));
     });
 }
 
@@ -142,10 +153,13 @@ fn bodies_that_no_unit_can_run() {
             assert_eq!(said, SubmitError::NoBody { task: "bare".to_owned() });
             assert_eq!(
                 said.to_string(),
-                "task `bare` has no body; give it one with .cpu(..), .host(..), .emulated(..) or .gpu(..)"
+                "cannot submit task `bare`: it has no body; try .cpu(..), .host(..), .emulated(..) or .gpu(..)"
             );
-            let no_unit =
-                |bodies: &str| format!("task `t` has bodies for {bodies} only, and the machine's units are {units}");
+            let no_unit = |bodies: &str| {
+                format!(
+                    "cannot submit task `t`: it has bodies for {bodies} only, and the machine's units are {units}; try a body for one of these"
+                )
+            };
             let emulated = rt.task("t", (x.inout(),)).emulated(|_, _| ()).submit().map_err(|e| e.to_string());
             let host = rt.task("t", (x.inout(),)).host(|_, _| ()).submit().map_err(|e| e.to_string());
             let concurrent = rt.task("t", (x.concurrent(),)).cpu(|_, _| ()).submit().map_err(|e| e.to_string());
@@ -169,8 +183,8 @@ fn bodies_that_no_unit_can_run() {
 fn concurrent_regions_with_gaps() {
     on_each(|rt, _| {
         let a = rt.array(Array2::<u32>::zeros((4, 6))).named("grid");
-        let said = "data `grid`: region [0..2, 1..3] is not contiguous in memory, which a concurrent access needs; \
-                    take whole rows";
+        let said = "cannot submit task `t`: region [0..2, 1..3] of data `grid` is not contiguous in memory, which a \
+                    concurrent access needs; try whole rows";
         assert_eq!(refusal(rt, (a.block((0..2, 1..3)).concurrent(),)), said);
         for whole in [a.block((1..3, 0..6)), a.block((2..3, 1..4))] {
             let result = rt.task("t", (whole.concurrent(),)).cpu(|_, _| ()).submit();
@@ -184,7 +198,10 @@ fn indices_outside_their_space() {
     on_each(|rt, x| {
         let zones = rt.iteration_space("zones", vec![1.0; 3]);
         let error = rt.task("t", (x.input(),)).at(&zones, 3).cpu(|_, _| ()).submit().unwrap_err();
-        assert_eq!(error.to_string(), "task `t`: index 3 is outside iteration space `zones` of 3");
+        assert_eq!(
+            error.to_string(),
+            "cannot submit task `t`: index 3 is outside iteration space `zones`; try one below 3"
+        );
         rt.task("t", (x.input(),)).at(&zones, 2).cost(1.0).cpu(|_, _| ()).submit().unwrap();
     });
 }
@@ -193,7 +210,9 @@ fn indices_outside_their_space() {
 fn spaces_that_do_not_exist() {
     on_each(|rt, x| {
         let count = rt.machine().num_spaces();
-        let said = format!("there is no space 7; the machine has {count} address spaces");
+        let said = format!(
+            "cannot copy to space 7: the machine has {count} address spaces; try one that `Machine::spaces` lists"
+        );
         assert_eq!(rt.prefetch(&x.all(), SpaceId(7)).unwrap_err().to_string(), said);
         assert_eq!(
             refused(rt.copy(&x.all(), SpaceId(7))),
@@ -211,7 +230,8 @@ fn waiting_inside_a_body() {
             let body = move |_: &Context, _: (&mut [f64],)| inner.wait().map_err(|error| error.to_string());
             rt.task("t", (x.inout(),)).cpu(body).submit().unwrap();
             let said = rt.wait().unwrap_err().to_string();
-            let why = "`wait` was called inside a task's body, where it would wait for itself; call it outside";
+            let why = "cannot `wait` inside a task's body: it would wait for the very task that calls it; try calling it \
+                       outside, or submitting a task that uses the value";
             assert!(said.contains(why), "{said}");
         });
     }
@@ -225,7 +245,8 @@ fn working_sets_larger_than_any_memory() {
         let (x, y) = (rt.data(vec![1.0f64; 10]), rt.data(vec![1.0f64; 3]));
         let error = rt.task("t", (x.input(), y.output())).cpu(|_, _| ()).submit().unwrap_err();
         assert_eq!(error, SubmitError::WorkingSet { task: "t".to_owned(), needed_bytes: 104, capacity_bytes: 96 });
-        let said = "task `t` needs 104 bytes at once; the largest device memory it could use has 96";
+        let said = "cannot submit task `t`: it needs 104 bytes at once, and the largest device memory it could use has \
+                    96; try smaller regions, or a body for units with more memory";
         assert_eq!(error.to_string(), said);
         let error = rt.prefetch(&rt.data(vec![0u8; 81]).all(), SpaceId(1)).unwrap_err();
         let expected = SubmitError::WorkingSet { task: "prefetch".to_owned(), needed_bytes: 81, capacity_bytes: 80 };

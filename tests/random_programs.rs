@@ -355,7 +355,7 @@ fn check<S: Cut>(program: &Program, submit: Submit<S>) {
         let (values, poisoned) = (&memory.values[number], &memory.poisoned[number]);
         if poisoned.contains(&true) {
             check_parts(&rt, &data, program.extents, values, poisoned);
-            assert!(matches!(rt.take(data), Err(RunError::Poisoned(_))));
+            assert!(matches!(rt.take(data).map_err(RunError::from), Err(RunError::Poisoned(_))));
         } else {
             assert_eq!(&S::values(rt.take(data).unwrap()), values);
         }

@@ -201,7 +201,7 @@ fn waiting_inside_a_body_is_refused_wherever_the_body_runs() {
                                 ("wait_on", inner.wait_on(&y.all())),
                                 ("read", inner.read(&y.all()).map(drop)),
                                 ("read", inner.read_scalar(&y).map(drop)),
-                                ("take", inner.take(y.clone()).map(drop)),
+                                ("take", inner.take(y.clone()).map(drop).map_err(RunError::from)),
                                 ("copy", inner.copy(&y.all(), SpaceId::HOST)),
                             ];
                             for (name, result) in calls {

@@ -7,8 +7,10 @@
 //! | newcomer | waits for | then |
 //! | --- | --- | --- |
 //! | `in` | the group (value) | is one of the readers |
+//! | `after` | the group (order) | is one of the readers |
 //! | `out` | the readers, or else the group (order) | is the new group; no readers |
 //! | `inout` | the readers (order) and the group (value) | is the new group; no readers |
+//! | `accept` | the readers and the group (order) | is the new group; no readers |
 //! | joins the group, no readers yet | what the group's first member waited for | is one of the group |
 //! | `concurrent` … otherwise | as `inout` | opens a new group; no readers |
 //!
@@ -60,11 +62,11 @@ impl Fragment {
     #[inline]
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
-            Mode::In => {
+            Mode::In | Mode::After => {
                 if self.open.is_some() {
                     self.close_group(newcomer);
                 }
-                self.wait_for_group(newcomer, Flow::Value);
+                self.wait_for_group(newcomer, flow(mode));
                 make_room(&mut self.readers, Flow::Order, newcomer);
                 self.readers.push(newcomer.share());
             }
@@ -76,8 +78,8 @@ impl Fragment {
                 }
                 self.replace(newcomer);
             }
-            Mode::InOut => {
-                self.wait_for_group(newcomer, Flow::Value);
+            Mode::InOut | Mode::Accept => {
+                self.wait_for_group(newcomer, flow(mode));
                 self.wait_for_readers(newcomer);
                 self.replace(newcomer);
             }
@@ -191,6 +193,12 @@ impl Fragment {
         let members = self.first.iter().chain(&*others).map(|task| (task.clone(), Flow::Value));
         (self.first, self.open) = (Some(newcomer.join(members.collect())), None);
     }
+}
+
+/// What an access with this mode takes over from the last group.
+#[inline]
+pub(super) fn flow(mode: Mode) -> Flow {
+    if mode.relies_on_value() { Flow::Value } else { Flow::Order }
 }
 
 /// Makes room for one more task in a list of those that are waited for with this flow: forgets who need not be waited for,

@@ -80,17 +80,17 @@ impl Indexed {
     /// Whether accesses of this mode can be entered.
     #[inline]
     pub(super) fn takes(mode: Mode) -> bool {
-        matches!(mode, Mode::In | Mode::Out | Mode::InOut)
+        !matches!(mode, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_))
     }
 
     /// Enters an access of `newcomer` to a block that is not empty.
     #[inline]
     pub(super) fn enter(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
         self.now += 1;
-        if mode == Mode::In {
-            self.enter_reader(block, newcomer);
+        if mode.writes() {
+            self.enter_writer(block, fragment::flow(mode), newcomer);
         } else {
-            self.enter_writer(block, if mode.reads() { Flow::Value } else { Flow::Order }, newcomer);
+            self.enter_reader(block, fragment::flow(mode), newcomer);
         }
     }
 
@@ -125,12 +125,12 @@ impl Indexed {
         parts
     }
 
-    fn enter_reader(&mut self, block: &Block, newcomer: &mut Newcomer<'_>) {
+    fn enter_reader(&mut self, block: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
         let mut oldest = u64::MAX;
         self.written.look(block, |written| {
             oldest = oldest.min(written.at);
             if let Some(task) = &written.by {
-                newcomer.wait_for(task, Flow::Value);
+                newcomer.wait_for(task, flow);
             }
         });
         // Stencils come back to all of their blocks, about one for each part: those stay, however long a sweep takes.

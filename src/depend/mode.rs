@@ -18,6 +18,10 @@ pub enum Mode {
     Commutative,
     /// Adds a private contribution by an associative operation.
     Reduction(OpId),
+    /// Is ordered like a reader, and reads nothing.
+    After,
+    /// Declares what is there to be good; the runtime's own.
+    Accept,
 }
 
 /// Names a reduction's operation: two reductions run side by side only if it is the same.
@@ -42,13 +46,19 @@ impl Mode {
     /// Whether the access may change the region.
     #[inline]
     pub fn writes(self) -> bool {
-        self != Mode::In
+        !matches!(self, Mode::In | Mode::After)
     }
 
     /// Whether the access uses what the region held before.
     #[inline]
     pub fn reads(self) -> bool {
-        self != Mode::Out
+        !matches!(self, Mode::Out | Mode::After)
+    }
+
+    /// Whether who should have written the region and failed has this access fail too.
+    #[inline]
+    pub(crate) fn relies_on_value(self) -> bool {
+        !matches!(self, Mode::Out | Mode::After | Mode::Accept)
     }
 
     /// Whether tasks with this access to the same region need no order among themselves.
@@ -56,7 +66,7 @@ impl Mode {
     /// Commutative tasks still exclude each other in time.
     #[inline]
     pub fn joins(self, other: Mode) -> bool {
-        self == other && !matches!(self, Mode::Out | Mode::InOut)
+        self == other && !matches!(self, Mode::Out | Mode::InOut | Mode::Accept)
     }
 }
 
@@ -69,6 +79,8 @@ impl fmt::Display for Mode {
             Mode::Concurrent => "concurrent",
             Mode::Commutative => "commutative",
             Mode::Reduction(_) => "reduction",
+            Mode::After => "after",
+            Mode::Accept => "accept",
         })
     }
 }

@@ -56,14 +56,14 @@ impl Recent {
     /// Whether an access of this mode can be entered.
     #[inline]
     pub(super) fn has_room(&mut self, mode: Mode, newcomer: &Newcomer<'_>) -> bool {
-        let kept = matches!(mode, Mode::In | Mode::Out | Mode::InOut);
+        let kept = !matches!(mode, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_));
         kept && (self.0.len() < MOST || (!newcomer.keeps_finished() && self.forget()))
     }
 
     /// Enters an access of `newcomer` for which there is room.
     #[inline]
     pub(super) fn enter(&mut self, region: NarrowBlock, mode: Mode, newcomer: &mut Newcomer<'_>) {
-        let (writes, flow) = (mode.writes(), if mode.reads() { Flow::Value } else { Flow::Order });
+        let (writes, flow) = (mode.writes(), super::fragment::flow(mode));
         let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
         let (mut same_readers, mut ordered, mut covered) = (None, false, false);
         for (index, Entry { block, writes: wrote, tasks }) in self.0.iter().enumerate().rev() {

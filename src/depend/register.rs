@@ -59,8 +59,8 @@ fn seen(address: usize, flow: Flow) -> usize {
 }
 
 #[cold]
-fn taken(datum: &Datum) -> SubmitError {
-    SubmitError::Taken { data: datum.to_string() }
+fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
+    SubmitError::Taken { task: task.shared().name.clone().into_owned(), data: datum.to_string() }
 }
 
 /// The task that is being entered.
@@ -111,7 +111,7 @@ impl Newcomer<'_> {
     #[inline]
     fn admit(&mut self, datum: &Datum, history: &mut History) -> Result<(), SubmitError> {
         if datum.is_taken() {
-            return Err(taken(datum));
+            return Err(taken(self.task, datum));
         }
         if let Some(side) = self.task.owned_mut()
             && side.forget == Some(datum.id)

@@ -9,7 +9,7 @@
 use super::{Ancestry, OwnedTask};
 use crate::sync::Scope;
 use parking_lot::Mutex;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 /// The threads of one unit's pool. What they run is part of the body that the unit runs at the moment.
@@ -26,6 +26,8 @@ thread_local! {
     static RUNNING: Scope<OwnedTask, Ancestry> = const { Scope::new() };
     /// The team that this thread belongs to, and its runtime.
     static TEAM: OnceCell<(u64, Arc<Team>)> = const { OnceCell::new() };
+    /// Whether it has one: looked at by every submission.
+    static IN_TEAM: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls `code` as a part of `task`.
@@ -55,6 +57,7 @@ pub(crate) fn inside<R>(runtime: u64, code: impl FnOnce() -> R) -> R {
 /// This thread belongs to `team` from now on.
 pub(crate) fn join(runtime: u64, team: Arc<Team>) {
     TEAM.with(|mine| _ = mine.set((runtime, team)));
+    IN_TEAM.set(true);
 }
 
 /// Whether a task of this runtime has code on this thread's stack.
@@ -68,6 +71,14 @@ pub(crate) fn is_inside(runtime: u64) -> bool {
 /// has no common order.
 #[inline]
 pub(crate) fn ancestry(runtime: u64) -> Ancestry {
+    if RUNNING.with(Scope::is_empty) && !IN_TEAM.get() {
+        return Ancestry::default();
+    }
+    ancestry_inside(runtime)
+}
+
+#[cold]
+fn ancestry_inside(runtime: u64) -> Ancestry {
     let innermost = RUNNING.with(|running| {
         running.find(|domain, task, note| {
             let ancestry = |task| match domain == runtime {

@@ -187,7 +187,9 @@ impl Needs {
     }
 
     fn add(&mut self, access: &AccessRecord<'_>) {
-        self.bytes += access.bytes();
+        if access.mode != Mode::After {
+            self.bytes += access.bytes();
+        }
         self.home_only |= access.mode == Mode::Concurrent;
     }
 }

@@ -53,6 +53,9 @@ impl Placement {
                     directory.written(place.replica, block);
                     return;
                 }
+                if mode == Mode::After {
+                    return; // it does not look at the region, wherever that is valid
+                }
                 let mut planned = Vec::new();
                 directory.fill(place.replica, block, &mut self.next_copy, &mut pending, &mut planned);
                 pending.extend(planned.iter().map(|transfer| transfer.copy));
@@ -87,7 +90,7 @@ impl Placement {
         let mut places = places.iter();
         task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
             let directory = places.next().and_then(|place| self.directories.get(&place.data));
-            if let Some(directory) = directory.filter(|_| mode.reads() && cause.is_none()) {
+            if let Some(directory) = directory.filter(|_| mode.relies_on_value() && cause.is_none()) {
                 cause = directory.cause_of_loss(block);
             }
         });

@@ -34,7 +34,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Contribution, OwnedTask, Recorder, Submitting, TaskGraph, running};
+use crate::depend::{self, AccessRecord, Contribution, Mode, OwnedTask, Recorder, Submitting, TaskGraph, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
@@ -206,9 +206,12 @@ impl Engine {
     /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait until
     /// it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions: their end is a matter of the host.
+    /// Not for commutative tasks and reductions: their end is a matter of the host. Nor for tasks that come after others
+    /// without touching what these wrote: who writes it next finds no trace of them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let ends_here = task.shared().commutative || task.owned().as_ref().is_some_and(|side| side.has_contributions());
+        let has_contributions = task.owned().as_ref().is_some_and(|side| side.has_contributions());
+        let mut ends_here = task.shared().commutative || has_contributions;
+        task.body().accesses(&mut |access| ends_here |= access.mode == Mode::After);
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));

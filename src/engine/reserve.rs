@@ -39,8 +39,9 @@ impl Placement {
         let (mut wanted, mut private_bytes) = (Vec::new(), 0);
         let mut access = 0;
         assigned.task.body().accesses(&mut |record: AccessRecord<'_>| {
-            // Reductions work on a private buffer and are combined at home.
-            let at_home = space.is_host() || matches!(record.mode, Mode::Reduction(_)) || record.block.is_empty();
+            // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing.
+            let needs_none = matches!(record.mode, Mode::Reduction(_) | Mode::After) || record.block.is_empty();
+            let at_home = space.is_host() || needs_none;
             if !space.is_host() && matches!(record.mode, Mode::Reduction(_)) {
                 private_bytes += record.bytes();
             }

@@ -4,8 +4,10 @@
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
 
 mod device;
+mod take;
 
 pub use device::DeviceError;
+pub use take::TakeError;
 
 use crate::ids::TaskId;
 use std::fmt;
@@ -77,8 +79,10 @@ pub enum BuildError {
 #[non_exhaustive]
 pub enum SubmitError {
     /// A region reaches past its data.
-    #[error("{data}: region {region} is out of bounds; the data is {shape}")]
+    #[error("cannot submit task `{task}`: region {region} of {data} is out of bounds; try a region inside {shape}")]
     OutOfBounds {
+        /// The task's name, or the request's.
+        task: String,
         /// The data's name.
         data: String,
         /// The region asked for.
@@ -87,8 +91,13 @@ pub enum SubmitError {
         shape: String,
     },
     /// A `concurrent` region has gaps in memory.
-    #[error("{data}: region {region} is not contiguous in memory, which a concurrent access needs; take whole rows")]
+    #[error(
+        "cannot submit task `{task}`: region {region} of {data} is not contiguous in memory, which a concurrent access \
+         needs; try whole rows"
+    )]
     NotContiguous {
+        /// The task's name, or the request's.
+        task: String,
         /// The data's name.
         data: String,
         /// The region asked for.
@@ -96,8 +105,8 @@ pub enum SubmitError {
     },
     /// Two accesses of one task overlap and one of them writes.
     #[error(
-        "task `{task}`: its accesses to {first} and {second} of {data} overlap, and one of them writes; \
-         declare one access that covers both, or regions that do not overlap"
+        "cannot submit task `{task}`: its accesses to {first} and {second} of {data} overlap, and one of them writes; \
+         try one access that covers both, or regions that do not overlap"
     )]
     OverlappingAccesses {
         /// The task's name.
@@ -110,25 +119,32 @@ pub enum SubmitError {
         second: String,
     },
     /// The data belongs to another runtime.
-    #[error("{data} is registered with another runtime; register it with the one that runs the task")]
+    #[error("cannot submit task `{task}`: {data} is registered with another runtime; try submitting it to that one")]
     ForeignData {
+        /// The task's name, or the request's.
+        task: String,
         /// The data's name.
         data: String,
     },
     /// The data was given back by `take`.
-    #[error("{data} was taken back from the runtime; register it again to use it")]
+    #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
     Taken {
+        /// The task's name, or the request's.
+        task: String,
         /// The data's name.
         data: String,
     },
     /// The task has no body at all.
-    #[error("task `{task}` has no body; give it one with .cpu(..), .host(..), .emulated(..) or .gpu(..)")]
+    #[error("cannot submit task `{task}`: it has no body; try .cpu(..), .host(..), .emulated(..) or .gpu(..)")]
     NoBody {
         /// The task's name.
         task: String,
     },
     /// The task has no body for any unit of the machine.
-    #[error("task `{task}` has bodies for {bodies} only, and the machine's units are {units}")]
+    #[error(
+        "cannot submit task `{task}`: it has bodies for {bodies} only, and the machine's units are {units}; try a body \
+         for one of these"
+    )]
     NoUnit {
         /// The task's name.
         task: String,
@@ -139,7 +155,8 @@ pub enum SubmitError {
     },
     /// The task's data fit into no memory that it could run in.
     #[error(
-        "task `{task}` needs {needed_bytes} bytes at once; the largest device memory it could use has {capacity_bytes}"
+        "cannot submit task `{task}`: it needs {needed_bytes} bytes at once, and the largest device memory it could use \
+         has {capacity_bytes}; try smaller regions, or a body for units with more memory"
     )]
     WorkingSet {
         /// The task's name.
@@ -150,7 +167,7 @@ pub enum SubmitError {
         capacity_bytes: u64,
     },
     /// An index outside its iteration space.
-    #[error("task `{task}`: index {index} is outside iteration space `{space}` of {len}")]
+    #[error("cannot submit task `{task}`: index {index} is outside iteration space `{space}`; try one below {len}")]
     Index {
         /// The task's name.
         task: String,
@@ -180,7 +197,10 @@ pub enum SubmitError {
         held: String,
     },
     /// A waiting call inside a task's body would wait for that very task.
-    #[error("`{call}` was called inside a task's body, where it would wait for itself; call it outside")]
+    #[error(
+        "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \
+         submitting a task that uses the value"
+    )]
     InsideTask {
         /// The method.
         call: &'static str,
@@ -197,13 +217,28 @@ pub enum SubmitError {
         problem: String,
     },
     /// The address space does not exist.
-    #[error("there is no {space}; the machine has {count} address spaces")]
+    #[error("cannot copy to {space}: the machine has {count} address spaces; try one that `Machine::spaces` lists")]
     NoSuchSpace {
         /// What was asked for.
         space: String,
         /// How many there are.
         count: usize,
     },
+}
+
+impl SubmitError {
+    /// Says whose accesses are refused.
+    #[cold]
+    pub(crate) fn of_task(mut self, name: &str) -> Self {
+        if let Self::OutOfBounds { task, .. }
+        | Self::NotContiguous { task, .. }
+        | Self::ForeignData { task, .. }
+        | Self::Taken { task, .. } = &mut self
+        {
+            *task = name.to_owned();
+        }
+        self
+    }
 }
 
 /// Why a task failed.
@@ -351,7 +386,7 @@ pub enum RunError {
     #[error("tasks failed: {0}")]
     Failed(Failures),
     /// The region asked for was not written because of this failure.
-    #[error("the region's value was lost: {0}")]
+    #[error("cannot give the region's value, which was lost: {0}; try overwriting the region, or `clear` or `accept`")]
     Poisoned(Arc<TaskFailure>),
     /// The request itself was refused.
     #[error(transparent)]

@@ -168,6 +168,27 @@ plain_access! {
     InOut, Mode::InOut, ViewMut, view_mut, DeviceViewMut;
     /// `commutative`: as `inout`, in any order, one at a time.
     Commute, Mode::Commutative, ViewMut, view_mut, DeviceViewMut;
+    /// The runtime's own: takes what is there for good.
+    Accept, Mode::Accept, View, view, DeviceView;
+}
+
+/// `after`: comes later, and sees nothing.
+#[derive(Debug)]
+pub struct Follow<T, S: Shape>(pub(crate) Declared<T, S>);
+
+impl<T, S: Shape> Sealed for Follow<T, S> {}
+
+impl<T: Element, S: Shape> Access for Follow<T, S> {
+    type View<'a> = ();
+    type DeviceView<'a> = ();
+
+    unsafe fn view(&self, _: Option<Site>) {}
+
+    fn device_view(&self, _: DeviceSite) {}
+
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        self.0.record(Mode::After, visit);
+    }
 }
 
 /// `concurrent`: atomic updates, together with others. The region is contiguous.

@@ -20,7 +20,7 @@ mod shape;
 mod shared;
 
 pub(crate) use access::Declared;
-pub use access::{Access, AccessList, Commute, Concur, In, InOut, Out, Reduce};
+pub use access::{Accept, Access, AccessList, Commute, Concur, Follow, In, InOut, Out, Reduce};
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};

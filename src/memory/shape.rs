@@ -33,6 +33,9 @@ pub trait Shape: Dimension + Send + Sync + Sealed + 'static {
     /// A mutable view of a vector that holds a region's elements in row-major order.
     fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T>;
 
+    /// Makes every element of a view zero.
+    fn clear<T: Element>(view: Self::ViewMut<'_, T>);
+
     /// A copy of what a view shows.
     fn to_owned<T: Element>(view: &Self::View<'_, T>) -> Self::Owned<T>;
 
@@ -105,6 +108,10 @@ impl Shape for Ix1 {
         slice
     }
 
+    fn clear<T: Element>(view: &mut [T]) {
+        view.fill(T::zeroed());
+    }
+
     fn to_owned<T: Element>(view: &&[T]) -> Vec<T> {
         view.to_vec()
     }
@@ -144,6 +151,10 @@ macro_rules! several_dimensions {
 
             fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T> {
                 ArrayViewMut::from_shape(ndarray::Dim(spans.extents()), slice).expect("the vector has the region's size")
+            }
+
+            fn clear<T: Element>(mut view: Self::ViewMut<'_, T>) {
+                view.fill(T::zeroed());
             }
 
             fn to_owned<T: Element>(view: &Self::View<'_, T>) -> Self::Owned<T> {

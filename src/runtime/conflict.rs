@@ -37,7 +37,7 @@ impl ConflictDetector {
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
             for other in running.iter().filter(|other| other.task != id && other.data == datum.id) {
                 let together =
-                    mode == Mode::In && other.mode == Mode::In || mode.joins(other.mode) && mode != Mode::Commutative;
+                    !(mode.writes() || other.mode.writes()) || mode.joins(other.mode) && mode != Mode::Commutative;
                 if !together && other.block.overlaps(block) {
                     let (ours, theirs) = (datum.describe(block), datum.describe(&other.block));
                     self.found.lock().push(format!(

@@ -11,6 +11,7 @@ mod devices;
 mod host;
 mod progress;
 mod ready;
+mod recovery;
 mod simulated;
 mod statistics;
 mod submit;

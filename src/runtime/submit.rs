@@ -170,7 +170,7 @@ where
     pub fn submit(self) -> Result<TaskId, SubmitError> {
         let location = Location::caller();
         let core = &*self.runtime.core;
-        self.accesses.check(core.id)?;
+        self.accesses.check(core.id).map_err(|refusal| refusal.of_task(&self.name))?;
         let mut records: ArrayVec<AccessRecord<'_>, MOST_ACCESSES> = ArrayVec::new();
         self.accesses.visit(&mut |Recorded(record)| records.push(record));
         check_disjoint(&self.name, &records)?;

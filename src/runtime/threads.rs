@@ -202,7 +202,7 @@ mod tests {
                     is_broken(value);
                 });
                 is_broken(rt.wait());
-                is_broken(rt.take(x));
+                is_broken(rt.take(x).map_err(RunError::from));
                 let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
                 assert!(refused.to_string().contains("thread of unit"), "{refused}");
             });

@@ -9,7 +9,7 @@ use super::host::Host;
 use super::progress::SoFar;
 use super::waiters::{Awaited, own_parker};
 use crate::depend::{Side, Submitting, TaskRef};
-use crate::error::{Failures, RunError, SubmitError, TaskFailure};
+use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
 use crate::sealed::INTERNAL;
@@ -137,20 +137,35 @@ impl Runtime {
         Ok(self.read(&data.slice(0..1))?[0])
     }
 
-    /// Waits for a data's value and gives it back with its memory; tasks can not use the data any more.
+    /// Waits for a data object's value and gives it back with its memory; tasks cannot use the data any more.
     ///
     /// # Errors
-    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure: then it stays
-    /// registered, and the parts that are not lost can still be [`read`](Self::read).
+    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure. The error has the
+    /// handle: the data stays registered, parts that are not lost can still be [`read`](Self::read), and what is lost can
+    /// be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
     #[track_caller]
-    pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, RunError> {
+    pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, TakeError<T, S>> {
+        match self.try_take(&data) {
+            Ok(buffer) => {
+                let shape = data.shape();
+                let elements = buffer.map_or_else(|| bytemuck::zeroed_vec(data.len()), HostBuffer::into_vec);
+                Ok(S::from_vec(elements, &shape))
+            }
+            Err(error) => Err(TakeError::new(data, error)),
+        }
+    }
+
+    /// Takes a data's memory, if it has any.
+    #[track_caller]
+    fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
         self.outside_body("take")?;
-        self.wait_on(&data.all())?;
+        let value = self.internal_read(&data.all(), "take", SpaceId::HOST, true, |_| ())?;
+        self.await_value(&value)?;
         let cell = data.cell.clone();
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
         let result = buffer.clone();
         let everything = data.inout();
-        everything.check(self.core.id)?;
+        everything.check(self.core.id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
         let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
         let payload = Payload::new((everything.store(INTERNAL),), taking, NoBody, NoBody, true);
@@ -163,10 +178,10 @@ impl Runtime {
             return Err(error);
         }
         if datum.phantom {
-            return Ok(S::from_vec(bytemuck::zeroed_vec(data.len()), &data.shape()));
+            return Ok(None);
         }
-        let buffer = buffer.lock().take().expect("the one task that takes the memory has run");
-        Ok(S::from_vec(buffer.into_vec(), &data.shape()))
+        let buffer = buffer.lock().take();
+        Ok(Some(buffer.expect("the one task that takes the memory has run")))
     }
 
     /// Brings a region to an address space ahead of the tasks that will need it there. A hint: nobody waits for it.
@@ -201,7 +216,7 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.core.id)?;
+        region.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes {
@@ -221,7 +236,7 @@ impl Runtime {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.core.id)?;
+        access.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
         let payload = Payload::new((access.store(INTERNAL),), Sole(body), NoBody, NoBody, true);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
@@ -291,7 +306,8 @@ impl Runtime {
     }
 }
 
-fn internal(name: &'static str, side: Side) -> Description {
+#[track_caller]
+pub(super) fn internal(name: &'static str, side: Side) -> Description {
     let (name, location) = (Cow::Borrowed(name), Location::caller());
     Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) }
 }

@@ -38,6 +38,12 @@ impl<T, N> Scope<T, N> {
         f()
     }
 
+    /// Whether the thread is in the middle of nothing.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.top.get().is_null()
+    }
+
     /// What `look` says of the innermost frame for which it says anything; it gets the domain, the value and the note,
     /// which is its to write.
     #[inline]

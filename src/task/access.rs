@@ -4,8 +4,8 @@ use super::Region;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
-    Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, In, InOut, Out, Reduce, Reducer, Shape,
-    operation,
+    Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, Follow, In, InOut, Out, Reduce, Reducer,
+    Shape, operation,
 };
 use crate::sealed::{Internal, Sealed};
 
@@ -67,14 +67,15 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
 
     #[cold]
     fn refuse(&self, runtime: u64) -> Result<(), SubmitError> {
-        let cell = &*self.data.cell;
+        let (cell, task) = (&*self.data.cell, String::new()); // who it is, the caller knows
         if cell.runtime != runtime {
-            return Err(SubmitError::ForeignData { data: cell.datum.to_string() });
+            return Err(SubmitError::ForeignData { task, data: cell.datum.to_string() });
         }
         if cell.datum.is_taken() {
-            return Err(SubmitError::Taken { data: cell.datum.to_string() });
+            return Err(SubmitError::Taken { task, data: cell.datum.to_string() });
         }
         Err(SubmitError::OutOfBounds {
+            task,
             data: cell.datum.to_string(),
             region: cell.datum.describe(&self.block),
             shape: cell.datum.describe(&cell.datum.whole()),
@@ -120,6 +121,8 @@ specs! {
     Inout => InOut, Mode::InOut;
     /// A region that the task updates in any order with others, one at a time.
     Commutative => Commute, Mode::Commutative;
+    /// A region that the task comes after the writers of, without a view of it.
+    After => Follow, Mode::After;
 }
 
 /// A region whose elements the task updates atomically, together with others.
@@ -137,7 +140,8 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
         if self.0.block.is_contiguous_in(&datum.whole()) {
             return Ok(());
         }
-        Err(SubmitError::NotContiguous { data: datum.to_string(), region: datum.describe(&self.0.block) })
+        let (task, region) = (String::new(), datum.describe(&self.0.block));
+        Err(SubmitError::NotContiguous { task, data: datum.to_string(), region })
     }
 
     fn record(&self) -> Recorded<'_> {

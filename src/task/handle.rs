@@ -1,6 +1,6 @@
 //! The handle of a registered data.
 
-use super::{Commutative, Concurrent, Inout, Input, Output, Ranges, Reducing, Region};
+use super::{After, Commutative, Concurrent, Inout, Input, Output, Ranges, Reducing, Region};
 use crate::memory::{DataCell, Element, Shape};
 use ndarray::Ix1;
 use std::fmt;
@@ -95,6 +95,11 @@ impl<T: Element, S: Shape> Data<T, S> {
     /// Reads and writes all of it.
     pub fn inout(&self) -> Inout<'_, T, S> {
         self.all().inout()
+    }
+
+    /// Comes after whoever writes any of it, without a view of it.
+    pub fn after(&self) -> After<'_, T, S> {
+        self.all().after()
     }
 
     /// Updates all of it, in any order with other commutative tasks, one at a time.

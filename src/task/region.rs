@@ -1,6 +1,6 @@
 //! A box in a data.
 
-use super::{Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
+use super::{After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
 use crate::memory::{Element, Shape};
 use crate::region::Block;
 use crate::sealed::Sealed;
@@ -49,6 +49,23 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// `inout`: the task reads and writes the region.
     pub fn inout(self) -> Inout<'d, T, S> {
         Inout(self)
+    }
+
+    /// `after`: the task is ordered as if it read the region, and does not: it gets `()` for a view, nothing is copied for
+    /// it, and a failure of who should have written the region does not keep it from running.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (x, log) = (rt.data(vec![0.0f64; 8]), rt.data(Vec::from(*b"busy")));
+    /// rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit()?;
+    /// rt.task("done", (x.after(), log.output())).cpu(|_, ((), log)| log.copy_from_slice(b"done")).submit()?;
+    /// assert!(rt.wait().is_err());
+    /// assert_eq!(rt.take(log)?, b"done");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn after(self) -> After<'d, T, S> {
+        After(self)
     }
 
     /// `commutative`: as `inout`, in any order with other commutative tasks, one at a time.

@@ -71,8 +71,8 @@ pub fn failed(result: Result<(), RunError>) -> Vec<String> {
 }
 
 /// The name and the reason of the task that poisoned what was asked for.
-pub fn poison<T: std::fmt::Debug>(result: Result<T, RunError>) -> (String, String) {
-    match result {
+pub fn poison<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> (String, String) {
+    match result.map_err(Into::into) {
         Err(RunError::Poisoned(cause)) => (cause.name().to_owned(), cause.reason().to_string()),
         other => panic!("the region should be poisoned: {other:?}"),
     }

@@ -1,0 +1,83 @@
+//! Mending what failures have left: regions are made zero, or taken as they are.
+//!
+//! Both are tasks of the runtime's own, ordered like any other; they take over no failure, and so end its way through the
+//! graph of dependences, and in the directory what is lost.
+
+use super::Runtime;
+use super::wait::internal;
+use crate::depend::{AccessRecord, Mode, Side, running};
+use crate::error::SubmitError;
+use crate::ids::SpaceId;
+use crate::memory::{Accept, Declared, Element, NoBody, Out, Payload, Shape, Slot, Sole};
+use crate::task::Region;
+
+impl Runtime {
+    /// Makes a region good again after a failure, with zeros: what would use it is not skipped any more from here on.
+    ///
+    /// A task like any other: it comes after those submitted before it, which may still be skipped, and before those
+    /// submitted after it. Nothing is waited for. Where nothing has failed, it only writes zeros.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let sum = rt.scalar(1u64);
+    /// let add = |what: Result<u64, &'static str>| {
+    ///     rt.task("add", (sum.inout(),)).cpu(move |_, (sum,)| what.map(|n| sum[0] += n)).submit()
+    /// };
+    /// add(Err("no number"))?;
+    /// add(Ok(10))?;               // skipped
+    /// rt.clear(&sum.all())?;
+    /// add(Ok(20))?;               // runs
+    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// assert!(rt.wait().is_ok());
+    /// assert_eq!(rt.read_scalar(&sum)?, 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # When a failure is no longer reported
+    /// [`wait`](Self::wait) reports every failure once, mended or not. Requests for a region ([`read`](Self::read),
+    /// [`wait_on`](Self::wait_on), [`copy`](Self::copy), [`take`](Self::take)) fail with it as long as a part of the region
+    /// is not mended, and no longer than that: by `clear`, [`accept`](Self::accept), or a task that overwrites it (`out`),
+    /// submitted before the request.
+    ///
+    /// # Errors
+    /// If the region is out of bounds, belongs to another runtime or was taken; or if this is called inside a task that
+    /// holds the region.
+    #[track_caller]
+    pub fn clear<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), SubmitError> {
+        let zero = Sole(|view: S::ViewMut<'_, T>| S::clear(view));
+        self.mend(region, "clear", Mode::Out, Out, zero)
+    }
+
+    /// Takes a region as it is for good after a failure, without changing it: what would use it is not skipped any more from
+    /// here on. In all else it is as [`clear`](Self::clear).
+    ///
+    /// What is there is what the failed task found and left: as a rule a mixture of old and new. If it ran on a device, its
+    /// replica there is meant, and is copied home. If that device is lost, what was valid nowhere else is gone with it, and
+    /// the home's bytes, of some time before, are what is accepted.
+    ///
+    /// # Errors
+    /// As for [`clear`](Self::clear).
+    #[track_caller]
+    pub fn accept<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), SubmitError> {
+        let look = Sole(|_: S::View<'_, T>| ());
+        self.mend(region, "accept", Mode::Accept, Accept, look)
+    }
+
+    #[track_caller]
+    fn mend<T: Element, S: Shape, A: crate::memory::Access>(
+        &self,
+        region: &Region<'_, T, S>,
+        name: &'static str,
+        mode: Mode,
+        access: impl FnOnce(Declared<T, S>) -> A,
+        body: impl Slot<(A,)>,
+    ) -> Result<(), SubmitError> {
+        region.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
+        let access = access(Declared::new(&region.data.cell, &region.block));
+        let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
+        running::ancestry(self.core.id).admit(name, &[record])?;
+        let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
+        self.core.submit(internal(name, side), Payload::new((access,), body, NoBody, NoBody, true), &[record], |_| ())
+    }
+}
