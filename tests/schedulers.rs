@@ -6,9 +6,8 @@
 mod common;
 
 use common::watched;
-use std::time::Duration;
 use thalweg::prelude::*;
-use thalweg::sched::NAMES;
+use thalweg::sched::{Model, NAMES};
 
 const ZONES: usize = 12;
 const STEPS: u64 = 10;
@@ -143,32 +142,85 @@ fn failed_tasks_leave_no_distribution_waiting() {
     }
 }
 
-/// Who runs what after a while, as seen on real threads: bodies sleep, so that other load on the machine matters little.
+/// A machine of one core and one device that takes four times as long.
+fn uneven() -> SimulatedMachine {
+    let text = r#"
+        name = "uneven"
+        [units.CPU]
+        count = 1
+        bytes_per_s = 1e9
+        [units.EMU]
+        count = 1
+        memory_bytes = 1_000_000
+        bytes_per_s = 1e9
+        [[links]]
+        between = ["host", "EMU"]
+        latency_ns = 1000
+        bytes_per_s = 1e9
+        [[tasks]]
+        name = "work"
+        cost = 1
+        [tasks.time_ns]
+        CPU = { 1 = 2_000_000 }
+        EMU = { 1 = 8_000_000 }
+        "#;
+    text.parse().unwrap()
+}
+
+/// Who runs what after a while. On a simulated machine, where times are what they are said to be; that real ones are
+/// measured and passed on is the test after this one.
 #[test]
 fn measured_times_give_the_faster_unit_more() {
     for scheduler in ["static-pcf:profile", "pcf-guided:profile", "clustered-guided", "adjacency", "eft"] {
-        watched(scheduler, move || {
-            let slow = |_| thalweg::EmulatedDevice::new().speed(0.25);
-            let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler);
-            let rt = builder.emulated_devices(slow).build().unwrap();
-            let data: Vec<_> = (0..10).map(|_| rt.scalar(0u64)).collect();
-            let space = rt.iteration_space("parts", vec![1.0; 10]);
-            let mut of_cpu = 0;
-            for step in 0..40 {
-                if step == 30 {
-                    rt.wait().unwrap();
-                    of_cpu = rt.statistics().tasks[0].1;
-                }
-                space.begin();
-                for (part, x) in data.iter().enumerate() {
-                    let body = |_: &thalweg::Context, (_,): (&mut [u64],)| std::thread::sleep(Duration::from_millis(2));
-                    rt.task("sleep", (x.inout(),)).cpu(body).at(&space, part).submit().unwrap();
-                }
+        let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler);
+        let rt = builder.simulate(uneven()).build().unwrap();
+        let data: Vec<Data<u64>> = (0..10).map(|_| rt.zeros(1)).collect();
+        let space = rt.iteration_space("parts", vec![1.0; 10]);
+        let mut of_cpu = 0;
+        for step in 0..40 {
+            if step == 30 {
+                rt.wait().unwrap();
+                of_cpu = rt.statistics().tasks[0].1;
             }
-            rt.wait().unwrap();
-            // Equal shares would be 50 of 100; the balance for a device of a quarter of the speed is 80.
-            let of_cpu = rt.statistics().tasks[0].1 - of_cpu;
-            assert!(of_cpu >= 60, "{scheduler}: {of_cpu} of 100");
-        });
+            space.begin();
+            for (part, x) in data.iter().enumerate() {
+                rt.task("work", (x.inout(),)).cpu(|_, _| ()).at(&space, part).submit().unwrap();
+            }
+        }
+        rt.wait().unwrap();
+        // Equal shares would be 50 of 100; the balance for a device of a quarter of the speed is 80.
+        let of_cpu = rt.statistics().tasks[0].1 - of_cpu;
+        assert!(of_cpu >= 70, "{scheduler}: {of_cpu} of 100");
     }
+}
+
+/// What a run has learned of times decides in the next one; and each run learns.
+#[test]
+fn a_saved_model_decides_who_runs_what() {
+    watched("model", || {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.toml");
+        let run = |known: Option<[f64; 2]>| {
+            let mut model = Model::default();
+            for (unit, mean_ns) in [UnitKind::Cpu, UnitKind::Emulated].into_iter().zip(known.into_iter().flatten()) {
+                model.learn("task", unit, 8, mean_ns);
+            }
+            std::fs::write(&path, model.to_text()).unwrap();
+            let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler("eft").model_file(&path);
+            let rt = builder.build().unwrap();
+            let x = rt.scalar(0u64);
+            rt.task("task", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
+            rt.wait().unwrap();
+            let tasks: Vec<u64> = rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect();
+            drop((x, rt));
+            (tasks, Model::from_text(&std::fs::read_to_string(&path).unwrap()).unwrap())
+        };
+        const SECOND: f64 = 1e9;
+        assert_eq!(run(Some([SECOND, 1.0])).0, [0, 1], "the device is known to be faster");
+        assert_eq!(run(Some([1.0, SECOND])).0, [1, 0], "the core is");
+        let (tasks, learned) = run(None);
+        assert_eq!(tasks.iter().sum::<u64>(), 1);
+        let known = [UnitKind::Cpu, UnitKind::Emulated].map(|unit| learned.estimate_ns("task", unit, 8).is_some());
+        assert_eq!(known, [tasks[0] == 1, tasks[1] == 1], "it learned of the unit that ran the task");
+    });
 }

@@ -5,9 +5,10 @@
 mod common;
 
 use common::{MIXES, SCHEDULERS, for_each_mix, gate, watched};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
@@ -288,5 +289,87 @@ fn no_task_comes_after_a_take() {
                 assert_eq!(taken, [submitted; 1000], "round {round}: all that were accepted came before");
             }
         });
+    }
+}
+
+#[test]
+fn submitters_on_shared_data_agree_on_one_order() {
+    const THREADS: usize = 4;
+    const TASKS: usize = 1500;
+    for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            let rt = common::runtime(units);
+            let data: Vec<_> = (0..3).map(|_| rt.scalar(0u64)).collect();
+            let logs: Arc<Vec<Mutex<Vec<usize>>>> = Arc::new(data.iter().map(|_| Mutex::default()).collect());
+            // Nothing ends before all are submitted, so every task waits for others: a circle would never end.
+            let (open, wait) = gate();
+            let all = (data[0].inout(), data[1].inout(), data[2].inout());
+            rt.task("gate", all).cpu(move |_, _| wait()).submit().unwrap();
+            let start = Barrier::new(THREADS);
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let (rt, data, logs, start) = (&rt, &data, &logs, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        for n in 0..TASKS {
+                            let number = n * THREADS + thread;
+                            let first = number * 7 % 3;
+                            let second = (first + 1 + n % 2) % 3;
+                            let logs = logs.clone();
+                            let body = move |_: &Context, _: (&mut [u64], &mut [u64])| {
+                                [first, second].into_iter().for_each(|x| logs[x].lock().unwrap().push(number));
+                            };
+                            let accesses = (data[first].inout(), data[second].inout());
+                            rt.task("both", accesses).cpu(body).submit().unwrap();
+                        }
+                    });
+                }
+            });
+            drop(open);
+            rt.wait().unwrap();
+            let logs: Vec<Vec<usize>> = logs.iter().map(|log| log.lock().unwrap().clone()).collect();
+            assert_eq!(logs.iter().map(Vec::len).sum::<usize>(), 2 * THREADS * TASKS);
+            for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+                let common = |log: &[usize], of: &[usize]| {
+                    let of: HashSet<_> = of.iter().copied().collect();
+                    log.iter().copied().filter(|number| of.contains(number)).collect::<Vec<_>>()
+                };
+                assert_eq!(common(&logs[one], &logs[other]), common(&logs[other], &logs[one]), "two data, two orders");
+            }
+        });
+    }
+}
+
+/// Maps x to a x + b, as a pair: composing them is associative and not commutative.
+#[test]
+fn reductions_are_combined_in_the_order_of_submission_whoever_ends_first() {
+    const TASKS: u64 = 24;
+    fn then(first: &mut [u64; 2], second: [u64; 2]) {
+        let [a, b] = *first;
+        *first = [second[0].wrapping_mul(a), second[0].wrapping_mul(b).wrapping_add(second[1])];
+    }
+    let expected = (0..TASKS).fold([1, 0], |mut all, n| {
+        then(&mut all, [2 * n + 3, n]);
+        all
+    });
+    for units in MIXES.into_iter().chain(["4:CPU:1"]) {
+        for hosts in [false, true] {
+            watched(&format!("{units} hosts={hosts}"), move || {
+                let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap();
+                let operation = Reduction::new("then", [1u64, 0], then);
+                let (x, others) = (rt.scalar([1u64, 0]), (0..TASKS).map(|_| rt.scalar(0u64)).collect::<Vec<_>>());
+                // Each member comes after a task of its own, and these run in the order opposite to the members'.
+                for at in (1..others.len()).rev() {
+                    let accesses = (others[at].input(), others[at - 1].output());
+                    rt.task("before", accesses).cpu(|_, _| ()).submit().unwrap();
+                }
+                for (n, own) in (0..).zip(&others) {
+                    let body = move |_: &Context, (x, _): (&mut [[u64; 2]], &[u64])| x[0] = [2 * n + 3, n];
+                    rt.task("map", (x.reduction(operation.clone()), own.input())).cpu(body).submit().unwrap();
+                }
+                assert_eq!(rt.read_scalar(&x).unwrap(), expected);
+                rt.wait().unwrap();
+            });
+        }
     }
 }

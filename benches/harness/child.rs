@@ -28,9 +28,14 @@ pub(crate) struct Launch {
 impl Launch {
     /// The running bench itself, started again as the contender `name`.
     pub(crate) fn this_bench(name: &str) -> io::Result<Self> {
+        Self::this_bench_as("contender", name)
+    }
+
+    /// The running bench itself, started again with the subcommand `role` on `name`.
+    pub(crate) fn this_bench_as(role: &str, name: &str) -> io::Result<Self> {
         Ok(Self {
             program: std::env::current_exe()?,
-            leading: vec!["contender".to_owned(), name.to_owned()],
+            leading: vec![role.to_owned(), name.to_owned()],
             environment: Vec::new(),
         })
     }
@@ -70,7 +75,7 @@ pub(crate) enum Failure {
 }
 
 /// Runs `launch` with `arguments` and returns what it printed.
-fn output(launch: &Launch, arguments: &[String], workers: usize) -> Result<String, Failure> {
+fn output(launch: &Launch, arguments: &[String], workers: usize, limit: Duration) -> Result<String, Failure> {
     let start = |source| Failure::Start { program: launch.program.clone(), source };
     let mut standard = tempfile::tempfile().map_err(start)?;
     let mut errors = tempfile::tempfile().map_err(start)?;
@@ -85,9 +90,9 @@ fn output(launch: &Launch, arguments: &[String], workers: usize) -> Result<Strin
         .stderr(errors.try_clone().map_err(start)?)
         .spawn()
         .map_err(start)?;
-    let Some(status) = child.wait_timeout(LIMIT).map_err(start)? else {
+    let Some(status) = child.wait_timeout(limit).map_err(start)? else {
         child.kill().and_then(|()| child.wait()).map_err(start)?;
-        return Err(Failure::Slow(LIMIT));
+        return Err(Failure::Slow(limit));
     };
     if !status.success() {
         let text = contents(&mut errors).map_err(start)?;
@@ -106,13 +111,23 @@ fn contents(file: &mut File) -> io::Result<String> {
 
 /// Runs `launch` with `arguments` on `workers` workers and parses the JSON it prints.
 pub(crate) fn answer<T: DeserializeOwned>(launch: &Launch, arguments: &[String], workers: usize) -> Result<T, Failure> {
-    let text = output(launch, arguments, workers)?;
+    answer_within(launch, arguments, workers, LIMIT)
+}
+
+/// As [`answer`], with a limit of its own on the time.
+pub(crate) fn answer_within<T: DeserializeOwned>(
+    launch: &Launch,
+    arguments: &[String],
+    workers: usize,
+    limit: Duration,
+) -> Result<T, Failure> {
+    let text = output(launch, arguments, workers, limit)?;
     serde_json::from_str(&text).map_err(|source| Failure::Answer { text, source })
 }
 
 /// Checks that `launch` prints exactly `expected`: that it means the same problem as the bench.
 pub(crate) fn agree(launch: &Launch, arguments: &[String], expected: &str) -> Result<(), Failure> {
-    let text = output(launch, arguments, 1)?;
+    let text = output(launch, arguments, 1, LIMIT)?;
     if text == expected {
         return Ok(());
     }

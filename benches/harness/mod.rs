@@ -8,6 +8,8 @@
 //! that rotates from one repetition to the next; a contender that is not installed is `skipped` with
 //! the reason; one that is there and fails is `failed` and makes the bench exit with an error.
 
+#![allow(dead_code, unused_imports)] // no bench needs all of it
+
 mod arguments;
 pub(crate) mod build;
 mod campaign;
@@ -18,6 +20,6 @@ mod statistics;
 pub(crate) use arguments::Common;
 pub(crate) use build::{Workshop, tracks_dependences};
 pub(crate) use campaign::{Campaign, Outcome, Series};
-pub(crate) use child::{Contender, Failure, Launch, agree, answer};
+pub(crate) use child::{Contender, Failure, Launch, agree, answer, answer_within};
 pub(crate) use report::{Table, write_json};
 pub(crate) use statistics::{least, median, median_ratio};

@@ -1,33 +1,12 @@
 //! The directory of one data: its replicas, and which parts of them are valid.
 
 use super::CopyId;
+use super::replicas::{Replica, ReplicaId, Replicas, dimensions};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::{Block, RegionMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Names a replica; unique in a runtime. [`ReplicaId::HOME`] is every data's home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct ReplicaId(pub(crate) u64);
-
-impl ReplicaId {
-    /// The data in host memory, where the user put it.
-    pub(crate) const HOME: Self = Self(0);
-}
-
-/// A box in one address space.
-#[derive(Debug, Clone)]
-pub(crate) struct Replica {
-    pub(crate) id: ReplicaId,
-    pub(crate) space: SpaceId,
-    pub(crate) block: Block,
-    pub(crate) pins: u32,
-    /// When a task last used it, on the placement's own counter.
-    pub(crate) last_use: u64,
-    /// On its way out: no task may choose it any more.
-    pub(crate) leaving: bool,
-}
 
 /// A copy to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +40,7 @@ type Holders = SmallVec<[(ReplicaId, State); 2]>;
 pub(crate) struct Directory {
     pub(crate) data: DataId,
     pub(crate) element_bytes: usize,
-    replicas: Vec<Replica>,
+    replicas: Replicas,
     holders: RegionMap<Holders>,
     in_flight: Vec<InFlight>,
     /// What no valid replica is left of, and why; absent as long as nothing was ever lost.
@@ -71,11 +50,8 @@ pub(crate) struct Directory {
 impl Directory {
     /// A data that is valid at home alone.
     pub(crate) fn new(data: DataId, whole: Block, element_bytes: usize) -> Self {
-        let home =
-            Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, last_use: 0, leaving: false };
-        let holders = Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]);
-        let holders = RegionMap::new(whole, dimensions(&whole), holders);
-        Self { data, element_bytes, replicas: vec![home], holders, in_flight: Vec::new(), lost: None }
+        let replicas = Replicas::new(whole);
+        Self { data, element_bytes, replicas, holders: at_home(&whole), in_flight: Vec::new(), lost: None }
     }
 
     /// The replica of this id.
@@ -83,16 +59,21 @@ impl Directory {
     /// # Panics
     /// If there is none: ids come from this directory, and pinned replicas stay.
     pub(crate) fn replica(&self, id: ReplicaId) -> &Replica {
-        self.replicas.iter().find(|replica| replica.id == id).expect("a replica in use exists")
+        self.replicas.get(id).expect("a replica in use exists")
     }
 
     pub(crate) fn replica_mut(&mut self, id: ReplicaId) -> &mut Replica {
-        self.replicas.iter_mut().find(|replica| replica.id == id).expect("a replica in use exists")
+        self.replicas.get_mut(id).expect("a replica in use exists")
+    }
+
+    /// The replica of this id, if it is not gone.
+    pub(crate) fn find(&self, id: ReplicaId) -> Option<&Replica> {
+        self.replicas.get(id)
     }
 
     /// All replicas but the home.
     pub(crate) fn away(&self) -> impl Iterator<Item = &Replica> {
-        self.replicas.iter().filter(|replica| replica.id != ReplicaId::HOME)
+        self.replicas.away()
     }
 
     /// The bytes of a replica.
@@ -102,36 +83,37 @@ impl Directory {
 
     /// The largest replica in `space` that holds all of `block`'s places; the home in host memory.
     pub(crate) fn covering(&self, space: SpaceId, block: &Block) -> Option<ReplicaId> {
-        (self.replicas.iter())
-            .filter(|replica| replica.space == space && !replica.leaving && replica.block.contains(block))
-            .max_by_key(|replica| (replica.block.volume(), replica.id))
-            .map(|replica| replica.id)
+        self.replicas.covering(space, block)
     }
 
     /// All of the data.
     pub(crate) fn whole(&self) -> Block {
-        self.replica(ReplicaId::HOME).block
+        *self.replicas.whole()
     }
 
     /// Whether a replica in `space` has some of `block`'s places and not all.
     pub(crate) fn overlaps_partly(&self, space: SpaceId, block: &Block) -> bool {
-        let partly = |replica: &Replica| replica.block.overlaps(block) && !replica.block.contains(block);
-        self.replicas.iter().any(|replica| replica.space == space && !replica.leaving && partly(replica))
+        self.replicas.overlap_partly(space, block)
     }
 
     /// Adds a replica in which nothing is valid yet.
     pub(crate) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block, last_use: u64) {
-        self.replicas.push(Replica { id, space, block, pins: 0, last_use, leaving: false });
+        self.replicas.add(id, space, block, last_use);
+    }
+
+    /// A replica is on its way out: no task finds it any more.
+    pub(crate) fn leave(&mut self, id: ReplicaId) {
+        self.replicas.leave(id);
     }
 
     /// Whether the home is the only replica; then all is valid there.
     fn all_at_home(&self) -> bool {
-        self.replicas.len() == 1
+        self.replicas.are_home_alone()
     }
 
     /// The bytes of `block` that are valid in no replica in `space`.
     pub(crate) fn missing_bytes(&self, space: SpaceId, block: &Block) -> u64 {
-        if !self.replicas.iter().any(|replica| replica.space == space) {
+        if !self.replicas.are_in(space) {
             return self.bytes(block);
         }
         if self.all_at_home() {
@@ -139,8 +121,7 @@ impl Directory {
         }
         let mut missing = 0;
         self.holders.peek(block, |part, holders| {
-            let here = |(id, _): &(ReplicaId, State)| self.replica(*id).space == space;
-            if !holders.iter().any(here) {
+            if !holders.iter().any(|(id, _)| self.replica(*id).space == space) {
                 missing += self.bytes(&part);
             }
         });
@@ -178,7 +159,7 @@ impl Directory {
         let target = self.replica(to).space;
         let replicas = &self.replicas;
         let distance = |id: ReplicaId| {
-            let space = replicas.iter().find(|replica| replica.id == id).map_or(SpaceId::HOST, |replica| replica.space);
+            let space = replicas.get(id).map_or(SpaceId::HOST, |replica| replica.space);
             match () {
                 () if space == target => 0,
                 () if !space.is_host() && !target.is_host() => 1,
@@ -215,7 +196,7 @@ impl Directory {
     pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Vec<Transfer>) {
         let block = self.replica(id).block;
         let replicas = &self.replicas;
-        let stays = |holder: ReplicaId| holder != id && replicas.iter().any(|r| r.id == holder && !r.leaving);
+        let stays = |holder: ReplicaId| holder != id && replicas.get(holder).is_some_and(|replica| !replica.leaving);
         self.holders.visit(&block, |part, holders| {
             let held = holders.contains(&(id, State::Valid));
             let kept = holders.iter().any(|(holder, state)| *state == State::Valid && stays(*holder));
@@ -250,34 +231,32 @@ impl Directory {
         });
     }
 
-    /// A copy could not be made: what it was to fill is not valid there. What is valid nowhere then, and not on its way
-    /// either, is lost.
-    ///
-    /// # Panics
-    /// If something is lost and no cause is given.
-    pub(crate) fn failed(&mut self, transfer: &Transfer, cause: Option<&Arc<TaskFailure>>) {
+    /// A copy could not be made: what it was to fill is not valid there. What no replica holds then that stays, and none is
+    /// about to hold, is lost: who leaves relied on this copy.
+    pub(crate) fn failed(&mut self, transfer: &Transfer, cause: &Arc<TaskFailure>) {
+        let replicas = &self.replicas;
+        let stays = |id: ReplicaId| replicas.get(id).is_some_and(|replica| !replica.leaving);
         let mut nowhere = Vec::new();
         self.holders.visit(&transfer.block, |part, holders| {
+            let before = holders.len();
             holders.retain(|holder| *holder != (transfer.to, State::Filling(transfer.copy)));
-            if holders.is_empty() {
-                holders.push((ReplicaId::HOME, State::Valid));
+            let failed = holders.len() < before; // else it was overwritten meanwhile
+            if failed && !holders.iter().any(|(id, state)| stays(*id) || *state != State::Valid) {
+                *holders = Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]);
                 nowhere.push(part.block());
             }
         });
-        for part in nowhere {
-            self.lose(&part, cause.expect("what a copy is made from stays valid, unless it is lost"));
-        }
+        nowhere.iter().for_each(|part| self.lose(part, cause));
     }
 
-    /// A device is gone, and all of its replicas with it: they are leaving. What was valid nowhere else is lost.
+    /// A device is gone, and with it all of its replicas, which have to leave; what is still copied to them does not count.
+    /// What was valid nowhere else is lost, unless copies elsewhere are under way: those decide.
     pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>) -> Vec<ReplicaId> {
-        let gone: Vec<_> =
-            self.replicas.iter().filter(|replica| replica.space == space).map(|r| (r.id, r.block)).collect();
+        let gone: Vec<_> = self.away().filter(|replica| replica.space == space).map(|r| (r.id, r.block)).collect();
         let mut nowhere = Vec::new();
         for (id, block) in &gone {
-            self.replica_mut(*id).leaving = true;
             self.holders.visit(block, |part, holders| {
-                holders.retain(|(holder, state)| holder != id || *state != State::Valid);
+                holders.retain(|(holder, _)| holder != id);
                 if holders.is_empty() {
                     holders.push((ReplicaId::HOME, State::Valid));
                     nowhere.push(part.block());
@@ -328,6 +307,12 @@ impl Directory {
         self.in_flight.retain(|used| !ended(used));
     }
 
+    /// A task wrote `block`, in the memory of a device that is gone: what it replaced is not to be had either.
+    pub(crate) fn written_and_lost(&mut self, block: &Block, cause: &Arc<TaskFailure>) {
+        self.written(ReplicaId::HOME, block);
+        self.lose(block, cause);
+    }
+
     /// The value of `block` is gone.
     fn lose(&mut self, block: &Block, cause: &Arc<TaskFailure>) {
         let whole = self.whole();
@@ -366,13 +351,19 @@ impl Directory {
             holders.retain(|(holder, _)| *holder != id);
             debug_assert!(!holders.is_empty(), "the only copy was dropped");
         });
-        self.replicas.retain(|replica| replica.id != id);
+        self.replicas.remove(id);
+    }
+
+    /// Drops all replicas but the home, and with them whatever was valid there alone: nobody will ask for it.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Replica> {
+        self.holders = at_home(self.replicas.whole());
+        self.replicas.remove_away()
     }
 }
 
-/// Boxes of one-dimensional data are intervals; a map needs only to know whether one dimension suffices.
-fn dimensions(whole: &Block) -> usize {
-    if whole.extents()[1..] == [1, 1, 1] { 1 } else { 4 }
+/// All parts are valid at home alone.
+fn at_home(whole: &Block) -> RegionMap<Holders> {
+    RegionMap::new(*whole, dimensions(whole), Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]))
 }
 
 #[cfg(test)]
@@ -428,7 +419,7 @@ mod tests {
         filled(&mut directory, 2, PEER, block);
         let mut transfers = vec![];
         for id in [1, 2].map(ReplicaId) {
-            directory.replica_mut(id).leaving = true;
+            directory.leave(id);
             directory.write_back(id, &mut 9, &mut transfers);
         }
         assert_eq!(transfers.iter().map(|t| t.from).collect::<Vec<_>>(), [ReplicaId(2)]);

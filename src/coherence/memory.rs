@@ -1,4 +1,7 @@
 //! How full each address space is, and what has to go to make room.
+//!
+//! A replica's bytes are in use until the driver says that it has given them back. From the decision that it goes until
+//! then it is *leaving*: who needs room counts on its bytes and sends no other away for them, but does not get them yet.
 
 use super::Directory;
 use super::ReplicaId;
@@ -16,7 +19,9 @@ pub(crate) struct Memories {
 struct Memory {
     capacity_bytes: u64,
     used_bytes: u64,
-    /// Its replicas with their last use, the least recent first.
+    /// Those of them that will be free without further ado.
+    leaving_bytes: u64,
+    /// Its replicas that stay, with their last use, the least recent first.
     by_use: BTreeSet<(u64, DataId, ReplicaId)>,
 }
 
@@ -27,6 +32,8 @@ pub(crate) enum Room {
     Free,
     /// They will be once these replicas are gone, the least recently used first.
     After(Vec<(DataId, ReplicaId)>),
+    /// They will be once those are gone that are leaving already.
+    Soon,
     /// Too much is in use by tasks and copies.
     Never,
 }
@@ -34,7 +41,8 @@ pub(crate) enum Room {
 impl Memories {
     /// `capacities_bytes[0]` is the host's and ignored.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
-        let space = |&capacity_bytes| Memory { capacity_bytes, used_bytes: 0, by_use: BTreeSet::new() };
+        let space =
+            |&capacity_bytes| Memory { capacity_bytes, used_bytes: 0, leaving_bytes: 0, by_use: BTreeSet::new() };
         Self { spaces: capacities_bytes.iter().map(space).collect() }
     }
 
@@ -69,10 +77,22 @@ impl Memories {
         by_use.insert((now, data, replica));
     }
 
-    /// A replica that was last used at `last` is gone, and its bytes are free.
-    pub(crate) fn dropped(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, last: u64, bytes: u64) {
-        self.spaces[space.index()].by_use.remove(&(last, data, replica));
+    /// A replica that was last used at `last` is on its way out.
+    pub(crate) fn leaves(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, last: u64, bytes: u64) {
+        let memory = &mut self.spaces[space.index()];
+        memory.by_use.remove(&(last, data, replica));
+        memory.leaving_bytes += bytes;
+    }
+
+    /// A replica that was leaving is gone, and its bytes are free.
+    pub(crate) fn left(&mut self, space: SpaceId, bytes: u64) {
+        self.spaces[space.index()].leaving_bytes -= bytes;
         self.release(space, bytes);
+    }
+
+    /// Whether replicas are leaving this space.
+    pub(crate) fn is_left(&self, space: SpaceId) -> bool {
+        self.spaces[space.index()].leaving_bytes > 0
     }
 
     /// How to get `bytes` in `space`, by giving up replicas that nobody has pinned.
@@ -80,11 +100,15 @@ impl Memories {
         if space.is_host() {
             return Room::Free;
         }
-        let Memory { capacity_bytes, used_bytes, by_use } = &self.spaces[space.index()];
+        let Memory { capacity_bytes, used_bytes, leaving_bytes, by_use } = &self.spaces[space.index()];
         if used_bytes + bytes <= *capacity_bytes {
             return Room::Free;
         }
         let mut missing = used_bytes + bytes - capacity_bytes;
+        if missing <= *leaving_bytes {
+            return Room::Soon;
+        }
+        missing -= leaving_bytes;
         let mut leaving = Vec::new();
         for (_, data, id) in by_use {
             let directory = &directories[data];
@@ -100,5 +124,53 @@ impl Memories {
             missing -= freed;
         }
         Room::Never
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::Block;
+
+    const DEVICE: SpaceId = SpaceId(1);
+    /// Bytes of a replica.
+    const BYTES: u64 = 80;
+
+    /// A memory full of four replicas, each a data object's own; `uses` are the times of their last use.
+    fn full(uses: [u64; 4]) -> (Memories, FxHashMap<DataId, Directory>) {
+        let mut memories = Memories::new(&[0, 4 * BYTES]);
+        let mut directories = FxHashMap::default();
+        for (n, last_use) in (1..).zip(uses) {
+            let (data, replica, whole) = (DataId(n), ReplicaId(n.into()), Block::interval(0..10));
+            let mut directory = Directory::new(data, whole, 8);
+            directory.add(replica, DEVICE, whole, last_use);
+            directories.insert(data, directory);
+            memories.reserve(DEVICE, BYTES);
+            memories.used(DEVICE, data, replica, last_use, last_use);
+        }
+        (memories, directories)
+    }
+
+    fn leaving(numbers: &[u32]) -> Room {
+        Room::After(numbers.iter().map(|&n| (DataId(n), ReplicaId(n.into()))).collect())
+    }
+
+    #[test]
+    fn the_least_recently_used_leave_and_no_more_than_it_takes() {
+        let (mut memories, mut directories) = full([30, 10, 40, 20]);
+        assert_eq!(memories.room(DEVICE, 0, &directories), Room::Free);
+        assert_eq!(memories.room(DEVICE, 1, &directories), leaving(&[2]));
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[2]));
+        assert_eq!(memories.room(DEVICE, BYTES + 1, &directories), leaving(&[2, 4]));
+        assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), leaving(&[2, 4, 1, 3]));
+        assert_eq!(memories.room(DEVICE, 4 * BYTES + 1, &directories), Room::Never);
+        // Used again, the second is the last to go.
+        memories.used(DEVICE, DataId(2), ReplicaId(2), 10, 50);
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[4]));
+        // What is pinned stays.
+        directories.get_mut(&DataId(4)).unwrap().replica_mut(ReplicaId(4)).pins = 1;
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[1]));
+        assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), Room::Never);
+        assert_eq!(memories.room(SpaceId::HOST, u64::MAX, &directories), Room::Free);
     }
 }

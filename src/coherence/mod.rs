@@ -15,9 +15,11 @@
 
 mod directory;
 mod memory;
+mod replicas;
 
-pub(crate) use directory::{Directory, ReplicaId, Transfer};
+pub(crate) use directory::{Directory, Transfer};
 pub(crate) use memory::{Memories, Room};
+pub(crate) use replicas::{Replica, ReplicaId};
 
 /// Names a copy under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

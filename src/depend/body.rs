@@ -8,34 +8,40 @@ use crate::machine::UnitKind;
 use crate::region::{Block, MAX_DIMS};
 
 /// A typed closure with its accesses, seen from outside.
+///
+/// All of it goes by shared references, so that a body's accesses can be looked at while it runs: what changes is in cells.
+/// A body is its owner's alone all the same, and never used by two threads at once.
 pub(crate) trait Body: Send {
     /// Visits the declared accesses in order.
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>));
 
     /// Runs the body that fits the unit. May panic with whatever the user's code panics with.
-    fn run(&mut self, env: &Env<'_>) -> Result<(), BoxError>;
+    fn run(&self, env: &Env<'_>) -> Result<(), BoxError>;
 
     /// Runs the body for accelerators, which enqueues its work. May panic as [`Self::run`] may.
-    fn enqueue(&mut self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError>;
+    fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError>;
 
     /// Drops the user's closures without running them.
-    fn discard(&mut self);
+    fn discard(&self);
 
-    /// The bytes of a new private replica of the `access`-th access, if that is a reduction.
-    fn private(&mut self, access: usize) -> Option<&mut [u8]>;
+    /// Where a new private replica of the `access`-th access lies, and its bytes, if that is a reduction. It stays until
+    /// it is retired.
+    fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
 
     /// Combines the private replica of the `access`-th access into the data's home, within `block`. May panic with whatever
     /// the user's operation panics with.
-    fn combine(&mut self, access: usize, block: &Block);
+    fn combine(&self, access: usize, block: &Block);
 
     /// The private replica of the `access`-th access, if there is one: its elements in row-major order, and its region.
-    fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
+    fn replica(&self, _access: usize) -> Option<(&[u8], Block)> {
+        None
+    }
 
     /// Combines another replica into that of the `access`-th access, within `block`. May panic as [`Self::combine`] may.
-    fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block));
+    fn absorb(&self, _access: usize, _block: &Block, _other: (&[u8], Block)) {}
 
     /// Gives the memory of a private replica back.
-    fn retire(&mut self, access: usize);
+    fn retire(&self, _access: usize) {}
 
     /// Which kinds of unit there is a body for.
     fn kinds(&self) -> Kinds;
@@ -84,7 +90,7 @@ impl Kinds {
     }
 
     /// These and one more.
-    pub(crate) fn with(self, kind: UnitKind) -> Self {
+    pub(crate) const fn with(self, kind: UnitKind) -> Self {
         Self(self.0 | 1 << kind as u8)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Every part of a data object that commutative tasks share has a *line*, in which they wait for their turn, first come
 //! first served. A task that has no predecessor left stands in the lines of all its parts, one after the other in the
-//! order of their addresses, and keeps the turns it has got while it waits for the next. Who has run gives its turns up
+//! order in which the lines were made, and keeps the turns it has got while it waits for the next. Who has run gives its turns up
 //! and hands each to the first in that line: nobody else is looked at, and no line but those of the task.
 //!
 //! When a part is split while its group is open, members of the pieces need not exclude each other, but they must exclude
@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lines inside lines are at most so many, together with the outermost.
 const MOST_NESTED: u32 = 4;
@@ -33,6 +34,8 @@ pub(crate) struct Line {
     part: Block,
     outer: Option<Arc<Line>>,
     depth: u32,
+    /// Its place in the order of all lines: behind that of the line it is inside.
+    number: u64,
     queue: Mutex<Queue>,
 }
 
@@ -66,7 +69,7 @@ pub(crate) struct Turns {
 impl Line {
     /// The line of a group that begins at `part`.
     pub(super) fn new(part: Block) -> Arc<Self> {
-        Arc::new(Self { part, outer: None, depth: 1, queue: Mutex::default() })
+        Arc::new(Self { part, outer: None, depth: 1, number: next_number(), queue: Mutex::default() })
     }
 
     /// The line for `part`, which is what this line was made for or a piece of that.
@@ -74,7 +77,8 @@ impl Line {
         if self.part == part || self.depth == MOST_NESTED {
             return self.clone();
         }
-        Arc::new(Self { part, outer: Some(self.clone()), depth: self.depth + 1, queue: Mutex::default() })
+        let (outer, depth) = (Some(self.clone()), self.depth + 1);
+        Arc::new(Self { part, outer, depth, number: next_number(), queue: Mutex::default() })
     }
 
     /// Gives the task back if it has its turn at once; else it waits inside.
@@ -113,6 +117,11 @@ impl Line {
     }
 }
 
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue = self.queue.lock();
@@ -134,8 +143,8 @@ impl Turns {
     /// All parts have been joined: puts the turns in order.
     pub(super) fn settle(&mut self) {
         // Who has a line alone, by one of its parts, need not share it by another.
-        self.all.sort_unstable_by_key(|turn| (Arc::as_ptr(&turn.line).addr(), turn.shared));
-        self.all.dedup_by_key(|turn| Arc::as_ptr(&turn.line).addr());
+        self.all.sort_unstable_by_key(|turn| (turn.line.number, turn.shared));
+        self.all.dedup_by_key(|turn| turn.line.number);
     }
 
     /// The line in which to wait next, and whether to share the turn there.
@@ -185,18 +194,28 @@ mod tests {
     use crate::ids::TaskId;
     use crate::memory::{NoBody, Payload};
     use std::borrow::Cow;
+    use std::cell::Cell;
     use std::panic::Location;
 
     /// A ready task with a turn at each of these lines.
     fn task(id: u64, lines: &[&Arc<Line>]) -> OwnedTask {
         let (name, location) = (Cow::Borrowed("task"), Location::caller());
-        let meta = Meta { id: TaskId(id), name, location, priority: 0, internal: false, commutative: true };
+        let meta = Meta {
+            id: TaskId(id),
+            name,
+            location,
+            priority: 0,
+            internal: false,
+            commutative: true,
+            join: false,
+            lane: 0,
+        };
         let mut side = Box::<Side>::default();
         lines.iter().for_each(|line| side.turns.join(line));
         side.turns.settle();
-        let body =
-            Payload { accesses: (), cpu: Some(NoBody), emulated: Some(NoBody), gpu: Some(NoBody), host_only: true };
-        Submitting::new(meta, Some(side), body, 0, |p| p as *mut (dyn Body + 'static))
+        let none = || Cell::new(Some(NoBody));
+        let body = Payload { accesses: (), cpu: none(), emulated: none(), gpu: none(), host_only: true };
+        Submitting::new(|| meta, Some(side), body, 0, |p| p as *mut (dyn Body + 'static))
             .commit()
             .expect("it waits for nobody")
     }

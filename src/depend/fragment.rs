@@ -16,18 +16,13 @@
 //! value it was given is good.
 
 use super::commutative::Line;
+use super::join::{MOST, Predecessor, Tasks, WORTH_A_JOIN, matters};
 use super::reduction::{Lane, Ticket};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::Part;
 use crate::sync::Flow;
-use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Lists of at least this length are rid of finished tasks before they grow.
-const PRUNE_AT: usize = 16;
-
-pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
 
 /// The last group and its readers. Splitting a part clones its fragment.
 #[derive(Clone, Default)]
@@ -44,7 +39,7 @@ pub(crate) struct Fragment {
 struct OpenGroup {
     mode: Mode,
     others: Tasks,
-    before: Vec<(TaskRef, Flow)>,
+    before: Vec<Predecessor>,
     order: Order,
 }
 
@@ -66,8 +61,11 @@ impl Fragment {
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
             Mode::In => {
+                if self.open.is_some() {
+                    self.close_group(newcomer);
+                }
                 self.wait_for_group(newcomer, Flow::Value);
-                make_room(&mut self.readers, newcomer, |task| !task.is_finished());
+                make_room(&mut self.readers, Flow::Order, newcomer);
                 self.readers.push(newcomer.share());
             }
             Mode::Out => {
@@ -116,7 +114,7 @@ impl Fragment {
 
     #[inline]
     fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
-        self.readers.clear();
+        forget(&mut self.readers);
         if self.open.is_some() {
             self.open = None;
         }
@@ -130,9 +128,9 @@ impl Fragment {
                     newcomer.wait_for(predecessor, *flow);
                 }
                 if !newcomer.keeps_finished() {
-                    open.before.retain(|(task, _)| !task.is_finished() || task.poison().is_some());
+                    open.before.retain(|(task, flow)| matters(task, *flow));
                 }
-                make_room(&mut open.others, newcomer, |task| !task.is_finished() || task.poison().is_some());
+                make_room(&mut open.others, Flow::Value, newcomer);
                 open.others.push(newcomer.share());
             }
             _ => self.open_group(part, mode, newcomer),
@@ -149,11 +147,19 @@ impl Fragment {
 
     /// Begins a group that others may join.
     fn open_group(&mut self, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
-        self.wait_for_group(newcomer, Flow::Value);
-        self.wait_for_readers(newcomer);
         let others = self.open.take().map(|open| open.others).unwrap_or_default();
         let group = self.first.take().into_iter().chain(others).map(|task| (task, Flow::Value));
-        let before = group.chain(self.readers.drain(..).map(|task| (task, Flow::Order))).collect();
+        let mut before: Vec<Predecessor> =
+            group.chain(self.readers.drain(..).map(|task| (task, Flow::Order))).collect();
+        if before.len() > WORTH_A_JOIN && !newcomer.keeps_finished() {
+            before.retain(|(task, flow)| matters(task, *flow));
+            if before.len() > WORTH_A_JOIN {
+                before = vec![(newcomer.join(before), Flow::Value)];
+            }
+        }
+        for (predecessor, flow) in &before {
+            newcomer.wait_for(predecessor, *flow);
+        }
         let order = match mode {
             Mode::Commutative => Order::Line(Line::new(part.block())),
             Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order())),
@@ -162,12 +168,48 @@ impl Fragment {
         self.replace(newcomer);
         self.open = Some(Box::new(OpenGroup { mode, others: Tasks::new(), before, order }));
     }
+
+    /// Nobody joins the group any more, since a reader comes; if it is large, readers wait for a join in its place.
+    #[cold]
+    fn close_group(&mut self, newcomer: &mut Newcomer<'_>) {
+        let Some(OpenGroup { others, .. }) = self.open.as_deref_mut() else { return };
+        if others.len() < WORTH_A_JOIN || newcomer.keeps_finished() {
+            return;
+        }
+        others.retain(|task| matters(task, Flow::Value));
+        if others.len() < WORTH_A_JOIN {
+            return;
+        }
+        let members = self.first.iter().chain(&*others).map(|task| (task.clone(), Flow::Value));
+        (self.first, self.open) = (Some(newcomer.join(members.collect())), None);
+    }
 }
 
-/// Forgets tasks that nobody needs to wait for, if the list is long and about to grow.
+/// Makes room for one more task in a list of those that are waited for with this flow: forgets who need not be waited for,
+/// and if that is not enough, puts a join in the place of all.
 #[inline]
-pub(super) fn make_room(list: &mut Tasks, newcomer: &Newcomer<'_>, keep: impl Fn(&TaskRef) -> bool) {
-    if list.len() >= PRUNE_AT && list.len() == list.capacity() && !newcomer.keeps_finished() {
-        list.retain(|task| keep(task));
+pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
+    if list.len() >= MOST && !newcomer.keeps_finished() {
+        shorten(list, flow, newcomer);
+    }
+}
+
+#[cold]
+fn shorten(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
+    list.retain(|task| matters(task, flow));
+    if list.len() > MOST / 2 {
+        let join = newcomer.join(list.drain(..).map(|task| (task, flow)).collect());
+        forget(list);
+        list.push(join);
+    }
+}
+
+/// Empties a list, and gives the memory back if it has been long: it was recorded, or several lists in one.
+#[inline]
+pub(super) fn forget(list: &mut Tasks) {
+    if list.capacity() > 2 * MOST {
+        *list = Tasks::new();
+    } else {
+        list.clear();
     }
 }

@@ -1,58 +1,105 @@
 //! The history of one data: who accessed which part last.
 //!
-//! Two forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it from the
-//! start. As a list of the latest accesses it is fast for blocks that cross each other, as long as they are few.
+//! Three forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it from the
+//! start, others as soon as tasks join each other. As a list of the latest accesses it is fast for blocks that cross each
+//! other, as long as they are few; with an index it is for many.
 
-use super::fragment::Fragment;
+use super::fragment::{self, Fragment};
+use super::indexed::Indexed;
+use super::join::Tasks;
 use super::recent::Recent;
 use super::register::Newcomer;
 use super::{AccessRecord, Mode};
-use crate::region::{Block, Part, RegionMap};
+use crate::region::{Block, NarrowBlock, Part, RegionMap};
+use crate::sync::Flow;
 
-/// The accesses to one data, as far as newcomers may have to wait for them.
-pub(super) enum History {
+/// The accesses to one data object, as far as newcomers may have to wait for them.
+pub(super) struct History {
+    form: Form,
+    /// Tasks whose region is empty: who gives the memory up waits for them, nobody else does.
+    onlookers: Option<Box<Tasks>>,
+}
+
+enum Form {
     /// By parts of the data.
     Parts(RegionMap<Fragment>),
-    /// As declared.
+    /// As declared, a few.
     Recent(Recent),
+    /// As declared, many.
+    Indexed(Box<Indexed>),
 }
 
 impl History {
-    /// That of a data nobody has accessed.
+    /// That of a data object nobody has accessed.
     pub(super) fn new(whole: Block, ndim: usize) -> Self {
-        if Recent::suits(&whole, ndim) {
-            return Self::Recent(Recent::default());
-        }
-        Self::Parts(RegionMap::new(whole, ndim, Fragment::default()))
+        let form = match ndim {
+            0 | 1 => Form::Parts(RegionMap::new(whole, ndim, Fragment::default())),
+            _ if Recent::suits(&whole) => Form::Recent(Recent::default()),
+            _ => Form::Indexed(Box::new(Indexed::new(whole))),
+        };
+        Self { form, onlookers: None }
     }
 
     /// Enters the `index`-th access of `newcomer`.
     #[inline]
     pub(super) fn enter(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
-        match self {
-            Self::Parts(parts) => match parts.undivided(access.block) {
-                Some(fragment) => fragment.enter(index, &Part::Box(access.block), access.mode, newcomer),
-                None => enter_parts(parts, index, access, newcomer),
-            },
-            Self::Recent(_) => self.enter_recent(index, access, newcomer),
+        if let Form::Parts(parts) = &mut self.form
+            && let Some(fragment) = parts.undivided(access.block)
+        {
+            return fragment.enter(index, &Part::Box(access.block), access.mode, newcomer);
+        }
+        self.enter_region(index, access, newcomer);
+    }
+
+    /// The newcomer gives the memory up: it comes also after those who do not touch it and still refer to it.
+    #[cold]
+    pub(super) fn wait_for_onlookers(&mut self, newcomer: &mut Newcomer<'_>) {
+        for task in self.onlookers.take().iter().flat_map(|tasks| tasks.iter()) {
+            newcomer.wait_for(task, Flow::Order);
         }
     }
 
-    /// Enters an access into a list; if that has no room for it, the history goes over to parts.
-    #[inline(never)] // or else the way of data in one dimension gets longer
-    fn enter_recent(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
-        let Self::Recent(recent) = self else { return };
-        if recent.has_room(access.mode, newcomer) {
-            return recent.enter(access.block, access.mode, newcomer);
+    #[inline(never)] // or else the path of data in one part gets longer
+    fn enter_region(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
+        match &mut self.form {
+            Form::Parts(parts) => {
+                if enter_parts(parts, index, access, newcomer) == 0 {
+                    self.look_on(newcomer);
+                }
+            }
+            Form::Recent(recent) => {
+                let Some(region) = NarrowBlock::new(access.block) else { return self.look_on(newcomer) };
+                if recent.has_room(access.mode, newcomer) {
+                    return recent.enter(region, access.mode, newcomer);
+                }
+                self.form = Form::Indexed(Box::new(recent.to_indexed(access.datum.whole())));
+                self.enter_region(index, access, newcomer);
+            }
+            Form::Indexed(_) if access.block.is_empty() => self.look_on(newcomer),
+            Form::Indexed(indexed) if Indexed::takes(access.mode) => indexed.enter(access.block, access.mode, newcomer),
+            Form::Indexed(indexed) => {
+                self.form = Form::Parts(indexed.to_parts(access.datum.whole(), access.datum.ndim()));
+                self.enter_region(index, access, newcomer);
+            }
         }
-        let mut parts = recent.to_parts(access.datum.whole(), access.datum.ndim());
-        enter_parts(&mut parts, index, access, newcomer);
-        *self = Self::Parts(parts);
+    }
+
+    /// Enters an access to nothing.
+    #[cold]
+    fn look_on(&mut self, newcomer: &mut Newcomer<'_>) {
+        let onlookers = self.onlookers.get_or_insert_default();
+        fragment::make_room(onlookers, Flow::Order, newcomer);
+        onlookers.push(newcomer.share());
     }
 }
 
-#[inline(never)]
-fn enter_parts(parts: &mut RegionMap<Fragment>, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
+/// Enters an access part by part; how many there are.
+fn enter_parts(
+    parts: &mut RegionMap<Fragment>,
+    index: usize,
+    access: &AccessRecord<'_>,
+    newcomer: &mut Newcomer<'_>,
+) -> usize {
     let mut visited = 0;
     parts.visit(access.block, |part, fragment| {
         visited += 1;
@@ -61,4 +108,5 @@ fn enter_parts(parts: &mut RegionMap<Fragment>, index: usize, access: &AccessRec
     if matches!(access.mode, Mode::Out | Mode::InOut) {
         parts.unite_if_many(access.block, visited);
     }
+    visited
 }

@@ -11,19 +11,27 @@
 //! Invariants:
 //! 1. All of one task's accesses are entered under the locks of all its data at once, taken in the order of their
 //!    addresses. Hence edges always lead from earlier to later submissions, and there is no cycle.
-//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses.
+//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses, or leads to
+//!    or from a [`join`] that stands for such edges.
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
+//! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
 
 mod body;
 mod commutative;
 mod datum;
 mod fragment;
 mod graph;
+#[cfg(test)]
+pub(crate) mod hand_made;
 mod history;
+mod indexed;
+mod join;
 mod mode;
 mod recent;
 mod reduction;
 mod register;
+#[cfg(test)]
+mod tests;
 
 pub use body::Context;
 pub(crate) use body::Site;
@@ -41,6 +49,7 @@ use crate::ids::TaskId;
 use crate::sync;
 use std::borrow::Cow;
 use std::panic::Location;
+use std::sync::Arc;
 
 /// What the tasks of the runtime are made of.
 pub(crate) struct Node;
@@ -54,6 +63,7 @@ impl sync::Kind for Node {
 pub(crate) type TaskRef = sync::TaskRef<Node>;
 pub(crate) type OwnedTask = sync::OwnedTask<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
+pub(crate) type ExposedTask = sync::Exposed<Node>;
 
 /// What everybody may know of a task.
 #[derive(Debug)]
@@ -66,6 +76,10 @@ pub(crate) struct Meta {
     pub(crate) internal: bool,
     /// Has commutative accesses, so it also waits for its turns (see [`take_turns`]).
     pub(crate) commutative: bool,
+    /// Has nothing to do: stands for all that it waits for (see [`join`]).
+    pub(crate) join: bool,
+    /// Which of its counters the driver counts it under when it has finished.
+    pub(crate) lane: u8,
 }
 
 /// What few tasks need, kept out of the header.
@@ -85,6 +99,8 @@ pub(crate) struct Side {
     pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
+    /// The thread that waits for this (internal) task.
+    pub(crate) awaited_by: Option<Arc<sync::Parker>>,
 }
 
 impl Side {

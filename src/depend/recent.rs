@@ -3,7 +3,8 @@
 //! Parts ([`super::fragment`]) answer exactly for every element, whatever the program does, but blocks that cross each
 //! other cut a data into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the whole zone
 //! visits each of them. As a list the same history is nine entries, one cache line each, and nothing is ever cut. So
-//! data begin like this, and go over to parts, for good, when the list gets long or tasks come that join each other.
+//! data begin like this, and go over to an index ([`super::indexed`]), for good, when the list gets long or tasks come that
+//! join each other.
 //!
 //! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far as
 //! later writes have left it visible.
@@ -13,10 +14,12 @@
 //! 2. What an entry says of the elements that later writes cover is never used: whoever wrote them has waited for it.
 //! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every younger.
 
-use super::fragment::{Fragment, Tasks};
+use super::fragment;
+use super::indexed::Indexed;
+use super::join::Tasks;
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
-use crate::region::{Block, NarrowBlock, RegionMap};
+use crate::region::{Block, NarrowBlock};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
 
@@ -45,9 +48,9 @@ impl Entry {
 }
 
 impl Recent {
-    /// Whether the history of a data can begin like this.
-    pub(super) fn suits(whole: &Block, ndim: usize) -> bool {
-        ndim > 1 && NarrowBlock::holds(whole)
+    /// Whether the history of a data object of several dimensions can begin like this.
+    pub(super) fn suits(whole: &Block) -> bool {
+        NarrowBlock::holds(whole)
     }
 
     /// Whether an access of this mode can be entered.
@@ -59,8 +62,7 @@ impl Recent {
 
     /// Enters an access of `newcomer` for which there is room.
     #[inline]
-    pub(super) fn enter(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
-        let Some(region) = NarrowBlock::new(block) else { return };
+    pub(super) fn enter(&mut self, region: NarrowBlock, mode: Mode, newcomer: &mut Newcomer<'_>) {
         let (writes, flow) = (mode.writes(), if mode.reads() { Flow::Value } else { Flow::Order });
         let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
         let (mut same_readers, mut ordered, mut covered) = (None, false, false);
@@ -91,7 +93,7 @@ impl Recent {
         match same_readers {
             Some(index) => {
                 let readers = &mut self.0[index].tasks;
-                super::fragment::make_room(readers, newcomer, |task| !task.is_finished());
+                fragment::make_room(readers, Flow::Order, newcomer);
                 readers.push(newcomer.share());
             }
             None => self.0.push(Entry { block: region, writes, tasks: Tasks::from_iter([newcomer.share()]) }),
@@ -123,14 +125,14 @@ impl Recent {
         self.0.len() <= LEAVE
     }
 
-    /// The same history, by parts.
+    /// The same history, with an index.
     #[cold]
-    pub(super) fn to_parts(&self, whole: Block, ndim: usize) -> RegionMap<Fragment> {
-        let mut parts = RegionMap::new(whole, ndim, Fragment::default());
+    pub(super) fn to_indexed(&self, whole: Block) -> Indexed {
+        let mut indexed = Indexed::new(whole);
         for Entry { block, writes, tasks } in &self.0 {
-            parts.visit(&block.widen(), |_, fragment| fragment.repeat(*writes, tasks));
+            indexed.repeat(&block.widen(), *writes, tasks);
         }
-        parts
+        indexed
     }
 }
 

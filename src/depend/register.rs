@@ -2,16 +2,15 @@
 
 use super::graph::Recorder;
 use super::history::History;
+use super::join::{LastJoin, Predecessor};
 use super::{AccessRecord, Datum, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
+use crate::ids::TaskId;
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
 
 /// The most accesses that a task can declare.
 pub(crate) const MOST_ACCESSES: usize = 12;
-
-/// How many predecessors are remembered to leave out repeated edges.
-const REMEMBER: usize = 8;
 
 type Guard<'a> = LockGuard<'a, History>;
 
@@ -28,12 +27,13 @@ pub(crate) fn register(
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
 ) -> Result<(), SubmitError> {
-    let mut newcomer = Newcomer { task, seen: [0; REMEMBER], latest: 0, num_seen: 0, recorder };
+    let stamp = stamp(task.shared().id);
+    let mut newcomer = Newcomer { task, stamp, latest: 0, recorder, last_join: LastJoin::default() };
     match accesses {
         [] => {}
         [one] => {
             let mut history = one.datum.history.lock();
-            newcomer.admit(one.datum)?;
+            newcomer.admit(one.datum, &mut history)?;
             history.enter(0, one, &mut newcomer);
         }
         several => newcomer.enter_all(several)?,
@@ -43,6 +43,13 @@ pub(crate) fn register(
         side.turns.settle();
     }
     Ok(())
+}
+
+/// What a task leaves in those that it waits for, so that it links no second edge: its id, and room for the flow in the
+/// lowest bit. It is not 0, and nobody else writes the same.
+#[inline]
+fn stamp(id: TaskId) -> u64 {
+    (id.0 + 1) << 1
 }
 
 /// A predecessor's address with the edge's flow in the lowest bit.
@@ -59,12 +66,12 @@ fn taken(datum: &Datum) -> SubmitError {
 /// The task that is being entered.
 pub(super) struct Newcomer<'a> {
     task: &'a mut Submitting,
-    /// Predecessors that the newcomer waits for already, as [`seen`] gives them.
-    seen: [usize; REMEMBER],
+    /// As [`stamp`] gives it.
+    stamp: u64,
     /// The predecessor met last, as [`seen`] gives it.
     latest: usize,
-    num_seen: usize,
     recorder: Option<&'a Recorder>,
+    last_join: LastJoin,
 }
 
 impl Newcomer<'_> {
@@ -86,8 +93,9 @@ impl Newcomer<'_> {
         for &i in &*order {
             if address(i) != previous {
                 previous = address(i);
-                guards.push(accesses[i].datum.history.lock());
-                self.admit(accesses[i].datum)?;
+                let mut history = accesses[i].datum.history.lock();
+                self.admit(accesses[i].datum, &mut history)?;
+                guards.push(history);
             }
         }
         let (mut guard, mut previous) = (0, address(order[0]));
@@ -101,7 +109,7 @@ impl Newcomer<'_> {
 
     /// Refuses data that is taken, and takes it if that is what the newcomer is for. Its history is locked.
     #[inline]
-    fn admit(&mut self, datum: &Datum) -> Result<(), SubmitError> {
+    fn admit(&mut self, datum: &Datum, history: &mut History) -> Result<(), SubmitError> {
         if datum.is_taken() {
             return Err(taken(datum));
         }
@@ -109,6 +117,7 @@ impl Newcomer<'_> {
             && side.forget == Some(datum.id)
         {
             datum.set_taken(true);
+            history.wait_for_onlookers(self);
         }
         Ok(())
     }
@@ -129,18 +138,15 @@ impl Newcomer<'_> {
     }
 
     fn wait_for_unfinished(&mut self, predecessor: &TaskRef, flow: Flow) {
-        let address = predecessor.address();
-        if address == self.task.address() {
+        if predecessor.address() == self.task.address() {
             return;
         }
-        let (value, this) = (seen(address, Flow::Value), seen(address, flow));
-        if self.seen[..self.num_seen].iter().any(|&seen| seen == value || seen == this) {
-            return;
+        let (value, this) = (self.stamp | 1, self.stamp | u64::from(flow == Flow::Value));
+        let met = predecessor.stamp();
+        if met == value || met == this {
+            return; // another newcomer may have overwritten it: then there are two edges, which does no harm
         }
-        if self.num_seen < REMEMBER {
-            self.seen[self.num_seen] = this;
-            self.num_seen += 1;
-        }
+        predecessor.set_stamp(this);
         if let Some(recorder) = self.recorder {
             recorder.edge(predecessor.shared().id, self.task.shared().id, flow);
         }
@@ -167,6 +173,11 @@ impl Newcomer<'_> {
     /// What few tasks need.
     pub(super) fn side(&mut self) -> &mut Side {
         self.task.owned_mut().get_or_insert_default()
+    }
+
+    /// A task that stands for all of these.
+    pub(super) fn join(&mut self, tasks: Vec<Predecessor>) -> TaskRef {
+        self.last_join.of(tasks, self.task.shared().id)
     }
 
     /// A reference to leave behind.

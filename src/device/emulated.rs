@@ -120,9 +120,9 @@ impl Emulated {
         self.description.capacity_bytes
     }
 
-    /// Memory for a replica, zeroed and aligned to 64 bytes.
-    pub(crate) fn allocate(&self, bytes: u64) -> Buffer {
-        Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"))
+    /// Memory for a replica, zeroed; aligned as its elements are, and to 64 bytes at least.
+    pub(crate) fn allocate(&self, bytes: u64, element_align: usize) -> Buffer {
+        Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"), element_align)
     }
 
     /// Whether a copy of so many bytes takes long enough to be made on the device's own copy engine.

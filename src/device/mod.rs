@@ -70,9 +70,10 @@ impl Buffer {
         Self { base, _owner: Box::new(owner) }
     }
 
-    /// Zeroed host memory, aligned to 64 bytes.
-    fn in_host_memory(bytes: usize) -> Self {
-        let layout = std::alloc::Layout::from_size_align(bytes.max(1), 64).expect("a replica fits the address space");
+    /// Zeroed host memory, aligned to 64 bytes, or to `align` if that is more.
+    fn in_host_memory(bytes: usize, align: usize) -> Self {
+        let layout = std::alloc::Layout::from_size_align(bytes.max(1), align.max(64));
+        let layout = layout.expect("a replica fits the address space");
         // SAFETY: the layout's size is not zero.
         let base = unsafe { std::alloc::alloc_zeroed(layout) };
         let base = NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));

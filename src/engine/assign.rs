@@ -5,14 +5,14 @@
 
 use super::command::Command;
 use super::placement::{MOST_IN_SPACE, Placement};
-use super::stages::{Assigned, Placed};
+use super::stages::{Assigned, Placed, Suited};
 use crate::coherence::Directory;
 use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::machine::UnitKind;
 use crate::sched::{Place, ReadyTask, UnitView, View};
 use rustc_hash::FxHashMap;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -35,73 +35,55 @@ impl Placement {
         policy.ready(ready, &View { units, missing_bytes: &missing });
     }
 
-    /// Whether a unit has a memory that a task fits into.
-    fn fits(&self, unit: &UnitView, needs: &Needs) -> bool {
-        unit.spaces.iter().any(|space| needs.bytes <= self.memories.capacity(*space))
-    }
-
-    pub(super) fn describe(&mut self, task: &OwnedTask) -> ReadyTask {
-        let side = task.owned().as_ref();
+    /// Where a task can run.
+    pub(super) fn suited(&mut self, task: &OwnedTask) -> Suited {
         let needs = needs(task);
         let kinds = kinds(task);
         let small = needs.bytes <= self.memories.smallest();
-        let known = self.masks.get(&(kinds, needs.home_only)).filter(|_| small).cloned();
-        let mask = known.unwrap_or_else(|| {
-            let at_home = self.runs_at_home(kinds, &needs);
-            let suits = |unit: &UnitView| at_home || has_body(unit, kinds, &needs) && self.fits(unit, &needs);
-            let mask: Arc<[bool]> = self.units.iter().map(suits).collect();
-            if small {
-                self.masks.insert((kinds, needs.home_only), mask.clone());
-            }
-            mask
-        });
+        if let Some(known) = self.suited.get(&(kinds, needs.home_only)).filter(|_| small) {
+            return known.clone();
+        }
+        let fits = |space: &SpaceId| needs.bytes <= self.memories.capacity(*space);
+        let suits = |unit: &UnitView| {
+            kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && unit.spaces.iter().any(fits)
+        };
+        let units: Arc<[bool]> = self.units.iter().map(suits).collect();
+        // What suits no device can still run on a device's hosting thread, if cores can run it.
+        let at_home = self.hosts_at_home && kinds.has(UnitKind::Cpu) && !units.contains(&true);
+        let units = if at_home { units.iter().map(|_| true).collect() } else { units };
+        let suited = Suited { units, at_home };
+        if small {
+            self.suited.insert((kinds, needs.home_only), suited.clone());
+        }
+        suited
+    }
+
+    fn describe(&mut self, task: &OwnedTask) -> ReadyTask {
+        let units = self.suited(task).units;
+        let side = task.owned().as_ref();
         ReadyTask {
             id: task.shared().id,
             name: task.shared().name.clone(),
-            bytes: needs.bytes,
+            bytes: needs(task).bytes,
             priority: task.shared().priority,
             cost: side.and_then(|side| side.cost),
             place: place_of(task),
-            units: mask,
+            units,
         }
     }
 
     /// Gives work to whoever has room, until nothing moves.
     pub(super) fn pump(&mut self, out: &mut Vec<Command>) {
         loop {
-            let mut moved = false;
-            for space in 0..self.waiting.len() {
-                while let Some(assigned) = self.waiting[space].pop_front() {
-                    match self.reserve(assigned, out) {
-                        Ok((assigned, replicas, private_bytes)) => {
-                            self.bring(Placed { assigned, replicas, private_bytes }, out);
-                            moved = true;
-                        }
-                        Err(assigned) => {
-                            self.waiting[space].push_front(assigned);
-                            break;
-                        }
-                    }
-                }
-            }
+            let mut moved = self.serve_waiting(out);
             // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
-            let mut has_none: SmallVec<[bool; 16]> = smallvec![false; self.units.len()];
-            let least = self.units.iter().map(|unit| unit.in_flight).min().unwrap_or(0);
-            for level in least..self.deepest {
-                if self.queued.is_empty() {
-                    break;
-                }
-                for unit in 0..self.units.len() {
-                    if has_none[unit] {
-                        continue;
-                    }
-                    let room = |space: &SpaceId| self.busy[space.index()] < MOST_IN_SPACE || space.is_host();
-                    let view = &self.units[unit];
-                    if view.in_flight <= level && level < self.depth[unit] && view.spaces.iter().any(room) {
-                        let given = self.give_next(unit, out);
-                        (moved, has_none[unit]) = (moved | given, !given);
-                    }
-                }
+            let mut last = None;
+            while !self.queued.is_empty()
+                && let Some(next) = self.units.next_with_room(last)
+            {
+                last = Some(next);
+                let (_, unit) = next;
+                moved |= self.has_room_in_memory(unit) && self.give_next(unit, out);
             }
             if !moved {
                 return;
@@ -109,15 +91,38 @@ impl Placement {
         }
     }
 
+    /// Brings data for tasks whose memory is free now; whether there were any.
+    fn serve_waiting(&mut self, out: &mut Vec<Command>) -> bool {
+        let mut moved = false;
+        for space in 0..self.waiting.len() {
+            while let Some(assigned) = self.waiting[space].pop_front() {
+                match self.reserve(assigned, out) {
+                    Ok((assigned, replicas, private_bytes)) => {
+                        self.bring(Placed { assigned, replicas, private_bytes }, out);
+                        moved = true;
+                    }
+                    Err(assigned) => {
+                        self.waiting[space].push_front(assigned);
+                        break;
+                    }
+                }
+            }
+        }
+        moved
+    }
+
+    /// Whether one of a unit's memories may get another task. A hosting thread whose devices are gone works at home.
+    fn has_room_in_memory(&self, unit: usize) -> bool {
+        let room = |space: &SpaceId| self.busy[space.index()] < MOST_IN_SPACE || space.is_host();
+        self.units[unit].spaces.iter().any(room) || self.hosts_at_home && self.is_gone(unit)
+    }
+
     /// Gives a unit the next task that the policy has for it; false if there is none.
     fn give_next(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
-        if self.queued.is_empty() {
-            return false;
-        }
         let next = self.ask(unit).and_then(|next| self.queued.remove(&next));
         match next {
             Some(task) => {
-                self.assign(task, unit);
+                self.assign_or_redirect(task, unit, out);
                 true
             }
             None => !self.lost.is_empty() && self.stand_in(unit, out),
@@ -135,34 +140,24 @@ impl Placement {
     /// A task has its unit; memory comes next.
     pub(super) fn assign(&mut self, task: OwnedTask, unit: usize) {
         let space = self.choose_space(&task, unit);
-        let unit = &mut self.units[unit];
-        unit.in_flight += 1;
-        self.waiting[space.index()].push_back(Assigned { task, unit: Some(unit.id), space });
+        self.units.give(unit);
+        self.waiting[space.index()].push_back(Assigned { task, unit: Some(self.units[unit].id), space });
     }
 
-    /// Among a unit's memories, the one with the most of the task's data, then the least busy.
-    fn choose_space(&self, task: &OwnedTask, unit: usize) -> SpaceId {
-        if self.hosts_at_home && self.runs_at_home(kinds(task), &needs(task)) {
+    /// Among a unit's memories that the task fits into, the one with the most of its data, then the least busy.
+    fn choose_space(&mut self, task: &OwnedTask, unit: usize) -> SpaceId {
+        if self.hosts_at_home && self.suited(task).at_home {
             return SpaceId::HOST;
         }
         if let [only] = self.units[unit].spaces[..] {
             return only;
         }
+        let bytes = needs(task).bytes;
         let key = |space: &SpaceId| (bytes_missing(&self.directories, task, *space), self.busy[space.index()], *space);
-        self.units[unit].spaces.iter().copied().min_by_key(key).unwrap_or(SpaceId::HOST)
+        let fits = |space: &SpaceId| bytes <= self.memories.capacity(*space);
+        let spaces = self.units[unit].spaces.iter().copied();
+        spaces.filter(fits).min_by_key(key).expect("a unit gets tasks that fit one of its memories")
     }
-}
-
-impl Placement {
-    /// Whether a task has to run on a device's hosting thread: no unit has a body for it, and cores have.
-    fn runs_at_home(&self, kinds: Kinds, needs: &Needs) -> bool {
-        let cores_alone = self.hosts_at_home && kinds.has(UnitKind::Cpu);
-        cores_alone && !self.units.iter().any(|unit| has_body(unit, kinds, needs))
-    }
-}
-
-fn has_body(unit: &UnitView, kinds: Kinds, needs: &Needs) -> bool {
-    kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only)
 }
 
 fn kinds(task: &OwnedTask) -> Kinds {

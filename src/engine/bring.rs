@@ -4,7 +4,7 @@ use super::assign::forgotten_by;
 use super::command::{Command, CopyOrder, Launch, Where};
 use super::placement::Placement;
 use super::stages::{Placed, Running, UnderWay};
-use crate::coherence::{CopyId, ReplicaId, Transfer};
+use crate::coherence::{CopyId, Replica, ReplicaId, Transfer};
 use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, TaskId};
@@ -27,10 +27,13 @@ impl Placement {
     ///
     /// Called again when what it waited for has arrived.
     pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        if placed.assigned.task.poison().is_some() {
+            return self.skip(placed, out); // a copy for it has failed
+        }
         if self.is_lost(placed.assigned.space) {
             return self.turn_back(placed, out);
         }
-        if let Some(cause) = self.cause_of_loss(&placed) {
+        if let Some(cause) = self.cause_of_loss(&placed.assigned.task, &placed.replicas) {
             placed.assigned.task.set_poison(cause);
             return self.skip(placed, out);
         }
@@ -79,10 +82,10 @@ impl Placement {
     }
 
     /// Why something that a task reads is lost, if it is.
-    fn cause_of_loss(&self, placed: &Placed) -> Option<Arc<TaskFailure>> {
+    pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[Where]) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
-        let mut places = placed.replicas.iter();
-        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+        let mut places = places.iter();
+        task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
             let directory = places.next().and_then(|place| self.directories.get(&place.data));
             if let Some(directory) = directory.filter(|_| mode.reads() && cause.is_none()) {
                 cause = directory.cause_of_loss(block);
@@ -130,16 +133,17 @@ impl Placement {
     /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
     /// a copy to the same place could overtake one, or a task could write where one still arrives.
     fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
-        if self.write_backs == 0 {
+        if self.write_backs.is_empty() {
             return Vec::new();
         }
         let forgotten = forgotten_by(task);
         let mut found = Vec::new();
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
-            let meets = |c: &UnderWay| {
-                c.write_back && c.data == datum.id && c.transfer.block.overlaps(block) || Some(c.data) == forgotten
+            let meets = |copy: &&CopyId| {
+                forgotten == Some(datum.id)
+                    || self.copies.get(copy).is_some_and(|copy| copy.transfer.block.overlaps(block))
             };
-            found.extend(self.copies.iter().filter(|(_, c)| meets(c)).map(|(copy, _)| *copy));
+            found.extend(self.write_backs.get(&datum.id).into_iter().flatten().filter(meets));
         });
         found
     }
@@ -163,11 +167,16 @@ impl Placement {
             block: transfer.block,
             element_bytes,
         })));
-        self.write_backs += usize::from(write_back);
+        if write_back {
+            self.write_backs.entry(data).or_default().push(transfer.copy);
+        }
         self.copies.insert(transfer.copy, UnderWay { data, transfer, write_back, waiters: Vec::new() });
     }
 
     fn launch(&mut self, placed: Placed, after: Tasks, out: &mut Vec<Command>) {
+        if let Some(data) = forgotten_by(&placed.assigned.task) {
+            self.abandon(data, out);
+        }
         let (task, running) = Running::of(placed, !after.is_empty());
         let (id, unit, device, places) =
             (task.shared().id, running.unit, running.space.device(), running.replicas.clone());
@@ -185,25 +194,38 @@ impl Placement {
         out.push(Command::Skip(task));
     }
 
+    /// A replica is to leave, as soon as nobody uses it: no task finds it any more.
+    pub(super) fn send_away(&mut self, data: DataId, id: ReplicaId) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
+        if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
+            self.memories.leaves(replica.space, data, id, replica.last_use, directory.bytes(&replica.block));
+            directory.leave(id);
+        }
+    }
+
     /// Drops a replica that was to leave, when its last user is gone.
     pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
-        if id == ReplicaId::HOME || !directory.away().any(|r| r.id == id && r.leaving && r.pins == 0) {
-            return;
-        }
-        let replica = directory.replica(id);
-        self.memories.dropped(replica.space, data, id, replica.last_use, directory.bytes(&replica.block));
+        let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
+        let Some(Replica { space, block, .. }) = idle.cloned() else { return };
         directory.remove(id);
-        out.push(Command::Release { replica: id });
+        out.push(Command::Release { replica: id, space, bytes: directory.bytes(&block) });
     }
 
-    /// A data is gone: so are its replicas, which nobody uses any more.
-    pub(super) fn forget(&mut self, data: DataId, out: &mut Vec<Command>) {
-        let Some(directory) = self.directories.remove(&data) else { return };
+    /// The task that is launched next frees a data's home: whatever is elsewhere goes first, or else it might yet be
+    /// evicted, and written back to where nothing is any more. Nobody uses it: all who did were waited for.
+    fn abandon(&mut self, data: DataId, out: &mut Vec<Command>) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
         debug_assert!(directory.in_flight().next().is_none(), "a task in flight uses what is released");
-        for replica in directory.away() {
-            self.memories.dropped(replica.space, data, replica.id, replica.last_use, directory.bytes(&replica.block));
-            out.push(Command::Release { replica: replica.id });
+        let element_bytes = directory.element_bytes;
+        for Replica { id, space, block, last_use, leaving, pins } in directory.abandon() {
+            debug_assert!(pins == 0, "somebody uses a replica of what is released");
+            let bytes = (block.volume() * element_bytes) as u64;
+            if !leaving {
+                self.memories.leaves(space, data, id, last_use, bytes);
+            }
+            out.push(Command::Release { replica: id, space, bytes });
         }
+        out.push(Command::Unregister { data });
     }
 }

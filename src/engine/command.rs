@@ -17,8 +17,10 @@ pub(crate) enum Command {
     Skip(OwnedTask),
     /// Copy a box from one replica to another, then report it as arrived.
     Copy(Box<CopyOrder>),
-    /// Give a replica's memory back.
-    Release { replica: ReplicaId },
+    /// Give a replica's memory back, then report its bytes as released: until then nobody else gets them.
+    Release { replica: ReplicaId, space: SpaceId, bytes: u64 },
+    /// The task behind this frees the data's home: undo what was done to it for devices' sake.
+    Unregister { data: DataId },
     /// Already carried out.
     Nothing,
 }

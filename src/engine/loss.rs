@@ -3,6 +3,7 @@
 //! Tasks that the device had begun have failed. Those that were on their way to it come back: from memory queues at once,
 //! from copies when these have ended one way or the other, from the unit's inbox when its hosting thread finds the device
 //! gone. The policy knows nothing of it: it goes on giving tasks to the unit, and whoever has room does them instead.
+//! Where there is no CPU unit, the thread that hosted a device that is gone remains: it runs at home what cores can.
 
 use super::command::Command;
 use super::placement::Placement;
@@ -20,19 +21,21 @@ impl Placement {
             return;
         }
         self.lost.push((space, cause.clone()));
-        self.units.iter_mut().for_each(|unit| unit.spaces.retain(|other| *other != space));
-        self.masks.clear();
+        self.units.lose(space);
+        self.suited.clear();
         let data: Vec<_> = self.directories.keys().copied().collect();
         for data in data {
             let Some(directory) = self.directories.get_mut(&data) else { continue };
-            for replica in directory.space_lost(space, cause) {
-                self.drop_if_leaving(data, replica, out);
+            let gone = directory.space_lost(space, cause);
+            for id in gone {
+                self.send_away(data, id);
+                self.drop_if_leaving(data, id, out);
             }
         }
         let waiting = std::mem::take(&mut self.waiting[space.index()]);
         for Assigned { task, unit, .. } in waiting {
             if let Some(unit) = unit {
-                self.units[unit.index()].in_flight -= 1;
+                self.units.take(unit.index());
             }
             self.redirect(task, space, out);
         }
@@ -42,6 +45,16 @@ impl Placement {
     /// Whether the device with this memory is gone.
     pub(super) fn is_lost(&self, space: SpaceId) -> bool {
         self.lost.iter().any(|(lost, _)| *lost == space)
+    }
+
+    /// What found out that the device with this memory is gone.
+    pub(super) fn cause_of_device_loss(&self, space: SpaceId) -> Option<Arc<TaskFailure>> {
+        self.lost.iter().find(|(lost, _)| *lost == space).map(|(_, cause)| cause.clone())
+    }
+
+    /// Why a launched task has nothing to work on any more: those that it was launched behind have failed.
+    pub(super) fn lost_since_launch(&self, task: &OwnedTask) -> Option<Arc<TaskFailure>> {
+        self.cause_of_loss(task, &self.running.get(&task.shared().id)?.replicas)
     }
 
     /// Whether a unit has no memory left to work in.
@@ -69,8 +82,8 @@ impl Placement {
 
     /// Gives a task to the least busy unit that suits it; poisons it if none is left.
     fn redirect(&mut self, task: OwnedTask, space: SpaceId, out: &mut Vec<Command>) {
-        let mask = self.describe(&task).units;
-        let suited = |unit: &&UnitView| mask[unit.id.index()];
+        let units = self.suited(&task).units;
+        let suited = |unit: &&UnitView| units[unit.id.index()];
         let unit = self.units.iter().filter(suited).min_by_key(|unit| (unit.in_flight, unit.id)).map(|unit| unit.id);
         let Some(unit) = unit.filter(|_| task.owned().as_ref().is_none_or(|side| side.space.is_none())) else {
             let cause = self.lost.iter().find(|(lost, _)| *lost == space).or(self.lost.last());
@@ -86,20 +99,25 @@ impl Placement {
         for other in gone {
             let Some(next) = self.ask(other) else { continue };
             let Some(task) = self.queued.remove(&next) else { continue };
-            if self.describe(&task).units[unit] {
-                self.assign(task, unit);
-            } else {
-                self.redirect(task, SpaceId::HOST, out);
-            }
+            self.assign_or_redirect(task, unit, out);
             return true;
         }
         false
     }
 
+    /// Gives a task to this unit, unless that can not run it any more.
+    pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
+        if self.lost.is_empty() || self.suited(&task).units[unit] {
+            self.assign(task, unit);
+        } else {
+            self.redirect(task, SpaceId::HOST, out);
+        }
+    }
+
     /// Ends tasks that no unit is left for.
     pub(super) fn poison_if_hopeless(&mut self, task: OwnedTask, out: &mut Vec<Command>) -> Option<OwnedTask> {
         let Some((_, cause)) = self.lost.last().cloned() else { return Some(task) };
-        if self.describe(&task).units.contains(&true) {
+        if self.suited(&task).units.contains(&true) {
             return Some(task);
         }
         task.set_poison(cause);

@@ -11,30 +11,41 @@
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
 //! 2. A task is handed out for running at most once, after all its predecessors are finished.
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
+//! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
 
 mod assign;
 mod bring;
 mod command;
+mod failures;
+#[cfg(test)]
+mod issued_tests;
 mod loss;
+#[cfg(test)]
+mod memory_tests;
 mod placement;
 mod reserve;
 mod stages;
+mod units;
 
 pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, Where};
+pub(crate) use failures::FailureLog;
 pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Contribution, OwnedTask, Recorder, Submitting, TaskGraph};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DeviceId, TaskId};
+use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 /// Nanoseconds on the driver's clock.
 pub(crate) type Nanos = u64;
+
+/// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
+const SWEEP_AT_FAILURE: usize = 2;
 
 /// What happened.
 pub(crate) enum Event {
@@ -46,6 +57,8 @@ pub(crate) enum Event {
     CopyFailed(CopyId, DeviceId, DeviceError),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
+    /// So many bytes were given back in this space.
+    Released(SpaceId, u64),
 }
 
 /// How a task ended.
@@ -76,16 +89,16 @@ impl Combining<'_> {
 
 impl depend::Combine for Combining<'_> {
     fn combine(&mut self, contribution: &mut Contribution) {
-        self.guard(contribution, |Contribution { task, access, block, .. }| task.body_mut().combine(*access, block));
+        self.guard(contribution, |Contribution { task, access, block, .. }| task.body().combine(*access, block));
     }
 
     fn merge(&mut self, into: &mut Contribution, from: &mut Contribution) {
         let Some(other) = from.task.body().replica(from.access) else { return };
-        self.guard(into, |Contribution { task, access, block, .. }| task.body_mut().absorb(*access, block, other));
+        self.guard(into, |Contribution { task, access, block, .. }| task.body().absorb(*access, block, other));
     }
 
     fn retire(&mut self, task: &mut OwnedTask, access: usize) {
-        task.body_mut().retire(access);
+        task.body().retire(access);
     }
 
     fn done(&mut self, task: OwnedTask) {
@@ -96,7 +109,7 @@ impl depend::Combine for Combining<'_> {
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
     recorder: Option<Recorder>,
-    failures: Mutex<Vec<Arc<TaskFailure>>>,
+    failures: FailureLog,
     placement: Option<Mutex<Placement>>,
 }
 
@@ -104,7 +117,7 @@ impl Engine {
     pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
             recorder: record_graph.then(Recorder::default),
-            failures: Mutex::default(),
+            failures: FailureLog::default(),
             placement: placement.map(Mutex::new),
         }
     }
@@ -112,15 +125,17 @@ impl Engine {
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
     ///
     /// # Errors
-    /// If one of the data was taken meanwhile; then the task is gone.
+    /// If one of the data was taken meanwhile; the task comes back.
     #[inline]
     pub(crate) fn submitted(
         &self,
         mut task: Submitting,
         accesses: &[AccessRecord<'_>],
         out: &mut Vec<Command>,
-    ) -> Result<(), SubmitError> {
-        depend::register(&mut task, accesses, self.recorder.as_ref())?;
+    ) -> Result<(), (SubmitError, Submitting)> {
+        if let Err(error) = depend::register(&mut task, accesses, self.recorder.as_ref()) {
+            return Err((error, task));
+        }
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
             recorder.task(task.shared().id, &task.shared().name);
         }
@@ -141,6 +156,7 @@ impl Engine {
                     Outcome::Failed(reason) => {
                         let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
                         let failure = self.fail(&task, reason);
+                        self.failures.sweep(SWEEP_AT_FAILURE);
                         device_lost = is_loss.then_some(failure);
                         None
                     }
@@ -175,6 +191,11 @@ impl Engine {
                     placement.lock().returned(task, out);
                 }
             }
+            Event::Released(space, bytes) => {
+                if let Some(placement) = &self.placement {
+                    placement.lock().released(space, bytes, out);
+                }
+            }
         }
     }
 
@@ -190,9 +211,18 @@ impl Engine {
         }
     }
 
-    /// The failures since the last call.
-    pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
-        std::mem::take(&mut self.failures.lock())
+    /// Poisons a task that was launched behind others, if one of them has failed since. To be called before it is issued:
+    /// once it is, the device fails it with them.
+    pub(crate) fn look_again(&self, task: &OwnedTask) {
+        let cause = self.placement.as_ref().and_then(|placement| placement.lock().lost_since_launch(task));
+        if let Some(cause) = cause {
+            task.set_poison(cause);
+        }
+    }
+
+    /// The failures, and who has been told of them.
+    pub(crate) fn failures(&self) -> &FailureLog {
+        &self.failures
     }
 
     /// The graph recorded so far, if it is recorded.
@@ -208,6 +238,9 @@ impl Engine {
     /// Nothing is left to wait for but a turn among commutative tasks, and a place.
     #[inline]
     fn ready(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        if task.shared().join {
+            return self.pass(task, out);
+        }
         let task = if task.shared().commutative {
             let Some(task) = depend::take_turns(task) else { return };
             task
@@ -215,6 +248,18 @@ impl Engine {
             task
         };
         self.place(task, out);
+    }
+
+    /// A join is finished when it is ready. So may others be behind it: not by recursion, chains of them can be long.
+    #[cold]
+    fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
+        let mut joins = vec![join];
+        while let Some(join) = joins.pop() {
+            join.finish(|successor| match successor.shared().join {
+                true => joins.push(successor),
+                false => self.ready(successor, out),
+            });
+        }
     }
 
     #[inline]
@@ -242,7 +287,7 @@ impl Engine {
     fn fail(&self, task: &OwnedTask, reason: FailureReason) -> Arc<TaskFailure> {
         let meta = task.shared();
         let failure = Arc::new(TaskFailure::new(meta.id, &meta.name, meta.location, reason));
-        self.failures.lock().push(failure.clone());
+        self.failures.push(failure.clone());
         task.set_poison(failure.clone());
         failure
     }
@@ -252,10 +297,10 @@ impl Engine {
     fn fail_copy(&self, task: Option<&OwnedTask>, reason: FailureReason) -> Arc<TaskFailure> {
         let (id, name, location) = match task.map(|task| task.shared()) {
             Some(meta) => (meta.id, format!("a copy for {}", meta.name), meta.location),
-            None => (TaskId(u64::MAX), "a copy to make room".to_owned(), Location::caller()),
+            None => (failures::NO_TASK, "a copy to make room".to_owned(), Location::caller()),
         };
         let failure = Arc::new(TaskFailure::new(id, &name, location, reason));
-        self.failures.lock().push(failure.clone());
+        self.failures.push(failure.clone());
         failure
     }
 }

@@ -12,35 +12,30 @@
 //!    under way. All other copies belong to tasks, and dependences order those.
 //! 4. A task that a device has in its queue is *issued*: what it writes counts as valid there, and tasks on the same
 //!    replicas are launched behind it. No copy from what it writes, or into what it uses, is planned until it has finished.
-//! 5. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
+//! 5. Copies that a task waits for have ended before it is launched or let go, also if one of them fails; so when a task
+//!    has finished, nothing that was done for it is under way.
+//! 6. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
 //!    it has run: until then, what it started from can still be had elsewhere.
 
 use super::Nanos;
 use super::assign::{forgotten_by, needs, place_of};
 use super::command::Command;
-use super::stages::{Assigned, Placed, Running, UnderWay};
+use super::stages::{Assigned, Placed, Running, Suited, UnderWay};
+use super::units::{AHEAD_NS, Units};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId};
 use crate::depend::{Kinds, OwnedTask};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{AffinityStatistics, Model, Policy, Sample, UnitView};
+use crate::sched::{AffinityStatistics, Model, Policy, Sample};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Tasks given to a device ahead, so that copies for the next overlap the running one.
-const DEVICE_DEPTH: usize = 3;
-/// Of tasks that are issued and shorter than a third of this, more are given ahead: so many as take this long together.
-const AHEAD_NS: Nanos = 200_000;
-/// But not more than this.
-const MOST_AHEAD: usize = 64;
 /// The most tasks in one space; it limits those that are launched behind others, which do not count as given ahead.
 pub(super) const MOST_IN_SPACE: usize = 256;
-/// As above for a CPU unit beside devices: its data may have to come from there.
-const CPU_DEPTH_BESIDE_DEVICES: usize = 2;
-
 /// What moved between two address spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Link {
@@ -53,9 +48,7 @@ pub(crate) struct Link {
 /// The state between ready and finished.
 pub(crate) struct Placement {
     pub(super) policy: Box<dyn Policy>,
-    pub(super) units: Vec<UnitView>,
-    pub(super) depth: Vec<usize>,
-    pub(super) deepest: usize,
+    pub(super) units: Units,
     /// Tasks placed in each space and not finished.
     pub(super) busy: Vec<usize>,
     pub(super) memories: Memories,
@@ -65,10 +58,10 @@ pub(crate) struct Placement {
     pub(super) arriving: FxHashMap<TaskId, (Placed, usize)>,
     pub(super) running: FxHashMap<TaskId, Running>,
     pub(super) copies: FxHashMap<CopyId, UnderWay>,
-    /// How many of the copies under way are write-backs.
-    pub(super) write_backs: usize,
-    /// Which units a task with these kinds can run on, as far as the kinds decide.
-    pub(super) masks: FxHashMap<(Kinds, bool), Arc<[bool]>>,
+    /// Which of the copies under way are write-backs.
+    pub(super) write_backs: FxHashMap<DataId, SmallVec<[CopyId; 4]>>,
+    /// Where a task with these kinds can run, as far as the kinds decide.
+    pub(super) suited: FxHashMap<(Kinds, bool), Suited>,
     pub(super) next_replica: u64,
     pub(super) next_copy: u64,
     pub(super) uses: u64,
@@ -86,23 +79,9 @@ pub(crate) struct Placement {
 
 impl Placement {
     pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], policy: Box<dyn Policy>) -> Self {
-        let beside_devices = machine.num_devices() > 0;
-        let depth = |unit: &crate::machine::ComputeUnit| match unit.is_device() {
-            true => DEVICE_DEPTH * unit.devices.len(),
-            false if beside_devices => CPU_DEPTH_BESIDE_DEVICES,
-            false => 1,
-        };
-        let view = |unit: &crate::machine::ComputeUnit| UnitView {
-            id: unit.id,
-            kind: unit.kind,
-            spaces: machine.spaces_of(unit.id).collect(),
-            in_flight: 0,
-        };
         Self {
             policy,
-            units: machine.units().iter().map(view).collect(),
-            depth: machine.units().iter().map(depth).collect(),
-            deepest: machine.units().iter().map(depth).max().unwrap_or(0),
+            units: Units::new(machine),
             busy: vec![0; machine.num_spaces()],
             memories: Memories::new(capacities_bytes),
             directories: FxHashMap::default(),
@@ -111,8 +90,8 @@ impl Placement {
             arriving: FxHashMap::default(),
             running: FxHashMap::default(),
             copies: FxHashMap::default(),
-            write_backs: 0,
-            masks: FxHashMap::default(),
+            write_backs: FxHashMap::default(),
+            suited: FxHashMap::default(),
             next_replica: 1,
             next_copy: 0,
             uses: 0,
@@ -153,21 +132,17 @@ impl Placement {
 
     /// A copy has arrived.
     pub(super) fn copied(&mut self, copy: CopyId, out: &mut Vec<Command>) {
-        let Some(UnderWay { data, transfer, waiters, write_back }) = self.copies.remove(&copy) else { return };
-        self.write_backs -= usize::from(write_back);
-        if let Some(directory) = self.directories.get_mut(&data) {
-            directory.arrived(&transfer);
-            for replica in [transfer.from, transfer.to] {
-                directory.replica_mut(replica).pins -= 1;
-            }
-            self.drop_if_leaving(data, transfer.from, out);
+        let Some(ended) = self.end_copy(copy) else { return };
+        if let Some(directory) = self.directories.get_mut(&ended.data) {
+            directory.arrived(&ended.transfer);
         }
-        self.one_less(waiters, out);
-        self.pump(out);
+        self.let_go_of_copy(ended, out);
     }
 
     /// A copy could not be made. If a device is gone, the tasks that wait for it look again for what they need; else they
-    /// fail, and what was to be written back from an evicted replica is lost.
+    /// fail. What was on its way out of an evicted replica is lost.
+    ///
+    /// A task that fails so is not let go before its other copies have ended: those would overwrite what others write there.
     pub(super) fn copy_failed(
         &mut self,
         copy: CopyId,
@@ -175,37 +150,60 @@ impl Placement {
         lost_device: Option<DeviceId>,
         out: &mut Vec<Command>,
     ) {
-        let Some(UnderWay { data, transfer, waiters, write_back }) = self.copies.remove(&copy) else { return };
-        self.write_backs -= usize::from(write_back);
-        let mut cause = None;
-        if let Some(device) = lost_device {
-            let first =
-                waiters.first().and_then(|task| self.arriving.get(task)).map(|(placed, _)| &placed.assigned.task);
-            let known = self.lost.iter().find(|(lost, _)| *lost == device.space()).map(|(_, cause)| cause.clone());
-            cause = Some(known.unwrap_or_else(|| fail(first)));
-        } else if write_back {
-            cause = Some(fail(None));
+        let Some(ended) = self.end_copy(copy) else { return };
+        let waiting = ended.waiters.iter().filter_map(|task| self.arriving.get(task));
+        let mut waiting = waiting.map(|(placed, _)| &placed.assigned.task);
+        let cause = match lost_device {
+            Some(device) => self.cause_of_device_loss(device.space()).unwrap_or_else(|| fail(waiting.next())),
+            None if ended.write_back => fail(None),
+            None => {
+                let failures: SmallVec<[_; 2]> = waiting
+                    .map(|task| {
+                        let failure = fail(Some(task));
+                        task.set_poison(failure.clone());
+                        failure
+                    })
+                    .collect();
+                failures.into_iter().next().unwrap_or_else(|| fail(None))
+            }
+        };
+        if let Some(directory) = self.directories.get_mut(&ended.data) {
+            directory.failed(&ended.transfer, &cause);
         }
-        if let Some(directory) = self.directories.get_mut(&data) {
-            directory.failed(&transfer, cause.as_ref());
-            for replica in [transfer.from, transfer.to] {
+        if let Some(device) = lost_device {
+            self.device_lost(device.space(), &cause, out);
+        }
+        self.let_go_of_copy(ended, out);
+    }
+
+    fn end_copy(&mut self, copy: CopyId) -> Option<UnderWay> {
+        let ended = self.copies.remove(&copy)?;
+        if ended.write_back
+            && let Some(of_data) = self.write_backs.get_mut(&ended.data)
+        {
+            of_data.retain(|other| *other != copy);
+            if of_data.is_empty() {
+                self.write_backs.remove(&ended.data);
+            }
+        }
+        Some(ended)
+    }
+
+    /// Takes from a copy that has ended what it held.
+    fn let_go_of_copy(&mut self, UnderWay { data, transfer, waiters, .. }: UnderWay, out: &mut Vec<Command>) {
+        for replica in [transfer.from, transfer.to] {
+            if let Some(directory) = self.directories.get_mut(&data) {
                 directory.replica_mut(replica).pins -= 1;
             }
-        }
-        if let (Some(device), Some(cause)) = (lost_device, &cause) {
-            self.device_lost(device.space(), cause, out);
-            self.one_less(waiters, out);
-        } else {
-            for task in waiters {
-                if let Some((placed, _)) = self.arriving.remove(&task) {
-                    placed.assigned.task.set_poison(fail(Some(&placed.assigned.task)));
-                    self.skip(placed, out);
-                }
-            }
-        }
-        for replica in [transfer.from, transfer.to] {
             self.drop_if_leaving(data, replica, out);
         }
+        self.one_less(waiters, out);
+        self.pump(out);
+    }
+
+    /// A replica's memory was given back.
+    pub(super) fn released(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) {
+        self.memories.left(space, bytes);
         self.pump(out);
     }
 
@@ -229,7 +227,7 @@ impl Placement {
         let Some(running) = self.running.get_mut(&id) else { return };
         running.issued = true;
         if let Some(unit) = running.unit.filter(|_| running.behind) {
-            self.units[unit.index()].in_flight -= 1;
+            self.units.take(unit.index());
         }
         let mut places = running.replicas.iter();
         task.body().accesses(&mut |access| {
@@ -258,20 +256,9 @@ impl Placement {
             self.device_lost(running.space, cause, out);
         }
         if let Some(running) = self.running.remove(&id) {
-            let lost = task.poison().filter(|_| running.issued);
-            let mut places = running.replicas.iter();
-            task.body().accesses(&mut |access| {
-                let Some(place) = places.next() else { return };
-                let Some(directory) = self.directories.get_mut(&place.data) else { return };
-                if running.issued {
-                    directory.ended(id, place.replica, lost.as_ref());
-                } else if access.mode.writes()
-                    && !access.block.is_empty()
-                    && !self.lost.iter().any(|(s, _)| *s == place.space)
-                {
-                    directory.written(place.replica, access.block);
-                }
-            });
+            if forgotten_by(task).is_none_or(|_| elapsed_ns.is_none()) {
+                self.note_end(task, &running);
+            } // else what it accessed is gone
             if let Some(unit) = running.unit {
                 let sample = |elapsed_ns| Sample {
                     task: id,
@@ -296,18 +283,33 @@ impl Placement {
         }
         // A take that was skipped has taken nothing.
         if let Some(data) = forgotten_by(task).filter(|_| elapsed_ns.is_some()) {
-            self.forget(data, out);
+            self.directories.remove(&data);
         }
         self.pump(out);
     }
 
-    /// Adapts how many tasks a device is given ahead to how long they take.
+    /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere.
+    fn note_end(&mut self, task: &OwnedTask, running: &Running) {
+        let (id, failure) = (task.shared().id, task.poison().filter(|_| running.issued));
+        let mut places = running.replicas.iter();
+        task.body().accesses(&mut |access| {
+            let Some(place) = places.next() else { return };
+            let loss = self.lost.iter().find(|(lost, _)| *lost == place.space);
+            let Some(directory) = self.directories.get_mut(&place.data) else { return };
+            match loss {
+                _ if running.issued => directory.ended(id, place.replica, failure.as_ref()),
+                _ if access.block.is_empty() || !access.mode.writes() => {}
+                Some((_, cause)) => directory.written_and_lost(access.block, cause),
+                None => directory.written(place.replica, access.block),
+            }
+        });
+    }
+
+    /// Learns how long an issued task took.
     fn look_ahead(&mut self, unit: usize, elapsed_ns: Nanos) {
         let mean = &mut self.mean_ns[unit];
         *mean = (*mean * 7 + elapsed_ns) / 8;
-        let ahead = (AHEAD_NS / (*mean).max(1)) as usize;
-        self.depth[unit] = ahead.min(MOST_AHEAD).max(DEVICE_DEPTH * self.units[unit].spaces.len());
-        self.deepest = self.depth.iter().copied().max().unwrap_or(0);
+        self.units.look_ahead(unit, *mean);
     }
 
     /// Takes from a task that is not running any more what it held; who waited for its end.
@@ -318,7 +320,7 @@ impl Placement {
             let replica = directory.replica_mut(place.replica);
             replica.pins -= 1;
             let before = std::mem::replace(&mut replica.last_use, self.uses);
-            if place.replica != ReplicaId::HOME {
+            if place.replica != ReplicaId::HOME && !replica.leaving {
                 self.memories.used(place.space, place.data, place.replica, before, self.uses);
             }
         }
@@ -330,7 +332,7 @@ impl Placement {
             self.memories.release(running.space, running.private_bytes);
         }
         if let Some(unit) = running.unit.filter(|_| !(running.issued && running.behind)) {
-            self.units[unit.index()].in_flight -= 1;
+            self.units.take(unit.index());
         }
         running.waiters
     }
@@ -366,6 +368,11 @@ impl Placement {
     /// How many replicas were evicted to make room.
     pub(crate) fn evictions(&self) -> u64 {
         self.evictions
+    }
+
+    /// Whether a task is under way to its end, or a copy to its place.
+    pub(crate) fn is_moving(&self) -> bool {
+        !self.running.is_empty() || !self.copies.is_empty()
     }
 
     /// Where every placed task is, in words: what to look at when nothing moves.

@@ -5,7 +5,7 @@
 //! so there the whole data gets a replica, if memory is plentiful. It is filled as parts of it are needed.
 //!
 //! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
-//! after a write-back home otherwise. Meanwhile the task waits and holds nothing.
+//! after a write-back home otherwise. Until the driver has given their memory back the task waits and holds nothing.
 
 use super::command::{Command, Where};
 use super::placement::Placement;
@@ -57,7 +57,9 @@ impl Placement {
         wanted.sort_by_key(|w| w.access);
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
-            let Some(directory) = self.directories.get_mut(&w.data) else { continue };
+            // One place per access, in their order: who looks a place up counts on it. What forgets a data object comes
+            // after every task that declares a region of it, and before that it has a directory.
+            let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
             let replica = directory.replica_mut(id);
             replica.pins += 1;
             places.push(Where { data: w.data, replica: id, space: replica.space, holds: replica.block });
@@ -78,7 +80,7 @@ impl Placement {
         let mut needed = private_bytes + self.new_bytes(wanted);
         let mut room = self.memories.room(space, needed, &self.directories);
         self.pin(&chosen, -1);
-        if room == Room::Never && self.busy[space.index()] == 0 && !self.leaving_in(space) {
+        if room == Room::Never && self.busy[space.index()] == 0 && !self.memories.is_left(space) {
             // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
             for w in wanted.iter_mut().filter(|w| w.found != Some(ReplicaId::HOME)) {
                 w.found = None;
@@ -86,16 +88,14 @@ impl Placement {
             needed = private_bytes + self.new_bytes(wanted);
             room = self.memories.room(space, needed, &self.directories);
         }
-        let mut spare = 0;
-        match room {
-            Room::Free => spare = self.memories.free(space) - needed,
-            Room::Never => return false,
+        let mut spare = match room {
+            Room::Free => self.memories.free(space) - needed,
+            Room::Soon | Room::Never => return false,
             Room::After(leaving) => {
-                if !self.evict(&leaving, out) {
-                    return false;
-                }
+                self.evict(&leaving, out);
+                return false;
             }
-        }
+        };
         for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
             let (data, block) = (w.data, w.block);
             let Some(directory) = self.directories.get_mut(&data) else { continue };
@@ -150,27 +150,20 @@ impl Placement {
         }
     }
 
-    fn leaving_in(&self, space: SpaceId) -> bool {
-        let leaving = |directory: &crate::coherence::Directory| directory.away().any(|r| r.space == space && r.leaving);
-        self.directories.values().any(leaving)
-    }
-
-    /// Sends replicas away; true if all are gone at once, false if some are being written back first.
-    fn evict(&mut self, leaving: &[(DataId, ReplicaId)], out: &mut Vec<Command>) -> bool {
-        let mut all_gone = true;
+    /// Sends replicas away. The driver reports when their memory is free, which may be at once, or after they were written
+    /// back home.
+    fn evict(&mut self, leaving: &[(DataId, ReplicaId)], out: &mut Vec<Command>) {
         for (data, id) in leaving {
             self.evictions += 1;
+            self.send_away(*data, *id);
             let mut transfers = Vec::new();
             if let Some(directory) = self.directories.get_mut(data) {
-                directory.replica_mut(*id).leaving = true;
                 directory.write_back(*id, &mut self.next_copy, &mut transfers);
-                all_gone &= transfers.is_empty();
             }
             for transfer in transfers {
                 self.start_copy(*data, transfer, true, out);
             }
             self.drop_if_leaving(*data, *id, out);
         }
-        all_gone
     }
 }

@@ -5,6 +5,16 @@ use crate::coherence::Transfer;
 use crate::depend::OwnedTask;
 use crate::ids::{CuId, DataId, SpaceId, TaskId};
 use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Where tasks of a kind can run.
+#[derive(Clone)]
+pub(super) struct Suited {
+    /// On which units.
+    pub(super) units: Arc<[bool]>,
+    /// In host memory alone, on whichever of the hosting threads.
+    pub(super) at_home: bool,
+}
 
 /// A task with a unit and a space, and no memory yet.
 pub(super) struct Assigned {

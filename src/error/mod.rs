@@ -167,6 +167,17 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
+    /// The runtime has ended.
+    #[error("the runtime was shut down and accepts nothing more; call Runtime::shutdown after the last submission")]
+    ShutDown,
+    /// A thread of the runtime's own died of an error in the runtime.
+    #[error(
+        "{problem}; tasks may never finish, so nothing more is accepted or waited for. This is an error in thalweg"
+    )]
+    Broken {
+        /// Which thread it was, and what it died of.
+        problem: String,
+    },
     /// The address space does not exist.
     #[error("there is no {space}; the machine has {count} address spaces")]
     NoSuchSpace {

@@ -222,6 +222,16 @@ pub enum Warning {
         /// CPU quota, in whole CPUs.
         quota: usize,
     },
+    /// Another runtime of this process has pinned threads to these cores.
+    CoresTaken {
+        /// The cores that both have.
+        cores: Vec<usize>,
+    },
+    /// What the environment says of places does not fit: the units get consecutive cores.
+    PlacesIgnored {
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -244,6 +254,16 @@ impl fmt::Display for Warning {
                 f,
                 "the units use {cores} cores, but the CPU quota of this process is {quota}: \
                  the system will throttle them"
+            ),
+            Self::CoresTaken { cores } => write!(
+                f,
+                "another runtime of this process has pinned threads to cores {cores:?} too: they share them; \
+                 configure fewer units, or turn pinning off with Builder::pin"
+            ),
+            Self::PlacesIgnored { problem } => write!(
+                f,
+                "the environment variable OMP_PLACES is ignored: {problem}; \
+                 unset it, or give the places with Builder::places"
             ),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and
 //! [`Machine::plan`] lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers
-//! look things up in. Nothing here starts a thread, pins one, opens a device or reads the environment.
+//! look things up in. Nothing here starts a thread, pins one, opens a device or reads the environment; which cores
+//! the runtimes of this process have taken is the only thing it remembers.
 //!
 //! Invariants of a [`Machine`]: unit `i` has id `i`; CPU units come first; every unit has at least one core, the
 //! first being its hosting thread's; CPU units work in host memory and have no device; each device belongs to
@@ -16,11 +17,13 @@ mod error;
 mod places;
 mod places_parse;
 mod plan;
+mod taken;
 mod topology;
 
 pub use config::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitConfig, UnitKind, UnitTerm};
 pub use error::{ConfigError, Field, Warning};
 pub use places::{MAX_CORES, MAX_PLACES, Places, PlacesError};
+pub(crate) use taken::CoresTaken;
 pub use topology::{Core, Topology};
 
 use crate::ids::{CuId, DeviceId, SpaceId};

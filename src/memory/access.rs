@@ -7,6 +7,7 @@ use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
+use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 
 /// One declared access, stored in its task.
@@ -21,36 +22,56 @@ pub trait Access: Send + 'static {
     /// The view, at the region's place.
     ///
     /// # Safety
-    /// Rules 1–3 of the module hold for `'a`; `site`, if given, is where the region lies, else it lies at home.
+    /// Rules 1–3 of the module hold for `'a`; `site`, if given, is where the region lies, else it lies at home. Of one
+    /// access there is one view, and no private replica or combining while it lasts.
     #[doc(hidden)]
-    unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a>;
+    unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a>;
 
     /// The view of the region where it lies in a device's memory.
     #[doc(hidden)]
-    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a>;
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a>;
 
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(crate::memory::access::Record<'_>));
 
-    /// The bytes of a new private replica, if the access has one.
+    /// Where a new private replica lies, and its bytes, if the access has one.
+    ///
+    /// # Safety
+    /// No view of this access lasts.
     #[doc(hidden)]
-    fn private(&mut self) -> Option<&mut [u8]> {
+    unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         None
     }
 
+    /// Combines the private replica into the data's home.
+    ///
+    /// # Safety
+    /// As for `private`, and it is this access's turn.
     #[doc(hidden)]
-    fn combine(&mut self, _block: &Block) {}
+    unsafe fn combine(&self, _block: &Block) {}
 
+    /// The private replica, if the access has one: its elements in row-major order, and its region.
+    ///
+    /// # Safety
+    /// As for `private`, and it is not changed while the reference lasts.
     #[doc(hidden)]
-    fn replica(&self) -> Option<(&[u8], Block)> {
+    unsafe fn replica(&self) -> Option<(&[u8], Block)> {
         None
     }
 
+    /// Combines another replica into the private one.
+    ///
+    /// # Safety
+    /// As for `private`.
     #[doc(hidden)]
-    fn absorb(&mut self, _block: &Block, _other: (&[u8], Block)) {}
+    unsafe fn absorb(&self, _block: &Block, _other: (&[u8], Block)) {}
 
+    /// Gives the memory of the private replica back.
+    ///
+    /// # Safety
+    /// As for `private`.
     #[doc(hidden)]
-    fn retire(&mut self) {}
+    unsafe fn retire(&self) {}
 }
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
@@ -118,12 +139,12 @@ macro_rules! plain_access {
             type DeviceView<'a> = $device_view<'a, T>;
 
             #[inline]
-            unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Self::View<'a> {
+            unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
                 // SAFETY: the caller's promise; dependences keep conflicting tasks away meanwhile (rule 2).
                 unsafe { S::$method(self.0.site(site), &self.0.spans) }
             }
 
-            fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+            fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
                 $device_view::new(site)
             }
 
@@ -154,13 +175,13 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     type View<'a> = Shared<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
-    unsafe fn view<'a>(&'a mut self, site: Option<Site>) -> Shared<'a, T> {
+    unsafe fn view<'a>(&'a self, site: Option<Site>) -> Shared<'a, T> {
         let len = self.0.spans.block().volume();
         // SAFETY: the caller's promise; submission refuses regions with gaps, and all tasks of the group get such views.
         unsafe { Shared::new(self.0.site(site).first.cast(), len) }
     }
 
-    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
         DeviceViewMut::new(site)
     }
 
@@ -175,18 +196,25 @@ pub struct Reduce<T, S: Shape, R> {
     declared: Declared<T, S>,
     reducer: R,
     mode: Mode,
-    replica: Replica<T>,
+    /// Apart from the rest, which can be looked at while the body has a view of this.
+    replica: UnsafeCell<Replica<T>>,
 }
 
 impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
-        let replica = Replica::for_later(declared.cell(), declared.spans.block().volume());
+        let replica = UnsafeCell::new(Replica::for_later(declared.cell(), declared.spans.block().volume()));
         Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
     }
 
     /// A new replica; the user's code runs first.
-    fn begin(&mut self) -> &mut [T] {
-        self.replica.begin(self.reducer.identity())
+    ///
+    /// # Safety
+    /// Nothing else uses the access's private replica while the reference lasts.
+    #[allow(clippy::mut_from_ref)] // that is the promise
+    unsafe fn begin(&self) -> &mut [T] {
+        let identity = self.reducer.identity();
+        // SAFETY: the caller's promise.
+        unsafe { (*self.replica.get()).begin(identity) }
     }
 }
 
@@ -194,31 +222,34 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
-    unsafe fn view<'a>(&'a mut self, _: Option<Site>) -> Self::View<'a> {
-        let spans = self.declared.spans;
-        S::of_slice(self.begin(), &spans)
+    unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
+        // SAFETY: the caller's promise: this is the one view.
+        S::of_slice(unsafe { self.begin() }, &self.declared.spans)
     }
 
-    fn device_view<'a>(&'a mut self, site: DeviceSite) -> Self::DeviceView<'a> {
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
         DeviceViewMut::new(site)
     }
 
-    fn private(&mut self) -> Option<&mut [u8]> {
-        Some(bytemuck::cast_slice_mut(self.begin()))
+    unsafe fn private(&self) -> Option<(*mut u8, usize)> {
+        // SAFETY: the caller's promise.
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
+        Some((bytes.as_mut_ptr(), bytes.len()))
     }
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
         self.declared.record(self.mode, visit);
     }
 
-    fn combine(&mut self, block: &Block) {
+    unsafe fn combine(&self, block: &Block) {
         let Self { declared, reducer, replica, .. } = self;
-        if replica.elements().is_empty() {
+        // SAFETY: the caller's promise: the body has ended, and nobody writes the replica any more.
+        let contributions = unsafe { (*replica.get()).elements() };
+        if contributions.is_empty() {
             return; // the body was not run: in a simulation none is
         }
         let own = declared.spans.block();
         let (home, mine) = (declared.cell().strides(), strides_of(&own.extents()));
-        let contributions = replica.elements();
         for_each_row::<S>(block, |first, len| {
             let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
             let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
@@ -229,27 +260,32 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
         });
     }
 
-    fn replica(&self) -> Option<(&[u8], Block)> {
-        Some((bytemuck::cast_slice(self.replica.elements()), self.declared.spans.block()))
+    unsafe fn replica(&self) -> Option<(&[u8], Block)> {
+        // SAFETY: the caller's promise.
+        let elements = unsafe { (*self.replica.get()).elements() };
+        Some((bytemuck::cast_slice(elements), self.declared.spans.block()))
     }
 
-    fn absorb(&mut self, block: &Block, (other, others): (&[u8], Block)) {
-        let other: &[T] = bytemuck::cast_slice(other);
+    unsafe fn absorb(&self, block: &Block, (other, others): (&[u8], Block)) {
         let Self { declared, reducer, replica, .. } = self;
-        let own = declared.spans.block();
-        let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
-        if other.is_empty() || replica.elements().is_empty() {
+        let other: &[T] = bytemuck::cast_slice(other);
+        // SAFETY: the caller's promise: the body has ended, and this is the one who changes what it has left.
+        let elements = unsafe { (*replica.get()).elements_mut() };
+        if other.is_empty() || elements.is_empty() {
             return; // as above
         }
+        let own = declared.spans.block();
+        let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
         for_each_row::<S>(block, |first, len| {
             let to: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
             let from: usize = (0..MAX_DIMS).map(|d| (first[d] - others.lo()[d]) * theirs[d]).sum();
-            combine_all(reducer, &mut replica.elements_mut()[to..to + len], &other[from..from + len]);
+            combine_all(reducer, &mut elements[to..to + len], &other[from..from + len]);
         });
     }
 
-    fn retire(&mut self) {
-        self.replica.retire();
+    unsafe fn retire(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.replica.get()).retire() };
     }
 }
 
@@ -278,28 +314,38 @@ pub trait AccessList: Send + 'static {
     /// # Safety
     /// As for [`Access::view`], for each.
     #[doc(hidden)]
-    unsafe fn views<'a>(&'a mut self, sites: Option<&[Site]>) -> Self::Views<'a>;
+    unsafe fn views<'a>(&'a self, sites: Option<&[Site]>) -> Self::Views<'a>;
 
     #[doc(hidden)]
-    fn device_views<'a>(&'a mut self, sites: &[DeviceSite]) -> Self::DeviceViews<'a>;
+    fn device_views<'a>(&'a self, sites: &[DeviceSite]) -> Self::DeviceViews<'a>;
 
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
 
+    /// # Safety
+    /// As for [`Access::private`].
     #[doc(hidden)]
-    fn private(&mut self, access: usize) -> Option<&mut [u8]>;
+    unsafe fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
 
+    /// # Safety
+    /// As for [`Access::combine`].
     #[doc(hidden)]
-    fn combine(&mut self, access: usize, block: &Block);
+    unsafe fn combine(&self, access: usize, block: &Block);
 
+    /// # Safety
+    /// As for [`Access::replica`].
     #[doc(hidden)]
-    fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
+    unsafe fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
 
+    /// # Safety
+    /// As for [`Access::absorb`].
     #[doc(hidden)]
-    fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block));
+    unsafe fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block));
 
+    /// # Safety
+    /// As for [`Access::retire`].
     #[doc(hidden)]
-    fn retire(&mut self, access: usize);
+    unsafe fn retire(&self, access: usize);
 }
 
 macro_rules! tuples {
@@ -310,13 +356,13 @@ macro_rules! tuples {
 
             #[inline]
             #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // the empty tuple has neither views nor sites
-            unsafe fn views<'a>(&'a mut self, sites: Option<&[Site]>) -> Self::Views<'a> {
+            unsafe fn views<'a>(&'a self, sites: Option<&[Site]>) -> Self::Views<'a> {
                 // SAFETY: the caller's promise.
                 unsafe { ($(self.$i.view(sites.map(|sites| sites[$i])),)*) }
             }
 
             #[allow(clippy::unused_unit, unused_variables)] // as above
-            fn device_views<'a>(&'a mut self, sites: &[DeviceSite]) -> Self::DeviceViews<'a> {
+            fn device_views<'a>(&'a self, sites: &[DeviceSite]) -> Self::DeviceViews<'a> {
                 ($(self.$i.device_view(sites[$i]),)*)
             }
 
@@ -326,39 +372,44 @@ macro_rules! tuples {
                 $(self.$i.visit(visit);)*
             }
 
-            fn private(&mut self, access: usize) -> Option<&mut [u8]> {
+            unsafe fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
                 match access {
-                    $($i => self.$i.private(),)*
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.private() },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }
 
             #[allow(unused_variables)] // of the empty tuple
-            fn combine(&mut self, access: usize, block: &Block) {
+            unsafe fn combine(&self, access: usize, block: &Block) {
                 match access {
-                    $($i => self.$i.combine(block),)*
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.combine(block) },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }
 
-            fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
+            unsafe fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
                 match access {
-                    $($i => self.$i.replica(),)*
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.replica() },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }
 
             #[allow(unused_variables)] // of the empty tuple
-            fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block)) {
+            unsafe fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
                 match access {
-                    $($i => self.$i.absorb(block, other),)*
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.absorb(block, other) },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }
 
-            fn retire(&mut self, access: usize) {
+            unsafe fn retire(&self, access: usize) {
                 match access {
-                    $($i => self.$i.retire(),)*
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.retire() },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
             }

@@ -6,6 +6,8 @@ use crate::depend::Datum;
 use crate::ids::DataId;
 use crate::region::{Block, MAX_DIMS};
 use parking_lot::Mutex;
+use std::alloc::{Layout, dealloc};
+use std::any::TypeId;
 use std::mem::ManuallyDrop;
 
 /// What a cache brings at once, nearly everywhere.
@@ -17,15 +19,18 @@ const LINES: usize = 64;
 /// Arrays of less do not suffer from how they lie.
 const LARGE_BYTES: usize = 16 * LINES * LINE_BYTES;
 
-/// A vector without its type.
+/// A vector without its type, whose elements may begin somewhere behind its first byte.
+///
+/// Invariant: `base` and `layout` are those of a `Vec` of elements of the type `element`, and `len` of these, initialised,
+/// lie `skipped_bytes` behind `base`, where they are aligned.
 #[derive(Debug)]
 pub(crate) struct HostBuffer {
     base: *mut u8,
-    /// Elements before the first that counts.
-    skipped: usize,
+    /// Before the first element.
+    skipped_bytes: usize,
     len: usize,
-    capacity: usize,
-    free: unsafe fn(*mut u8, usize, usize),
+    layout: Layout,
+    element: TypeId,
 }
 
 // SAFETY: the buffer owns plain elements that are `Send` and `Sync`.
@@ -33,36 +38,40 @@ unsafe impl Send for HostBuffer {}
 
 impl HostBuffer {
     pub(crate) fn new<T: Element>(vec: Vec<T>) -> Self {
-        unsafe fn free<T>(base: *mut u8, len: usize, capacity: usize) {
-            // SAFETY: the parts are those of a `Vec<T>` taken apart below.
-            drop(unsafe { Vec::from_raw_parts(base.cast::<T>(), len, capacity) });
-        }
         let mut vec = ManuallyDrop::new(vec);
-        let base = vec.as_mut_ptr().cast();
-        Self { base, skipped: 0, len: vec.len(), capacity: vec.capacity(), free: free::<T> }
+        let layout = Layout::array::<T>(vec.capacity()).expect("a vector has a layout");
+        Self { base: vec.as_mut_ptr().cast(), skipped_bytes: 0, len: vec.len(), layout, element: TypeId::of::<T>() }
     }
 
     /// So many zeros. Large arrays begin at a cache line, and `number` by `number` at another line of their page: what
     /// allocators give begins beside one, and at the same line for all, so that equal places of several arrays compete
     /// for the same set of the cache.
+    ///
+    /// # Panics
+    /// If they would take more bytes than any allocation can have.
     pub(crate) fn zeros<T: Element>(len: usize, number: u32) -> Self {
         let bytes = size_of::<T>();
-        if bytes == 0 || !LINE_BYTES.is_multiple_of(bytes) || len.saturating_mul(bytes) < LARGE_BYTES {
-            return Self::new(bytemuck::zeroed_vec::<T>(len));
+        let spare_bytes = (LINES + 1) * LINE_BYTES;
+        // What is aligned to more than a line begins at one anyhow.
+        let is_large = bytes != 0 && align_of::<T>() <= LINE_BYTES && len.saturating_mul(bytes) >= LARGE_BYTES;
+        let spare = if is_large { spare_bytes.div_ceil(bytes) } else { 0 };
+        let capacity = len.checked_add(spare).filter(|capacity| Layout::array::<T>(*capacity).is_ok());
+        let Some(capacity) = capacity else {
+            panic!("cannot allocate {len} zeros of {bytes} bytes each: that is more than any memory can hold");
+        };
+        let mut buffer = Self::new(bytemuck::zeroed_vec::<T>(capacity));
+        buffer.len = len;
+        if is_large {
+            let to_line = buffer.base.addr().next_multiple_of(LINE_BYTES) - buffer.base.addr();
+            // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
+            buffer.skipped_bytes = to_line + number as usize * 17 % (LINES - 1) * LINE_BYTES;
         }
-        let per_line = LINE_BYTES / bytes;
-        let mut vec: Vec<T> = bytemuck::zeroed_vec(len + LINES * per_line);
-        // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
-        let skipped = vec.as_ptr().align_offset(LINE_BYTES) + number as usize * 17 % (LINES - 1) * per_line;
-        vec.truncate(skipped + len);
-        let mut buffer = Self::new(vec);
-        buffer.skipped = skipped;
         buffer
     }
 
-    /// Where the first element that counts is.
-    fn first<T>(&self) -> *mut u8 {
-        self.base.cast::<T>().wrapping_add(self.skipped).cast()
+    /// Where the first element is.
+    fn first(&self) -> *mut u8 {
+        self.base.wrapping_add(self.skipped_bytes)
     }
 
     /// The vector again; what was skipped is closed up.
@@ -70,19 +79,26 @@ impl HostBuffer {
     /// # Panics
     /// If `T` is not the type it was made of.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
-        assert!(std::ptr::fn_addr_eq(self.free, HostBuffer::new::<T>(Vec::new()).free), "another element type");
+        assert!(self.element == TypeId::of::<T>(), "another element type");
         let parts = ManuallyDrop::new(self);
+        let first = parts.base.cast::<T>();
+        if parts.skipped_bytes > 0 {
+            // SAFETY: by the type's invariant both places have room for `len` elements and are aligned.
+            unsafe { std::ptr::copy(parts.first().cast::<T>(), first, parts.len) };
+        }
+        // An allocation of no bytes is one of any number of elements without size.
+        let capacity = parts.layout.size().checked_div(size_of::<T>()).unwrap_or(parts.len);
         // SAFETY: the parts of a `Vec` of this type, taken apart once.
-        let mut vec: Vec<T> = unsafe { Vec::from_raw_parts(parts.base.cast(), parts.len, parts.capacity) };
-        vec.drain(..parts.skipped);
-        vec
+        unsafe { Vec::from_raw_parts(first, parts.len, capacity) }
     }
 }
 
 impl Drop for HostBuffer {
     fn drop(&mut self) {
-        // SAFETY: the parts belong together and are freed once.
-        unsafe { (self.free)(self.base, self.len, self.capacity) }
+        if self.layout.size() > 0 {
+            // SAFETY: a `Vec`'s allocation, which has this layout; its elements have no destructors, as they are `Copy`.
+            unsafe { dealloc(self.base, self.layout) }
+        }
     }
 }
 
@@ -99,6 +115,8 @@ pub(crate) struct DataCell {
     buffer: Mutex<Option<HostBuffer>>,
     /// Memory that reductions use again.
     pub(super) spares: SparesOf,
+    /// What addresses of elements are multiples of, in every memory.
+    element_align: usize,
 }
 
 // SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
@@ -112,9 +130,10 @@ impl DataCell {
         Self {
             datum: Datum::new(id, shape, size_of::<T>(), false),
             runtime,
-            base: buffer.first::<T>(),
+            base: buffer.first(),
             buffer: Mutex::new(Some(buffer)),
             spares: SparesOf::default(),
+            element_align: align_of::<T>(),
         }
     }
 
@@ -122,7 +141,8 @@ impl DataCell {
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());
-        Self { datum, runtime, base, buffer: Mutex::new(None), spares: SparesOf::default() }
+        let (buffer, spares) = (Mutex::new(None), SparesOf::default());
+        Self { datum, runtime, base, buffer, spares, element_align: align_of::<T>() }
     }
 
     /// Takes the memory out; once, and never of a phantom.
@@ -142,6 +162,11 @@ impl DataCell {
         let strides = self.strides();
         let offset: usize = (0..MAX_DIMS).map(|d| block.lo()[d] * strides[d]).sum();
         self.base.wrapping_add(offset * self.datum.element_bytes)
+    }
+
+    /// What addresses of elements are multiples of.
+    pub(crate) fn element_align(&self) -> usize {
+        self.element_align
     }
 
     /// The address of element 0.
@@ -165,27 +190,67 @@ pub(crate) fn strides_of(shape: &[usize; MAX_DIMS]) -> [usize; MAX_DIMS] {
 mod tests {
     use super::*;
 
-    #[test]
-    fn large_arrays_of_zeros_begin_at_different_lines_and_come_back_whole() {
-        let len = LARGE_BYTES / 8 + 3;
+    /// An array that begins where it was not asked to ends as it was.
+    fn lines_of<T: Element + PartialEq + std::fmt::Debug>() -> Vec<usize> {
+        let len = LARGE_BYTES / size_of::<T>() + 3;
         let mut lines: Vec<usize> = (0..8)
             .map(|number| {
-                let buffer = HostBuffer::zeros::<f64>(len, number);
-                let line = buffer.first::<f64>().addr() / LINE_BYTES;
-                assert!(buffer.first::<f64>().addr().is_multiple_of(LINE_BYTES));
-                assert_eq!(buffer.into_vec::<f64>(), vec![0.0; len]);
-                line % LINES
+                let buffer = HostBuffer::zeros::<T>(len, number);
+                let first = buffer.first().addr();
+                let end = buffer.base.addr() + buffer.layout.size();
+                assert!(first.is_multiple_of(LINE_BYTES) && first.is_multiple_of(align_of::<T>()));
+                assert!(buffer.base.addr() <= first && first + len * size_of::<T>() <= end);
+                assert!(buffer.into_vec::<T>() == vec![T::zeroed(); len]);
+                first / LINE_BYTES % LINES
             })
             .collect();
         lines.dedup();
-        assert!(lines.len() > 1, "{lines:?}");
+        lines
     }
 
     #[test]
-    fn elements_that_fill_no_line_are_not_moved() {
+    fn large_arrays_of_zeros_begin_at_different_lines_and_come_back_whole() {
+        assert!(lines_of::<f64>().len() > 1);
+        assert!(lines_of::<u8>().len() > 1);
+        // Those that fill no line, a line that they are not aligned to, or several lines.
+        assert!(lines_of::<[f64; 3]>().len() > 1);
+        assert!(lines_of::<[f64; 8]>().len() > 1);
+        assert!(lines_of::<[u8; 48]>().len() > 1);
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[repr(C, align(128))]
+    struct Aligned([u8; 128]);
+    // SAFETY: bytes without padding, of which all values are one.
+    unsafe impl bytemuck::Zeroable for Aligned {}
+    // SAFETY: as above.
+    unsafe impl bytemuck::Pod for Aligned {}
+
+    #[test]
+    fn elements_of_any_size_and_alignment_come_back() {
         for len in [0, 1, LARGE_BYTES] {
-            assert_eq!(HostBuffer::zeros::<[f64; 3]>(len, 5).skipped, 0);
+            assert_eq!(HostBuffer::zeros::<()>(len, 5).into_vec::<()>().len(), len);
+            let vec = vec![Aligned([7; 128]); len / 1024];
+            assert_eq!(HostBuffer::new(vec.clone()).into_vec::<Aligned>(), vec);
         }
-        assert_eq!(HostBuffer::zeros::<u8>(LARGE_BYTES - 1, 5).skipped, 0);
+        assert!(HostBuffer::zeros::<Aligned>(LARGE_BYTES, 5).first().addr().is_multiple_of(128));
+        assert_eq!(HostBuffer::zeros::<u8>(LARGE_BYTES - 1, 5).skipped_bytes, 0);
+        let mut roomy = Vec::with_capacity(100);
+        roomy.extend([1u16, 2, 3]);
+        assert_eq!(HostBuffer::new(roomy).into_vec::<u16>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn more_than_any_memory_holds_is_refused() {
+        for len in [usize::MAX, usize::MAX / 8, usize::MAX / 16] {
+            let refused = std::panic::catch_unwind(|| HostBuffer::zeros::<u64>(len, 1)).unwrap_err();
+            assert!(refused.downcast_ref::<String>().unwrap().contains("more than any memory can hold"));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "another element type")]
+    fn a_buffer_knows_what_it_is_made_of() {
+        HostBuffer::new(vec![1u64]).into_vec::<i64>();
     }
 }

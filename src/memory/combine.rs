@@ -267,3 +267,45 @@ impl<T: Element> Reducer<T> for Reduction<T> {
         self.id
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From the identity, all contributions in this order.
+    fn reduce<T: Copy, R: Reducer<T>>(reducer: R, contributions: &[T]) -> T {
+        let mut accumulator = reducer.identity();
+        contributions.iter().for_each(|c| reducer.combine(&mut accumulator, *c));
+        accumulator
+    }
+
+    #[test]
+    fn sum_min_and_max_in_every_order() {
+        for values in [[3, -7, 5], [-7, 5, 3], [5, 3, -7], [5, -7, 3]] {
+            assert_eq!((reduce(Sum, &values), reduce(Min, &values), reduce(Max, &values)), (1, -7, 5));
+            let values = values.map(f64::from);
+            assert_eq!((reduce(Sum, &values), reduce(Min, &values), reduce(Max, &values)), (1.0, -7.0, 5.0));
+        }
+        assert_eq!((reduce::<u32, _>(Min, &[]), reduce::<u32, _>(Max, &[])), (u32::MAX, u32::MIN));
+        assert_eq!((reduce::<f32, _>(Min, &[]), reduce::<f32, _>(Max, &[])), (f32::INFINITY, f32::NEG_INFINITY));
+    }
+
+    #[test]
+    fn arrays_are_reduced_element_by_element() {
+        let values = [[1, 9, -4], [2, -8, -4], [3, 0, 7]];
+        assert_eq!(reduce(Elementwise(Sum), &values), [6, 1, -1]);
+        assert_eq!(reduce(Elementwise(Min), &values), [1, -8, -4]);
+        assert_eq!(reduce(Elementwise(Max), &values), [3, 9, 7]);
+        assert_eq!(reduce::<[u64; 2], _>(Elementwise(Min), &[]), [u64::MAX; 2]);
+        let ids = [Reducer::<[i32; 3]>::id(&Elementwise(Sum)), Reducer::<[i32; 3]>::id(&Elementwise(Max))];
+        assert_ne!(ids[0], ids[1], "two operations are not one group");
+    }
+
+    #[test]
+    fn own_operations_are_told_apart_by_identity_not_by_name() {
+        let (one, other) = (Reduction::new("add", 0, |a: &mut i32, b| *a += b), Reduction::new("add", 0, |_, _| ()));
+        assert_eq!(one.id(), one.clone().id());
+        assert_ne!(one.id(), other.id());
+        assert_eq!((reduce(one, &[1, 2, 3]), reduce(other, &[1, 2, 3])), (6, 0));
+    }
+}

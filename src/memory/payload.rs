@@ -6,6 +6,7 @@ use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::Block;
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 /// What a body may return: nothing, or a result.
@@ -117,12 +118,26 @@ where
 pub(crate) struct Payload<A, C, E, G> {
     pub(crate) accesses: A,
     /// For CPU units, and for emulated devices unless `host_only`.
-    pub(crate) cpu: Option<C>,
+    pub(crate) cpu: Cell<Option<C>>,
     /// For emulated devices; preferred there.
-    pub(crate) emulated: Option<E>,
+    pub(crate) emulated: Cell<Option<E>>,
     /// For accelerators.
-    pub(crate) gpu: Option<G>,
+    pub(crate) gpu: Cell<Option<G>>,
     pub(crate) host_only: bool,
+}
+
+impl<A, C, E, G> Payload<A, C, E, G> {
+    /// Accesses and bodies side by side.
+    #[inline]
+    pub(crate) fn new(accesses: A, cpu: C, emulated: E, gpu: G, host_only: bool) -> Self {
+        Self {
+            accesses,
+            cpu: Cell::new(Some(cpu)),
+            emulated: Cell::new(Some(emulated)),
+            gpu: Cell::new(Some(gpu)),
+            host_only,
+        }
+    }
 }
 
 impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A, C, E, G> {
@@ -131,50 +146,55 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
     }
 
     #[inline]
-    fn run(&mut self, env: &Env<'_>) -> Result<(), BoxError> {
+    fn run(&self, env: &Env<'_>) -> Result<(), BoxError> {
         // SAFETY: the engine runs a body once, when its dependences are satisfied and its regions lie where `env` says.
         let views = unsafe { self.accesses.views(env.sites) };
         if G::PRESENT {
-            self.gpu = None;
+            drop(self.gpu.take());
         }
         if E::PRESENT && env.context.kind == UnitKind::Emulated {
-            self.cpu = None;
+            drop(self.cpu.take());
             return self.emulated.take().expect("a body runs once").call(env.context, views);
         }
         if E::PRESENT {
-            self.emulated = None;
+            drop(self.emulated.take());
         }
         self.cpu.take().expect("a body runs once").call(env.context, views)
     }
 
-    fn enqueue(&mut self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
-        (self.cpu, self.emulated) = (None, None);
+    fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
+        drop((self.cpu.take(), self.emulated.take()));
         let views = self.accesses.device_views(sites);
         self.gpu.take().expect("a body runs once").call(launcher, views)
     }
 
-    fn discard(&mut self) {
-        (self.cpu, self.emulated, self.gpu) = (None, None, None);
+    fn discard(&self) {
+        drop((self.cpu.take(), self.emulated.take(), self.gpu.take()));
     }
 
-    fn private(&mut self, access: usize) -> Option<&mut [u8]> {
-        self.accesses.private(access)
+    fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
+        // SAFETY: the engine asks for it before it enqueues the body, and for no other reason.
+        unsafe { self.accesses.private(access) }
     }
 
-    fn combine(&mut self, access: usize, block: &Block) {
-        self.accesses.combine(access, block);
+    fn combine(&self, access: usize, block: &Block) {
+        // SAFETY: the engine combines what a body has left when that has ended, in its turn.
+        unsafe { self.accesses.combine(access, block) }
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        self.accesses.replica(access)
+        // SAFETY: the engine asks for it when the body has ended, and drops it before it changes or retires the replica.
+        unsafe { self.accesses.replica(access) }
     }
 
-    fn absorb(&mut self, access: usize, block: &Block, other: (&[u8], Block)) {
-        self.accesses.absorb(access, block, other);
+    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
+        // SAFETY: as for `combine`; `other` is another task's.
+        unsafe { self.accesses.absorb(access, block, other) }
     }
 
-    fn retire(&mut self, access: usize) {
-        self.accesses.retire(access);
+    fn retire(&self, access: usize) {
+        // SAFETY: as for `combine`.
+        unsafe { self.accesses.retire(access) }
     }
 
     fn kinds(&self) -> Kinds {

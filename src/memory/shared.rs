@@ -142,3 +142,37 @@ impl<T> fmt::Debug for Shared<'_, T> {
         write!(f, "Shared({} elements)", self.len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// An update that comes between another's reading and writing, on the same thread, so it certainly does.
+    #[test]
+    fn an_update_in_the_midst_of_another_is_not_lost() {
+        let mut elements = [0.0f64, 1.0];
+        // SAFETY: the elements are ours, and reached through the view alone while it lives.
+        let view = unsafe { Shared::new(elements.as_mut_ptr(), elements.len()) };
+        let attempts = Cell::new(0);
+        view.update(1, |old| {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() == 1 {
+                view.update(1, |old| old + 10.0);
+            }
+            old * 2.0
+        });
+        assert!(attempts.get() >= 2, "what was read first is out of date");
+        assert_eq!((view.load(0), view.load(1)), (0.0, 22.0));
+        view.store(0, 5.0);
+        assert_eq!(elements, [5.0, 22.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "index 2 of a shared region of 2")]
+    fn no_element_beyond_the_region() {
+        let mut elements = [0u32; 2];
+        // SAFETY: as above.
+        unsafe { Shared::new(elements.as_mut_ptr(), elements.len()) }.load(2);
+    }
+}

@@ -79,10 +79,10 @@ impl Block {
         std::array::from_fn(|d| self.hi[d].saturating_sub(self.lo[d]))
     }
 
-    /// The number of elements.
+    /// The number of elements, or `usize::MAX` where it is larger: then no array has such a box.
     #[inline]
     pub fn volume(&self) -> usize {
-        self.extents().iter().product()
+        self.extents().iter().fold(1, |volume: usize, extent| volume.saturating_mul(*extent))
     }
 
     /// Whether the box has no element.
@@ -126,6 +126,23 @@ impl Block {
             hi: std::array::from_fn(|d| self.hi[d].min(other.hi[d])),
         };
         (0..MAX_DIMS).all(|d| both.lo[d] < both.hi[d]).then_some(both)
+    }
+
+    /// The smallest box around both.
+    #[inline]
+    pub(crate) fn hull(&self, other: &Self) -> Self {
+        Self {
+            lo: std::array::from_fn(|d| self.lo[d].min(other.lo[d])),
+            hi: std::array::from_fn(|d| self.hi[d].max(other.hi[d])),
+        }
+    }
+
+    /// What lies below `at` along dimension `d`, and the rest; nothing if one of them would be empty.
+    #[inline]
+    pub(crate) fn split_at(&self, d: usize, at: usize) -> Option<(Self, Self)> {
+        let (mut below, mut above) = (*self, *self);
+        (below.hi[d], above.lo[d]) = (at, at);
+        (self.lo[d] < at && at < self.hi[d]).then_some((below, above))
     }
 
     /// Calls `piece` with disjoint boxes that together are this box without `hole` (at most two per dimension).

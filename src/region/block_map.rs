@@ -1,37 +1,36 @@
 //! Values over the disjoint boxes of several dimensions.
 //!
-//! Programs visit the same blocks again and again, so the parts that a block is made of are remembered until parts
-//! change; then a visit costs one look-up. Otherwise a uniform grid of cells, each with the list of boxes that touch it,
-//! finds them. The cell takes the size of the first box that splits the whole, as programs cut their data into blocks of
-//! about one size.
+//! A part that is one visited block is found by its hash. All others are found in a balanced tree ([`BoxTree`]), whatever
+//! the blocks' sizes and the order in which they come: the cost is logarithmic in the number of parts, and proportional to
+//! that of the parts visited.
+//!
+//! Memory is proportional to the number of parts; the size of the whole does not matter.
 
 use super::Block;
 use super::block::MAX_DIMS;
+use super::box_tree::{BoxTree, Leaf};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
-
-/// The most cells along one dimension: bounds the cost of a box that covers everything.
-const MOST_CELLS: usize = 64;
-
-/// More blocks than this are not remembered.
-const MOST_KNOWN: usize = 4096;
 
 /// The most parts under one block that are left apart after a write of all of it.
 pub(super) const PARTS_LEFT_APART: usize = 64;
-
-type Cell = [u16; MAX_DIMS];
 
 /// Values over disjoint boxes that cover one box.
 #[derive(Debug)]
 pub struct BlockMap<V> {
     whole: Block,
-    cell: [usize; MAX_DIMS],
-    parts: Vec<Option<(Block, V)>>,
+    parts: Vec<Option<Entry<V>>>,
     free: Vec<u32>,
-    /// The parts that a visited block is made of, as long as they are the same.
-    known: FxHashMap<Block, SmallVec<[u32; 4]>>,
-    cells: FxHashMap<Cell, SmallVec<[u32; 4]>>,
+    /// Which part is exactly this block.
+    exact: FxHashMap<Block, u32>,
+    tree: BoxTree,
     found: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Entry<V> {
+    block: Block,
+    value: V,
+    leaf: Leaf,
 }
 
 impl<V: Clone> BlockMap<V> {
@@ -39,89 +38,75 @@ impl<V: Clone> BlockMap<V> {
     pub fn new(whole: Block, value: V) -> Self {
         let mut map = Self {
             whole,
-            cell: whole.extents().map(|extent| extent.max(1)),
             parts: Vec::new(),
             free: Vec::new(),
-            known: FxHashMap::default(),
-            cells: FxHashMap::default(),
+            exact: FxHashMap::default(),
+            tree: BoxTree::new(),
             found: Vec::new(),
         };
         if !whole.is_empty() {
-            map.insert(whole, value);
+            map.add(whole, value, |tree, index| tree.insert(whole, index));
         }
         map
     }
 
     /// Visits every box inside `block`, after splitting those that cross its faces.
     pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
-        let Some(block) = self.whole.intersection(block) else { return };
-        if let Some(known) = self.known.get(&block) {
-            for &index in known {
-                if let Some((part, value)) = &mut self.parts[index as usize] {
-                    visit(*part, value);
-                }
+        if let Some(&index) = self.exact.get(block) {
+            if let Some(part) = &mut self.parts[index as usize] {
+                visit(part.block, &mut part.value);
             }
             return;
         }
-        if self.len() == 1 {
-            self.choose_cell(&block);
-        }
+        let Some(block) = self.whole.intersection(block) else { return };
         let mut found = std::mem::take(&mut self.found);
-        self.find(&block, &mut found);
-        let mut inside: SmallVec<[u32; 4]> = SmallVec::new();
+        found.clear();
+        self.tree.find(&block, |index| found.push(index));
         for &index in &found {
-            let Some((part, value)) = &mut self.parts[index as usize] else { continue };
-            if block.contains(part) {
-                visit(*part, value);
-                inside.push(index);
-            } else if let Some((part, mut value)) = self.remove(index) {
-                part.subtract(&block, |piece| _ = self.insert(piece, value.clone()));
-                if let Some(common) = part.intersection(&block) {
-                    visit(common, &mut value);
-                    inside.push(self.insert(common, value));
-                }
+            self.cut(index, &block);
+            if let Some(part) = &mut self.parts[index as usize] {
+                visit(part.block, &mut part.value);
             }
         }
         self.found = found;
-        if self.known.len() == MOST_KNOWN {
-            self.known.clear();
-        }
-        self.known.insert(block, inside);
     }
 
     /// Visits the overlap with `block` of every box that has one.
     pub fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
-        if let Some(known) = self.known.get(block) {
-            for &index in known {
-                if let Some((part, value)) = &self.parts[index as usize] {
-                    visit(*part, value);
-                }
-            }
-            return;
-        }
-        let mut found = Vec::new();
-        self.find(block, &mut found);
-        for index in found {
-            if let Some((part, value)) = &self.parts[index as usize]
-                && let Some(inside) = part.intersection(block)
+        let mut look = |index: u32| {
+            if let Some(part) = &self.parts[index as usize]
+                && let Some(inside) = part.block.intersection(block)
             {
-                visit(inside, value);
+                visit(inside, &part.value);
             }
+        };
+        match self.exact.get(block) {
+            Some(&index) => look(index),
+            None => self.tree.find(block, look),
         }
     }
 
     /// Makes one box of all that lie inside `block`; none may cross its faces. One of their values stays.
     pub fn unite(&mut self, block: &Block) {
+        let Some(block) = self.whole.intersection(block) else { return };
         let mut found = Vec::new();
-        self.find(block, &mut found);
-        let mut kept = None;
-        for index in found {
-            if let Some((_, value)) = self.remove(index) {
-                kept.get_or_insert(value);
+        self.tree.find(&block, |index| found.push(index));
+        let Some((&kept, others)) = found.split_first() else { return };
+        if block == self.whole {
+            return self.unite_all(kept);
+        }
+        for &index in others {
+            if let Some(part) = self.parts[index as usize].take() {
+                self.exact.remove(&part.block);
+                self.tree.remove(part.leaf);
+                self.free.push(index);
             }
         }
-        if let Some(value) = kept {
-            self.insert(*block, value);
+        if let Some(part) = &mut self.parts[kept as usize] {
+            self.exact.remove(&part.block);
+            self.exact.insert(block, kept);
+            self.tree.set(part.leaf, block);
+            part.block = block;
         }
     }
 
@@ -135,70 +120,52 @@ impl<V: Clone> BlockMap<V> {
         self.len() == 0
     }
 
-    /// Takes the extents of the first block that splits the whole as the grid's cell.
-    fn choose_cell(&mut self, block: &Block) {
-        let Some(index) = self.parts.iter().position(Option::is_some).map(|index| index as u32) else { return };
-        let Some((part, value)) = self.remove(index) else { return };
-        let (whole, wanted) = (self.whole.extents(), block.extents());
-        self.cell = std::array::from_fn(|d| wanted[d].max(whole[d].div_ceil(MOST_CELLS)).max(1));
-        self.insert(part, value);
+    /// One part is all there is: begins anew.
+    fn unite_all(&mut self, kept: u32) {
+        let Some(Entry { value, .. }) = self.parts[kept as usize].take() else { return };
+        *self = Self::new(self.whole, value);
     }
 
-    /// The indices of all boxes that overlap `block`, each once, in ascending order.
-    fn find(&self, block: &Block, found: &mut Vec<u32>) {
-        found.clear();
-        for_each_cell(&self.cell, block, |cell| {
-            found.extend(self.cells.get(&cell).into_iter().flatten());
-        });
-        found.sort_unstable();
-        found.dedup();
-        found.retain(|&index| self.parts[index as usize].as_ref().is_some_and(|(part, _)| part.overlaps(block)));
-    }
-
-    fn insert(&mut self, block: Block, value: V) -> u32 {
-        self.known.clear();
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.parts.push(None);
-            (self.parts.len() - 1) as u32
-        });
-        self.parts[index as usize] = Some((block, value));
-        for_each_cell(&self.cell, &block, |cell| self.cells.entry(cell).or_default().push(index));
-        index
-    }
-
-    fn remove(&mut self, index: u32) -> Option<(Block, V)> {
-        let (block, value) = self.parts[index as usize].take()?;
-        self.known.clear();
-        for_each_cell(&self.cell, &block, |cell| {
-            if let Some(list) = self.cells.get_mut(&cell) {
-                list.retain(|other| *other != index);
+    /// Leaves of a part what lies inside `block`, which it overlaps. The rest is cut off, face by face.
+    fn cut(&mut self, index: u32, block: &Block) {
+        let Some(part) = &self.parts[index as usize] else { return };
+        if block.contains(&part.block) {
+            return;
+        }
+        let (whole, leaf, value) = (part.block, part.leaf, part.value.clone());
+        let mut rest = whole;
+        for d in 0..MAX_DIMS {
+            if let Some((below, inside)) = rest.split_at(d, block.lo()[d]) {
+                rest = inside;
+                self.add(below, value.clone(), |tree, new| tree.split(leaf, rest, below, new));
             }
-        });
-        self.free.push(index);
-        Some((block, value))
-    }
-}
-
-fn for_each_cell(size: &[usize; MAX_DIMS], block: &Block, mut each: impl FnMut(Cell)) {
-    if block.is_empty() {
-        return;
-    }
-    let first: [usize; MAX_DIMS] = std::array::from_fn(|d| block.lo()[d] / size[d]);
-    let last: [usize; MAX_DIMS] = std::array::from_fn(|d| (block.hi()[d] - 1) / size[d]);
-    for i in first[0]..=last[0] {
-        for j in first[1]..=last[1] {
-            for k in first[2]..=last[2] {
-                for l in first[3]..=last[3] {
-                    each([i as u16, j as u16, k as u16, l as u16]);
-                }
+            if let Some((inside, above)) = rest.split_at(d, block.hi()[d]) {
+                rest = inside;
+                self.add(above, value.clone(), |tree, new| tree.split(leaf, rest, above, new));
             }
         }
+        if let Some(part) = &mut self.parts[index as usize] {
+            part.block = rest;
+        }
+        self.exact.remove(&whole);
+        self.exact.insert(rest, index);
+    }
+
+    fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxTree, u32) -> Leaf) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.parts.push(None);
+            u32::try_from(self.parts.len() - 1).expect("there are less than 2³¹ parts")
+        });
+        let leaf = plant(&mut self.tree, index);
+        self.parts[index as usize] = Some(Entry { block, value, leaf });
+        self.exact.insert(block, index);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::region::box_tree::LOOKED_AT;
     use proptest::prelude::*;
 
     fn range(max: usize) -> impl Strategy<Value = std::ops::Range<usize>> {
@@ -246,5 +213,120 @@ mod tests {
         let parts = map.len();
         map.visit(&block, |part, v| assert_eq!((part, *v), (block, 1)));
         assert_eq!(map.len(), parts);
+    }
+
+    /// A box of 4 dimensions whose sides are single indices, short, or long.
+    fn uneven_box() -> impl Strategy<Value = Block> {
+        let side = |len: usize| {
+            let short = (0..len, 1..3usize).prop_map(move |(lo, extent)| lo..(lo + extent).min(len));
+            prop_oneof![2 => short, 1 => Just(0..len), 1 => range(len)]
+        };
+        (side(6), side(7), side(3), side(5)).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]))
+    }
+
+    proptest! {
+        /// Against one value per element of a 6×7×3×5 array, with look-ups between the changes.
+        #[test]
+        fn boxes_of_very_different_shapes_agree_with_an_array(
+            ops in prop::collection::vec((uneven_box(), uneven_box(), 0..4u8), 1..60)
+        ) {
+            let shape = [6, 7, 3, 5];
+            let whole = Block::whole(&shape);
+            let mut map = BlockMap::new(whole, 0usize);
+            let mut model = vec![0usize; shape.iter().product()];
+            let elements = |b: &Block| {
+                let mut elements = vec![];
+                for (i, j) in b.range(0).flat_map(|i| b.range(1).map(move |j| (i, j))) {
+                    for (k, l) in b.range(2).flat_map(|k| b.range(3).map(move |l| (k, l))) {
+                        elements.push(((i * 7 + j) * 3 + k) * 5 + l);
+                    }
+                }
+                elements
+            };
+            for (n, (block, seen, op)) in ops.into_iter().enumerate() {
+                let mut visited = 0;
+                map.visit(&block, |part, v| {
+                    assert!(block.contains(&part) && !part.is_empty());
+                    visited += part.volume();
+                    if op > 0 {
+                        *v = n + 1;
+                    }
+                });
+                prop_assert_eq!(visited, block.volume());
+                if op > 0 {
+                    elements(&block).into_iter().for_each(|e| model[e] = n + 1);
+                }
+                if op == 3 {
+                    map.unite(&block);
+                }
+                for look in [seen, whole] {
+                    let mut covered = 0;
+                    map.peek(&look, |part, v| {
+                        covered += part.volume();
+                        assert!(look.contains(&part) && elements(&part).iter().all(|e| model[*e] == *v));
+                    });
+                    prop_assert_eq!(covered, look.volume());
+                }
+                prop_assert_eq!(map.exact.len(), map.len());
+            }
+        }
+    }
+
+    /// The order in which the tiles of a square are touched.
+    fn orders(side: usize) -> [Vec<(usize, usize)>; 3] {
+        let rows: Vec<_> = (0..side * side).map(|n| (n / side, n % side)).collect();
+        let columns = rows.iter().map(|(i, j)| (*j, *i)).collect();
+        let mut mixed = rows.clone();
+        mixed.sort_by_key(|(i, j)| (i * 7919 + j * 104_729) % 1009);
+        [rows, columns, mixed]
+    }
+
+    #[test]
+    fn tiles_cost_the_logarithm_of_their_number_in_any_order_of_first_touch() {
+        let per_tile = |side: usize, halves: bool, order: Vec<(usize, usize)>| {
+            let mut map = BlockMap::new(Block::whole(&[side * 4, side * 4]), 0);
+            if halves {
+                map.visit(&Block::new(&[0..side * 2, 0..side * 4]), |_, _| ());
+            }
+            let before = LOOKED_AT.get();
+            for _ in 0..2 {
+                for (i, j) in &order {
+                    let tile = Block::new(&[i * 4..i * 4 + 4, j * 4..j * 4 + 4]);
+                    let mut parts = 0;
+                    map.visit(&tile, |_, _| parts += 1);
+                    assert_eq!(parts, 1);
+                }
+            }
+            assert_eq!(map.len(), side * side);
+            (LOOKED_AT.get() - before) as f64 / (side * side) as f64
+        };
+        for halves in [false, true] {
+            for (few, many) in orders(16).into_iter().zip(orders(128)) {
+                let (few, many) = (per_tile(16, halves, few), per_tile(128, halves, many));
+                assert!(many < 3.0 * few, "{few} nodes per tile of 256, {many} of 16384");
+            }
+        }
+    }
+
+    #[test]
+    fn one_element_of_a_large_array_is_a_few_parts() {
+        let mut map = BlockMap::new(Block::whole(&[1 << 20, 1 << 20, 64, 64]), 0);
+        map.visit(&Block::new(&[5..6, 7..8, 9..10, 11..12]), |_, v| *v = 1);
+        assert_eq!((map.len(), map.parts.capacity() < 32, map.exact.capacity() < 32), (9, true, true));
+    }
+
+    #[test]
+    fn a_thousand_thin_slabs_and_their_crossings() {
+        let mut map = BlockMap::new(Block::whole(&[1000, 1000]), 0);
+        for i in 0..1000 {
+            map.visit(&Block::new(&[i..i + 1, 0..1000]), |_, v| *v = i);
+        }
+        assert_eq!(map.len(), 1000);
+        let mut rows = vec![];
+        map.visit(&Block::new(&[0..1000, 500..501]), |part, v| rows.push((part.lo()[0], *v)));
+        rows.sort_unstable();
+        assert_eq!(rows, (0..1000).map(|i| (i, i)).collect::<Vec<_>>());
+        map.unite(&Block::whole(&[1000, 1000]));
+        assert_eq!(map.len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything here is pure arithmetic on index ranges: no data, no tasks, no locks. A [`Block`] is a half-open box of
 //! up to [`MAX_DIMS`] dimensions. Two maps keep a value per part of a data and split their parts where a new block
-//! crosses them: [`IntervalMap`] for one dimension (ordered), [`BlockMap`] for more (a hashed grid).
+//! crosses them: [`IntervalMap`] for one dimension (ordered), [`BlockMap`] for more (a hash and a tree of boxes).
 //!
 //! Invariants of both maps:
 //! 1. The parts are disjoint and together cover the whole data, always.
@@ -10,11 +10,13 @@
 
 mod block;
 mod block_map;
+mod box_tree;
 mod interval_map;
 mod narrow;
 
 pub use block::{Block, MAX_DIMS};
 pub use block_map::BlockMap;
+pub(crate) use box_tree::BoxTree;
 pub use interval_map::IntervalMap;
 pub(crate) use narrow::NarrowBlock;
 

@@ -42,12 +42,12 @@ impl InFlight {
 impl Devices {
     /// Lets devices wake the threads of their runtime.
     pub(super) fn connect(&self, core: &Weak<Core>) {
-        for in_flight in &self.in_flight {
+        for (in_flight, device) in self.in_flight.iter().zip((0..).map(DeviceId)) {
             let (core, news) = (core.clone(), in_flight.news.clone());
             let _ = in_flight.waker.set(Arc::new(move || {
                 news.store(true, Ordering::SeqCst);
                 if let Some(core) = core.upgrade() {
-                    core.idle.wake_all();
+                    core.idle.wake_at(core.machine.unit_of_device(device).index());
                 }
             }));
         }
@@ -89,9 +89,9 @@ impl Devices {
     fn issue(&self, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
         let sites = self.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
         let id = launch.task.shared().id;
-        let reductions = catch_unwind(AssertUnwindSafe(|| begin_reductions(&mut launch.task)));
+        let reductions = catch_unwind(AssertUnwindSafe(|| begin_reductions(&launch.task)));
         let reductions = reductions.map_err(FailureReason::from_panic)?;
-        let mut work = TaskWork { task: &mut launch.task, sites, reductions, panic: None };
+        let mut work = TaskWork { task: &launch.task, sites, reductions, panic: None };
         device.issue(id, &launch.after, &mut work).map_err(|error| {
             match (work.panic, error.downcast::<DeviceError>()) {
                 (Some(payload), _) => FailureReason::from_panic(payload),
@@ -104,7 +104,7 @@ impl Devices {
 
 /// A task's body, with its regions on the device.
 struct TaskWork<'a> {
-    task: &'a mut OwnedTask,
+    task: &'a OwnedTask,
     sites: Vec<DeviceSite>,
     reductions: Vec<Private>,
     panic: Option<Box<dyn Any + Send>>,
@@ -118,7 +118,7 @@ struct Private {
 }
 
 /// Makes a task's private replicas. What they begin with is the user's code, so this comes before any stream is locked.
-fn begin_reductions(task: &mut OwnedTask) -> Vec<Private> {
+fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
     let (mut index, mut reductions) = (0, Vec::new());
     task.body().accesses(&mut |AccessRecord { mode, .. }| {
         if matches!(mode, Mode::Reduction(_)) {
@@ -127,8 +127,8 @@ fn begin_reductions(task: &mut OwnedTask) -> Vec<Private> {
         index += 1;
     });
     let private = |access| {
-        let bytes = task.body_mut().private(access).expect("a reduction has a private replica");
-        Private { access, first: bytes.as_mut_ptr(), bytes: bytes.len() }
+        let (first, bytes) = task.body().private(access).expect("a reduction has a private replica");
+        Private { access, first, bytes }
     };
     reductions.into_iter().map(private).collect()
 }
@@ -142,7 +142,7 @@ impl Work for TaskWork<'_> {
         for (Private { access, .. }, base) in self.reductions.iter().zip(privates) {
             (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
         }
-        let body = AssertUnwindSafe(|| self.task.body_mut().enqueue(&mut Launcher::new(device), &self.sites));
+        let body = AssertUnwindSafe(|| self.task.body().enqueue(&mut Launcher::new(device), &self.sites));
         catch_unwind(body).unwrap_or_else(|payload| {
             self.panic = Some(payload);
             Err("the body panicked".into())
@@ -155,6 +155,9 @@ impl Host {
     pub(super) fn issue(&self, core: &Core, devices: &Devices, device: DeviceId, mut launch: Launch) {
         let in_flight = &devices.in_flight[device.index()];
         let accelerator = devices.get_accelerator(device).expect("the device is an accelerator");
+        if !launch.after.is_empty() {
+            core.engine.look_again(&launch.task);
+        }
         let outcome = core
             .refusal(&mut launch.task)
             .or_else(|| self.inside(|| devices.issue(accelerator, &mut launch)).err().map(Outcome::Failed));
@@ -164,7 +167,7 @@ impl Host {
                 if let Outcome::Failed(FailureReason::Device(error)) = &outcome {
                     devices.lose(Some(device), error);
                 }
-                core.end(launch.task, outcome, Some(self.slot), &mut out);
+                self.end(core, launch.task, outcome, &mut out);
             }
             None => {
                 core.engine.issued(&launch.task, &mut out);
@@ -203,13 +206,16 @@ impl Host {
                                 Outcome::Failed(FailureReason::Device(error))
                             }
                         };
-                        core.end(task, outcome, Some(self.slot), &mut out);
+                        self.end(core, task, outcome, &mut out);
                     }
                 }
             }
         }
         core.carry_out(Some(self), &mut out);
         self.commands.set(out);
+        if any {
+            self.tell_waiters(core);
+        }
         any
     }
 }

@@ -4,14 +4,16 @@ use super::core::{Core, Driver};
 use super::devices::Devices;
 use super::host::Host;
 use super::ready::ReadyQueues;
-use super::threads::{inner_pool, start_copy_engine, start_unit};
-use super::{Releaser, Runtime, Seat};
+use super::threads::{ThreadStyle, inner_pool, start_copy_engine, start_unit};
+use super::watch::{REPORT_AFTER, Stall, Tell, Watch};
+use super::window::Window;
+use super::{Releaser, Runtime, Seat, Threads};
 use crate::depend::{Context, OwnedTask};
 use crate::device::{self, EmulatedDevice};
 use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
 use crate::ids::CuId;
-use crate::machine::{Machine, Places, Topology, UnitConfig, UnitKind};
+use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, UnitKind, Warning};
 use crate::sched::{self, Model, Policy};
 use crate::sim::SimulatedMachine;
 use crossbeam_deque::{Stealer, Worker};
@@ -19,10 +21,13 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
 const WINDOW_PER_UNIT: usize = 512;
 const LEAST_WINDOW: usize = 1024;
+/// As much as the main thread has, as a rule. Memory is used only as far as the stack gets.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Describes a [`Runtime`].
 ///
@@ -43,6 +48,10 @@ pub struct Builder {
     model_file: Option<PathBuf>,
     submitter_hosts_unit: bool,
     window: Option<usize>,
+    pin: bool,
+    stack_bytes: Option<usize>,
+    report_stalls_after: Option<Duration>,
+    on_stall: Option<Tell>,
     record_graph: bool,
     detect_conflicts: bool,
     emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
@@ -59,6 +68,10 @@ impl Builder {
             model_file: None,
             submitter_hosts_unit: false,
             window: None,
+            pin: true,
+            stack_bytes: None,
+            report_stalls_after: Some(REPORT_AFTER),
+            on_stall: None,
             record_graph: false,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
@@ -75,7 +88,8 @@ impl Builder {
     }
 
     /// Which cores the units get, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th place is
-    /// the n-th unit's. The default is consecutive cores.
+    /// the n-th unit's. The default is what the environment variable `OMP_PLACES` says, if it fits the units (else there is a
+    /// [warning](Runtime::warnings)); without it, consecutive cores, first those that no other runtime of the process has.
     pub fn places(mut self, places: impl Into<String>) -> Self {
         self.places = Some(places.into());
         self
@@ -157,12 +171,81 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be pending before a hosting submitter executes some itself. The default is 512 per
-    /// unit and at least 1024: enough to look ahead, and small enough for caches.
+    /// Whether the units' threads are bound to their cores. They are, by default; the thread that hosts a unit by
+    /// [`submitter_hosts_unit`](Self::submitter_hosts_unit) never is.
     ///
-    /// Not a limit: if nothing can be executed and nothing finishes, submission goes on.
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin(false).build()?; // goes where the system puts it
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pin(mut self, yes: bool) -> Self {
+        self.pin = yes;
+        self
+    }
+
+    /// The size of the stacks that bodies run on, in bytes; not of the stack of a thread that hosts a unit by
+    /// [`submitter_hosts_unit`](Self::submitter_hosts_unit). The default is 8 MiB, or what the environment variable
+    /// `RUST_MIN_STACK` says if that is more.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").stack_bytes(64 << 20).build()?;
+    /// let body = |_: &thalweg::Context, ()| assert_eq!(std::hint::black_box(&[0u8; 16 << 20])[99], 0);
+    /// rt.task("deep", ()).cpu(body).submit()?;
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stack_bytes(mut self, bytes: usize) -> Self {
+        self.stack_bytes = Some(bytes);
+        self
+    }
+
+    /// How many tasks may be pending before a submission waits until half of them have finished. A submitter that hosts a
+    /// unit executes some meanwhile. The default is 512 per unit and at least 1024: enough to look ahead, and small enough
+    /// for caches. Submissions inside bodies do not wait.
+    ///
+    /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything waits
+    /// for what is yet to be submitted, submission goes on after a while: four times as long as a task took lately, and 20 ms
+    /// at least.
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);
+        self
+    }
+
+    /// After how long without any task finishing the threads that wait report what the units are doing: once, until
+    /// something finishes again. The default is 30 seconds; `None` turns reports off. They go to the log, and to the
+    /// standard error output or to [`on_stall`](Self::on_stall).
+    ///
+    /// A body that waits for what only another task can give keeps its unit, and the program may wait for itself. So may one
+    /// in which a body joins a thread that waits for the runtime. Both would else be silent.
+    pub fn report_stalls_after(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.report_stalls_after = time.into();
+        self
+    }
+
+    /// What to do with reports of stalls instead of writing them to the standard error output. It is called by a thread that
+    /// waits for the runtime, and must not wait for it itself.
+    ///
+    /// ```
+    /// use std::{sync::mpsc::channel, time::Duration};
+    /// use thalweg::prelude::*;
+    ///
+    /// let (report, reports) = channel();
+    /// let (open, opened) = channel::<()>();
+    /// let builder = Runtime::builder().compute_units("1:CPU:1").report_stalls_after(Duration::from_millis(10));
+    /// let rt = builder.on_stall(move |stall| report.send(stall.to_string()).unwrap()).build()?;
+    /// rt.task("patient", ()).cpu(move |_, ()| opened.recv().unwrap()).submit()?;
+    /// std::thread::spawn(move || {
+    ///     let report = reports.recv().unwrap();
+    ///     assert!(report.contains("`patient`, submitted at "), "{report}");
+    ///     open.send(()).unwrap();
+    /// });
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_stall(mut self, tell: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        self.on_stall = Some(Box::new(tell));
         self
     }
 
@@ -208,7 +291,7 @@ impl Builder {
     /// # Errors
     /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is out of
     /// its range, a machine to simulate has not the units, or the system gives no thread.
-    pub fn build(self) -> Result<Runtime, BuildError> {
+    pub fn build(mut self) -> Result<Runtime, BuildError> {
         if let Some(model) = self.simulated.clone() {
             return self.build_simulated(model);
         }
@@ -217,8 +300,7 @@ impl Builder {
             Some(units) => units.parse()?,
             None => format!("{}:CPU:1", topology.cores().len().max(1)).parse()?,
         };
-        let places: Option<Places> = self.places.as_deref().map(str::parse).transpose().map_err(places_error)?;
-        let (machine, warnings) = Machine::plan(&config, places.as_ref(), &topology)?;
+        let (machine, warnings, cores) = self.plan(&config, &topology)?;
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
@@ -245,24 +327,68 @@ impl Builder {
         if let Some(devices) = runtime.core.devices() {
             devices.connect(&Arc::downgrade(&runtime.core));
         }
-        for (unit, deque) in deques.into_iter().enumerate() {
-            let machine_unit = runtime.core.machine.units()[unit].clone();
-            if unit == 0 && hosts_unit {
-                let pool = inner_pool(&runtime.core, &machine_unit, false)?;
-                Host::new(&runtime.core, 0, 0, deque, pool).enter();
-            } else {
-                runtime.threads.push(start_unit(&runtime.core, machine_unit, deque)?);
-            }
+        let style = self.style()?;
+        let threads = runtime.threads.get_mut();
+        threads.cores = cores;
+        let mut deques = deques.into_iter().zip(runtime.core.machine.units().to_vec());
+        if let Some((deque, unit)) = deques.by_ref().take(usize::from(hosts_unit)).next() {
+            threads.pool = inner_pool(&runtime.core, &unit, style, false)?.map(Arc::new);
+            let host = |slot, deque| Host::new(&runtime.core, 0, slot, deque, threads.pool.as_ref());
+            host(0, deque).enter();
+            runtime.seat = Some(Mutex::new(Seat(host(runtime.core.machine.num_units(), guest))));
         }
-        if hosts_unit {
-            let unit = runtime.core.machine.units()[0].clone();
-            let (pool, slot) = (inner_pool(&runtime.core, &unit, false)?, runtime.core.machine.num_units());
-            runtime.seat = Some(Mutex::new(Seat(Host::new(&runtime.core, 0, slot, guest, pool))));
+        for (deque, unit) in deques {
+            threads.units.push(start_unit(&runtime.core, unit, deque, style)?);
         }
         for (device, jobs) in jobs {
-            runtime.copy_threads.push(start_copy_engine(&runtime.core, device, jobs)?);
+            threads.copies.push(start_copy_engine(&runtime.core, device, jobs)?);
         }
         Ok(runtime)
+    }
+
+    /// The machine, with cores that this runtime holds if it pins threads to them.
+    fn plan(
+        &self,
+        config: &UnitConfig,
+        topology: &Topology,
+    ) -> Result<(Machine, Vec<Warning>, Option<CoresTaken>), BuildError> {
+        let plan = |places: Option<&Places>| {
+            if !self.pin {
+                let (machine, warnings) = Machine::plan(config, places, topology)?;
+                return Ok((machine, warnings, None));
+            }
+            let (machine, warnings, cores) = CoresTaken::plan(config, places, topology)?;
+            Ok::<_, ConfigError>((machine, warnings, Some(cores)))
+        };
+        if let Some(places) = &self.places {
+            return Ok(plan(Some(&places.parse().map_err(places_error)?))?);
+        }
+        let Some(text) = std::env::var_os("OMP_PLACES").filter(|_| self.pin) else { return Ok(plan(None)?) };
+        let parsed = text.to_string_lossy().parse::<Places>().map_err(|error| error.to_string());
+        match parsed.and_then(|places| plan(Some(&places)).map_err(|error| error.to_string())) {
+            Ok(planned) => Ok(planned),
+            // Written for another program, perhaps.
+            Err(problem) => {
+                let (machine, mut warnings, cores) = plan(None)?;
+                warnings.push(Warning::PlacesIgnored { problem });
+                Ok((machine, warnings, cores))
+            }
+        }
+    }
+
+    fn style(&self) -> Result<ThreadStyle, BuildError> {
+        let stack_bytes = match self.stack_bytes {
+            Some(0) => {
+                let problem = "no thread runs without a stack; give at least 64 KiB".to_owned();
+                return Err(BuildError::Argument { argument: "stack_bytes", problem });
+            }
+            Some(bytes) => bytes,
+            None => {
+                let least = std::env::var("RUST_MIN_STACK").ok().and_then(|bytes| bytes.parse().ok());
+                least.unwrap_or(0).max(STACK_BYTES)
+            }
+        };
+        Ok(ThreadStyle { pin: self.pin, stack_bytes })
     }
 
     /// The scheduler, for this machine.
@@ -279,7 +405,7 @@ impl Builder {
 
     /// A runtime without threads.
     pub(super) fn assemble(
-        &self,
+        &mut self,
         machine: Machine,
         placement: Option<Placement>,
         driver: Driver,
@@ -297,13 +423,13 @@ impl Builder {
             ReadyQueues::new(&machine, stealers, home),
             driver,
             self.detect_conflicts.then(Default::default),
-            window as u64,
+            Window::new(window as u64),
+            Watch::new(self.report_stalls_after, self.on_stall.take()),
             machine,
         ));
         Ok(Runtime {
             owner: Arc::new(Releaser(Arc::downgrade(&core))),
-            threads: Vec::new(),
-            copy_threads: Vec::new(),
+            threads: Mutex::new(Threads::default()),
             seat: None,
             configuration: String::new(),
             capacities_bytes: Vec::new(),

@@ -62,3 +62,50 @@ impl Drop for Entered<'_> {
         self.detector.running.lock().retain(|running| running.task != self.task);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::depend::Kinds;
+    use crate::depend::hand_made::{datum, task};
+    use crate::memory::{Reducer, Sum};
+
+    /// What is found when a task with this access begins while one with that runs.
+    fn found(running: (Block, Mode), beginning: (Block, Mode)) -> Vec<String> {
+        let x = datum(7, 10);
+        let detector = ConflictDetector::default();
+        let [first, second] = [(1, running), (2, beginning)].map(|(id, (block, mode))| {
+            task(id, Kinds::NONE, &[(&x, block, mode)]).commit().expect("it waits for nothing")
+        });
+        let entered = detector.enter(&first);
+        drop(detector.enter(&second));
+        let found = detector.found();
+        drop(entered);
+        // Nobody runs any more: no more is found.
+        drop(detector.enter(&second));
+        assert_eq!(detector.found(), found);
+        found
+    }
+
+    #[test]
+    fn tasks_that_must_not_run_together_are_reported_with_what_they_access() {
+        let (low, high, middle) = (Block::interval(0..5), Block::interval(5..10), Block::interval(3..7));
+        let reduction = Mode::Reduction(Reducer::<f64>::id(&Sum));
+        for mode in [Mode::Out, Mode::InOut, Mode::Commutative, Mode::Concurrent, reduction] {
+            for (running, beginning) in [((low, Mode::In), (middle, mode)), ((middle, mode), (low, Mode::In))] {
+                let found = found(running, beginning);
+                assert_eq!(found.len(), 1, "{mode}: {found:?}");
+                assert!(found[0].contains("task 2") && found[0].contains("task 1") && found[0].contains("0..5"));
+            }
+            assert!(super::tests::found((low, mode), (high, Mode::InOut)).is_empty(), "{mode}: other elements");
+        }
+        for mode in [Mode::Out, Mode::InOut, Mode::Commutative] {
+            assert_eq!(found((low, mode), (low, mode)).len(), 1, "{mode}");
+        }
+        for mode in [Mode::In, Mode::Concurrent, reduction] {
+            assert!(found((low, mode), (low, mode)).is_empty(), "{mode}: these may run side by side");
+        }
+        let other = Mode::Reduction(Reducer::<f64>::id(&crate::memory::Max));
+        assert_eq!(found((low, reduction), (low, other)).len(), 1, "another operation");
+    }
+}

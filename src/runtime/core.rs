@@ -3,19 +3,25 @@
 use super::conflict::ConflictDetector;
 use super::devices::Devices;
 use super::host::Host;
+use super::progress::Progress;
 use super::ready::ReadyQueues;
-use super::thief::Tally;
-use crate::depend::{AccessRecord, Body, Env, Meta, OwnedTask, Side, Submitting};
+use super::waiters::{Awaited, Waiters, own_parker};
+use super::watch::Watch;
+use super::window::{NOTHING_RUNS, Window};
+use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
-use crate::ids::TaskId;
 use crate::machine::Machine;
+use crate::memory::DataCell;
 use crate::sim::Simulation;
-use crate::sync::Sleep;
+use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Who carries commands out.
@@ -38,21 +44,32 @@ pub(crate) struct Core {
     pub(crate) driver: Driver,
     /// When the runtime was built.
     pub(crate) built: Instant,
-    /// Where threads sleep that execute tasks.
+    /// Where threads sleep that execute tasks; each at its unit's place.
     pub(crate) idle: Sleep,
-    /// Where threads sleep that wait for something and execute nothing.
-    pub(crate) waiters: Sleep,
+    pub(super) waiters: Waiters,
+    pub(super) watch: Watch,
+    pub(super) window: Window,
+    pub(super) progress: Progress,
+    /// What each unit's host is running, and a guest in the place of unit 0's.
+    pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
-    pub(crate) window: u64,
     pub(crate) shutdown: AtomicBool,
     /// No further body is run: the program is unwinding.
     pub(crate) cancelled: AtomicBool,
-    submitted: CachePadded<AtomicU64>,
-    /// Tasks finished by each unit's host, by a guest in the place of unit 0's, and by threads that are no unit's; but
-    /// for the last, each counter has one writer at a time.
-    finished: Box<[CachePadded<AtomicU64>]>,
-    /// Of `finished`, how many were the runtime's own.
-    internal: Box<[CachePadded<AtomicU64>]>,
+    /// What went wrong in the runtime itself, so that tasks may never finish.
+    broken: OnceLock<String>,
+    /// What could not be freed before the threads ended.
+    kept: Mutex<Vec<Arc<DataCell>>>,
+    /// The slot whose thread is to die.
+    #[cfg(test)]
+    pub(super) doomed: std::sync::atomic::AtomicUsize,
+}
+
+thread_local! {
+    /// A vector for a thread that hosts nothing to reuse; empty while somebody up the stack has it.
+    static COMMANDS: Cell<Vec<Command>> = const { Cell::new(Vec::new()) };
+    /// How many submissions of this thread are left until it looks at the window.
+    static UNTIL_LOOK: Cell<u32> = const { Cell::new(0) };
 }
 
 /// How a task is described at submission.
@@ -72,10 +89,11 @@ impl Core {
         ready: ReadyQueues,
         driver: Driver,
         conflicts: Option<ConflictDetector>,
-        window: u64,
+        window: Window,
+        watch: Watch,
         machine: Machine,
     ) -> Self {
-        let counters = || (0..machine.num_units() + 2).map(|_| CachePadded::default()).collect();
+        crate::sync::prepare_fences();
         Self {
             id,
             engine,
@@ -83,14 +101,18 @@ impl Core {
             driver,
             built: Instant::now(),
             idle: Sleep::new(),
-            waiters: Sleep::new(),
-            conflicts,
+            waiters: Waiters::default(),
+            watch,
             window,
+            progress: Progress::new(machine.num_units()),
+            running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
+            conflicts,
             shutdown: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
-            submitted: CachePadded::default(),
-            finished: counters(),
-            internal: counters(),
+            broken: OnceLock::new(),
+            kept: Mutex::default(),
+            #[cfg(test)]
+            doomed: std::sync::atomic::AtomicUsize::new(usize::MAX),
             machine,
         }
     }
@@ -112,25 +134,9 @@ impl Core {
         if let Driver::Simulated(simulation) = &self.driver { Some(simulation) } else { None }
     }
 
-    /// Tasks submitted and not yet finished.
-    pub(crate) fn pending(&self) -> u64 {
-        // Finished before submitted: if the two are equal now, nothing was pending at the first reading.
-        let finished: u64 = self.finished.iter().map(|count| count.load(Ordering::Acquire)).sum();
-        self.submitted.load(Ordering::Acquire) - finished
-    }
-
-    /// What the host of a slot, and everybody else, have done so far.
-    pub(crate) fn tally(&self, slot: usize) -> Tally {
-        let own = self.finished[slot].load(Ordering::Relaxed);
-        let finished: u64 = self.finished.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-        Tally { own, others: self.submitted.load(Ordering::Relaxed) + finished - own }
-    }
-
     /// Tasks of the user's that each unit has finished.
     pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
-        let both = self.finished.iter().zip(&self.internal);
-        let mut counts: Vec<u64> =
-            both.map(|(all, own)| all.load(Ordering::Acquire).saturating_sub(own.load(Ordering::Acquire))).collect();
+        let mut counts = self.progress.finished_by_slot();
         counts[0] += counts[self.machine.num_units()]; // a guest's tasks are unit 0's
         counts.truncate(self.machine.num_units());
         counts
@@ -148,13 +154,24 @@ impl Core {
         accesses: &[AccessRecord<'_>],
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let id = TaskId(self.submitted.fetch_add(1, Ordering::Relaxed));
         let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
         let Description { name, location, priority, internal, side } = description;
-        let meta = Meta { id, name, location, priority, internal, commutative };
+        let mut open = true;
+        // Counted when it has its memory: a task that panics before that is none.
+        let meta = || {
+            let admission = self.progress.admit();
+            open = admission.open;
+            let (id, lane) = (admission.task, admission.lane);
+            Meta { id, name, location, priority, internal, commutative, join: false, lane }
+        };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
         let mut task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        let lane = task.shared().lane;
+        if !open {
+            self.admit_late(lane, internal)?;
+        }
+        let unless_entered = BreakOnUnwind { core: self, during: "a submission" };
         let watched = watch(&mut task);
         let entered = Host::with(self.id, |host| match host {
             Some(host) => {
@@ -162,27 +179,84 @@ impl Core {
                 let entered = self.engine.submitted(task, accesses, &mut out);
                 self.carry_out(Some(host), &mut out);
                 host.commands.set(out);
-                if id.0.is_multiple_of(super::host::CHECK_WINDOW_EVERY) {
-                    host.help_beyond_window(self);
+                if host.look_at_window(self) {
+                    self.respect_window(Some(host));
                 }
                 entered
             }
             None => {
-                let mut out = Vec::new();
+                let mut out = COMMANDS.take();
                 let entered = self.engine.submitted(task, accesses, &mut out);
                 self.carry_out(None, &mut out);
-                if id.0.is_multiple_of(super::host::CHECK_WINDOW_EVERY) {
-                    self.simulate_beyond_window();
+                COMMANDS.set(out);
+                match UNTIL_LOOK.get() {
+                    0 => {
+                        UNTIL_LOOK.set(self.window.look_every - 1);
+                        self.respect_window(None);
+                    }
+                    left => UNTIL_LOOK.set(left - 1),
                 }
                 entered
             }
         });
-        if let Err(error) = entered {
-            self.finished[self.finished.len() - 1].fetch_add(1, Ordering::AcqRel);
-            self.notify_if_quiescent();
+        std::mem::forget(unless_entered);
+        if let Err((error, refused)) = entered {
+            self.progress.finish(None, lane, false);
+            self.tell_waiters();
+            drop(refused); // nothing waits for it: what it captured may wait for the rest
             return Err(error);
         }
         Ok(watched)
+    }
+
+    /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
+    fn respect_window(&self, host: Option<&Host>) {
+        if let Some(simulation) = self.simulation() {
+            return self.simulate_beyond_window(simulation);
+        }
+        if self.progress.pending() > self.window.size() && !Host::in_body(self.id) {
+            self.wait_for_window(host);
+        }
+    }
+
+    #[cold]
+    fn wait_for_window(&self, host: Option<&Host>) {
+        let (finished, pending) = (self.progress.finished(), self.progress.pending());
+        let Some(target) = self.window.target(pending, finished) else { return };
+        let waiting = self.waiters.enter(own_parker(), Awaited::AtMost(target));
+        let nap = Cell::new(NOTHING_RUNS);
+        let left = || {
+            let left = self.progress.pending().saturating_sub(target);
+            if left == 0 || self.is_broken() {
+                return 0;
+            }
+            match self.window.patience(self.progress.finished(), || self.is_anything_moving()) {
+                Some(patience) => {
+                    nap.set(patience);
+                    left
+                }
+                None => {
+                    self.window.grant(target + left);
+                    0
+                }
+            }
+        };
+        match host {
+            Some(host) => host.run_until(self, waiting.parker(), Some(&waiting), left, || Some(nap.get())),
+            None => {
+                waiting.ask(true);
+                while left() > 0 {
+                    waiting.parker().park(Some(nap.get()));
+                }
+            }
+        }
+    }
+
+    /// Whether a task may finish without anything else being submitted, as far as can be seen.
+    fn is_anything_moving(&self) -> bool {
+        self.running.iter().any(|exposed| exposed.is_shown())
+            || (0..self.machine.num_units()).any(|unit| self.ready.in_sight(unit))
+            || self.engine.placement().is_some_and(|placement| placement.lock().is_moving())
     }
 
     /// Carries out what the engine asked for, and what follows from that at once.
@@ -200,10 +274,14 @@ impl Core {
                 Command::Run(task) => self.run_at_home(task, out),
                 Command::Skip(task) => self.skip(task, out),
                 command => match (&self.driver, command) {
+                    (Driver::Simulated(_), Command::Release { space, bytes, .. }) => {
+                        self.engine.on(Event::Released(space, bytes), out);
+                    }
                     (Driver::Simulated(simulation), command) => simulation.carry_out(command),
                     (_, Command::Launch(launch)) => {
+                        let unit = launch.unit.index();
                         self.ready.push_launch(launch);
-                        self.idle.wake_all();
+                        self.idle.wake_at(unit);
                     }
                     (Driver::Devices(devices), command) => {
                         devices.carry_out(command, |event| self.engine.on(event, out));
@@ -225,53 +303,49 @@ impl Core {
             self.discard(&mut task); // the copy was all that was wanted, or there is nothing to see
             Outcome::Done { elapsed_ns: 0 }
         } else {
-            self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None })
+            self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None }, None)
         };
         self.end(task, outcome, None, out);
+        self.tell_waiters(); // as for what is skipped
     }
 
     fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         self.discard(&mut task);
         self.end(task, Outcome::Skipped, None, out);
-        self.notify_if_quiescent(); // this thread may be a submitter or a copy engine, which never asks for more tasks
+        self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
-    /// Reports a task as ended and counts it in a host's slot.
+    /// Reports a task as ended and counts it in a host's slot; that host calls it as from inside a body.
     #[inline]
-    pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
-        let internal = task.shared().internal;
-        if task.owned().as_ref().is_some_and(|side| side.has_contributions()) {
-            Host::enter_inside(self.id); // reductions' operations are the user's code, and must not wait either
-            self.engine.on(Event::Finished(task, outcome), out);
-            Host::leave_inside();
-        } else {
-            self.engine.on(Event::Finished(task, outcome), out);
+    pub(crate) fn end(&self, mut task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
+        let (internal, lane) = (task.shared().internal, task.shared().lane);
+        let waits = if internal { task.owned_mut().as_mut().and_then(|side| side.awaited_by.take()) } else { None };
+        let ended = Event::Finished(task, outcome);
+        match slot {
+            Some(_) => self.engine.on(ended, out),
+            None => Host::as_inside(self.id, || self.engine.on(ended, out)),
         }
-        let of_host = slot.is_some();
-        let slot = slot.unwrap_or(self.finished.len() - 1);
-        let count = |counter: &AtomicU64| match of_host {
-            // One writer: no need for a locked instruction.
-            true => counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release),
-            false => drop(counter.fetch_add(1, Ordering::AcqRel)),
-        };
-        if internal {
-            count(&self.internal[slot]);
-        }
-        count(&self.finished[slot]);
-        if internal {
-            self.wake_those_who_wait(); // somebody may wait for it
+        self.progress.finish(slot, lane, internal);
+        if let Some(parker) = waits {
+            parker.unpark();
         }
     }
 
-    /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here.
+    /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here. In a host's slot others can
+    /// see what is running.
     #[inline]
-    pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>) -> Outcome {
+    pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Outcome {
         if let Some(outcome) = self.refusal(task) {
             return outcome;
         }
         let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
-        match catch_unwind(AssertUnwindSafe(|| task.body_mut().run(env))) {
+        let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
+        let ran = match slot {
+            Some(slot) => self.running[slot].during(task, run),
+            None => run(task.body()),
+        };
+        match ran {
             Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
             Ok(Err(error)) => Outcome::Failed(FailureReason::Returned(error)),
             Err(payload) => Outcome::Failed(FailureReason::from_panic(payload)),
@@ -293,22 +367,120 @@ impl Core {
     }
 
     pub(super) fn discard(&self, task: &mut OwnedTask) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task.body_mut().discard())) {
-            let _ = FailureReason::from_panic(payload); // a captured value's destructor panicked; nothing depends on it
-        }
+        Host::as_inside(self.id, || drop_quietly(|| task.body().discard()));
     }
 
-    /// To be called by a thread that has ended tasks and may end no more: wakes those who wait for the end.
-    pub(crate) fn notify_if_quiescent(&self) {
+    /// Tells those who wait for a number of tasks. To be called by a thread that has ended tasks and may end no more.
+    pub(crate) fn tell_waiters(&self) {
         fence(Ordering::SeqCst);
-        if self.pending() == 0 {
-            self.wake_those_who_wait();
+        if self.waiters.attention() != 0 {
+            self.waiters.look(&self.progress);
         }
     }
 
-    /// Lets everybody who waits look again; some of them execute tasks meanwhile.
-    pub(crate) fn wake_those_who_wait(&self) {
+    /// Lets everybody look again, whatever they wait for.
+    pub(super) fn wake_everybody(&self) {
         self.waiters.wake_all();
         self.idle.wake_all();
+    }
+
+    /// Ends the units' threads; those of them that have tasks to run finish these first.
+    pub(super) fn shut_down(&self) {
+        self.shutdown.store(true, Ordering::SeqCst);
+        self.wake_everybody();
+    }
+
+    /// The runtime can not be relied on any more: nobody waits any longer, and nothing more is accepted.
+    #[cold]
+    pub(super) fn break_down(&self, problem: String) {
+        tracing::error!("{problem}");
+        let _ = self.broken.set(problem); // the first one counts
+        self.progress.close();
+        self.wake_everybody();
+    }
+
+    /// Whether tasks may never finish.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.get().is_some()
+    }
+
+    /// Why tasks may never finish, if so.
+    pub(super) fn broken(&self) -> Result<(), SubmitError> {
+        self.broken.get().map_or(Ok(()), |problem| Err(SubmitError::Broken { problem: problem.clone() }))
+    }
+
+    /// Refuses a task that comes when the runtime is ending, unless it belongs to one that came before.
+    #[cold]
+    fn admit_late(&self, lane: u8, internal: bool) -> Result<(), SubmitError> {
+        let belongs = internal || Host::in_body(self.id);
+        if belongs && !self.progress.is_closed() {
+            return Ok(());
+        }
+        self.progress.finish(None, lane, false);
+        self.tell_waiters();
+        Err(self.broken().err().unwrap_or(SubmitError::ShutDown))
+    }
+
+    /// Keeps the memory of a data that was released too late for a task to free it, until nobody can be using it.
+    pub(super) fn keep(&self, cell: Arc<DataCell>) {
+        self.kept.lock().push(cell);
+    }
+}
+
+/// Tells everybody if a thread unwinds out of the runtime's own code. To be forgotten where it does not.
+pub(super) struct BreakOnUnwind<'a> {
+    pub(super) core: &'a Core,
+    /// What the thread was doing.
+    pub(super) during: &'static str,
+}
+
+impl Drop for BreakOnUnwind<'_> {
+    fn drop(&mut self) {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        self.core.break_down(format!("the runtime panicked during {} on thread `{name}`", self.during));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{NoBody, Payload, With};
+    use crate::runtime::Runtime;
+    use crate::task::{AccessSpec, Recorded};
+    use std::cell::Cell;
+    use std::marker::PhantomData;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Waits in its destructor, and sends what that says.
+    struct Waits(Arc<Runtime>, Sender<bool>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.1.send(self.0.wait().is_ok()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_task_captured_that_is_refused_at_last_may_wait_for_the_others() {
+        let rt = Arc::new(Runtime::builder().compute_units("1:CPU:1").build().unwrap());
+        let x = rt.data(vec![0u64; 10]);
+        let access = x.inout();
+        access.check(rt.core.id).unwrap();
+        x.cell.datum.set_taken(true); // as by another thread, just now
+        let (said, heard) = channel();
+        let captured = Waits(rt.clone(), said);
+        let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
+        let cpu = Cell::new(Some(With(body, PhantomData)));
+        let (emulated, gpu) = (Cell::new(Some(NoBody)), Cell::new(Some(NoBody)));
+        let payload = Payload { accesses: (access.store(),), cpu, emulated, gpu, host_only: false };
+        let Recorded(record) = access.record();
+        let (name, location) = (Cow::Borrowed("late"), Location::caller());
+        let description = Description { name, location, priority: 0, internal: false, side: None };
+        let refused = rt.core.submit(description, payload, &[record], |_| ());
+        assert!(matches!(refused, Err(SubmitError::Taken { .. })));
+        assert_eq!(heard.try_recv(), Ok(true), "its destructor has run, and did not wait for its own task");
+        x.cell.datum.set_taken(false);
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Devices {
 
 struct Home {
     base: *mut u8,
+    /// What addresses of elements are multiples of, in replicas, too.
+    element_align: usize,
     /// Undoes what was done for accelerators' copies.
     _page_lock: Option<Box<dyn Send + Sync>>,
 }
@@ -65,15 +67,11 @@ impl Devices {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         let accelerator = || self.devices.iter().find_map(Device::accelerator);
         let page_lock = (bytes >= PAGE_LOCK_FROM_BYTES).then(accelerator).flatten().and_then(|accelerator| {
-            // SAFETY: the home lives until `remove_home`.
+            // SAFETY: the home lives until [`Command::Unregister`], which comes before its end.
             unsafe { accelerator.page_lock(cell.base(), bytes) }
         });
-        self.homes.insert(cell.datum.id, Home { base: cell.base(), _page_lock: page_lock });
-    }
-
-    /// Forgets a data's home.
-    pub(crate) fn remove_home(&self, data: DataId) {
-        self.homes.remove(&data);
+        let (base, element_align) = (cell.base(), cell.element_align());
+        self.homes.insert(cell.datum.id, Home { base, element_align, _page_lock: page_lock });
     }
 
     /// An emulated device.
@@ -122,7 +120,11 @@ impl Devices {
     /// Carries out what concerns memory. Copies that are made here and now are reported to `happened` at once.
     pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event)) {
         match command {
-            Command::Release { replica } => drop(self.replicas.remove(&replica)),
+            Command::Release { replica, space, bytes } => {
+                drop(self.replicas.remove(&replica));
+                happened(Event::Released(space, bytes));
+            }
+            Command::Unregister { data } => drop(self.homes.remove(&data)),
             Command::Copy(order) => match self.copy(&order) {
                 Ok(true) => happened(Event::Copied(order.copy)),
                 Ok(false) => {}
@@ -231,7 +233,10 @@ impl Devices {
         let base = match self.replicas.entry(place.replica) {
             Entry::Occupied(known) => known.get().base(),
             Entry::Vacant(new) => match device {
-                Device::Emulated(emulated) => new.insert(emulated.allocate(bytes)).base(),
+                Device::Emulated(emulated) => {
+                    let align = self.homes.get(&place.data).expect("a data in use has a home").element_align;
+                    new.insert(emulated.allocate(bytes, align)).base()
+                }
                 Device::Accelerator(accelerator) => new.insert(accelerator.allocate(bytes)?).base(),
             },
         };
@@ -257,5 +262,27 @@ unsafe fn copy_through_host(
     unsafe {
         source.copy_now(&DeviceCopy { to: middle, ..*copy })?;
         target.copy_now(&DeviceCopy { from: middle, ..*copy })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Runtime;
+
+    #[test]
+    fn homes_are_forgotten_with_their_data() {
+        let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
+        let homes = || rt.core.devices().unwrap().homes.len();
+        let (kept, taken) = (rt.scalar(1u64), rt.scalar(2u64));
+        for n in 0..100u64 {
+            let x = rt.data(vec![n; 10]);
+            rt.task("use", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
+        }
+        assert_eq!(rt.take(taken).unwrap(), [2]);
+        rt.wait().unwrap();
+        assert_eq!(homes(), 1);
+        drop(kept);
+        rt.wait().unwrap();
+        assert_eq!(homes(), 0);
     }
 }

@@ -6,27 +6,30 @@
 //! The thread that builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are
 //! pending. While it does neither, tasks in its deque are there for others to steal.
 
-use super::core::Core;
+use super::core::{BreakOnUnwind, Core};
 use super::thief::Thief;
+use super::waiters::{Waiting, own_parker};
 use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::FailureReason;
 use crate::ids::DeviceId;
 use crate::machine::UnitKind;
+use crate::sync::Parker;
 use crossbeam_deque::Worker;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// How many submissions pass between two looks at the window.
-pub(super) const CHECK_WINDOW_EVERY: u64 = 32;
 /// How long an idle thread looks around before it sleeps.
 const LOOK_AROUND: Duration = Duration::from_micros(60);
 /// After so many launches in a row, a device's hosting thread looks what has ended.
 const LOOK_AFTER_LAUNCHES: u32 = 8;
-/// How long a submitter waits for progress before it exceeds the window.
-const AWAIT_PROGRESS: Duration = Duration::from_micros(200);
+/// After so many tasks a host runs one that has been ready for long, so that none waits for a chain of others to end.
+const OLDEST_AFTER: u32 = 32;
+/// Between two looks whether it is done waiting, a host runs at most so many tasks while many are left.
+const MOST_WITHOUT_LOOK: u64 = 31;
 
 /// A thread's part in a runtime.
 pub(crate) struct Host {
@@ -37,6 +40,8 @@ pub(crate) struct Host {
     pub(super) deque: Worker<OwnedTask>,
     /// A vector to reuse; empty while somebody up the stack has it.
     pub(super) commands: Cell<Vec<Command>>,
+    /// Tasks run since the last one that had been ready for long.
+    in_row: Cell<u32>,
     /// Whether it is worth while to steal.
     pub(super) thief: Thief,
     context: Context,
@@ -44,10 +49,16 @@ pub(crate) struct Host {
     pub(super) devices: Vec<DeviceId>,
     /// Launches since it looked what has ended on them.
     unwatched: Cell<u32>,
-    /// For a unit with several cores whose thread is not itself in the pool.
-    pool: Option<rayon::ThreadPool>,
-    /// How many pending tasks the submitter puts up with at the moment.
-    patience: Cell<u64>,
+    /// For a unit with several cores whose thread is not itself in the pool, which is the runtime's.
+    pool: Weak<rayon::ThreadPool>,
+    has_pool: bool,
+    /// Whether the runtime is still there.
+    alive: Weak<Core>,
+    /// How many submissions are left until it looks at the window.
+    until_look: Cell<u32>,
+    /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
+    until_told: Cell<u64>,
+    attention: Cell<u32>,
     /// How many bodies of this runtime are on this thread's stack.
     depth: Cell<u32>,
 }
@@ -61,11 +72,11 @@ thread_local! {
 
 impl Host {
     pub(super) fn new(
-        core: &Core,
+        core: &Arc<Core>,
         unit: usize,
         slot: usize,
         deque: Worker<OwnedTask>,
-        pool: Option<rayon::ThreadPool>,
+        pool: Option<&Arc<rayon::ThreadPool>>,
     ) -> Rc<Self> {
         let machine_unit = &core.machine.units()[unit];
         let context = Context {
@@ -80,19 +91,29 @@ impl Host {
             slot,
             deque,
             commands: Cell::default(),
+            in_row: Cell::new(0),
             thief: Thief::default(),
             context,
             devices: machine_unit.devices.clone(),
             unwatched: Cell::new(0),
-            pool,
-            patience: Cell::new(core.window),
+            pool: pool.map_or_else(Weak::new, Arc::downgrade),
+            has_pool: pool.is_some(),
+            alive: Arc::downgrade(core),
+            until_look: Cell::new(0),
+            until_told: Cell::new(0),
+            attention: Cell::new(0),
             depth: Cell::new(0),
         })
     }
 
-    /// Makes this thread the host.
+    /// Makes this thread the host. What is left of runtimes that ended on other threads goes.
     pub(super) fn enter(self: Rc<Self>) {
-        HOSTS.with(|hosts| hosts.borrow_mut().push(self));
+        let ended = HOSTS.with(|hosts| {
+            let mut hosts = hosts.borrow_mut();
+            hosts.push(self);
+            hosts.extract_if(.., |host| host.alive.strong_count() == 0).collect::<Vec<_>>()
+        });
+        drop(ended);
     }
 
     /// This thread hosts nothing in that runtime any more.
@@ -109,7 +130,22 @@ impl Host {
 
     /// From now on, user code on this thread is that runtime's bodies'.
     pub(super) fn enter_inside(runtime: u64) {
-        INSIDE.with(|inside| inside.borrow_mut().push(runtime));
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that ends hosts nothing
+    }
+
+    /// Calls `f`, which may drop what a task of that runtime captured or failed with, as if a body did: it must not wait
+    /// for the runtime, and no other task is executed on top of it.
+    pub(super) fn as_inside<R>(runtime: u64, f: impl FnOnce() -> R) -> R {
+        Self::enter_inside(runtime);
+        let result = Self::with(runtime, |host| {
+            let deeper = |by: i32| host.map_or((), |host| host.depth.set(host.depth.get().wrapping_add_signed(by)));
+            deeper(1);
+            let result = f();
+            deeper(-1);
+            result
+        });
+        Self::leave_inside();
+        result
     }
 
     /// Takes the last [`Self::enter_inside`] back.
@@ -125,21 +161,49 @@ impl Host {
 
     /// The life of a unit's own thread.
     pub(super) fn work(&self, core: &Core) {
-        self.run_until(core, || core.shutdown.load(Ordering::Acquire) && core.pending() == 0);
+        let may_end = || core.is_broken() || core.progress.pending() == 0;
+        let left = || u64::from(!(core.shutdown.load(Ordering::Acquire) && may_end()));
+        self.run_until(core, &own_parker(), None, left, || None);
     }
 
-    /// Executes tasks until `done`; sleeps while there are none.
-    pub(super) fn run_until(&self, core: &Core, done: impl Fn() -> bool) {
+    /// Executes tasks until none is `left` to wait for; sleeps while there are none, no longer than `nap` says.
+    ///
+    /// `left` says how many tasks have to finish first, at least. Whoever is `waiting` for something is told of it while
+    /// asleep.
+    pub(super) fn run_until(
+        &self,
+        core: &Core,
+        parker: &Arc<Parker>,
+        waiting: Option<&Waiting<'_>>,
+        left: impl Fn() -> u64,
+        nap: impl Fn() -> Option<Duration>,
+    ) {
+        let unless_done = BreakOnUnwind { core, during: "the execution of tasks" };
         let mut executed = false;
         let mut idle_since: Option<Instant> = None;
         let mut pauses = 1;
-        while !done() {
-            if self.step(core) {
+        // To know what is left, a thread has to look at every unit's counter. While it runs tasks and many are left, it
+        // looks less often than they can become none.
+        let without_look = Cell::new(0);
+        let goes_on = || match without_look.get() {
+            0 => {
+                let left = left();
+                without_look.set((left / (2 * core.machine.num_units() as u64)).min(MOST_WITHOUT_LOOK));
+                left > 0
+            }
+            more => {
+                without_look.set(more - 1);
+                true
+            }
+        };
+        while goes_on() {
+            if self.step(core, &goes_on) {
                 (executed, idle_since, pauses) = (true, None, 1);
                 continue;
             }
+            without_look.set(0);
             if std::mem::take(&mut executed) {
-                core.notify_if_quiescent();
+                core.tell_waiters();
             }
             let since = *idle_since.get_or_insert_with(Instant::now);
             if since.elapsed() < LOOK_AROUND {
@@ -154,65 +218,62 @@ impl Host {
                     devices.arm(&self.devices);
                 }
                 let news = || devices.is_some_and(|devices| devices.have_news(&self.devices));
-                core.idle.sleep_unless(|| done() || core.ready.in_sight(self.unit) || news());
+                let awake = || left() == 0 || core.ready.in_sight(self.unit) || news();
+                let ask = |asks| waiting.into_iter().for_each(|waiting| waiting.ask(asks));
+                ask(true);
+                core.idle.sleep_unless(self.unit, parker, nap(), awake);
+                ask(false);
                 (idle_since, pauses) = (None, 1);
             }
         }
         if executed {
-            core.notify_if_quiescent();
+            core.tell_waiters();
         }
         if core.ready.in_sight(self.unit) {
-            core.idle.wake(1); // this thread may have been woken for a task that it does not stay for
+            // This thread may have been woken for a task that it does not stay for.
+            if core.on_short_way() { core.idle.wake(1) } else { core.idle.wake_at(self.unit) }
+        }
+        std::mem::forget(unless_done);
+    }
+
+    /// Whether a submitter should look at the window now.
+    #[inline]
+    pub(super) fn look_at_window(&self, core: &Core) -> bool {
+        match self.until_look.get() {
+            0 => {
+                self.until_look.set(core.window.look_every - 1);
+                true
+            }
+            left => {
+                self.until_look.set(left - 1);
+                false
+            }
         }
     }
 
-    /// The submitter's contribution when many tasks are pending: executes some, so that memory and caches stay small.
-    ///
-    /// If nothing can be executed and nothing finishes either, everything may be waiting for what this thread has yet
-    /// to submit: then it goes on submitting, with twice the patience.
+    /// After a task: tells those who wait for a number of tasks, if there may be news for them.
     #[inline]
-    pub(super) fn help_beyond_window(&self, core: &Core) {
-        let pending = core.pending();
-        if pending > self.patience.get() {
-            self.help(core, pending);
-        } else if pending < core.window / 2 {
-            self.patience.set(core.window);
+    pub(super) fn tell_waiters(&self, core: &Core) {
+        let attention = core.waiters.attention();
+        if attention != 0 {
+            self.look_after_waiters(core, attention);
         }
     }
 
     #[cold]
-    fn help(&self, core: &Core, pending: u64) {
-        if Self::in_body(core.id) {
-            return; // a body or an operation that submits must end before anything else runs on this thread
+    fn look_after_waiters(&self, core: &Core, attention: u32) {
+        if self.attention.replace(attention) == attention && self.until_told.get() > 0 {
+            return self.until_told.set(self.until_told.get() - 1);
         }
-        let target = self.patience.get() / 2;
-        let (mut last, mut since) = (pending, Instant::now());
-        let mut executed = false;
-        loop {
-            let pending = core.pending();
-            if pending <= target {
-                break;
-            }
-            if self.step(core) {
-                executed = true;
-                continue;
-            }
-            if pending < last {
-                (last, since) = (pending, Instant::now());
-            } else if since.elapsed() > AWAIT_PROGRESS {
-                self.patience.set(self.patience.get().max(pending) * 2);
-                break;
-            }
-            std::hint::spin_loop();
-        }
-        if executed {
-            core.notify_if_quiescent();
-        }
+        let left = core.waiters.look(&core.progress);
+        self.until_told.set((left / (2 * core.machine.num_units() as u64)).min(MOST_WITHOUT_LOOK));
     }
 
-    /// Executes one task and the chain of first successors behind it; false if there was none.
+    /// Executes one task and the chain of first successors behind it, as long as it `goes_on`; false if there was none.
     #[inline]
-    fn step(&self, core: &Core) -> bool {
+    fn step(&self, core: &Core, goes_on: impl Fn() -> bool) -> bool {
+        #[cfg(test)]
+        assert!(core.doomed.load(Ordering::Relaxed) != self.slot, "doomed by a test");
         if !core.on_short_way() {
             let devices = core.devices().filter(|_| !self.devices.is_empty());
             let launch = core.ready.pop_launch(self.unit);
@@ -230,22 +291,49 @@ impl Host {
             }
             return true;
         }
-        let Some(mut task) = core.ready.pop(self, || core.tally(self.slot)) else { return false };
+        let popped = self.oldest(core).or_else(|| core.ready.pop(self, || core.progress.tally(self.slot)));
+        let Some(mut task) = popped else { return false };
         loop {
             match self.execute(core, task) {
-                Some(next) => task = next,
+                Some(next) if goes_on() => match self.oldest(core) {
+                    None => task = next,
+                    Some(oldest) => {
+                        core.ready.push(next, Some(self));
+                        core.idle.wake(1);
+                        task = oldest;
+                    }
+                },
+                Some(next) => {
+                    core.ready.push(next, Some(self)); // for whoever stays; this thread wakes somebody before it goes
+                    return true;
+                }
                 None => return true,
             }
         }
     }
 
+    /// From time to time, the task that has been ready longest.
+    #[inline]
+    fn oldest(&self, core: &Core) -> Option<OwnedTask> {
+        let in_row = self.in_row.get() + 1;
+        self.in_row.set(in_row);
+        if in_row < OLDEST_AFTER { None } else { self.turn_to_oldest(core) }
+    }
+
+    #[cold]
+    fn turn_to_oldest(&self, core: &Core) -> Option<OwnedTask> {
+        self.in_row.set(0);
+        core.ready.pop_oldest(self)
+    }
+
     /// Runs a task the short way; returns the successor to run next.
     #[inline]
     fn execute(&self, core: &Core, mut task: OwnedTask) -> Option<OwnedTask> {
-        let env = Env { context: &self.context, sites: None };
-        let outcome = self.inside(|| core.run_body(&mut task, &env));
+        let (env, slot) = (Env { context: &self.context, sites: None }, Some(self.slot));
+        let outcome = self.inside(|| core.run_body(&mut task, &env, slot));
         let mut out = self.commands.take();
-        core.end(task, outcome, Some(self.slot), &mut out);
+        self.end(core, task, outcome, &mut out);
+        self.tell_waiters(core);
         let next = match out.pop() {
             // The successor submitted first comes last.
             Some(Command::Run(next)) if next.shared().priority == 0 && !core.ready.has_urgent() => Some(next),
@@ -263,6 +351,7 @@ impl Host {
     /// Runs a placed task on its replicas.
     fn execute_launch(&self, core: &Core, launch: Launch) {
         let Launch { mut task, device, places, .. } = launch;
+        let slot = Some(self.slot);
         // Without a device the hosting thread of a device unit stands in for a core.
         let kind = if device.is_some() { self.context.kind } else { UnitKind::Cpu };
         let context = Context { device, kind, ..self.context.clone() };
@@ -275,7 +364,7 @@ impl Host {
                 let start = Instant::now();
                 let ran = emulated.run(&mut || {
                     let env = Env { context: &context, sites: Some(&sites) };
-                    outcome = Some(self.inside(|| core.run_body(&mut task, &env)));
+                    outcome = Some(self.inside(|| core.run_body(&mut task, &env, slot)));
                 });
                 match (ran, outcome) {
                     // What the device's speed adds to the body is part of its time.
@@ -290,12 +379,24 @@ impl Host {
                     }
                 }
             }
-            None => self.inside(|| core.run_body(&mut task, &Env { context: &context, sites: None })),
+            None => {
+                let env = Env { context: &context, sites: None };
+                self.inside(|| core.run_body(&mut task, &env, slot))
+            }
         };
         let mut out = self.commands.take();
-        core.end(task, outcome, Some(self.slot), &mut out);
+        self.end(core, task, outcome, &mut out);
         core.carry_out(Some(self), &mut out);
+        self.tell_waiters(core);
         self.commands.set(out);
+    }
+
+    /// Reports a task as ended, whose captured values may be dropped then: that is still inside its body.
+    #[inline]
+    pub(super) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
+        self.depth.set(self.depth.get() + 1);
+        core.end(task, outcome, Some(self.slot), out);
+        self.depth.set(self.depth.get() - 1);
     }
 
     /// Gives a task back that was to run on a device that is gone.
@@ -310,7 +411,7 @@ impl Host {
     #[inline]
     pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         self.depth.set(self.depth.get() + 1);
-        let result = match &self.pool {
+        let result = match self.has_pool.then(|| self.pool.upgrade()).flatten() {
             None => body(),
             Some(pool) => pool.install(body),
         };

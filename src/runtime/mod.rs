@@ -9,6 +9,7 @@ mod conflict;
 mod core;
 mod devices;
 mod host;
+mod progress;
 mod ready;
 mod simulated;
 mod statistics;
@@ -16,16 +17,21 @@ mod submit;
 mod thief;
 mod threads;
 mod wait;
+mod waiters;
+mod watch;
+mod window;
 
 pub use builder::Builder;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
+pub use watch::{RunningTask, Stall};
 
 use self::core::{Core, Description};
 use self::host::Host;
 use crate::depend::{Side, TaskGraph};
+use crate::error::SubmitError;
 use crate::ids::{DataId, SpaceId};
-use crate::machine::{Machine, Warning};
+use crate::machine::{CoresTaken, Machine, Warning};
 use crate::memory::{DataCell, Element, HostBuffer, NoBody, Out, Payload, Shape, Sole};
 use crate::sched::Model;
 use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
@@ -65,8 +71,7 @@ use std::time::Duration;
 pub struct Runtime {
     core: Arc<Core>,
     owner: Arc<Releaser>,
-    threads: Vec<JoinHandle<()>>,
-    copy_threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Threads>,
     /// Who holds it executes for unit 0, if that has no thread of its own; inside is a guest's part in the runtime.
     seat: Option<Mutex<Seat>>,
     configuration: String,
@@ -76,6 +81,18 @@ pub struct Runtime {
     model_file: Option<PathBuf>,
     next_data: AtomicU32,
     next_space: AtomicU32,
+}
+
+/// What goes when the runtime ends.
+#[derive(Default)]
+struct Threads {
+    ended: bool,
+    units: Vec<JoinHandle<()>>,
+    copies: Vec<JoinHandle<()>>,
+    /// Of unit 0, if its host is a thread of the user's.
+    pool: Option<Arc<rayon::ThreadPool>>,
+    /// The cores that are taken.
+    cores: Option<CoresTaken>,
 }
 
 /// What a thread needs that executes for unit 0 in its host's absence.
@@ -104,18 +121,17 @@ impl Owner for Releaser {
         let record = crate::depend::AccessRecord { datum: &cell.datum, block: &whole, mode: crate::depend::Mode::Out };
         let kept = cell.clone();
         let forget = Sole(move |_: &mut [u8]| drop(kept));
-        let payload = Payload {
-            accesses: (Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell)),),
-            cpu: Some(forget),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
+        let nothing = Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell));
+        let payload = Payload::new((nothing,), forget, NoBody, NoBody, true);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
-        // Refused only if the data was taken between the last look and now: then there is nothing to free.
-        let _ = core.submit(description, payload, &[record], |_| ());
+        match core.submit(description, payload, &[record], |_| ()) {
+            // Other threads may still be using it.
+            Err(SubmitError::ShutDown | SubmitError::Broken { .. }) => core.keep(cell),
+            // Taken between the last look and now: then there is nothing to free.
+            Ok(()) | Err(_) => {}
+        }
     }
 }
 
@@ -163,16 +179,20 @@ impl Runtime {
     /// assert_eq!(u.shape(), [4, 8, 16]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
     pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
     {
         let shape = shape.into_dimension();
+        let len = elements_of::<T>(shape.slice());
         if self.core.simulation().is_some() {
             let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
             return self.handle(DataCell::phantom::<T>(self.core.id, id, shape.slice()));
         }
-        self.register(|id| HostBuffer::zeros::<T>(shape.size(), id.0), shape.slice())
+        self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
     }
 
     fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
@@ -257,6 +277,25 @@ impl Runtime {
     }
 }
 
+/// The number of elements of an array, whose offsets and bytes can all be counted then.
+///
+/// # Panics
+/// If they can not.
+fn elements_of<T>(shape: &[usize]) -> usize {
+    // An extent of 0 must not hide the others, which strides are made of.
+    let most =
+        shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    let is_countable =
+        most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
+    assert!(
+        is_countable,
+        "cannot register an array of {shape:?} elements of {} bytes each: no memory has so many addresses; \
+         try smaller extents, or several arrays",
+        size_of::<T>()
+    );
+    shape.iter().product()
+}
+
 impl Runtime {
     /// Writes what the scheduler has learned, for the next run.
     fn save_model(&self) {
@@ -269,13 +308,36 @@ impl Runtime {
         }
     }
 
+    /// Ends the threads, after all that is pending. A second call changes nothing.
+    fn end(&self) {
+        self.wait_for_quiescence();
+        self.core.progress.close();
+        self.wait_for_quiescence(); // for what another thread submitted just before
+        let ended = Threads { ended: true, ..Threads::default() };
+        let Threads { units, copies, pool, cores, ended: false } = std::mem::replace(&mut *self.threads.lock(), ended)
+        else {
+            return;
+        };
+        self.save_model();
+        self.core.shut_down();
+        for thread in units {
+            let _ = thread.join(); // what it died of is known
+        }
+        if let Some(devices) = self.core.devices() {
+            devices.stop();
+        }
+        for thread in copies {
+            let _ = thread.join();
+        }
+        drop((pool, cores));
+    }
+
     /// Ends on a thread of its own: a body that drops the last handle of its runtime can not wait for itself.
     fn end_elsewhere(&mut self) {
         let rest = ManuallyDrop::new(Self {
             core: self.core.clone(),
             owner: self.owner.clone(),
             threads: std::mem::take(&mut self.threads),
-            copy_threads: std::mem::take(&mut self.copy_threads),
             seat: self.seat.take(),
             configuration: String::new(),
             capacities_bytes: Vec::new(),
@@ -299,21 +361,9 @@ impl Drop for Runtime {
         if std::thread::panicking() {
             self.core.cancelled.store(true, Ordering::Relaxed);
         }
-        self.wait_until(|| self.core.pending() == 0);
-        for failure in self.core.engine.take_failures() {
+        self.end();
+        for failure in self.core.engine.failures().take_unreported() {
             tracing::warn!("{failure}, and nobody waited for it");
-        }
-        self.save_model();
-        self.core.shutdown.store(true, Ordering::SeqCst);
-        self.core.wake_those_who_wait();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-        if let Some(devices) = self.core.devices() {
-            devices.stop();
-        }
-        for thread in self.copy_threads.drain(..) {
-            let _ = thread.join();
         }
         Host::leave(self.core.id);
     }
@@ -324,7 +374,8 @@ impl fmt::Debug for Runtime {
         let placed = self.core.engine.placement().map(|placement| placement.lock().stall());
         f.debug_struct("Runtime")
             .field("units", &self.configuration)
-            .field("pending", &self.core.pending())
+            .field("pending", &self.core.progress.pending())
+            .field("waiting", &self.core.waiters.len())
             .field("placed", &placed)
             .finish_non_exhaustive()
     }

@@ -152,6 +152,12 @@ impl ReadyQueues {
             .or_else(|| self.patient.pop())
     }
 
+    /// The foreign task that has been ready longest, or the host's own.
+    pub(crate) fn pop_oldest(&self, host: &Host) -> Option<OwnedTask> {
+        let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();
+        foreign.or_else(|| insist(|| self.stealers[host.slot].steal()))
+    }
+
     fn steal(&self, host: &Host, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
         if !host.thief.is_ready(&tally) {
             return None;

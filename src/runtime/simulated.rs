@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Builder {
-    pub(super) fn build_simulated(self, model: SimulatedMachine) -> Result<Runtime, BuildError> {
+    pub(super) fn build_simulated(mut self, model: SimulatedMachine) -> Result<Runtime, BuildError> {
         let config: UnitConfig = self.units.clone().unwrap_or_else(|| model.default_units()).parse()?;
         for kind in UnitKind::ALL {
             let terms = config.terms().iter().filter(|term| term.kind == kind);
@@ -71,12 +71,11 @@ impl Core {
     }
 
     /// Lets time pass until fewer tasks are pending, if they are more than the window.
-    pub(super) fn simulate_beyond_window(&self) {
-        let Some(simulation) = self.simulation() else { return };
-        if self.pending() <= self.window {
+    pub(super) fn simulate_beyond_window(&self, simulation: &Simulation) {
+        if self.progress.pending() <= self.window.size() {
             return;
         }
-        while self.pending() > self.window / 2 {
+        while self.progress.pending() > self.window.size() / 2 {
             // The turn may be taken further up this thread's stack, where a body is dropped that holds data.
             let Some(turn) = simulation.try_turn() else { return };
             if !self.advance(simulation, turn) {

@@ -154,13 +154,7 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        let payload = Payload {
-            accesses: self.accesses.store(),
-            cpu: Some(self.cpu),
-            emulated: Some(self.emulated),
-            gpu: Some(self.gpu),
-            host_only: self.host_only,
-        };
+        let payload = Payload::new(self.accesses.store(), self.cpu, self.emulated, self.gpu, self.host_only);
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
         core.submit(description, payload, &records, |task| task.shared().id)
     }
@@ -213,7 +207,7 @@ where
         }
         let spaces = units.flat_map(|unit| core.machine.spaces_of(unit.id));
         let capacity_bytes = spaces.map(|space| self.runtime.capacity_bytes(space)).max().unwrap_or(0);
-        if needs.bytes > capacity_bytes {
+        if needs.bytes > capacity_bytes && !at_home {
             let task = self.name.clone().into_owned();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }

@@ -8,11 +8,12 @@ use super::devices::CopyJob;
 use super::host::Host;
 use crate::depend::OwnedTask;
 use crate::engine::Command;
-use crate::error::BuildError;
+use crate::error::{BuildError, FailureReason};
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
 use core_affinity::CoreId;
 use crossbeam_deque::Worker;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -27,11 +28,24 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
     BuildError::Thread { what: what.to_owned(), source }
 }
 
+/// How threads are started.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThreadStyle {
+    /// Whether each is bound to its core.
+    pub(super) pin: bool,
+    pub(super) stack_bytes: usize,
+}
+
 /// The pool that rayon uses inside a unit's bodies.
 ///
 /// A unit's own thread joins its pool, so that a body is already inside it. The thread of the user's that hosts a unit
 /// does not: its own use of rayon stays as it is, and for a unit of one core there is no pool at all.
-pub(super) fn inner_pool(core: &Core, unit: &ComputeUnit, join: bool) -> Result<Option<rayon::ThreadPool>, BuildError> {
+pub(super) fn inner_pool(
+    core: &Core,
+    unit: &ComputeUnit,
+    style: ThreadStyle,
+    join: bool,
+) -> Result<Option<rayon::ThreadPool>, BuildError> {
     if unit.is_cpu() && unit.inner_cores() == 1 && !join {
         return Ok(None);
     }
@@ -40,8 +54,11 @@ pub(super) fn inner_pool(core: &Core, unit: &ComputeUnit, join: bool) -> Result<
     let mut builder = rayon::ThreadPoolBuilder::new()
         .num_threads(count)
         .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
+        .stack_size(style.stack_bytes)
         .start_handler(move |n| {
-            pin(cores[n]);
+            if style.pin {
+                pin(cores[n]);
+            }
             Host::enter_inside(runtime);
         })
         .panic_handler(|payload| {
@@ -54,30 +71,46 @@ pub(super) fn inner_pool(core: &Core, unit: &ComputeUnit, join: bool) -> Result<
     builder.build().map(Some).map_err(|error| thread_error(&format!("{id}"), std::io::Error::other(error)))
 }
 
-/// The thread that hosts a unit, pinned; it executes tasks until the runtime is dropped.
+/// The thread that hosts a unit; it executes tasks until the runtime ends. If it dies, everybody is told.
 pub(super) fn start_unit(
     core: &Arc<Core>,
     unit: ComputeUnit,
     deque: Worker<OwnedTask>,
+    style: ThreadStyle,
 ) -> Result<JoinHandle<()>, BuildError> {
-    let core = core.clone();
     let what = unit.id.to_string();
-    let life = move || {
-        pin(unit.hosting_core());
-        // In the pool or not, tasks run; without it rayon would only use the cores of others too.
-        let pool = inner_pool(&core, &unit, true);
-        if let Err(error) = &pool {
-            tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
-        }
-        let host = Host::new(&core, unit.id.index(), unit.id.index(), deque, None);
-        host.clone().enter();
-        Host::enter_inside(core.id);
-        host.work(&core);
-        Host::leave(core.id);
-        drop(pool);
+    let life = {
+        let (core, what) = (core.clone(), what.clone());
+        move || live(&core, &what, || host_unit(&core, &unit, deque, style))
     };
     let name = format!("thalweg-{}", what.replace(' ', ""));
-    std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
+    let thread = std::thread::Builder::new().name(name).stack_size(style.stack_bytes);
+    thread.spawn(life).map_err(|source| thread_error(&what, source))
+}
+
+fn host_unit(core: &Arc<Core>, unit: &ComputeUnit, deque: Worker<OwnedTask>, style: ThreadStyle) {
+    if style.pin {
+        pin(unit.hosting_core());
+    }
+    // In the pool or not, tasks run; without it rayon would only use the cores of others too.
+    let pool = inner_pool(core, unit, style, true);
+    if let Err(error) = &pool {
+        tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
+    }
+    let host = Host::new(core, unit.id.index(), unit.id.index(), deque, None);
+    host.clone().enter();
+    Host::enter_inside(core.id);
+    host.work(core);
+    Host::leave(core.id);
+    drop(pool);
+}
+
+/// A thread's life, at the end of which everybody is told if it was not the natural one.
+fn live(core: &Core, what: &str, life: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(life)) {
+        Host::leave(core.id);
+        core.break_down(format!("the thread of {what} {}", FailureReason::from_panic(payload)));
+    }
 }
 
 /// The thread that performs a device's copies, one after the other, until their queue is closed.
@@ -87,7 +120,8 @@ pub(super) fn start_copy_engine(
     jobs: Receiver<CopyJob>,
 ) -> Result<JoinHandle<()>, BuildError> {
     let core = core.clone();
-    let life = move || {
+    let what = format!("the copies of {device}");
+    let serve = move |core: &Core| {
         let Some(devices) = core.devices() else { return };
         Host::enter_inside(core.id); // what a skipped body captured may be dropped here
         let mut out: Vec<Command> = Vec::new();
@@ -97,7 +131,91 @@ pub(super) fn start_copy_engine(
             core.carry_out(None, &mut out);
         }
     };
-    let what = format!("the copies of {device}");
+    let life = {
+        let what = what.clone();
+        move || live(&core, &what, || serve(&core))
+    };
     let name = format!("thalweg-copy{}", device.0);
     std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{RunError, SubmitError};
+    use crate::runtime::{Builder, Runtime};
+    use std::sync::atomic::Ordering;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    fn is_broken<T: std::fmt::Debug>(result: Result<T, RunError>) {
+        match result {
+            Err(RunError::Refused(SubmitError::Broken { problem })) => assert!(problem.contains("doomed"), "{problem}"),
+            other => panic!("the runtime is broken: {other:?}"),
+        }
+    }
+
+    /// Runs on a thread of its own what hangs if nobody is told.
+    fn watched(test: impl FnOnce() + Send + 'static) {
+        let (done, ended) = channel();
+        let thread = std::thread::spawn(move || {
+            test();
+            done.send(()).unwrap();
+        });
+        let ended = ended.recv_timeout(Duration::from_secs(60));
+        assert!(ended.is_ok() || thread.is_finished(), "hangs");
+        thread.join().unwrap();
+    }
+
+    fn builder(units: &str) -> Builder {
+        Runtime::builder().compute_units(units).report_stalls_after(None)
+    }
+
+    #[test]
+    fn whoever_waits_is_told_that_a_units_thread_has_died() {
+        for (units, unit) in [("1:CPU:1", 0), ("2:CPU:1", 1), ("1:CPU:1,1:EMU:1", 1), ("1:CPU:2", 0)] {
+            watched(move || {
+                let rt = builder(units).build().unwrap();
+                let (x, (open, opened)) = (rt.data(vec![0u64; 100]), channel::<()>());
+                std::thread::scope(|scope| {
+                    let gate = move |_: &crate::Context, _: (&mut [u64],)| _ = opened.recv();
+                    rt.task("gate", (x.inout(),)).cpu(gate).submit().unwrap();
+                    rt.task("behind", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+                    let waits = [scope.spawn(|| rt.wait()), scope.spawn(|| rt.read(&x.all()).map(drop))];
+                    rt.core.doomed.store(unit, Ordering::Relaxed);
+                    rt.core.idle.wake_all();
+                    let mut open = Some(open);
+                    while !rt.core.is_broken() {
+                        // The doomed one may be the one at the gate.
+                        if rt.core.running[unit].is_shown() {
+                            drop(open.take());
+                        }
+                        std::thread::yield_now();
+                    }
+                    drop(open.take());
+                    let [all, value] = waits.map(|wait| wait.join().unwrap());
+                    is_broken(all);
+                    is_broken(value);
+                });
+                is_broken(rt.wait());
+                is_broken(rt.take(x));
+                let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
+                assert!(refused.to_string().contains("thread of unit"), "{refused}");
+            });
+        }
+    }
+
+    #[test]
+    fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
+        watched(|| {
+            let rt = builder("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+            rt.task("never", ()).cpu(|_, ()| ()).submit().unwrap();
+            rt.core.doomed.store(0, Ordering::Relaxed);
+            let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rt.wait()));
+            died.unwrap_err();
+            assert!(rt.core.is_broken());
+            let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
+            assert!(refused.to_string().contains("the execution of tasks"), "{refused}");
+            std::thread::scope(|scope| assert!(scope.spawn(|| rt.wait()).join().unwrap().is_err()));
+        });
+    }
 }

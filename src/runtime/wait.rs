@@ -6,26 +6,93 @@
 use super::Runtime;
 use super::core::{Core, Description};
 use super::host::Host;
+use super::progress::SoFar;
+use super::waiters::{Awaited, own_parker};
 use crate::depend::{Side, Submitting, TaskRef};
-use crate::error::{Failures, RunError, SubmitError};
+use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
 use crate::task::{AccessSpec, Data, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::panic::Location;
 use std::sync::Arc;
 
 impl Runtime {
-    /// Waits until every task submitted so far is done.
+    /// Waits until every task submitted so far is done, by whichever thread it was submitted. What others submit meanwhile
+    /// is not waited for.
+    ///
+    /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call began, and
+    /// of those that happen during the call among the tasks that it waits for, whoever else is told of them. Failures that no
+    /// call has reported when the runtime is dropped go to the log.
     ///
     /// # Errors
-    /// Every failure since the last call, each with its cause; all other tasks have run.
+    /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where it
+    /// would wait for itself, and after an error of the runtime's own, when tasks may never finish.
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
-        self.wait_until(|| self.core.pending() == 0);
-        let failures = self.core.engine.take_failures();
+        let failures = self.wait_for_all()?;
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
+    }
+
+    /// Ends the runtime: waits as [`wait`](Self::wait) does, and for what bodies submit meanwhile; then its threads end, and
+    /// whatever is submitted afterwards is refused. Data can not be read any more; [`take`](Self::take) them before.
+    ///
+    /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and what is still pending when `main`
+    /// returns is lost, unless this is called. A second call changes nothing.
+    ///
+    /// ```
+    /// use std::sync::LazyLock;
+    /// use thalweg::prelude::*;
+    ///
+    /// static RT: LazyLock<Runtime> = LazyLock::new(|| Runtime::builder().compute_units("1:CPU:1").build().unwrap());
+    /// RT.task("hello", ()).cpu(|_, ()| println!("hello")).submit()?;
+    /// RT.shutdown()?; // without it the task may never run
+    /// let refused = RT.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
+    /// assert_eq!(refused, SubmitError::ShutDown);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait); the runtime has ended all the same, unless the call is refused because it is inside a body.
+    pub fn shutdown(&self) -> Result<(), RunError> {
+        self.outside_body("shutdown")?;
+        let waited = self.wait();
+        self.core.progress.begin_to_close();
+        self.end();
+        waited
+    }
+
+    /// Waits for all tasks submitted so far: the failures that concern it.
+    fn wait_for_all(&self) -> Result<Vec<Arc<TaskFailure>>, SubmitError> {
+        let core = &self.core;
+        let log = core.engine.failures();
+        let begun = log.begin();
+        let so_far = loop {
+            match core.progress.so_far() {
+                Ok(so_far) => break so_far,
+                Err(first) => self.wait_for_tasks(first),
+            }
+            if core.is_broken() {
+                break SoFar::none();
+            }
+        };
+        let boundary = so_far.boundary;
+        self.wait_for_tasks(so_far);
+        let failures = log.end(begun, boundary);
+        core.broken()?;
+        Ok(failures)
+    }
+
+    fn wait_for_tasks(&self, tasks: SoFar) {
+        let left = || self.core.progress.left(&tasks);
+        self.wait_until(Awaited::Tasks(tasks.clone()), left);
+    }
+
+    /// Waits until nothing is pending, whoever submits.
+    pub(super) fn wait_for_quiescence(&self) {
+        self.wait_until(Awaited::AtMost(0), || self.core.progress.pending());
     }
 
     /// Waits until the tasks submitted so far have given this region its value.
@@ -35,7 +102,7 @@ impl Runtime {
     #[track_caller]
     pub fn wait_on<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), RunError> {
         self.outside_body("wait_on")?;
-        let task = self.internal_read(region, "wait_on", SpaceId::HOST, |_| ())?;
+        let task = self.internal_read(region, "wait_on", SpaceId::HOST, true, |_| ())?;
         self.await_value(&task)
     }
 
@@ -48,7 +115,7 @@ impl Runtime {
         self.outside_body("read")?;
         let value = Arc::new(Mutex::new(None));
         let result = value.clone();
-        let task = self.internal_read(region, "read", SpaceId::HOST, move |view| {
+        let task = self.internal_read(region, "read", SpaceId::HOST, true, move |view| {
             *result.lock() = Some(S::to_owned(&view));
         })?;
         self.await_value(&task)?;
@@ -84,14 +151,10 @@ impl Runtime {
         let everything = data.inout();
         everything.check(self.core.id)?;
         let Recorded(record) = everything.record();
-        let payload = Payload {
-            accesses: (everything.store(),),
-            cpu: Some(Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer())),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
-        let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), ..Side::default() };
+        let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
+        let payload = Payload::new((everything.store(),), taking, NoBody, NoBody, true);
+        let awaited_by = Some(own_parker());
+        let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
         let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
         let datum = &data.cell.datum;
         if let Err(error) = self.await_value(&task) {
@@ -100,9 +163,6 @@ impl Runtime {
         }
         if datum.phantom {
             return Ok(S::from_vec(bytemuck::zeroed_vec(data.len()), &data.shape()));
-        }
-        if let Some(devices) = self.core.devices() {
-            devices.remove_home(datum.id);
         }
         let buffer = buffer.lock().take().expect("the one task that takes the memory has run");
         Ok(S::from_vec(buffer.into_vec(), &data.shape()))
@@ -114,7 +174,7 @@ impl Runtime {
     /// If the region is not one of this runtime's, or there is no such space.
     #[track_caller]
     pub fn prefetch<T: Element, S: Shape>(&self, region: &Region<'_, T, S>, space: SpaceId) -> Result<(), SubmitError> {
-        self.copy_ahead(region, space, "prefetch").map(drop)
+        self.copy_ahead(region, space, "prefetch", false).map(drop)
     }
 
     /// Makes a region valid in an address space, and waits until it is.
@@ -124,7 +184,7 @@ impl Runtime {
     #[track_caller]
     pub fn copy<T: Element, S: Shape>(&self, region: &Region<'_, T, S>, space: SpaceId) -> Result<(), RunError> {
         self.outside_body("copy")?;
-        let task = self.copy_ahead(region, space, "copy")?;
+        let task = self.copy_ahead(region, space, "copy", true)?;
         self.await_value(&task)
     }
 
@@ -134,6 +194,7 @@ impl Runtime {
         region: &Region<'_, T, S>,
         space: SpaceId,
         name: &'static str,
+        awaited: bool,
     ) -> Result<TaskRef, SubmitError> {
         let count = self.core.machine.num_spaces();
         if space.index() >= count {
@@ -145,34 +206,32 @@ impl Runtime {
         if needed_bytes > capacity_bytes {
             return Err(SubmitError::WorkingSet { task: name.to_owned(), needed_bytes, capacity_bytes });
         }
-        self.internal_read(region, name, space, |_| ())
+        self.internal_read(region, name, space, awaited, |_| ())
     }
 
-    /// Submits a task of the runtime's own that reads `region`.
+    /// Submits a task of the runtime's own that reads `region`, and that this thread will wait for if it is `awaited`.
     #[track_caller]
     fn internal_read<T: Element, S: Shape>(
         &self,
         region: &Region<'_, T, S>,
         name: &'static str,
         space: SpaceId,
+        awaited: bool,
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
         access.check(self.core.id)?;
         let Recorded(record) = access.record();
-        let payload = Payload {
-            accesses: (access.store(),),
-            cpu: Some(Sole(body)),
-            emulated: Some(NoBody),
-            gpu: Some(NoBody),
-            host_only: true,
-        };
-        let side = Side { space: Some(space), ..Side::default() };
+        let payload = Payload::new((access.store(),), Sole(body), NoBody, NoBody, true);
+        let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
         self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
     fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
-        self.wait_until(|| task.is_finished());
+        self.wait_until(Awaited::Told, || u64::from(!task.is_finished()));
+        if !task.is_finished() {
+            self.core.broken()?;
+        }
         task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
@@ -180,17 +239,24 @@ impl Runtime {
         if Host::in_body(self.core.id) { Err(SubmitError::InsideTask { call }) } else { Ok(()) }
     }
 
-    /// Executes tasks, if this thread may, until `done`.
-    pub(super) fn wait_until(&self, done: impl Fn() -> bool) {
+    /// Executes tasks, if this thread may, until none is `left` to wait for, or waiting is in vain.
+    fn wait_until(&self, awaited: Awaited, left: impl Fn() -> u64) {
         let core: &Core = &self.core;
         if let Some(simulation) = core.simulation() {
-            return core.simulate_until(simulation, done);
+            return core.simulate_until(simulation, || left() == 0);
         }
-        while !done() {
+        if left() == 0 {
+            return;
+        }
+        let waiting = core.waiters.enter(own_parker(), awaited);
+        let left = || if core.is_broken() { 0 } else { left() };
+        let first = Cell::new(waiting.alone);
+        let nap = || core.watch.look(core, first.take());
+        while left() > 0 {
             let hosted = Host::with(core.id, |host| match (host, &self.seat) {
                 (Some(host), Some(seat)) => match seat.try_lock() {
                     Some(_seated) => {
-                        host.run_until(core, &done);
+                        host.run_until(core, waiting.parker(), Some(&waiting), left, nap);
                         true
                     }
                     None => false,
@@ -199,7 +265,7 @@ impl Runtime {
                     // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                     Some(guest) => {
                         Host::enter_inside(core.id);
-                        guest.run_until(core, &done);
+                        guest.run_until(core, waiting.parker(), Some(&waiting), left, nap);
                         Host::leave_inside();
                         true
                     }
@@ -208,9 +274,14 @@ impl Runtime {
                 _ => false,
             });
             if !hosted {
-                core.waiters.sleep_unless(|| done() || self.seat.as_ref().is_some_and(|seat| !seat.is_locked()));
+                let nap = nap();
+                waiting.ask(true);
+                if left() > 0 && self.seat.as_ref().is_none_or(|seat| seat.is_locked()) {
+                    waiting.parker().park(nap);
+                }
             }
         }
+        drop(waiting);
         if self.seat.is_some() {
             core.waiters.wake_all(); // the seat is free again: another waiter may take it
         }

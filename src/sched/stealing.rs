@@ -7,17 +7,56 @@ use super::{Policy, ReadyTask, View};
 use crate::ids::{CuId, TaskId};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Locality first, then work stealing.
+///
+/// A thief looks only at tasks that it can run: those that run on the same units have queues of their own. There are as many
+/// such classes as sets of bodies and of memories that tasks fit into: a few.
 #[derive(Debug)]
 pub struct Stealing {
-    queues: Vec<VecDeque<ReadyTask>>,
+    classes: Vec<Class>,
+    /// How many tasks each unit has in the queues of all classes.
+    lens: Vec<usize>,
+    arrived: u64,
 }
+
+/// Tasks that run on the same units.
+#[derive(Debug)]
+struct Class {
+    units: Arc<[bool]>,
+    /// For each unit, in ascending order.
+    queues: Vec<VecDeque<Queued>>,
+    len: usize,
+}
+
+/// A task's rank, by urgency and then by arrival, and its id.
+type Queued = ((Reverse<i32>, u64), TaskId);
 
 impl Stealing {
     /// For this many units.
     pub fn new(units: usize) -> Self {
-        Self { queues: vec![VecDeque::new(); units] }
+        Self { classes: Vec::new(), lens: vec![0; units], arrived: 0 }
+    }
+
+    /// The class of tasks that run on these units.
+    fn class_of(&mut self, units: &Arc<[bool]>) -> &mut Class {
+        let same = |class: &Class| Arc::ptr_eq(&class.units, units);
+        let known = self.classes.iter().position(same);
+        let known = known.or_else(|| self.classes.iter().position(|class| class.units == *units));
+        let index = known.unwrap_or_else(|| {
+            let queues = vec![VecDeque::new(); self.lens.len()];
+            self.classes.push(Class { units: units.clone(), queues, len: 0 });
+            self.classes.len() - 1
+        });
+        &mut self.classes[index]
+    }
+
+    /// Among the classes that `thief` can run, the one whose task is the last in the queue of `victim`.
+    fn last_of(&self, victim: usize, thief: CuId) -> Option<usize> {
+        let last = |index: &usize| self.classes[*index].queues[victim].back().copied();
+        let stealable = (0..self.classes.len()).filter(|index| self.classes[*index].units[thief.index()]);
+        stealable.filter(|index| last(index).is_some()).max_by_key(last)
     }
 }
 
@@ -29,28 +68,38 @@ impl Policy for Stealing {
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         let cost = |unit: &&super::UnitView| {
             let missing = unit.spaces.iter().map(|space| view.missing_bytes(task.id, *space)).min();
-            (missing, unit.in_flight + self.queues[unit.id.index()].len(), unit.id)
+            (missing, unit.in_flight + self.lens[unit.id.index()], unit.id)
         };
         let Some(unit) = view.units.iter().filter(|unit| task.runs_on(unit.id)).min_by_key(cost) else { return };
-        let queue = &mut self.queues[unit.id.index()];
-        let position = queue.partition_point(|other| other.priority >= task.priority);
-        queue.insert(position, task);
+        let (unit, rank) = (unit.id.index(), (Reverse(task.priority), self.arrived));
+        self.arrived += 1;
+        self.lens[unit] += 1;
+        let class = self.class_of(&task.units);
+        class.len += 1;
+        let queue = &mut class.queues[unit];
+        let position = queue.partition_point(|(other, _)| *other < rank);
+        queue.insert(position, (rank, task.id));
     }
 
     fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
-        if let Some(task) = self.queues[unit.index()].pop_front() {
-            return Some(task.id);
+        let own = unit.index();
+        if self.lens[own] > 0 {
+            let classes = self.classes.iter_mut().filter(|class| !class.queues[own].is_empty());
+            let first = classes.min_by_key(|class| class.queues[own].front().copied())?;
+            (self.lens[own], first.len) = (self.lens[own] - 1, first.len - 1);
+            return first.queues[own].pop_front().map(|(_, task)| task);
         }
         // A device takes foreign work only when it has nothing at all: what it queues ahead, others could run now.
-        if view.units[unit.index()].in_flight > 0 {
+        if view.units[own].in_flight > 0 || !self.classes.iter().any(|class| class.len > 0 && class.units[own]) {
             return None;
         }
-        let victim = (0..self.queues.len())
-            .filter(|&other| self.queues[other].iter().any(|task| task.runs_on(unit)))
-            .max_by_key(|&other| (self.queues[other].len(), Reverse(other)))?;
+        let victims = (0..self.lens.len()).filter(|&other| self.last_of(other, unit).is_some());
+        let victim = victims.max_by_key(|&other| (self.lens[other], Reverse(other)))?;
         // From the far end: the task that its own unit would come to last.
-        let position = self.queues[victim].iter().rposition(|task| task.runs_on(unit))?;
-        self.queues[victim].remove(position).map(|task| task.id)
+        let class = self.last_of(victim, unit)?;
+        let class = &mut self.classes[class];
+        (self.lens[victim], class.len) = (self.lens[victim] - 1, class.len - 1);
+        class.queues[victim].pop_back().map(|(_, task)| task)
     }
 
     fn short_way(&self) -> bool {
@@ -99,5 +148,19 @@ mod tests {
         }
         let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(0), &view)).map(|task| task.0).collect();
         assert_eq!(order, [1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn urgency_and_arrival_count_across_tasks_that_run_on_different_units() {
+        let units = units();
+        let view = View { units: &units, missing_bytes: &|_, space| u64::from(space.0 != 1) };
+        let mut policy = Stealing::new(3);
+        let on = [[false, true, true], [false, true, false], [false, true, true], [true, true, false]];
+        for (id, priority) in [(0, 0), (1, 0), (2, 1), (3, 0)] {
+            policy.ready(ReadyTask { priority, ..task(id as u64, on[id]) }, &view);
+        }
+        assert_eq!(policy.next(CuId(2), &view), Some(TaskId(0)), "the last of those that it can run");
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(1), &view)).map(|task| task.0).collect();
+        assert_eq!(order, [2, 1, 3]);
     }
 }

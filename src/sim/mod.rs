@@ -134,8 +134,8 @@ impl Simulation {
         match command {
             Command::Launch(launch) => self.launch(*launch),
             Command::Copy(order) => self.world.lock().copy(&order),
-            Command::Release { .. } | Command::Nothing => {}
-            Command::Run(_) | Command::Skip(_) => unreachable!("these take no time"),
+            Command::Unregister { .. } | Command::Nothing => {}
+            Command::Run(_) | Command::Skip(_) | Command::Release { .. } => unreachable!("these take no time"),
         }
     }
 

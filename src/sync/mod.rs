@@ -16,7 +16,9 @@
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
 mod atomic;
+mod barrier;
 mod edges;
+mod exposed;
 mod lock;
 mod pool;
 mod prefetch;
@@ -25,7 +27,11 @@ mod spin;
 mod successors;
 mod task;
 
+pub(crate) use barrier::prepare_fences;
+pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
-pub(crate) use sleep::Sleep;
-pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef};
+pub(crate) use sleep::{Parker, Sleep};
+#[cfg(test)]
+pub(crate) use task::LINKED;
+pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, TaskRef, drop_quietly};

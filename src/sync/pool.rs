@@ -5,6 +5,8 @@
 //! taken once per [`BATCH`] blocks. Blocks are never handed back to the system: the pool stays at the size of the
 //! program's peak of pending tasks.
 //!
+//! Blocks that are larger than the largest class, or aligned to more than [`ALIGN`], are allocated alone.
+//!
 //! Invariants:
 //! 1. A block belongs to one size class for ever, and is aligned to [`ALIGN`].
 //! 2. A free block is linked in exactly one list: a thread's cache or one shared batch.
@@ -18,7 +20,7 @@ use std::ptr::{self, NonNull};
 pub(super) const ALIGN: usize = 64;
 const CLASSES: usize = 16;
 const BATCH: usize = 64;
-/// A class that means: too large for the pool, allocated alone.
+/// A class that means: too large for the pool, or aligned to more, allocated alone.
 const ALONE: usize = CLASSES;
 
 /// A free block: the link lies in the block itself.
@@ -79,39 +81,40 @@ thread_local! {
         const { RefCell::new(Cache([const { Class { local: List::EMPTY, spare: List::EMPTY } }; CLASSES])) };
 }
 
-fn class_of(bytes: usize) -> usize {
-    (bytes.div_ceil(ALIGN).max(1) - 1).min(ALONE)
+fn class_of(layout: Layout) -> usize {
+    if layout.align() > ALIGN { ALONE } else { (layout.size().div_ceil(ALIGN).max(1) - 1).min(ALONE) }
 }
 
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, ALIGN).expect("a task's captured values exceed the address space")
+/// Of `blocks` blocks of a class, one after the other.
+fn layout(class: usize, blocks: usize) -> Layout {
+    Layout::from_size_align((class + 1) * ALIGN * blocks, ALIGN).expect("a batch of the largest class is small")
 }
 
-/// A block of at least `bytes` bytes, uninitialised, aligned to [`ALIGN`].
+/// A block with at least this layout, uninitialised.
 #[inline]
-pub(super) fn allocate(bytes: usize) -> NonNull<u8> {
-    let class = class_of(bytes);
+pub(super) fn allocate(wanted: Layout) -> NonNull<u8> {
+    let class = class_of(wanted);
     if class == ALONE {
-        return system(layout(bytes));
+        return system(wanted);
     }
     CACHE
         .try_with(|cache| {
             let class_cache = &mut cache.borrow_mut().0[class];
             class_cache.local.pop().unwrap_or_else(|| refill(class, class_cache))
         })
-        .unwrap_or_else(|_| system(layout((class + 1) * ALIGN)))
+        .unwrap_or_else(|_| system(layout(class, 1)))
 }
 
-/// Gives back a block that [`allocate`] returned for the same number of bytes.
+/// Gives back a block that [`allocate`] returned.
 ///
 /// # Safety
-/// Nobody uses the block any more, and `bytes` is what it was allocated with.
+/// Nobody uses the block any more, and `layout` is what it was allocated with.
 #[inline]
-pub(super) unsafe fn free(block: NonNull<u8>, bytes: usize) {
-    let class = class_of(bytes);
+pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
+    let class = class_of(layout);
     if class == ALONE {
         // SAFETY: allocated alone with this very layout.
-        unsafe { dealloc(block.as_ptr(), layout(bytes)) };
+        unsafe { dealloc(block.as_ptr(), layout) };
         return;
     }
     let cached = CACHE.try_with(|cache| {
@@ -141,7 +144,7 @@ fn refill(class: usize, cache: &mut Class) -> NonNull<u8> {
         cache.local = list;
     } else {
         let bytes = (class + 1) * ALIGN;
-        let chunk = system(layout(bytes * BATCH));
+        let chunk = system(layout(class, BATCH));
         for i in (0..BATCH).rev() {
             // SAFETY: the chunk holds BATCH blocks of this size, one after the other.
             cache.local.push(unsafe { chunk.add(i * bytes) });
@@ -151,7 +154,7 @@ fn refill(class: usize, cache: &mut Class) -> NonNull<u8> {
 }
 
 fn system(layout: Layout) -> NonNull<u8> {
-    // SAFETY: no layout made here has size zero.
+    // SAFETY: tasks have headers, and classes sizes: no layout has size zero.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -161,40 +164,54 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_distinct_and_reused() {
-        for bytes in [1, 64, 65, 500, 1024, 1025, 100_000] {
-            let a = allocate(bytes);
-            let b = allocate(bytes);
+        let sizes = [1, 64, 65, 500, 1024, 1025, 100_000];
+        for (bytes, align) in sizes.into_iter().flat_map(|bytes| [8, 64, 128, 4096].map(|align| (bytes, align))) {
+            let layout = Layout::from_size_align(bytes, align).unwrap();
+            let a = allocate(layout);
+            let b = allocate(layout);
             assert_ne!(a, b);
-            assert_eq!(a.as_ptr() as usize % ALIGN, 0);
+            assert_eq!(a.as_ptr() as usize % align, 0);
             // SAFETY: both blocks hold that many bytes, and are freed once.
             unsafe {
                 a.as_ptr().write_bytes(1, bytes);
                 b.as_ptr().write_bytes(2, bytes);
                 assert_eq!(a.as_ptr().add(bytes - 1).read(), 1);
-                free(b, bytes);
-                free(a, bytes);
+                free(b, layout);
+                free(a, layout);
             }
         }
-        let a = allocate(100);
+        let layout = Layout::new::<[u64; 12]>();
+        let a = allocate(layout);
         // SAFETY: freed once.
-        unsafe { free(a, 100) };
-        assert_eq!(allocate(100), a, "the last freed block is the first reused");
+        unsafe { free(a, layout) };
+        let again = allocate(layout);
+        assert_eq!(again, a, "the last freed block is the first reused");
+        // SAFETY: as above.
+        unsafe { free(again, layout) };
     }
+
+    /// No other test takes blocks of this class.
+    const LAYOUT: Layout = Layout::new::<[u64; 40]>();
+
+    struct Block(NonNull<u8>);
+
+    // SAFETY: an unused block, which nobody else has.
+    unsafe impl Send for Block {}
 
     #[test]
     fn blocks_travel_between_threads() {
         for _ in 0..4 {
-            let blocks: Vec<usize> = (0..1000).map(|_| allocate(300).as_ptr() as usize).collect();
+            let blocks: Vec<Block> = (0..1000).map(|_| Block(allocate(LAYOUT))).collect();
             std::thread::spawn(move || {
-                for block in blocks {
-                    // SAFETY: each block was allocated with this size and is freed once.
-                    unsafe { free(NonNull::new(block as *mut u8).unwrap(), 300) };
+                for Block(block) in blocks {
+                    // SAFETY: each block was allocated with this layout and is freed once.
+                    unsafe { free(block, LAYOUT) };
                 }
             })
             .join()
             .unwrap();
         }
-        let shared: usize = SHARED[class_of(300)].lock().iter().map(|list| list.len).sum();
+        let shared: usize = SHARED[class_of(LAYOUT)].lock().iter().map(|list| list.len).sum();
         assert!(shared <= 2048 + BATCH, "freed blocks come back instead of piling up: {shared}");
     }
 }

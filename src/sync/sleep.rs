@@ -1,108 +1,130 @@
-//! How idle threads sleep and are woken, without losing a wake-up and without a cost while nobody sleeps.
+//! How threads sleep and are woken, without losing a wake-up and without a cost while nobody sleeps.
 //!
-//! A thread that finds no work *announces* that it will sleep, looks once more, and only then waits. A thread that made
-//! work visible looks whether anybody announced. Each side does its own write before it reads the other's, with a full
-//! fence between: at least one of the two sees the other (Dekker's pattern), so work is never left with all asleep.
+//! Every thread sleeps on a [`Parker`] of its own, wherever it sleeps and for whatever reason, so that one thread is woken
+//! and no other. A wake-up is a token: it ends the sleep that is under way, or the next one. Whoever sleeps looks again
+//! when it wakes, so a token too many costs a look and a lost one cannot be.
 //!
-//! Two ways of waking: [`Sleep::wake`] wakes some threads, whichever, for work that any of them can do;
-//! [`Sleep::wake_all`] ends an *epoch* and with it the sleep of every thread that announced in it, for work that only a
-//! certain one can do. Without epochs a thread that goes to sleep late could take the wake-up meant for another.
+//! [`Sleep`] is where threads sleep that look for work. A thread that finds none *announces* that it will sleep, looks once
+//! more, and only then parks. A thread that made work visible looks whether anybody announced. Each side does its own
+//! write before it reads the other's, with a full fence between: at least one of the two sees the other (Dekker's
+//! pattern), so work is never left with all asleep.
 //!
-//! Invariant, under the lock: of the threads that announced in this epoch and are not yet back, as many stand in
-//! `announced` as were not chosen, and as many in `tokens` as were.
+//! Invariants, under the lock:
+//! 1. The list has the threads that announced, are not yet back, and were not chosen since.
+//! 2. Who takes a thread off the list wakes it: two wakers choose two threads.
 
 use super::atomic::{AtomicUsize, Condvar, Mutex, Ordering, fence};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Where idle threads sleep.
-#[derive(Debug)]
-pub(crate) struct Sleep {
-    /// Changed under the lock only; read without it by wakers.
-    announced: AtomicUsize,
-    /// Threads that announced and are not yet back, chosen by a waker or not.
-    away: AtomicUsize,
-    state: Mutex<State>,
+/// Where one thread sleeps.
+pub(crate) struct Parker {
+    token: Mutex<bool>,
     condvar: Condvar,
 }
 
-#[derive(Debug)]
-struct State {
-    epoch: u64,
-    tokens: usize,
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self { token: Mutex::new(false), condvar: Condvar::new() }
+    }
+
+    /// Sleeps until there is a token, and takes it; or until the time is over.
+    pub(crate) fn park(&self, timeout: Option<Duration>) {
+        let mut token = self.token.lock().unwrap_or_else(|e| e.into_inner());
+        let mut over = false;
+        while !*token && !over {
+            match timeout {
+                None => token = self.condvar.wait(token).unwrap_or_else(|e| e.into_inner()),
+                Some(timeout) => {
+                    let (back, result) = self.condvar.wait_timeout(token, timeout).unwrap_or_else(|e| e.into_inner());
+                    (token, over) = (back, result.timed_out());
+                }
+            }
+        }
+        *token = false;
+    }
+
+    /// Gives the thread a token.
+    pub(crate) fn unpark(&self) {
+        *self.token.lock().unwrap_or_else(|e| e.into_inner()) = true;
+        self.condvar.notify_one();
+    }
+}
+
+impl fmt::Debug for Parker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Parker")
+    }
+}
+
+/// Where threads sleep that look for work; each at a place, by which it can be woken in particular.
+pub(crate) struct Sleep {
+    /// How long the list is. Changed under the lock only; read without it by wakers.
+    announced: AtomicUsize,
+    list: Mutex<Vec<(usize, Arc<Parker>)>>,
 }
 
 impl Sleep {
     pub(crate) fn new() -> Self {
-        let state = State { epoch: 0, tokens: 0 };
-        Self {
-            announced: AtomicUsize::new(0),
-            away: AtomicUsize::new(0),
-            state: Mutex::new(state),
-            condvar: Condvar::new(),
-        }
+        Self { announced: AtomicUsize::new(0), list: Mutex::new(Vec::new()) }
     }
 
-    /// Sleeps until woken, unless `work_in_sight` after the announcement.
-    pub(crate) fn sleep_unless(&self, work_in_sight: impl FnOnce() -> bool) {
-        let epoch = {
-            let state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-            self.away.fetch_add(1, Ordering::SeqCst);
-            self.announced.fetch_add(1, Ordering::SeqCst);
-            state.epoch
-        };
+    /// Sleeps until woken or until the time is over, unless `work_in_sight` after the announcement. May return early.
+    pub(crate) fn sleep_unless(
+        &self,
+        place: usize,
+        parker: &Arc<Parker>,
+        timeout: Option<Duration>,
+        work_in_sight: impl FnOnce() -> bool,
+    ) {
+        self.change(|list| list.push((place, parker.clone())));
         fence(Ordering::SeqCst);
-        let stay_awake = work_in_sight();
-        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        while !stay_awake && state.epoch == epoch && state.tokens == 0 {
-            state = self.condvar.wait(state).unwrap_or_else(|e| e.into_inner());
+        if !work_in_sight() {
+            parker.park(timeout);
         }
-        self.away.fetch_sub(1, Ordering::SeqCst);
-        if state.epoch != epoch {
-            return; // the announcement ended with its epoch
-        }
-        // Back by a token, or by taking the announcement back; if it was turned into a token meanwhile, by that.
-        if state.tokens > 0 && !(stay_awake && self.announced.load(Ordering::SeqCst) > 0) {
-            state.tokens -= 1;
-        } else {
-            self.announced.fetch_sub(1, Ordering::SeqCst);
-        }
+        self.change(|list| {
+            if let Some(own) = list.iter().rposition(|(_, other)| Arc::ptr_eq(other, parker)) {
+                list.remove(own);
+            }
+        });
     }
 
-    /// Wakes up to `n` sleeping threads; to be called after work that any of them can do was made visible.
+    /// Wakes up to `n` threads, those that fell asleep last; to be called after work that any of them can do was made
+    /// visible.
     #[inline]
     pub(crate) fn wake(&self, n: usize) {
         fence(Ordering::SeqCst);
         if self.announced.load(Ordering::Relaxed) > 0 {
-            self.turn(n);
+            self.choose(n);
         }
     }
 
-    /// Wakes every sleeping thread; to be called after what one of them waits for was made visible.
-    #[inline]
-    pub(crate) fn wake_all(&self) {
+    /// Wakes the threads at one place; to be called after work that only they can do was made visible.
+    pub(crate) fn wake_at(&self, place: usize) {
         fence(Ordering::SeqCst);
-        // Not `announced`: a thread chosen by `wake` sleeps on if a later sleeper takes its token.
-        if self.away.load(Ordering::Relaxed) > 0 {
-            self.end_epoch();
+        if self.announced.load(Ordering::Relaxed) > 0 {
+            let mut chosen = Vec::new();
+            self.change(|list| chosen.extend(list.extract_if(.., |(at, _)| *at == place)));
+            chosen.iter().for_each(|(_, parker)| parker.unpark());
         }
     }
 
-    #[cold]
-    fn turn(&self, n: usize) {
-        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        let turned = self.announced.load(Ordering::SeqCst).min(n);
-        self.announced.fetch_sub(turned, Ordering::SeqCst);
-        state.tokens += turned;
-        drop(state);
-        (0..turned).for_each(|_| self.condvar.notify_one());
+    /// Wakes every thread.
+    pub(crate) fn wake_all(&self) {
+        self.wake(usize::MAX);
     }
 
     #[cold]
-    fn end_epoch(&self) {
-        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        state.epoch += 1;
-        state.tokens = 0;
-        self.announced.store(0, Ordering::SeqCst);
-        drop(state);
-        self.condvar.notify_all();
+    fn choose(&self, n: usize) {
+        let mut chosen = Vec::new();
+        self.change(|list| chosen = list.split_off(list.len().saturating_sub(n)));
+        chosen.iter().for_each(|(_, parker)| parker.unpark());
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<(usize, Arc<Parker>)>)) {
+        let mut list = self.list.lock().unwrap_or_else(|e| e.into_inner());
+        change(&mut list);
+        self.announced.store(list.len(), Ordering::SeqCst);
     }
 }

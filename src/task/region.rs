@@ -137,5 +137,5 @@ pub(super) fn interval(range: impl RangeBounds<usize>, len: usize) -> Block {
 /// # Panics
 /// If `size` is 0.
 pub fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> + Clone {
-    (0..len).step_by(size).map(move |start| start..(start + size).min(len))
+    (0..len).step_by(size).map(move |start| start..start.saturating_add(size).min(len))
 }

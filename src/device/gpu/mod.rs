@@ -19,6 +19,8 @@ mod kernels;
 mod session;
 mod slabs;
 mod streams;
+#[cfg(test)]
+mod tests;
 
 pub(super) use addressed::{Addressed, Api, Handle, PEER_ACCESS_ALREADY_ENABLED, Refusal, Side, Transfer, Way};
 pub(super) use cache::{Cache, Recipe};

@@ -73,7 +73,8 @@ impl<D: Driver> Enqueue for Session<'_, D> {
         let block = match tightest {
             Some(n) => free.swap_remove(n),
             None => {
-                let capacity = bytes.max(256).next_power_of_two();
+                // What has no next power of two is more than any device has, and refused by it.
+                let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
                 let (memory, base) = self.driver.allocate(capacity)?;
                 (capacity, memory, base)
             }

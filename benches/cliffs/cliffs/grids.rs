@@ -1,0 +1,102 @@
+//! Regions of arrays of several dimensions: what a task pays for the cells that others have cut.
+
+use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
+use thalweg::prelude::*;
+
+/// Elements along a tile's side.
+const TILE: usize = 4;
+/// Tiles along the shorter side of the array.
+const ROWS: usize = 25;
+
+/// One task on one element of an array of about n elements.
+pub(super) fn one_element(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let side = 8;
+    let x: Data<u32, Ix4> = rt.zeros([n / (side * side * side), side, side, side]);
+    let cost = nanoseconds_each(1, || {
+        let element = x.block((0..1, 0..1, 0..1, 0..1));
+        rt.task("tiny", (element.reduction(Sum),)).cpu(|_, _| ()).submit()?;
+        Ok(())
+    })?;
+    rt.wait()?;
+    Ok(cost)
+}
+
+/// The rows and columns of a tile.
+type Tile = (usize, usize);
+
+fn by_rows(n: usize) -> Vec<Tile> {
+    (0..ROWS).flat_map(|i| (0..n / ROWS).map(move |j| (i, j))).collect()
+}
+
+pub(super) fn tiles_by_rows(n: usize) -> Result<f64> {
+    tiles(n, &by_rows(n), false)
+}
+
+pub(super) fn tiles_by_columns(n: usize) -> Result<f64> {
+    let order: Vec<Tile> = (0..n / ROWS).flat_map(|j| (0..ROWS).map(move |i| (i, j))).collect();
+    tiles(n, &order, false)
+}
+
+pub(super) fn tiles_in_random_order(n: usize) -> Result<f64> {
+    let mut order = by_rows(n);
+    // Fisher and Yates's shuffle, with draws of Knuth's generator.
+    let mut state = 1u64;
+    for at in (1..order.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        order.swap(at, (state >> 33) as usize % (at + 1));
+    }
+    tiles(n, &order, false)
+}
+
+pub(super) fn tiles_after_halves(n: usize) -> Result<f64> {
+    tiles(n, &by_rows(n), true)
+}
+
+/// Nanoseconds to submit one task of a sweep over all tiles, two sweeps in all, while everything is pending.
+fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (rows, columns) = (ROWS * TILE, n / ROWS * TILE);
+    let x: Data<u8, Ix2> = rt.zeros((rows, columns));
+    let (open, gate) = closed_gate(&rt)?;
+    if halves {
+        for part in blocks(columns, columns.div_ceil(2)) {
+            rt.task("init", (x.block((0..rows, part)).output(), gate.input())).cpu(|_, _| ()).submit()?;
+        }
+    }
+    let along = |at: usize| at * TILE..(at + 1) * TILE;
+    let cost = nanoseconds_each(2 * order.len(), || {
+        for &(i, j) in order.iter().chain(order) {
+            rt.task("tile", (x.block((along(i), along(j))).inout(), gate.input())).cpu(|_, _| ()).submit()?;
+        }
+        Ok(())
+    })?;
+    drop(open);
+    rt.wait()?;
+    Ok(cost)
+}
+
+/// Nanoseconds to submit a task that reads a tile of one array with a halo around it and writes the tile of another, as
+/// sweeps of a stencil do; two sweeps, forth and back.
+pub(super) fn halos(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (rows, columns) = (ROWS * TILE, n / ROWS * TILE);
+    let [a, b] = [0, 1].map(|_| rt.zeros::<u8, _>((rows, columns)));
+    let (open, gate) = closed_gate(&rt)?;
+    let along = |at: usize| at * TILE..(at + 1) * TILE;
+    let around = |at: usize, end: usize| (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(end);
+    let order = by_rows(n);
+    let cost = nanoseconds_each(2 * order.len(), || {
+        for (from, to) in [(&a, &b), (&b, &a)] {
+            for &(i, j) in &order {
+                let halo = from.block((around(i, rows), around(j, columns)));
+                let accesses = (halo.input(), to.block((along(i), along(j))).output(), gate.input());
+                rt.task("stencil", accesses).cpu(|_, _| ()).submit()?;
+            }
+        }
+        Ok(())
+    })?;
+    drop(open);
+    rt.wait()?;
+    Ok(cost)
+}

@@ -1,0 +1,98 @@
+//! Many against many: where n tasks come after n others, edges must not be n².
+
+use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
+use thalweg::prelude::*;
+
+/// Parts of an array that a reader of all of it comes after.
+const PARTS: usize = 64;
+
+pub(super) fn reduction(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (open, gate) = closed_gate(&rt)?;
+    let x = rt.scalar(0u64);
+    for _ in 0..n {
+        rt.task("add", (x.reduction(Sum), gate.input())).cpu(|_, (x, _)| x[0] += 1).submit()?;
+    }
+    readers(&rt, &x, n, open)
+}
+
+pub(super) fn concurrent(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (open, gate) = closed_gate(&rt)?;
+    let x = rt.scalar(0u64);
+    for _ in 0..n {
+        rt.task("add", (x.concurrent(), gate.input())).cpu(|_, (x, _)| x.update(0, |x| x + 1)).submit()?;
+    }
+    readers(&rt, &x, n, open)
+}
+
+/// Nanoseconds to submit one of n tasks that read `x`, each for a part of its own of something else.
+fn readers(rt: &Runtime, x: &Data<u64>, n: usize, open: std::sync::mpsc::Sender<()>) -> Result<f64> {
+    let y = rt.data(vec![0u64; n]);
+    let cost = nanoseconds_each(n, || {
+        for part in blocks(n, 1) {
+            rt.task("use", (x.input(), y.slice(part).inout())).cpu(|_, (x, y)| y[0] += x[0]).submit()?;
+        }
+        Ok(())
+    })?;
+    drop(open);
+    rt.wait()?;
+    Ok(cost)
+}
+
+pub(super) fn readers_first(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (open, gate) = closed_gate(&rt)?;
+    let (x, y) = (rt.scalar(0u64), rt.data(vec![0u64; n]));
+    for _ in 0..n {
+        rt.task("read", (x.input(), gate.input())).cpu(|_, _| ()).submit()?;
+    }
+    let cost = nanoseconds_each(n, || {
+        for part in blocks(n, 1) {
+            rt.task("add", (x.reduction(Sum), y.slice(part).inout())).cpu(|_, (x, _)| x[0] += 1).submit()?;
+        }
+        Ok(())
+    })?;
+    drop(open);
+    rt.wait()?;
+    Ok(cost)
+}
+
+/// Writers of all parts, and n readers of the whole.
+pub(super) fn readers_of_parts(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (open, gate) = closed_gate(&rt)?;
+    let x = rt.data(vec![0u64; PARTS]);
+    for part in blocks(PARTS, 1) {
+        rt.task("write", (x.slice(part).output(), gate.input())).cpu(|_, _| ()).submit()?;
+    }
+    let cost = nanoseconds_each(n, || {
+        for _ in 0..n {
+            rt.task("read all", (x.input(),)).cpu(|_, _| ()).submit()?;
+        }
+        Ok(())
+    })?;
+    drop(open);
+    rt.wait()?;
+    Ok(cost)
+}
+
+/// The one task that comes after n readers, each of which stands in the history of each of n parts.
+pub(super) fn writer_of_parts(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (open, gate) = closed_gate(&rt)?;
+    let x = rt.data(vec![0u64; n]);
+    for part in blocks(n, 1) {
+        rt.task("write", (x.slice(part).output(), gate.input())).cpu(|_, _| ()).submit()?;
+    }
+    for _ in 0..n {
+        rt.task("read all", (x.input(),)).cpu(|_, _| ()).submit()?;
+    }
+    let cost = nanoseconds_each(n, || {
+        rt.task("write all", (x.inout(),)).cpu(|_, _| ()).submit()?;
+        Ok(())
+    })?;
+    drop(open);
+    rt.wait()?;
+    Ok(cost)
+}

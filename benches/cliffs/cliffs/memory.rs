@@ -1,0 +1,66 @@
+//! Memory that stays behind, or piles up, when it need not.
+
+use crate::meter::{Result, closed_gate, peak_kib, resident_kib, runtime, spin};
+use thalweg::prelude::*;
+
+/// Elements that tasks reduce into: 1 MiB.
+const BINS: usize = 1 << 17;
+
+/// KiB kept by n tasks that have reduced into an array, one after the other, while nobody writes what they read.
+pub(super) fn kept_by_reductions(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (points, histogram) = (rt.data(vec![1u64; n]), rt.data(vec![0u64; BINS]));
+    let count = |part: std::ops::Range<usize>| {
+        let accesses = (points.slice(part).input(), histogram.reduction(Sum));
+        rt.task("count", accesses).cpu(|_, (points, bins)| bins.fill(points[0])).submit()?;
+        Ok::<(), Box<dyn std::error::Error>>(rt.wait()?)
+    };
+    let before = resident_kib()?;
+    blocks(n, 1).try_for_each(count)?;
+    Ok((resident_kib()? - before).max(0.0))
+}
+
+/// Bytes that a task captures.
+const CAPTURED: usize = 4096;
+
+/// KiB at the peak, of a program that submits n tasks faster than they run, from a thread that hosts nothing.
+pub(super) fn peak_under_a_window(n: usize) -> Result<f64> {
+    let rt = Runtime::builder().compute_units("1:CPU:1").window(64).build()?;
+    let before = resident_kib()?;
+    for at in 0..n {
+        let captured = [at as u8; CAPTURED];
+        let body = move |_: &Context, ()| {
+            spin(20);
+            std::hint::black_box(&captured);
+        };
+        rt.task("heavy", ()).cpu(body).submit()?;
+    }
+    rt.wait()?;
+    Ok((peak_kib()? - before).max(0.0))
+}
+
+/// Parts that have had their readers before memory is looked at, so that what is used again is there.
+const WARM: usize = 4;
+/// Parts that have theirs afterwards.
+const PARTS: usize = 16;
+
+/// KiB kept for every part of an array that has had n readers at a time and been written since.
+pub(super) fn kept_by_readers(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let x = rt.data(vec![0u8; WARM + PARTS]);
+    let round = |part: usize| {
+        let part = part..part + 1;
+        let (open, gate) = closed_gate(&rt)?;
+        for _ in 0..n {
+            rt.task("read", (x.slice(part.clone()).input(), gate.input())).cpu(|_, _| ()).submit()?;
+        }
+        drop(open);
+        rt.wait()?;
+        rt.task("write", (x.slice(part).output(),)).cpu(|_, _| ()).submit()?;
+        Ok::<(), Box<dyn std::error::Error>>(rt.wait()?)
+    };
+    (0..WARM).try_for_each(round)?;
+    let before = resident_kib()?;
+    (WARM..WARM + PARTS).try_for_each(round)?;
+    Ok((resident_kib()? - before).max(0.0) / PARTS as f64)
+}

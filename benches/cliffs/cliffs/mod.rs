@@ -1,0 +1,171 @@
+//! The cliffs: a file for each cause, a function from a size to a cost for each cliff.
+
+mod commutative;
+mod devices;
+mod grids;
+mod groups;
+mod memory;
+mod placement;
+mod reductions;
+mod submission;
+mod waiting;
+mod wakes;
+
+use crate::meter::Result;
+
+/// One cost that must not grow.
+pub(crate) struct Cliff {
+    /// On the command line, in the table and in JSON.
+    pub(crate) name: &'static str,
+    /// What the size counts, and what is measured.
+    pub(crate) what: &'static str,
+    /// Of the cost.
+    pub(crate) unit: &'static str,
+    /// The smaller size.
+    pub(crate) size: usize,
+    /// What is still accepted.
+    pub(crate) bound: Bound,
+    /// The cost at a size.
+    pub(crate) measure: fn(usize) -> Result<f64>,
+}
+
+/// What is accepted of a cost.
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    /// That it grows by this factor from n to 8n.
+    Growth(f64),
+    /// That it is this at 8n, however little it may be at n: of what is counted, and should hardly be there at all.
+    Most(f64),
+}
+
+/// The growth of a cost in time that noise on a shared machine explains.
+const NOISE: Bound = Bound::Growth(2.0);
+
+/// Of a cost per task in nanoseconds.
+const fn time(name: &'static str, size: usize, what: &'static str, measure: fn(usize) -> Result<f64>) -> Cliff {
+    Cliff { name, what, unit: "ns", size, bound: NOISE, measure }
+}
+
+/// Of a cost that is counted.
+const fn count(
+    name: &'static str,
+    size: usize,
+    unit: &'static str,
+    most: f64,
+    what: &'static str,
+    measure: fn(usize) -> Result<f64>,
+) -> Cliff {
+    Cliff { name, what, unit, size, bound: Bound::Most(most), measure }
+}
+
+/// All, by cause.
+pub(crate) const ALL: &[Cliff] = &[
+    time("commutative-one", 1000, "n commutative tasks on one region: running one", commutative::one_region),
+    time("commutative-each", 1000, "n commutative tasks on a region each: running one", commutative::regions),
+    time("reduction-readers", 250, "n members of a reduction, n readers: submitting a reader", groups::reduction),
+    time("concurrent-readers", 250, "n concurrent tasks, n readers: submitting a reader", groups::concurrent),
+    time("readers-group", 250, "n readers, n members of a reduction: submitting a member", groups::readers_first),
+    time("parts-readers", 1000, "n readers of 64 parts: submitting a reader", groups::readers_of_parts),
+    time("parts-writer", 100, "n parts, n readers of all: one writer of all, for each reader", groups::writer_of_parts),
+    time("one-element", 8192, "a 4-D array of n elements: one task on one element", grids::one_element),
+    time("tiles-rows", 1250, "n tiles, row by row: submitting a task", grids::tiles_by_rows),
+    time("tiles-columns", 1250, "n tiles, column by column: submitting a task", grids::tiles_by_columns),
+    time("tiles-random", 1250, "n tiles in random order: submitting a task", grids::tiles_in_random_order),
+    time(
+        "tiles-halves",
+        1250,
+        "n tiles of an array initialised by halves: submitting a task",
+        grids::tiles_after_halves,
+    ),
+    time("tiles-halos", 1250, "n tiles with the halo around each: submitting a task", grids::halos),
+    count(
+        "join-combining",
+        1 << 18,
+        "us",
+        500.0,
+        "a reduction on n doubles: joining it while replicas are combined, the mean",
+        reductions::join_while_combining,
+    ),
+    count(
+        "reduction-tasks",
+        50,
+        "x by hand",
+        3.0,
+        "n tasks that reduce into 4 MiB: their time over that of a loop that adds n arrays",
+        reductions::tasks_over_loop,
+    ),
+    count(
+        "reduction-kept",
+        8,
+        "KiB",
+        8192.0,
+        "n reductions into 1 MiB, all combined: memory kept",
+        memory::kept_by_reductions,
+    ),
+    time("device-blocks", 500, "an array of n blocks on a device: running a task on one", devices::many_blocks),
+    time(
+        "device-queue",
+        1000,
+        "n tasks for a device, an idle CPU unit: running one",
+        devices::queue_beside_an_idle_unit,
+    ),
+    count(
+        "evictions",
+        1,
+        "replicas",
+        2.0,
+        "n events while one replica's room is made: replicas evicted",
+        devices::evictions_for_one,
+    ),
+    count(
+        "wakes-release",
+        4,
+        "switches",
+        8.0,
+        "n units, idle: context switches for each data object dropped",
+        wakes::by_release,
+    ),
+    count(
+        "wakes-stealing",
+        4,
+        "switches",
+        8.0,
+        "n units, all but one idle: context switches for each task of a chain, `stealing`",
+        wakes::by_chain_stealing,
+    ),
+    count(
+        "wakes-dynamic",
+        4,
+        "switches",
+        8.0,
+        "n units, all but one idle: context switches for each task of a chain, `dynamic`",
+        wakes::by_chain_dynamic,
+    ),
+    time("placement-units", 16, "n units: placing and ending a task (simulated)", placement::units),
+    count(
+        "wait-chain",
+        50,
+        "tasks",
+        2.0,
+        "a chain of n tasks beside: how many run before a read of other data returns",
+        waiting::behind_a_chain,
+    ),
+    time("submit-hosting", 25_000, "n pending tasks: submitting one from a hosting thread", submission::hosting),
+    time("submit-foreign", 25_000, "n pending tasks: submitting one from a foreign thread", submission::foreign),
+    count(
+        "window-memory",
+        2500,
+        "KiB",
+        8192.0,
+        "n tasks with 4 KiB each under `.window(64)`, foreign submitter: peak memory",
+        memory::peak_under_a_window,
+    ),
+    count(
+        "readers-memory",
+        2500,
+        "KiB",
+        32.0,
+        "n readers of a part that is then written: memory kept for each such part",
+        memory::kept_by_readers,
+    ),
+];

@@ -1,0 +1,24 @@
+//! Placement: what an event costs must not depend on the number of units that it does not concern.
+
+use crate::meter::{Result, nanoseconds_each};
+use thalweg::prelude::*;
+
+const TASKS: usize = 20_000;
+
+/// Nanoseconds of real time for a task on a simulated machine of n units: all that the engine does, and no threads.
+pub(super) fn units(n: usize) -> Result<f64> {
+    let machine: SimulatedMachine = format!(
+        "name = \"wide\"\n[units.CPU]\ncount = {n}\nbytes_per_s = 1e9\n[[tasks]]\nname = \"work\"\ncost = 1\n\
+         [tasks.time_ns]\nCPU = {{ 1 = 1000 }}\n"
+    )
+    .parse()?;
+    let builder = Runtime::builder().compute_units(format!("{n}:CPU:1")).scheduler("dynamic");
+    let rt = builder.simulate(machine).build()?;
+    let x: Vec<Data<u64>> = (0..n).map(|_| rt.zeros(1)).collect();
+    nanoseconds_each(TASKS, || {
+        for at in 0..TASKS {
+            rt.task("work", (x[at % n].inout(),)).cpu(|_, _| ()).submit()?;
+        }
+        Ok(rt.wait()?)
+    })
+}

@@ -1,0 +1,69 @@
+//! Reductions: combining must not hold up submission, nor cost more than adding the arrays by hand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::meter::{Result, runtime};
+use thalweg::prelude::*;
+
+/// Members of the group that run while others join it.
+const MEMBERS: usize = 8;
+/// Tasks that join at least, at intervals of [`PAUSE`].
+const JOINS: usize = 40;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Microseconds to submit a task that joins the group, until all its first members have run and been combined.
+pub(super) fn join_while_combining(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (x, ran) = (rt.data(vec![0.0f64; n]), Arc::new(AtomicUsize::new(0)));
+    for member in 0..MEMBERS {
+        let ran = ran.clone();
+        let body = move |_: &Context, (x,): (&mut [f64],)| {
+            x[member] += 1.0;
+            ran.fetch_add(1, Ordering::Relaxed);
+        };
+        rt.task("add", (x.reduction(Sum),)).cpu(body).submit()?;
+    }
+    while ran.load(Ordering::Relaxed) == 0 {
+        std::hint::spin_loop();
+    }
+    let (mut joins, mut time) = (0, Duration::ZERO);
+    while joins < JOINS || ran.load(Ordering::Relaxed) < MEMBERS {
+        let start = Instant::now();
+        rt.task("late", (x.reduction(Sum),)).cpu(|_, _| ()).submit()?;
+        time += start.elapsed();
+        joins += 1;
+        std::thread::sleep(PAUSE);
+    }
+    rt.wait()?;
+    Ok(time.as_secs_f64() * 1e6 / joins as f64)
+}
+
+/// Doubles that tasks reduce into: 4 MiB.
+const DOUBLES: usize = 1 << 19;
+
+/// The time of n tasks that fill and reduce an array each, over that of a plain loop that fills one and adds it.
+pub(super) fn tasks_over_loop(n: usize) -> Result<f64> {
+    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build()?;
+    let x = rt.data(vec![0.0f64; DOUBLES]);
+    let (mut sum, mut own) = (vec![0.0f64; DOUBLES], vec![0.0f64; DOUBLES]);
+    let start = Instant::now();
+    for _ in 0..n {
+        rt.task("add", (x.reduction(Sum),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1.0)).submit()?;
+    }
+    rt.wait_on(&x.all())?;
+    let tasks = start.elapsed();
+    let start = Instant::now();
+    for _ in 0..n {
+        own.fill(0.0);
+        std::hint::black_box(&mut own).iter_mut().for_each(|x| *x += 1.0);
+        sum.iter_mut().zip(&own).for_each(|(sum, x)| *sum += x);
+        std::hint::black_box(&mut sum);
+    }
+    let by_hand = start.elapsed();
+    if rt.take(x)? != sum {
+        return Err("tasks and loop differ".into());
+    }
+    Ok(tasks.as_secs_f64() / by_hand.as_secs_f64())
+}

@@ -1,0 +1,34 @@
+//! Submission, from a thread that hosts a unit and from one that hosts none.
+
+use crate::meter::{Result, closed_gate, nanoseconds_each};
+use thalweg::prelude::*;
+
+pub(super) fn hosting(n: usize) -> Result<f64> {
+    let rt = Runtime::builder().compute_units("2:CPU:1").submitter_hosts_unit(true).window(usize::MAX).build()?;
+    submit(&rt, n)
+}
+
+pub(super) fn foreign(n: usize) -> Result<f64> {
+    let rt = Runtime::builder().compute_units("1:CPU:1").window(usize::MAX).build()?;
+    submit(&rt, n)
+}
+
+/// Nanoseconds to submit one of n tasks, each on a data object of its own, while none can run. The second pass counts:
+/// then memory is there.
+fn submit(rt: &Runtime, n: usize) -> Result<f64> {
+    let data: Vec<_> = (0..n).map(|_| rt.scalar(0u64)).collect();
+    let pass = || {
+        let (open, gate) = closed_gate(rt)?;
+        let cost = nanoseconds_each(n, || {
+            for x in &data {
+                rt.task("task", (x.inout(), gate.input())).cpu(|_, _| ()).submit()?;
+            }
+            Ok(())
+        })?;
+        drop(open);
+        rt.wait()?;
+        Ok(cost)
+    };
+    pass()?;
+    pass()
+}

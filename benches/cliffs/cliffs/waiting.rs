@@ -1,0 +1,26 @@
+//! Waiting for one thing must not mean finishing another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::meter::{Result, spin};
+use thalweg::prelude::*;
+
+/// How many of a chain's n tasks a hosting thread runs before its read of other data returns.
+pub(super) fn behind_a_chain(n: usize) -> Result<f64> {
+    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build()?;
+    let (chain, other, ran) = (rt.scalar(0u64), rt.scalar(0u64), Arc::new(AtomicUsize::new(0)));
+    rt.task("other", (other.inout(),)).cpu(|_, (x,)| x[0] = 1).submit()?;
+    for _ in 0..n {
+        let ran = ran.clone();
+        let body = move |_: &Context, _: (&mut [u64],)| {
+            spin(20);
+            ran.fetch_add(1, Ordering::Relaxed);
+        };
+        rt.task("chain", (chain.inout(),)).cpu(body).submit()?;
+    }
+    rt.read_scalar(&other)?;
+    let before = ran.load(Ordering::Relaxed);
+    rt.wait()?;
+    Ok(before as f64)
+}

@@ -1,0 +1,72 @@
+//! What measurements are taken with: a clock, the process's memory, its threads' context switches; and gates.
+
+use std::error::Error;
+use std::fs;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Instant;
+
+use thalweg::prelude::*;
+
+/// What a measurement may fail with.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A runtime of these units with the defaults.
+pub(crate) fn runtime(units: &str) -> Result<Runtime> {
+    Ok(Runtime::builder().compute_units(units).build()?)
+}
+
+/// Nanoseconds that `work` takes, for each of `count` events.
+pub(crate) fn nanoseconds_each(count: usize, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64() * 1e9 / count as f64)
+}
+
+/// A task that ends when the sender is dropped, and the data object that it writes: what reads that stays pending.
+pub(crate) fn closed_gate(rt: &Runtime) -> Result<(Sender<()>, Data<u64>)> {
+    let gate = rt.scalar(0u64);
+    let (open, opened) = channel::<()>();
+    let wait = move || _ = opened.recv();
+    if rt.machine().num_cpu_units() > 0 {
+        rt.task("gate", (gate.output(),)).host(move |_, _| wait()).submit()?;
+    } else {
+        rt.task("gate", (gate.output(),)).cpu(move |_, _| wait()).submit()?;
+    }
+    Ok((open, gate))
+}
+
+/// A line of `/proc/self/status` in KiB.
+fn status_kib(key: &str) -> Result<f64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with(key)).ok_or("the system tells no memory figures")?;
+    Ok(line.split_whitespace().nth(1).ok_or("no figure")?.parse()?)
+}
+
+/// KiB in physical memory.
+pub(crate) fn resident_kib() -> Result<f64> {
+    status_kib("VmRSS:")
+}
+
+/// The most that [`resident_kib`] ever was.
+pub(crate) fn peak_kib() -> Result<f64> {
+    status_kib("VmHWM:")
+}
+
+/// How often the system has switched from or to any thread of this process.
+pub(crate) fn context_switches() -> Result<u64> {
+    let mut sum = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        let status = fs::read_to_string(task?.path().join("status")).unwrap_or_default();
+        let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
+        sum += switches.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok()).sum::<u64>();
+    }
+    Ok(sum)
+}
+
+/// Keeps the core busy for about so long, without sleeping.
+pub(crate) fn spin(microseconds: u64) {
+    let start = Instant::now();
+    while start.elapsed().as_micros() < u128::from(microseconds) {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,239 @@
+//! The replicas of one data: found by id, and by the places they hold.
+//!
+//! A data that is cut into many blocks has as many replicas on a device, and every task that is placed asks for some of
+//! them. So no look-up here goes through all of them: ids are hashed, and each address space has a map from the parts of
+//! the data to the replicas that hold them. What is valid where is the [`Directory`](super::Directory)'s matter.
+//!
+//! Invariants:
+//! 1. There is a home, and it is the only replica in host memory.
+//! 2. A replica that is leaving is found by its id, and by nothing else.
+
+use crate::ids::SpaceId;
+use crate::region::{Block, MAX_DIMS, RegionMap};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Names a replica; unique in a runtime. [`ReplicaId::HOME`] is every data's home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ReplicaId(pub(crate) u64);
+
+impl ReplicaId {
+    /// The data in host memory, where the user put it.
+    pub(crate) const HOME: Self = Self(0);
+}
+
+/// A box in one address space.
+#[derive(Debug, Clone)]
+pub(crate) struct Replica {
+    pub(crate) id: ReplicaId,
+    pub(crate) space: SpaceId,
+    pub(crate) block: Block,
+    pub(crate) pins: u32,
+    /// When a task last used it, on the placement's own counter.
+    pub(crate) last_use: u64,
+    /// On its way out: no task may choose it any more.
+    pub(crate) leaving: bool,
+}
+
+/// All replicas of one data.
+#[derive(Debug)]
+pub(super) struct Replicas {
+    home: Replica,
+    away: FxHashMap<ReplicaId, Replica>,
+    /// One for each device's memory that holds a replica; few machines have many devices.
+    spaces: SmallVec<[InSpace; 1]>,
+}
+
+/// The replicas in one device's memory.
+#[derive(Debug)]
+struct InSpace {
+    space: SpaceId,
+    /// How many there are, and how many of them stay.
+    count: usize,
+    staying: usize,
+    /// Which of those that stay hold a part.
+    at: RegionMap<SmallVec<[ReplicaId; 2]>>,
+}
+
+impl InSpace {
+    fn new(space: SpaceId, whole: &Block) -> Self {
+        let at = RegionMap::new(*whole, dimensions(whole), SmallVec::new());
+        Self { space, count: 0, staying: 0, at }
+    }
+}
+
+impl Replicas {
+    /// Those of a data that is only at home.
+    pub(super) fn new(whole: Block) -> Self {
+        let home =
+            Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, last_use: 0, leaving: false };
+        Self { home, away: FxHashMap::default(), spaces: SmallVec::new() }
+    }
+
+    /// All of the data.
+    pub(super) fn whole(&self) -> &Block {
+        &self.home.block
+    }
+
+    pub(super) fn get(&self, id: ReplicaId) -> Option<&Replica> {
+        if id == ReplicaId::HOME { Some(&self.home) } else { self.away.get(&id) }
+    }
+
+    pub(super) fn get_mut(&mut self, id: ReplicaId) -> Option<&mut Replica> {
+        if id == ReplicaId::HOME { Some(&mut self.home) } else { self.away.get_mut(&id) }
+    }
+
+    /// All replicas but the home, in no particular order.
+    pub(super) fn away(&self) -> impl Iterator<Item = &Replica> {
+        self.away.values()
+    }
+
+    /// Whether a replica is in this address space.
+    pub(super) fn are_in(&self, space: SpaceId) -> bool {
+        space.is_host() || self.in_space(space).is_some()
+    }
+
+    fn in_space(&self, space: SpaceId) -> Option<&InSpace> {
+        self.spaces.iter().find(|there| there.space == space)
+    }
+
+    /// The largest replica that stays in `space` and holds all of `block`'s places; the home in host memory.
+    pub(super) fn covering(&self, space: SpaceId, block: &Block) -> Option<ReplicaId> {
+        if space.is_host() {
+            return Some(ReplicaId::HOME);
+        }
+        // Who holds all of it holds its first place.
+        let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
+        let mut largest = None;
+        self.in_space(space)?.at.peek(&first, |_, ids| {
+            let covering = ids.iter().map(|id| &self.away[id]).filter(|replica| replica.block.contains(block));
+            largest = covering.max_by_key(|replica| (replica.block.volume(), replica.id)).map(|replica| replica.id);
+        });
+        largest
+    }
+
+    /// Whether a replica that stays in `space` has some of `block`'s places and not all.
+    pub(super) fn overlap_partly(&self, space: SpaceId, block: &Block) -> bool {
+        let mut partly = false;
+        if let Some(there) = self.in_space(space) {
+            there.at.peek(block, |_, ids| partly |= ids.iter().any(|id| !self.away[id].block.contains(block)));
+        }
+        partly
+    }
+
+    pub(super) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block, last_use: u64) {
+        let known = self.spaces.iter().position(|there| there.space == space);
+        let known = known.unwrap_or_else(|| {
+            self.spaces.push(InSpace::new(space, &self.home.block));
+            self.spaces.len() - 1
+        });
+        let there = &mut self.spaces[known];
+        (there.count, there.staying) = (there.count + 1, there.staying + 1);
+        there.at.visit(&block, |_, ids| ids.push(id));
+        self.away.insert(id, Replica { id, space, block, pins: 0, last_use, leaving: false });
+    }
+
+    /// From now on nobody finds the replica but by its id.
+    pub(super) fn leave(&mut self, id: ReplicaId) {
+        let Some(Replica { space, block, leaving, .. }) = self.away.get_mut(&id).filter(|replica| !replica.leaving)
+        else {
+            return;
+        };
+        *leaving = true;
+        let Some(there) = self.spaces.iter_mut().find(|there| there.space == *space) else { return };
+        there.staying -= 1;
+        if there.staying == 0 {
+            // Nothing is left of the cuts either.
+            *there = InSpace { count: there.count, ..InSpace::new(*space, &self.home.block) };
+            return;
+        }
+        let (mut visited, mut nobody) = (0, true);
+        there.at.visit(block, |_, ids| {
+            ids.retain(|other| *other != id);
+            (visited, nobody) = (visited + 1, nobody && ids.is_empty());
+        });
+        if nobody {
+            there.at.unite_if_many(block, visited);
+        }
+    }
+
+    /// The replica is gone.
+    pub(super) fn remove(&mut self, id: ReplicaId) {
+        self.leave(id);
+        let Some(replica) = self.away.remove(&id) else { return };
+        if let Some(position) = self.spaces.iter().position(|there| there.space == replica.space) {
+            self.spaces[position].count -= 1;
+            if self.spaces[position].count == 0 {
+                self.spaces.swap_remove(position);
+            }
+        }
+    }
+
+    /// All replicas but the home are gone.
+    pub(super) fn remove_away(&mut self) -> impl Iterator<Item = Replica> {
+        self.spaces.clear();
+        std::mem::take(&mut self.away).into_values()
+    }
+
+    /// Whether the home is the only one.
+    pub(super) fn are_home_alone(&self) -> bool {
+        self.away.is_empty()
+    }
+}
+
+/// Boxes of one-dimensional data are intervals; a map needs only to know whether one dimension suffices.
+pub(super) fn dimensions(whole: &Block) -> usize {
+    if whole.extents()[1..] == [1; MAX_DIMS - 1] { 1 } else { MAX_DIMS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DEVICES: [SpaceId; 2] = [SpaceId(1), SpaceId(2)];
+
+    fn block(extents: [usize; 2]) -> impl Strategy<Value = Block> {
+        let side = |extent: usize| (0..extent, 1..=extent).prop_map(move |(lo, len)| lo..(lo + len).min(extent));
+        (side(extents[0]), side(extents[1])).prop_map(|(i, j)| Block::new(&[i, j]))
+    }
+
+    proptest! {
+        /// Against a list that is searched.
+        #[test]
+        fn looking_up_agrees_with_searching(
+            extents in prop::sample::select(vec![[30, 1], [6, 7]]),
+            seed in prop::collection::vec((0..4u8, 0..2usize, any::<prop::sample::Index>()), 1..40),
+            blocks in prop::collection::vec((block([30, 1]), block([6, 7])), 40),
+        ) {
+            let mut replicas = Replicas::new(Block::whole(&extents));
+            let mut list: Vec<Replica> = Vec::new();
+            for (n, (act, device, which)) in seed.into_iter().enumerate() {
+                let (narrow, wide) = blocks[n];
+                let (block, space) = (if extents[1] == 1 { narrow } else { wide }, DEVICES[device]);
+                match act {
+                    0 | 1 => {
+                        let id = ReplicaId(n as u64 + 1);
+                        replicas.add(id, space, block, 0);
+                        list.push(Replica { id, space, block, pins: 0, last_use: 0, leaving: false });
+                    }
+                    2 if !list.is_empty() => {
+                        let index = which.index(list.len());
+                        replicas.leave(list[index].id);
+                        list[index].leaving = true;
+                    }
+                    3 if !list.is_empty() => replicas.remove(list.swap_remove(which.index(list.len())).id),
+                    _ => {}
+                }
+                let there = |replica: &&Replica| replica.space == space && !replica.leaving;
+                let covering = list.iter().filter(there).filter(|replica| replica.block.contains(&block));
+                let largest = covering.max_by_key(|replica| (replica.block.volume(), replica.id)).map(|r| r.id);
+                prop_assert_eq!(replicas.covering(space, &block), largest);
+                let partly = |r: &Replica| r.block.overlaps(&block) && !r.block.contains(&block);
+                prop_assert_eq!(replicas.overlap_partly(space, &block), list.iter().filter(there).any(partly));
+                prop_assert_eq!(replicas.are_in(space), list.iter().any(|replica| replica.space == space));
+                prop_assert_eq!(replicas.are_home_alone(), list.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Joins: tasks of the dependence layer's own that stand for many predecessors.
+//!
+//! Where n tasks are each waited for by m others, n·m edges would be needed, and a list of n tasks would be kept for who
+//! comes later. A *join* waits for the n, is waited for by the m, and takes the place of the list: n + m edges, and no list
+//! in a history is ever longer than [`MOST`]. It has no body, no unit and no place; whoever counts its last predecessor
+//! down finishes it at once (`Engine::ready`). No driver sees it, and it counts as no task.
+//!
+//! Poison passes through: a join is poisoned by what it waits for with [`Flow::Value`].
+//!
+//! Where the graph is recorded there are no joins: it shows what was declared.
+
+use super::{AccessRecord, Body, Env, Kinds, Meta, Submitting, TaskRef};
+use crate::error::BoxError;
+use crate::ids::TaskId;
+use crate::kernel::{DeviceSite, Launcher};
+use crate::region::Block;
+use crate::sync::Flow;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::panic::Location;
+
+/// Lists of so many tasks are shortened before they grow.
+pub(super) const MOST: usize = 16;
+
+/// More tasks than this get a join when several others are going to wait for all of them.
+pub(super) const WORTH_A_JOIN: usize = MOST / 2;
+
+/// Tasks in a history.
+pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
+
+/// The join that a newcomer made last: neighbouring parts often have the same list.
+#[derive(Default)]
+pub(super) struct LastJoin(Option<Box<(Vec<Predecessor>, TaskRef)>>);
+
+/// A task, and what it is waited for.
+pub(super) type Predecessor = (TaskRef, Flow);
+
+impl LastJoin {
+    /// A task that is finished when all of `tasks` are.
+    #[cold]
+    pub(super) fn of(&mut self, tasks: Vec<Predecessor>, made_for: TaskId) -> TaskRef {
+        let equal = |(a, b): (&Predecessor, &Predecessor)| (a.0.address(), a.1) == (b.0.address(), b.1);
+        if let Some((known, join)) = self.0.as_deref()
+            && known.len() == tasks.len()
+            && known.iter().zip(&tasks).all(equal)
+        {
+            return join.clone();
+        }
+        let join = make(&tasks, made_for);
+        self.0 = Some(Box::new((tasks, join.clone())));
+        join
+    }
+}
+
+fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
+    let meta = Meta {
+        id: made_for,
+        name: Cow::Borrowed("join"),
+        location: Location::caller(),
+        priority: 0,
+        internal: true,
+        commutative: false,
+        join: true,
+        lane: 0,
+    };
+    let mut join = Submitting::new(|| meta, None, Nothing, 1, |nothing| nothing as *mut dyn Body);
+    for (task, flow) in tasks {
+        if join.wait_for(task, *flow).is_err()
+            && *flow == Flow::Value
+            && let Some(cause) = task.poison()
+        {
+            join.set_poison(cause);
+        }
+    }
+    let reference = join.share();
+    if let Some(join) = join.commit() {
+        join.finish(|_| unreachable!("nobody knows of a new join"));
+    }
+    reference
+}
+
+/// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
+pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
+    !task.is_finished() || flow == Flow::Value && task.poison().is_some()
+}
+
+/// What a join does.
+struct Nothing;
+
+impl Body for Nothing {
+    fn accesses(&self, _: &mut dyn FnMut(AccessRecord<'_>)) {}
+
+    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
+        unreachable!("joins are not run")
+    }
+
+    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
+        unreachable!("joins are not launched")
+    }
+
+    fn discard(&self) {}
+
+    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
+        None
+    }
+
+    fn combine(&self, _: usize, _: &Block) {}
+
+    fn kinds(&self) -> Kinds {
+        Kinds::NONE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::depend::tests::Program;
+    use crate::depend::{Mode, OpId};
+    use crate::error::TaskFailure;
+    use crate::region::Block;
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    fn one(mode: Mode, range: Range<usize>) -> [(Mode, Block); 1] {
+        [(mode, Block::interval(range))]
+    }
+
+    const GROUPS: [Mode; 3] = [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1))];
+
+    /// The edges of n tasks with one access and then n with the other.
+    fn edges(n: u64, first: Mode, then: Mode) -> u64 {
+        let mut program = Program::over(&[1]);
+        program.submit(&one(Mode::Out, 0..1));
+        (0..n).map(|_| program.submit(&one(first, 0..1))).sum::<u64>()
+            + (0..n).map(|_| program.submit(&one(then, 0..1))).sum::<u64>()
+    }
+
+    #[test]
+    fn edges_between_groups_and_readers_grow_linearly() {
+        for group in GROUPS {
+            for (first, then) in [(group, Mode::In), (Mode::In, group), (group, Mode::Concurrent)] {
+                for n in [100, 800] {
+                    let edges = edges(n, first, then);
+                    // One for the output before, one to a join, and as many as are not worth a join.
+                    assert!(edges <= 12 * n, "{n} {first}, {n} {then}: {edges} edges");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn readers_of_many_parts_have_one_edge_each_to_the_writer_of_all() {
+        const PARTS: usize = 50;
+        for n in [100, 800] {
+            let mut program = Program::over(&[PARTS]);
+            for part in 0..PARTS {
+                program.submit(&one(Mode::Out, part..part + 1));
+                program.finish(part as u64);
+            }
+            let readers: u64 = (0..n).map(|_| program.submit(&one(Mode::In, 0..PARTS))).sum();
+            let writer = program.submit(&one(Mode::Out, 0..PARTS));
+            assert!(readers + writer <= n + n / 8 + 1, "{readers} edges to joins, {writer} to the writer");
+            for reader in 0..n {
+                assert_eq!(program.ready().len() as u64, n - reader, "the writer waits for every reader");
+                program.finish(PARTS as u64 + reader);
+            }
+            assert_eq!(program.ready(), [PARTS as u64 + n]);
+        }
+    }
+
+    #[test]
+    fn a_few_predecessors_have_edges_of_their_own_and_none_twice() {
+        let mut program = Program::over(&[20]);
+        (0..10).for_each(|_| _ = program.submit(&one(Mode::In, 0..20)));
+        (0..20).for_each(|part| _ = program.submit(&one(Mode::In, part..part + 1)));
+        assert_eq!(program.submit(&one(Mode::Out, 0..20)), 30);
+    }
+
+    #[test]
+    fn who_comes_after_a_group_waits_for_the_last_of_it() {
+        for group in GROUPS {
+            let mut program = Program::over(&[1]);
+            (0..100).for_each(|_| _ = program.submit(&one(group, 0..1)));
+            (0..100).for_each(|_| _ = program.submit(&one(Mode::In, 0..1)));
+            (0..100).for_each(|_| _ = program.submit(&one(group, 0..1)));
+            for (from, then) in [(0, 100), (100, 200), (200, 300)] {
+                for member in (from..then).rev() {
+                    assert_eq!(program.ready(), (from..=member).collect::<Vec<_>>());
+                    program.finish(member);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn poison_of_one_member_reaches_who_uses_the_group_and_nobody_else() {
+        for failing in [0, 3, 99] {
+            let mut program = Program::over(&[1]);
+            (0..100).for_each(|_| _ = program.submit(&one(Mode::Concurrent, 0..1)));
+            // Some fail before the join is made, some after.
+            let fail = |program: &mut Program| {
+                program.tasks[failing as usize].set_poison(Arc::new(TaskFailure::for_tests("one")));
+                program.finish(failing);
+            };
+            if failing == 3 {
+                fail(&mut program);
+            }
+            (0..40).for_each(|_| _ = program.submit(&one(Mode::In, 0..1)));
+            program.submit(&one(Mode::Reduction(OpId(7)), 0..1));
+            program.submit(&one(Mode::Out, 0..1));
+            program.submit(&one(Mode::In, 0..1));
+            if failing != 3 {
+                fail(&mut program);
+            }
+            (0..100).filter(|member| *member != failing).for_each(|member| program.finish(member));
+            (100..140).for_each(|reader| program.finish(reader));
+            (140..143).for_each(|task| program.finish(task));
+            let poisoned = |task: usize| program.tasks[task].poison().is_some();
+            assert!((100..=140).all(poisoned), "readers, and who updates the value");
+            assert!(!poisoned(141) && !poisoned(142), "who overwrites it, and who reads that");
+        }
+    }
+
+    #[test]
+    fn joins_that_follow_each_other_are_no_recursion() {
+        let mut program = Program::over(&[1]);
+        (0..200_000).for_each(|_| _ = program.submit(&one(Mode::In, 0..1)));
+        program.submit(&one(Mode::Out, 0..1));
+        (0..200_000).rev().for_each(|reader| program.finish(reader));
+        assert_eq!(program.ready(), [200_000]);
+    }
+
+    #[test]
+    fn an_empty_region_is_waited_for_by_who_gives_the_memory_up_alone() {
+        let mut program = Program::over(&[8]);
+        (0..50).for_each(|_| _ = program.submit(&one(Mode::InOut, 3..3)));
+        assert_eq!(program.submit(&one(Mode::InOut, 0..8)), 0);
+        program.finish(50);
+        assert!(program.give_up() > 0);
+        for task in (0..50).rev() {
+            assert_eq!(program.ready().len() as u64, task + 1);
+            program.finish(task);
+        }
+        assert_eq!(program.ready(), [51]);
+    }
+}

@@ -1,0 +1,283 @@
+//! Whole programs against the order of submission: what every task meets when it runs is what the ones before have left.
+
+use super::*;
+use crate::error::{BoxError, TaskFailure};
+use crate::ids::DataId;
+use crate::kernel::{DeviceSite, Launcher};
+use crate::region::Block;
+use crate::sync::LINKED;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// A body that is never run.
+struct Nothing;
+
+impl Body for Nothing {
+    fn accesses(&self, _: &mut dyn FnMut(AccessRecord<'_>)) {}
+
+    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
+        unreachable!("these tasks are finished by hand")
+    }
+
+    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
+        unreachable!("these tasks are finished by hand")
+    }
+
+    fn discard(&self) {}
+
+    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
+        None
+    }
+
+    fn combine(&self, _: usize, _: &Block) {}
+
+    fn kinds(&self) -> Kinds {
+        Kinds::NONE
+    }
+}
+
+/// Submits tasks to one data object and finishes them by hand.
+pub(super) struct Program {
+    pub(super) datum: Datum,
+    pub(super) tasks: Vec<TaskRef>,
+    ready: Vec<OwnedTask>,
+}
+
+impl Program {
+    pub(super) fn over(shape: &[usize]) -> Self {
+        Self { datum: Datum::new(DataId(0), shape, 8, false), tasks: vec![], ready: vec![] }
+    }
+
+    /// Submits a task; how many edges that took.
+    pub(super) fn submit(&mut self, accesses: &[(Mode, Block)]) -> u64 {
+        self.submit_with(None, accesses)
+    }
+
+    /// Submits a task that gives the memory up.
+    pub(super) fn give_up(&mut self) -> u64 {
+        let side = Side { forget: Some(self.datum.id), ..Side::default() };
+        self.submit_with(Some(Box::new(side)), &[(Mode::InOut, self.datum.whole())])
+    }
+
+    fn submit_with(&mut self, side: Option<Box<Side>>, accesses: &[(Mode, Block)]) -> u64 {
+        let meta = Meta {
+            id: TaskId(self.tasks.len() as u64),
+            name: Cow::Borrowed("task"),
+            location: Location::caller(),
+            priority: 0,
+            internal: false,
+            commutative: false,
+            join: false,
+            lane: 0,
+        };
+        let mut task = Submitting::new(|| meta, side, Nothing, 0, |nothing| nothing as *mut dyn Body);
+        let before = LINKED.get();
+        let datum = &self.datum;
+        let records: Vec<_> = accesses.iter().map(|(mode, block)| AccessRecord { datum, block, mode: *mode }).collect();
+        register(&mut task, &records, None).unwrap();
+        self.tasks.push(task.share());
+        self.ready.extend(task.commit());
+        LINKED.get() - before
+    }
+
+    /// Finishes the ready task with this number, and the joins that are ready by that.
+    pub(super) fn finish(&mut self, number: u64) {
+        let at = self.ready.iter().rposition(|task| task.shared().id.0 == number).expect("the task is ready");
+        let mut finishing = vec![self.ready.swap_remove(at)];
+        while let Some(task) = finishing.pop() {
+            task.finish(|next| if next.shared().join { finishing.push(next) } else { self.ready.push(next) });
+        }
+    }
+
+    /// The numbers of the tasks that wait for nobody, in ascending order.
+    pub(super) fn ready(&self) -> Vec<u64> {
+        let mut ready: Vec<u64> = self.ready.iter().map(|task| task.shared().id.0).collect();
+        ready.sort_unstable();
+        ready
+    }
+}
+
+const SHAPE: [usize; 4] = [6, 5, 3, 2];
+
+/// One element's history, if tasks ran one after the other. A *group* is a writer, or tasks that join each other.
+#[derive(Clone, Default)]
+struct Element {
+    /// How many members each group has, and how many tasks have read after it. Before the first there is one of nobody.
+    groups: Vec<(usize, usize)>,
+    /// The mode of the last group.
+    mode: Option<Mode>,
+    /// Whether what the last group leaves is not to be used, and what it found.
+    poisoned: bool,
+    found_poisoned: bool,
+}
+
+/// What a task does to one element.
+struct Step {
+    element: usize,
+    mode: Mode,
+    group: usize,
+}
+
+struct Plan {
+    steps: Vec<Step>,
+    poisoned: bool,
+    fails: bool,
+}
+
+/// A program and what is to come of it.
+struct Checked {
+    program: Program,
+    expected: Vec<Element>,
+    plans: Vec<Plan>,
+    /// As [`Element::groups`], of what has run.
+    done: Vec<Vec<(usize, usize)>>,
+}
+
+impl Checked {
+    fn new() -> Self {
+        let element = Element { groups: vec![(0, 0)], ..Element::default() };
+        let count = SHAPE.iter().product();
+        Self {
+            program: Program::over(&SHAPE),
+            expected: vec![element; count],
+            plans: vec![],
+            done: vec![vec![(0, 0)]; count],
+        }
+    }
+
+    /// Submits a task, without those of its accesses that conflict with earlier ones of its own.
+    fn submit(&mut self, accesses: Vec<(Mode, Block)>, fails: bool) {
+        let mut kept: Vec<(Mode, Block)> = vec![];
+        for (mode, block) in accesses {
+            if kept.iter().all(|(m, b)| !b.overlaps(&block) || (*m, mode) == (Mode::In, Mode::In)) {
+                kept.push((mode, block));
+            }
+        }
+        let touched: Vec<(usize, Mode)> =
+            kept.iter().flat_map(|(mode, block)| elements(block).into_iter().map(|e| (e, *mode))).collect();
+        let joins = |e: &Element, mode: Mode| {
+            mode.writes()
+                && e.groups.last().is_some_and(|(_, readers)| *readers == 0)
+                && e.mode.is_some_and(|m| m.joins(mode))
+        };
+        let poisoned = touched.iter().any(|(e, mode)| {
+            let element = &self.expected[*e];
+            let found = if joins(element, *mode) { element.found_poisoned } else { element.poisoned };
+            mode.reads() && found
+        });
+        let mut steps = vec![];
+        for (e, mode) in touched {
+            let element = &mut self.expected[e];
+            if mode.writes() {
+                if !joins(element, mode) {
+                    element.groups.push((0, 0));
+                    element.mode = Some(mode);
+                    (element.found_poisoned, element.poisoned) = (mode.reads() && element.poisoned, false);
+                }
+                element.poisoned |= poisoned || fails;
+            }
+            let group = element.groups.len() - 1;
+            let (members, readers) = &mut element.groups[group];
+            *(if mode.writes() { members } else { readers }) += 1;
+            steps.push(Step { element: e, mode, group });
+        }
+        self.plans.push(Plan { steps, poisoned, fails });
+        self.program.submit(&kept);
+    }
+
+    /// Runs one of the ready tasks, if there are any.
+    fn run_one(&mut self, choice: usize) -> bool {
+        let ready = self.program.ready();
+        if ready.is_empty() {
+            return false;
+        }
+        let number = ready[choice % ready.len()];
+        let plan = &self.plans[number as usize];
+        let task = &self.program.tasks[number as usize];
+        assert_eq!(task.poison().is_some(), plan.poisoned, "poison of task {number}");
+        for Step { element, mode, group } in &plan.steps {
+            let (done, expected) = (&mut self.done[*element], &self.expected[*element].groups);
+            let writers_before = group + usize::from(!mode.writes());
+            for earlier in 0..writers_before {
+                assert_eq!(
+                    done[earlier].0, expected[earlier].0,
+                    "task {number} comes before a writer of group {earlier}"
+                );
+            }
+            for earlier in 0..*group {
+                assert_eq!(
+                    done[earlier].1, expected[earlier].1,
+                    "task {number} comes before a reader of group {earlier}"
+                );
+            }
+            done.resize(done.len().max(group + 1), (0, 0));
+            let (members, readers) = &mut done[*group];
+            *(if mode.writes() { members } else { readers }) += 1;
+        }
+        if plan.fails {
+            task.set_poison(Arc::new(TaskFailure::for_tests("a task")));
+        }
+        self.program.finish(number);
+        true
+    }
+}
+
+fn elements(block: &Block) -> Vec<usize> {
+    let mut elements = vec![];
+    for (i, j) in block.range(0).flat_map(|i| block.range(1).map(move |j| (i, j))) {
+        for (k, l) in block.range(2).flat_map(|k| block.range(3).map(move |l| (k, l))) {
+            elements.push(((i * SHAPE[1] + j) * SHAPE[2] + k) * SHAPE[3] + l);
+        }
+    }
+    elements
+}
+
+/// A box; some are empty, some all of the array.
+fn block() -> impl Strategy<Value = Block> {
+    let side = |len: usize| {
+        let some = (0..len, 0..=len).prop_map(move |(lo, extent)| lo..(lo + extent).min(len));
+        prop_oneof![3 => Just(0..len), 2 => some, 3 => (0..len).prop_map(|at| at..at + 1)]
+    };
+    (side(6), side(5), side(3), side(2)).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]))
+}
+
+/// The accesses of a task, whether it fails, and which ready tasks run before the next is submitted.
+type Submission = (Vec<(Mode, Block)>, bool, Vec<usize>);
+
+fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
+    let mode = prop_oneof![
+        8 => Just(Mode::In),
+        4 => Just(Mode::Out),
+        4 => Just(Mode::InOut),
+        1 => prop_oneof![Just(Mode::Concurrent), Just(Mode::Commutative), Just(Mode::Reduction(OpId(1)))]
+            .prop_map(move |mode| if groups { mode } else { Mode::In }),
+    ];
+    let accesses = prop::collection::vec((mode, block()), 1..4);
+    let runs = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..1000usize, 0..5)];
+    prop::collection::vec((accesses, prop::bool::weighted(0.03), runs), 1..120)
+}
+
+fn check(program: Vec<Submission>) {
+    let mut checked = Checked::new();
+    for (accesses, fails, runs) in program {
+        checked.submit(accesses, fails);
+        runs.into_iter().for_each(|choice| _ = checked.run_one(choice));
+    }
+    let mut left = (0..).map(|k: usize| (k * 7919) % 1009); // any order will do
+    while checked.run_one(left.next().unwrap_or(0)) {}
+    for (done, expected) in checked.done.iter().zip(&checked.expected) {
+        assert_eq!(*done, expected.groups, "all have run");
+    }
+}
+
+proptest! {
+    #[test]
+    fn accesses_that_cross_each_other_keep_their_order_and_pass_poison_on(program in submissions(false)) {
+        check(program);
+    }
+
+    #[test]
+    fn groups_among_them_do_too(program in submissions(true)) {
+        check(program);
+    }
+}

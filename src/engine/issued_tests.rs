@@ -1,0 +1,92 @@
+//! What an issued task lets go of before its kernels have ended: driven by hand, so "before" is certain.
+
+use super::{Command, Engine, Event, Launch, Outcome, Placement};
+use crate::depend::hand_made::{datum, task};
+use crate::depend::{AccessRecord, Datum, Kinds, Mode};
+use crate::ids::TaskId;
+use crate::machine::{Machine, Topology, UnitKind};
+use crate::sched::Stealing;
+use std::sync::Arc;
+
+const GPU: Kinds = Kinds::NONE.with(UnitKind::Gpu);
+
+fn engine(units: &str) -> Engine {
+    let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
+    let capacities = vec![u64::MAX; machine.num_spaces()];
+    let policy = Box::new(Stealing::new(machine.num_units()));
+    Engine::new(Some(Placement::new(&machine, &capacities, policy)), false)
+}
+
+/// Submits a task on all of `x`.
+fn submit(engine: &Engine, id: u64, x: &Arc<Datum>, mode: Mode) -> Vec<Command> {
+    let mut out = Vec::new();
+    let whole = x.whole();
+    let access = AccessRecord { datum: x, block: &whole, mode };
+    engine.submitted(task(id, GPU, &[(x, whole, mode)]), &[access], &mut out).map_err(|refused| refused.0).unwrap();
+    arrive(engine, out)
+}
+
+/// Makes all copies that are asked for, and passes the rest on.
+fn arrive(engine: &Engine, mut commands: Vec<Command>) -> Vec<Command> {
+    let mut rest = Vec::new();
+    while !commands.is_empty() {
+        let mut out = Vec::new();
+        for command in commands {
+            match command {
+                Command::Copy(order) => engine.on(Event::Copied(order.copy), &mut out),
+                other => rest.push(other),
+            }
+        }
+        commands = out;
+    }
+    rest
+}
+
+fn only_launch(commands: Vec<Command>) -> Launch {
+    match <[Command; 1]>::try_from(commands) {
+        Ok([Command::Launch(launch)]) => *launch,
+        other => panic!("one launch was expected: {other:?}"),
+    }
+}
+
+#[test]
+fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
+    let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
+    let first = only_launch(submit(&engine, 1, &x, Mode::InOut));
+    assert!(submit(&engine, 2, &x, Mode::InOut).is_empty(), "the first is not issued yet");
+    let mut out = Vec::new();
+    engine.issued(&first.task, &mut out);
+    let second = only_launch(out);
+    assert_eq!((second.task.shared().id, &second.after[..]), (TaskId(2), &[TaskId(1)][..]));
+    let mut out = Vec::new();
+    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    assert!(out.is_empty(), "it was let go once: {out:?}");
+}
+
+#[test]
+fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
+    let (engine, x) = (engine("1:CPU:1,1:GPU:1"), datum(1, 10));
+    let first = only_launch(submit(&engine, 1, &x, Mode::InOut));
+    let cpu = Kinds::NONE.with(UnitKind::Cpu);
+    let whole = x.whole();
+    let mut out = Vec::new();
+    let access = AccessRecord { datum: &x, block: &whole, mode: Mode::In };
+    engine.submitted(task(2, cpu, &[(&x, whole, Mode::In)]), &[access], &mut out).map_err(|refused| refused.0).unwrap();
+    engine.issued(&first.task, &mut out);
+    assert!(out.is_empty(), "its bytes are not there: {out:?}");
+    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    assert!(matches!(out[..], [Command::Copy(_)]), "{out:?}");
+    assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
+}
+
+#[test]
+fn a_commutative_task_ends_when_its_kernels_have() {
+    let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
+    let first = only_launch(submit(&engine, 1, &x, Mode::Commutative));
+    assert!(submit(&engine, 2, &x, Mode::Commutative).is_empty(), "its turn has not come");
+    let mut out = Vec::new();
+    engine.issued(&first.task, &mut out);
+    assert!(out.is_empty(), "a turn is the host's matter: {out:?}");
+    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
+}

@@ -1,0 +1,232 @@
+//! What becomes of memory when copies fail, replicas go, or a data goes: driven by hand, so that each order is certain.
+
+use super::{Command, Engine, Event, Launch, Outcome, Placement};
+use crate::coherence::CopyId;
+use crate::depend::hand_made::{datum, task};
+use crate::depend::{AccessRecord, Datum, Kinds, Mode, Side};
+use crate::error::{DeviceError, FailureReason};
+use crate::ids::{DeviceId, SpaceId, TaskId};
+use crate::machine::{Machine, Topology, UnitKind};
+use crate::region::Block;
+use crate::sched::Stealing;
+use std::sync::Arc;
+
+const GPU: Kinds = Kinds::NONE.with(UnitKind::Gpu);
+const CPU: Kinds = Kinds::NONE.with(UnitKind::Cpu);
+const ON_DEVICE: Option<SpaceId> = Some(SpaceId(1));
+
+/// An engine whose devices have memories of so many bytes, and what it has asked for.
+struct Driver {
+    engine: Engine,
+    commands: Vec<Command>,
+}
+
+impl Driver {
+    fn new(units: &str, capacities_bytes: &[u64]) -> Self {
+        let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
+        let capacities: Vec<u64> = [u64::MAX].iter().chain(capacities_bytes).copied().collect();
+        let policy = Box::new(Stealing::new(machine.num_units()));
+        let placement = Placement::new(&machine, &capacities, policy).with_hosts_at_home();
+        Self { engine: Engine::new(Some(placement), false), commands: Vec::new() }
+    }
+
+    fn submit(&mut self, id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Mode)], side: Option<Side>) {
+        let accesses: Vec<(_, Block, _)> = accesses.iter().map(|(x, mode)| (*x, x.whole(), *mode)).collect();
+        let records: Vec<_> =
+            accesses.iter().map(|(datum, block, mode)| AccessRecord { datum, block, mode: *mode }).collect();
+        let mut task = task(id, kinds, &accesses);
+        *task.owned_mut() = side.map(Box::new);
+        self.engine.submitted(task, &records, &mut self.commands).map_err(|(error, _)| error).unwrap();
+    }
+
+    fn on(&mut self, event: Event) {
+        self.engine.on(event, &mut self.commands);
+    }
+
+    /// Takes the first command that `wanted` takes something from.
+    fn take<T>(&mut self, wanted: impl Fn(&Command) -> Option<T>) -> Option<T> {
+        let found = self.commands.iter().position(|command| wanted(command).is_some())?;
+        wanted(&self.commands.remove(found))
+    }
+
+    fn copy(&mut self) -> Option<CopyId> {
+        self.take(|command| if let Command::Copy(order) = command { Some(order.copy) } else { None })
+    }
+
+    fn release(&mut self) -> Option<(SpaceId, u64)> {
+        self.take(|command| match command {
+            Command::Release { space, bytes, .. } => Some((*space, *bytes)),
+            _ => None,
+        })
+    }
+
+    fn launch(&mut self) -> Option<Launch> {
+        let found = self.commands.iter().position(|command| matches!(command, Command::Launch(_)))?;
+        let Command::Launch(launch) = self.commands.remove(found) else { unreachable!("just looked at") };
+        Some(*launch)
+    }
+
+    /// Makes all copies, and gives back all memory, that are asked for now and after that.
+    fn settle(&mut self) {
+        loop {
+            if let Some(copy) = self.copy() {
+                self.on(Event::Copied(copy));
+            } else if let Some((space, bytes)) = self.release() {
+                self.on(Event::Released(space, bytes));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Runs a task on a device from launch to end.
+    fn run(&mut self, id: u64) {
+        self.settle();
+        let launch = self.launch().expect("a task is launched");
+        assert_eq!(launch.task.shared().id, TaskId(id));
+        self.on(Event::Finished(launch.task, Outcome::Done { elapsed_ns: 1 }));
+    }
+
+    fn evictions(&self) -> u64 {
+        self.engine.placement().unwrap().lock().evictions()
+    }
+}
+
+fn broken() -> DeviceError {
+    DeviceError::Call { device: "d".to_owned(), call: "copy", api: "none", code: 1, what: String::new() }
+}
+
+#[test]
+fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
+    let (mut driver, x, y) = (Driver::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10));
+    driver.submit(1, GPU, &[(&x, Mode::InOut), (&y, Mode::InOut)], None);
+    driver.submit(2, GPU, &[(&y, Mode::Out)], None);
+    let (first, second) = (driver.copy().unwrap(), driver.copy().unwrap());
+    driver.on(Event::CopyFailed(first, DeviceId(0), broken()));
+    assert!(
+        driver.commands.is_empty(),
+        "the other copy would overwrite what its successor writes: {:?}",
+        driver.commands
+    );
+    driver.on(Event::Copied(second));
+    let Some(Command::Skip(skipped)) = driver.commands.pop() else { panic!("{:?}", driver.commands) };
+    assert!(skipped.poison().is_some());
+    driver.on(Event::Finished(skipped, Outcome::Skipped));
+    driver.run(2);
+}
+
+#[test]
+fn what_could_not_be_written_back_is_lost_and_says_so() {
+    let (mut driver, x, y) = (Driver::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
+    driver.submit(1, GPU, &[(&x, Mode::Out)], None);
+    driver.run(1);
+    driver.submit(2, GPU, &[(&y, Mode::Out)], None);
+    let write_back = driver.copy().expect("the only value of x must go home");
+    driver.on(Event::CopyFailed(write_back, DeviceId(0), broken()));
+    driver.run(2);
+    driver.submit(3, CPU, &[(&x, Mode::In)], None);
+    let Some(Command::Skip(reader)) = driver.commands.pop() else { panic!("{:?}", driver.commands) };
+    assert_eq!(reader.poison().unwrap().name(), "a copy to make room");
+}
+
+#[test]
+fn memory_is_free_when_the_driver_has_given_it_back() {
+    let (mut driver, x, y) = (Driver::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
+    driver.submit(1, GPU, &[(&x, Mode::In)], None);
+    driver.run(1);
+    driver.submit(2, GPU, &[(&y, Mode::Out)], None);
+    let (space, bytes) = driver.release().expect("x is valid at home and can go at once");
+    assert!(driver.commands.is_empty(), "the device's memory is still taken: {:?}", driver.commands);
+    driver.on(Event::Released(space, bytes));
+    driver.run(2);
+}
+
+#[test]
+fn what_is_on_its_way_out_is_room_enough() {
+    let mut driver = Driver::new("1:CPU:1,1:GPU:1", &[800]);
+    let data: Vec<_> = (0..20).map(|id| datum(id, 10)).collect();
+    for id in 0..10 {
+        driver.submit(id, GPU, &[(&data[id as usize], Mode::Out)], None);
+        driver.run(id);
+    }
+    driver.submit(10, GPU, &[(&data[10], Mode::Out)], None);
+    // Events that have nothing to do with it.
+    for id in 11..20 {
+        driver.submit(id, CPU, &[(&data[id as usize], Mode::InOut)], None);
+        let launch = driver.launch().expect("a core runs it");
+        driver.on(Event::Finished(launch.task, Outcome::Done { elapsed_ns: 1 }));
+    }
+    assert_eq!(driver.evictions(), 1);
+    driver.run(10);
+}
+
+#[test]
+fn a_datas_replicas_go_before_its_home() {
+    let (mut driver, x, y) = (Driver::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
+    driver.submit(1, GPU, &[(&x, Mode::Out)], None);
+    driver.run(1);
+    // In one step of the engine the data goes and another one wants its room.
+    let release = Side { space: Some(SpaceId::HOST), forget: Some(x.id), ..Side::default() };
+    let mut meta = task(2, CPU, &[(&x, Block::interval(0..0), Mode::Out)]);
+    *meta.owned_mut() = Some(Box::new(release));
+    let whole = x.whole();
+    let record = AccessRecord { datum: &x, block: &whole, mode: Mode::Out };
+    driver.engine.submitted(meta, &[record], &mut driver.commands).map_err(|(error, _)| error).unwrap();
+    driver.submit(3, GPU, &[(&y, Mode::Out)], None);
+    let [Command::Release { .. }, Command::Unregister { data }, Command::Run(_)] = &driver.commands[..] else {
+        panic!("{:?}", driver.commands)
+    };
+    assert_eq!(*data, x.id);
+    driver.settle();
+    assert!(driver.launch().is_some(), "there is room for the other");
+}
+
+#[test]
+fn a_task_behind_one_that_failed_before_it_was_issued_is_poisoned() {
+    let (mut driver, x) = (Driver::new("1:GPU:1", &[1000]), datum(1, 10));
+    driver.submit(1, GPU, &[(&x, Mode::InOut)], None);
+    driver.submit(2, GPU, &[(&x, Mode::InOut)], None);
+    driver.settle();
+    let first = driver.launch().unwrap();
+    driver.engine.issued(&first.task, &mut driver.commands);
+    let second = driver.launch().expect("it is launched behind the first");
+    driver.on(Event::Finished(first.task, Outcome::Failed(FailureReason::Device(broken()))));
+    assert!(second.task.poison().is_none());
+    driver.engine.look_again(&second.task);
+    assert!(second.task.poison().is_some(), "what it would work on is lost");
+}
+
+#[test]
+fn what_fits_one_device_of_a_unit_goes_there() {
+    let mut driver = Driver::new("1:CPU:1,1:GPU:2", &[80, 800]);
+    let data: Vec<_> = (0..3).map(|id| datum(id, 20)).collect();
+    for (id, x) in (0..).zip(&data) {
+        driver.submit(id, GPU, &[(x, Mode::Out)], None);
+    }
+    for _ in &data {
+        assert_eq!(driver.launch().expect("the second device has room").device, Some(DeviceId(1)));
+    }
+}
+
+#[test]
+fn where_no_device_is_large_enough_hosting_threads_run_what_cores_can() {
+    let (mut driver, x) = (Driver::new("1:GPU:1", &[80]), datum(1, 20));
+    driver.submit(1, CPU.with(UnitKind::Gpu), &[(&x, Mode::InOut)], None);
+    assert_eq!(driver.launch().expect("the hosting thread runs it").device, None);
+}
+
+#[test]
+fn a_hosting_thread_outlives_its_devices() {
+    let (mut driver, x) = (Driver::new("1:GPU:1", &[800]), datum(1, 20));
+    driver.submit(1, GPU, &[(&x, Mode::In)], None);
+    driver.settle();
+    let finder = driver.launch().unwrap();
+    assert_eq!(finder.device.map(DeviceId::space), ON_DEVICE);
+    let (device, what) = ("d".to_owned(), String::new());
+    driver.on(Event::Finished(finder.task, Outcome::Failed(FailureReason::Device(DeviceError::Lost { device, what }))));
+    driver.settle();
+    driver.submit(2, CPU, &[(&x, Mode::InOut)], None);
+    driver.run(2);
+    driver.submit(3, GPU, &[(&x, Mode::In)], None);
+    assert!(matches!(driver.commands.pop(), Some(Command::Skip(task)) if task.poison().is_some()));
+}

@@ -1,0 +1,121 @@
+//! How many tasks may be pending before submission waits, and for how long it puts up with nothing finishing.
+//!
+//! The window keeps memory and caches small. It is not a limit: everything may be waiting for what is yet to be submitted.
+//! So a submitter waits no longer than is *reasonable*: while bodies run, four times as long as it took lately for one to
+//! finish; while nothing runs, is ready or is copied, hardly at all. Then it is *granted* as many tasks again as are pending,
+//! and the next time it waits twice as long. What finishes takes the grant back.
+//!
+//! Nothing here sleeps or runs tasks: [`Core::respect_window`](super::core::Core::respect_window) does.
+
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+/// How many submissions of a thread pass between two looks at the window, at most.
+const LOOK_EVERY: u64 = 32;
+/// How long nothing finishes before a submitter goes on, at least and at most, while something runs.
+const LEAST_PATIENCE: Duration = Duration::from_millis(20);
+const MOST_PATIENCE: Duration = Duration::from_secs(10);
+/// The same while nothing runs.
+pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
+/// How much of a grant one finished task takes back.
+const TAKEN_BACK: u64 = 8;
+
+/// The window of one runtime.
+#[derive(Debug)]
+pub(crate) struct Window {
+    size: u64,
+    pub(super) look_every: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How many more may be pending for the time being.
+    granted: u64,
+    /// How many tasks had finished at the last look.
+    finished: u64,
+    /// Since when nothing has finished while a submitter waited.
+    since: Instant,
+    patience: Duration,
+}
+
+impl Window {
+    pub(super) fn new(size: u64) -> Self {
+        let look_every = (size / 4).clamp(1, LOOK_EVERY) as u32;
+        let state = State { granted: 0, finished: 0, since: Instant::now(), patience: LEAST_PATIENCE };
+        Self { size, look_every, state: Mutex::new(state) }
+    }
+
+    /// How many tasks may be pending.
+    #[inline]
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How few must be pending before a submitter goes on that finds so many, which begins to wait now; nothing if it may go
+    /// on at once.
+    pub(super) fn target(&self, pending: u64, finished: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        let finished_since = finished.saturating_sub(state.finished);
+        state.granted = state.granted.saturating_sub(finished_since.saturating_mul(TAKEN_BACK));
+        state.finished = state.finished.max(finished);
+        let limit = self.size.saturating_add(state.granted);
+        if pending <= limit {
+            return None;
+        }
+        state.since = Instant::now();
+        Some(limit - self.size.div_ceil(2))
+    }
+
+    /// A submitter that waits has a look: how much longer it should wait, nothing if it should not.
+    pub(super) fn patience(&self, finished: u64, anything_moves: impl FnOnce() -> bool) -> Option<Duration> {
+        let mut state = self.state.lock();
+        let elapsed = state.since.elapsed();
+        if finished > state.finished {
+            let gap = elapsed / u32::try_from(finished - state.finished).unwrap_or(u32::MAX);
+            state.patience = (gap * 4).max(state.patience / 8 * 7).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+            (state.finished, state.since) = (finished, Instant::now());
+            return Some(state.patience);
+        }
+        let patience = state.patience;
+        drop(state);
+        if elapsed >= NOTHING_RUNS && !anything_moves() {
+            return None;
+        }
+        patience.checked_sub(elapsed).filter(|left| !left.is_zero())
+    }
+
+    /// Submission goes on although so many are pending.
+    pub(super) fn grant(&self, pending: u64) {
+        let mut state = self.state.lock();
+        state.granted = pending.saturating_mul(2).saturating_sub(self.size);
+        state.patience = (state.patience * 2).min(MOST_PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_taken_back_by_what_finishes() {
+        let window = Window::new(100);
+        assert_eq!((window.target(100, 0), window.target(101, 0)), (None, Some(50)));
+        window.grant(150);
+        assert_eq!((window.target(300, 0), window.target(301, 0)), (None, Some(250)), "as many again");
+        assert_eq!(window.target(300, 5), Some(210), "five have finished");
+        assert_eq!(window.target(101, 1000), Some(50));
+    }
+
+    #[test]
+    fn a_submitter_waits_longer_for_long_tasks_and_not_for_nothing() {
+        let window = Window::new(1);
+        window.state.lock().since = Instant::now() - Duration::from_secs(1);
+        assert!(window.patience(0, || false).is_none(), "nothing moves");
+        assert!(window.patience(0, || true).is_none(), "nothing has finished in a second");
+        assert!(window.patience(1, || true).is_some_and(|patience| patience >= Duration::from_secs(4)), "now one has");
+        assert!(window.patience(1, || true).is_some());
+        window.grant(1);
+        assert!(window.state.lock().patience >= Duration::from_secs(8));
+    }
+}
