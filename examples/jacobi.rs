@@ -185,7 +185,9 @@ fn largest_change(old: &ArrayView2<'_, f64>, new: &ArrayViewMut2<'_, f64>) -> f6
         .fold(0.0, |largest, old, new| f64::max(largest, (new - old).abs()))
 }
 
-const JACOBI: Program = Program::new("jacobi.cl", include_str!("../kernels/jacobi.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
+const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../kernels/reduce.h"));
 /// Old, new; rows, columns; distances of the rows in memory.
 type Relax = (Read<f64>, Write<f64>, i32, i32, i64, i64);

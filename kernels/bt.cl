@@ -211,7 +211,8 @@ DEVICE void substitute(double *x, int l, int last, GLOBAL const double *stored, 
 }
 
 /* Solves all lines in x. Threads: (ny - 2) (nz - 2). `scratch` has 30 (nx - 2) (ny - 2) (nz - 2) numbers. */
-KERNEL(32, 1, 1) sweep_x(IN(double, u), INOUT(double, r), INOUT(double, scratch), double inviscid, double viscous,
+KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                         INOUT(double, scratch, [30][nz - 2][ny - 2][nx - 2]), double inviscid, double viscous,
                          double dissipation, int nx, int ny, int nz)
 {
     REGION(u); REGION(r); REGION(scratch);
@@ -249,7 +250,8 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u), INOUT(double, r), INOUT(double, scratch)
 }
 
 /* Solves all lines in y (direction 1) or z (2). Threads: (nx - 2) times (nz - 2) or (ny - 2). `scratch` as above. */
-KERNEL(64, 1, 1) sweep_yz(IN(double, u), INOUT(double, r), INOUT(double, scratch), int direction, double inviscid,
+KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                          INOUT(double, scratch, [30][nz - 2][ny - 2][nx - 2]), int direction, double inviscid,
                           double viscous, double dissipation, int nx, int ny, int nz)
 {
     REGION(u); REGION(r); REGION(scratch);

@@ -13,7 +13,8 @@
     } while (0)
 
 /* z <- 0, r <- x, p <- x, sum += x . x */
-KERNEL(256, 1, 1) begin(IN(double, x), OUT(double, z), OUT(double, r), OUT(double, p), INOUT(double, sum), int n)
+KERNEL(256, 1, 1) begin(IN(double, x, n), OUT(double, z, n), OUT(double, r, n), OUT(double, p, n),
+                        INOUT(double, sum, 1), int n)
 {
     REGION(x); REGION(z); REGION(r); REGION(p); REGION(sum);
     LOCAL(double, numbers, 256);
@@ -28,22 +29,24 @@ KERNEL(256, 1, 1) begin(IN(double, x), OUT(double, z), OUT(double, r), OUT(doubl
 }
 
 /* q <- A p, sum += p . q, where the block's rows begin at `first`. Takes LANES threads per row. */
-KERNEL(256, 1, 1) multiply(IN(unsigned, offsets), IN(unsigned, columns), IN(double, values), IN(double, p),
-                           OUT(double, q), INOUT(double, sum), int first, int rows)
+KERNEL(256, 1, 1) multiply(IN(unsigned, offsets, rows + 1), IN(unsigned, columns, entries), IN(double, values, entries),
+                           IN(double, p, width), OUT(double, q, rows), INOUT(double, sum, 1), int first, int rows,
+                           int entries, int width)
 {
     REGION(offsets); REGION(columns); REGION(values); REGION(p); REGION(q); REGION(sum);
     LOCAL(double, numbers, 256);
     int row = GLOBAL_ID(0) / LANES, lane = GLOBAL_ID(0) % LANES;
-    double part = row < rows ? part_of_row(offsets, columns, values, p, row, lane) : 0.0;
+    double part = row < rows ? part_of_row(offsets, columns, values, p, row, lane, entries, width) : 0.0;
     double product = sum_of_threads(numbers, LOCAL_ID(0), LANES, part);
     int leads = row < rows && lane == 0;
     if (leads) q[row] = product;
-    ADD_TO(sum, leads ? product * p[first + row] : 0.0);
+    unsigned own = (unsigned)first + row;
+    ADD_TO(sum, leads && own < width ? product * p[own] : 0.0);
 }
 
 /* r <- r - a q with a = rho / p_dot_q, sum += r . r */
-KERNEL(256, 1, 1) update_residual(IN(double, rho), IN(double, p_dot_q), IN(double, q), INOUT(double, r),
-                                  INOUT(double, sum), int n)
+KERNEL(256, 1, 1) update_residual(IN(double, rho, 1), IN(double, p_dot_q, 1), IN(double, q, n), INOUT(double, r, n),
+                                  INOUT(double, sum, 1), int n)
 {
     REGION(rho); REGION(p_dot_q); REGION(q); REGION(r); REGION(sum);
     LOCAL(double, numbers, 256);
@@ -57,8 +60,8 @@ KERNEL(256, 1, 1) update_residual(IN(double, rho), IN(double, p_dot_q), IN(doubl
 }
 
 /* z <- z + a p, p <- r + b p with a = rho / p_dot_q, b = the next rho / rho */
-KERNEL(256, 1, 1) advance(IN(double, rho), IN(double, p_dot_q), IN(double, r), INOUT(double, z), INOUT(double, p),
-                          int n)
+KERNEL(256, 1, 1) advance(IN(double, rho, 2), IN(double, p_dot_q, 1), IN(double, r, n), INOUT(double, z, n),
+                          INOUT(double, p, n), int n)
 {
     REGION(rho); REGION(p_dot_q); REGION(r); REGION(z); REGION(p);
     int i = GLOBAL_ID(0);
@@ -70,17 +73,20 @@ KERNEL(256, 1, 1) advance(IN(double, rho), IN(double, p_dot_q), IN(double, r), I
 }
 
 /* residual += |x - A z|^2, x_dot_z += x . z, z_dot_z += z . z. Takes LANES threads per row. */
-KERNEL(256, 1, 1) norms(IN(unsigned, offsets), IN(unsigned, columns), IN(double, values), IN(double, x), IN(double, z),
-                        INOUT(double, residual), INOUT(double, x_dot_z), INOUT(double, z_dot_z), int first, int rows)
+KERNEL(256, 1, 1) norms(IN(unsigned, offsets, rows + 1), IN(unsigned, columns, entries), IN(double, values, entries),
+                        IN(double, x, rows), IN(double, z, width), INOUT(double, residual, 1),
+                        INOUT(double, x_dot_z, 1), INOUT(double, z_dot_z, 1), int first, int rows, int entries,
+                        int width)
 {
     REGION(offsets); REGION(columns); REGION(values); REGION(x); REGION(z);
     REGION(residual); REGION(x_dot_z); REGION(z_dot_z);
     LOCAL(double, numbers, 256);
     int row = GLOBAL_ID(0) / LANES, lane = GLOBAL_ID(0) % LANES;
-    double part = row < rows ? part_of_row(offsets, columns, values, z, row, lane) : 0.0;
+    double part = row < rows ? part_of_row(offsets, columns, values, z, row, lane, entries, width) : 0.0;
     double product = sum_of_threads(numbers, LOCAL_ID(0), LANES, part);
     int leads = row < rows && lane == 0;
-    double x_here = leads ? x[row] : 0.0, z_here = leads ? z[first + row] : 0.0;
+    unsigned own = (unsigned)first + row;
+    double x_here = leads ? x[row] : 0.0, z_here = leads && own < width ? z[own] : 0.0;
     double missing = leads ? x_here - product : 0.0;
     ADD_TO(residual, missing * missing);
     ADD_TO(x_dot_z, x_here * z_here);
@@ -88,7 +94,7 @@ KERNEL(256, 1, 1) norms(IN(unsigned, offsets), IN(unsigned, columns), IN(double,
 }
 
 /* outcome <- (zeta, |x - A z|). Takes one thread. */
-KERNEL(1, 1, 1) zeta(IN(double, residual), IN(double, x_dot_z), OUT(double, outcome), double shift)
+KERNEL(1, 1, 1) zeta(IN(double, residual, 1), IN(double, x_dot_z, 1), OUT(double, outcome, 2), double shift)
 {
     REGION(residual); REGION(x_dot_z); REGION(outcome);
     outcome[0] = shift + 1.0 / x_dot_z[0];
@@ -96,7 +102,7 @@ KERNEL(1, 1, 1) zeta(IN(double, residual), IN(double, x_dot_z), OUT(double, outc
 }
 
 /* x <- z / |z| */
-KERNEL(256, 1, 1) normalise(IN(double, z_dot_z), IN(double, z), OUT(double, x), int n)
+KERNEL(256, 1, 1) normalise(IN(double, z_dot_z, 1), IN(double, z, n), OUT(double, x, n), int n)
 {
     REGION(z_dot_z); REGION(z); REGION(x);
     int i = GLOBAL_ID(0);

@@ -3,7 +3,7 @@
  * The runtime puts this text before the texts of a program. It knows nothing of any algorithm.
  *
  *     // y <- a x + y
- *     KERNEL(256, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+ *     KERNEL(256, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)
  *     {
  *         REGION(x); REGION(y);
  *         int i = GLOBAL_ID(0);
@@ -12,16 +12,23 @@
  *
  * What a kernel's head may say, since the host reads it to check the arguments:
  * - KERNEL(x, y, z): the size of a group, three literal numbers.
- * - IN(T, name), OUT(T, name), INOUT(T, name): a buffer, with T one of double, float, int, unsigned, INT64, UINT64.
+ * - IN(T, name, bounds), OUT(T, name, bounds), INOUT(T, name, bounds): a buffer, with T one of double, float, int,
+ *   unsigned, INT64, UINT64; and which elements the kernel touches at most, counted from the region's first:
+ *   n                             the first n,
+ *   [planes][rows][columns]       as many, side by side; the last index is the fastest,
+ *   [rows : stride][columns]      rows that begin `stride` elements apart, if that is not `columns`.
+ *   Numbers are made of literals, the head's integers, the program's macros, +, -, * and brackets. The host computes them
+ *   at each launch, and refuses it if one is negative, or if the region lacks one of the elements.
  * - double, float, int, unsigned, INT64, UINT64 followed by a name: a number.
  *
  * A kernel's name must not be that of a function that OpenCL C has (dot, distance ..), nor a variable's that of one of its
  * types (half, uint ..).
  *
  * What a kernel must do:
- * - name each buffer in a REGION before using it: a region of a buffer starts where its task's access does, and OpenCL
- *   has no pointer into the middle of a buffer to pass;
- * - check its bounds, since launches are rounded up to whole groups;
+ * - name each buffer in a REGION, in the outermost scope: that declares it, at the first element of its task's access,
+ *   since OpenCL has no pointer into the middle of a buffer to pass;
+ * - keep to the bounds that its head declares, whatever its integers and however many threads there are: launches are
+ *   rounded up to whole groups, and an index that comes from a buffer is to be compared with a number of the head's;
  * - let every thread of a group arrive at each BARRIER, so never return before one;
  * - declare LOCAL memory in the kernel's outermost scope;
  * - write GLOBAL or SHARED before the type of each pointer that a DEVICE function takes, but for private memory.
@@ -40,10 +47,10 @@
 #define INT64 long
 #define UINT64 ulong
 #define KERNEL(x, y, z) __kernel __attribute__((reqd_work_group_size(x, y, z))) void
-#define IN(T, name) __global const T *restrict name, ulong name##_first
-#define OUT(T, name) __global T *name, ulong name##_first
-#define INOUT(T, name) __global T *name, ulong name##_first
-#define REGION(name) name += name##_first
+#define IN(T, name, bounds) __global const T *restrict name##_buffer, ulong name##_first
+#define OUT(T, name, bounds) __global T *name##_buffer, ulong name##_first
+#define INOUT(T, name, bounds) __global T *name##_buffer, ulong name##_first
+#define REGION(name) __typeof__(name##_buffer) name = name##_buffer + name##_first
 #define DEVICE static inline __attribute__((always_inline))
 #define GLOBAL __global
 #define SHARED __local
@@ -62,10 +69,10 @@
 #define INT64 long long
 #define UINT64 unsigned long long
 #define KERNEL(x, y, z) extern "C" __global__ void __launch_bounds__((x) * (y) * (z))
-#define IN(T, name) const T *__restrict__ name
-#define OUT(T, name) T *name
-#define INOUT(T, name) T *name
-#define REGION(name) ((void)(name))
+#define IN(T, name, bounds) const T *__restrict__ name##_region
+#define OUT(T, name, bounds) T *name##_region
+#define INOUT(T, name, bounds) T *name##_region
+#define REGION(name) auto name = name##_region
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL
 #define SHARED

@@ -11,7 +11,9 @@ DEVICE double mean(GLOBAL const double *old, INT64 old_stride, int i, int j)
 }
 
 /* fresh <- the mean of the neighbours in old */
-KERNEL(32, 8, 1) relax(IN(double, old), OUT(double, fresh), int rows, int columns, INT64 old_stride, INT64 fresh_stride)
+KERNEL(32, 8, 1) relax(IN(double, old, [rows + 2 : old_stride][columns + 2]),
+                       OUT(double, fresh, [rows : fresh_stride][columns]), int rows, int columns, INT64 old_stride,
+                       INT64 fresh_stride)
 {
     REGION(old); REGION(fresh);
     int i = GLOBAL_ID(1), j = GLOBAL_ID(0);
@@ -19,8 +21,9 @@ KERNEL(32, 8, 1) relax(IN(double, old), OUT(double, fresh), int rows, int column
 }
 
 /* The same; change[0] <- the larger of itself and the largest change of any point */
-KERNEL(32, 8, 1) relax_and_measure(IN(double, old), OUT(double, fresh), INOUT(double, change), int rows, int columns,
-                                   INT64 old_stride, INT64 fresh_stride)
+KERNEL(32, 8, 1) relax_and_measure(IN(double, old, [rows + 2 : old_stride][columns + 2]),
+                                   OUT(double, fresh, [rows : fresh_stride][columns]), INOUT(double, change, 1),
+                                   int rows, int columns, INT64 old_stride, INT64 fresh_stride)
 {
     REGION(old); REGION(fresh); REGION(change);
     LOCAL(double, numbers, 256);

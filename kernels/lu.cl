@@ -166,8 +166,9 @@ DEVICE void sweep(GLOBAL const double *u, GLOBAL const double *r, GLOBAL double 
 
 /* The forward sweep of one front: w from the residual r, on the interior. tx, ty, tz are the inverse mesh widths.
  * Threads: ny - 2, nz - 2. The fronts are 0 .. bx + by + bz - 3, if bx is the number of blocks in x, and so on. */
-KERNEL(16, 8, 1) forward(IN(double, u), IN(double, r), INOUT(double, w), int front, double tx, double ty, double tz,
-                         double dt, int nx, int ny, int nz)
+KERNEL(16, 8, 1) forward(IN(double, u, [5][nz][ny][nx]), IN(double, r, [5][nz][ny][nx]),
+                         INOUT(double, w, [5][nz][ny][nx]), int front, double tx, double ty, double tz, double dt,
+                         int nx, int ny, int nz)
 {
     REGION(u); REGION(r); REGION(w);
     sweep(u, r, w, 1, front, tx, ty, tz, dt, nx, ny, nz);
@@ -175,8 +176,8 @@ KERNEL(16, 8, 1) forward(IN(double, u), IN(double, r), INOUT(double, w), int fro
 
 /* The backward sweep of one front: turns the w of the forward sweep into the correction. Threads and fronts as
  * above. */
-KERNEL(16, 8, 1) backward(IN(double, u), INOUT(double, w), int front, double tx, double ty, double tz, double dt,
-                          int nx, int ny, int nz)
+KERNEL(16, 8, 1) backward(IN(double, u, [5][nz][ny][nx]), INOUT(double, w, [5][nz][ny][nx]), int front, double tx,
+                          double ty, double tz, double dt, int nx, int ny, int nz)
 {
     REGION(u); REGION(w);
     sweep(u, w, w, -1, front, tx, ty, tz, dt, nx, ny, nz);

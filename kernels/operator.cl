@@ -71,8 +71,9 @@ DEVICE void add_direction(double *sum, GLOBAL const double *u, INT64 points, INT
 }
 
 /* r <- scale (S(u) + forcing). Threads: nx - 2, ny - 2, nz - 2. */
-KERNEL(32, 4, 1) residual(IN(double, u), IN(double, forcing), INOUT(double, r), double scale, double tx, double ty,
-                          double tz, int nx, int ny, int nz)
+KERNEL(32, 4, 1) residual(IN(double, u, [5][nz][ny][nx]), IN(double, forcing, [5][nz][ny][nx]),
+                          INOUT(double, r, [5][nz][ny][nx]), double scale, double tx, double ty, double tz, int nx,
+                          int ny, int nz)
 {
     REGION(u); REGION(forcing); REGION(r);
     int i = GLOBAL_ID(0) + 1, j = GLOBAL_ID(1) + 1, k = GLOBAL_ID(2) + 1;
@@ -89,9 +90,11 @@ KERNEL(32, 4, 1) residual(IN(double, u), IN(double, forcing), INOUT(double, r), 
 }
 
 /* u <- u + factor change. Threads: nx - 2, ny - 2, 5 (nz - 2). */
-KERNEL(32, 4, 1) add(INOUT(double, u), IN(double, change), double factor, int nx, int ny, int nz)
+KERNEL(32, 4, 1) add(INOUT(double, u, [5][nz][ny][nx]), IN(double, change, [5][nz][ny][nx]), double factor, int nx,
+                     int ny, int nz)
 {
     REGION(u); REGION(change);
+    if (nz < 3) return;
     int i = GLOBAL_ID(0) + 1, j = GLOBAL_ID(1) + 1, k = GLOBAL_ID(2) % (nz - 2) + 1, m = GLOBAL_ID(2) / (nz - 2);
     if (i > nx - 2 || j > ny - 2 || m > 4) return;
     INT64 at = i + nx * (j + ny * (k + (INT64)nz * m));

@@ -12,8 +12,8 @@
     int inner = GLOBAL_ID(0);                                                                                          \
     if (inner < n2 * n3) {                                                                                             \
         int c = inner / n3, d = inner % n3;                                                                            \
-        for (int a = GROUP_ID(2); a < n0; a += NUM_GROUPS(2)) {                                                        \
-            for (int b = GROUP_ID(1); b < n1; b += NUM_GROUPS(1)) {                                                    \
+        for (INT64 a = GROUP_ID(2); a < n0; a += NUM_GROUPS(2)) {                                                      \
+            for (INT64 b = GROUP_ID(1); b < n1; b += NUM_GROUPS(1)) {                                                  \
                 to[a * to_s0 + b * to_s1 + c * to_s2 + d * to_s3] =                                                    \
                     from[a * from_s0 + b * from_s1 + c * from_s2 + d * from_s3];                                       \
             }                                                                                                          \
@@ -21,18 +21,20 @@
     }
 
 /* Of elements of 4 bytes. */
-KERNEL(128, 1, 1) copy_box4(IN(float, from), OUT(float, to), int n0, int n1, int n2, int n3,
-                            INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3,
-                            INT64 to_s0, INT64 to_s1, INT64 to_s2, INT64 to_s3)
+KERNEL(128, 1, 1) copy_box4(IN(float, from, [n0 : from_s0][n1 : from_s1][n2 : from_s2][n3 : from_s3]),
+                            OUT(float, to, [n0 : to_s0][n1 : to_s1][n2 : to_s2][n3 : to_s3]), int n0, int n1, int n2,
+                            int n3, INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3, INT64 to_s0,
+                            INT64 to_s1, INT64 to_s2, INT64 to_s3)
 {
     REGION(from); REGION(to);
     COPY_BOX()
 }
 
 /* Of elements of 8 bytes. */
-KERNEL(128, 1, 1) copy_box8(IN(double, from), OUT(double, to), int n0, int n1, int n2, int n3,
-                            INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3,
-                            INT64 to_s0, INT64 to_s1, INT64 to_s2, INT64 to_s3)
+KERNEL(128, 1, 1) copy_box8(IN(double, from, [n0 : from_s0][n1 : from_s1][n2 : from_s2][n3 : from_s3]),
+                            OUT(double, to, [n0 : to_s0][n1 : to_s1][n2 : to_s2][n3 : to_s3]), int n0, int n1, int n2,
+                            int n3, INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3, INT64 to_s0,
+                            INT64 to_s1, INT64 to_s2, INT64 to_s3)
 {
     REGION(from); REGION(to);
     COPY_BOX()

@@ -222,7 +222,7 @@ DEVICE void substitute(double *x, double *after, int l, GLOBAL const double *sto
 }
 
 /* r <- r as waves in x. Threads: nx - 2, ny - 2, nz - 2. */
-KERNEL(32, 4, 1) txinvr(IN(double, u), INOUT(double, r), int nx, int ny, int nz)
+KERNEL(32, 4, 1) txinvr(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]), int nx, int ny, int nz)
 {
     REGION(u); REGION(r);
     int i = GLOBAL_ID(0) + 1, j = GLOBAL_ID(1) + 1, k = GLOBAL_ID(2) + 1;
@@ -238,14 +238,15 @@ KERNEL(32, 4, 1) txinvr(IN(double, u), INOUT(double, r), int nx, int ny, int nz)
 
 /* Solves all lines in x for r, which becomes the solution as waves in y. tx is the inverse mesh width.
  * Threads: (ny - 2) (nz - 2). `scratch` has 11 (nx - 2) (ny - 2) (nz - 2) numbers. */
-KERNEL(32, 1, 1) sweep_x(IN(double, u), INOUT(double, r), INOUT(double, scratch), double tx, double dt, int nx, int ny,
+KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                         INOUT(double, scratch, [11][nz - 2][ny - 2][nx - 2]), double tx, double dt, int nx, int ny,
                          int nz)
 {
     REGION(u); REGION(r); REGION(scratch);
     LOCAL(double, tile, TILE_SIZE(10));
     INT64 points = (INT64)nx * ny * nz;
     int lines = (ny - 2) * (nz - 2), length = nx - 2;
-    int row = LOCAL_ID(0), begin = ROWS * GROUP_ID(0), is_line = begin + row < lines;
+    int row = LOCAL_ID(0), begin = ROWS * GROUP_ID(0), is_line = begin + row < lines && length > 0;
     GLOBAL double *stored = scratch + begin + row;
     Weights weights = weights_of(0, tx, dt);
     Front front = no_front();
@@ -283,7 +284,8 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u), INOUT(double, r), INOUT(double, scratch)
 /* Solves all lines in y (direction 1), whose solution becomes waves in z, or in z (2), whose solution becomes conserved
  * quantities. t is the inverse mesh width in the direction. Threads: (nx - 2) times (nz - 2) or (ny - 2). `scratch` as
  * above. */
-KERNEL(64, 1, 1) sweep_yz(IN(double, u), INOUT(double, r), INOUT(double, scratch), int direction, double t, double dt,
+KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
+                          INOUT(double, scratch, [11][nz - 2][ny - 2][nx - 2]), int direction, double t, double dt,
                           int nx, int ny, int nz)
 {
     REGION(u); REGION(r); REGION(scratch);
@@ -292,7 +294,7 @@ KERNEL(64, 1, 1) sweep_yz(IN(double, u), INOUT(double, r), INOUT(double, scratch
     int along = direction == 1 ? row : plane, across = direction == 1 ? plane : row;
     int length = (direction == 1 ? ny : nz) - 2, lines = (nx - 2) * ((direction == 1 ? nz : ny) - 2);
     int line = GLOBAL_ID(0);
-    if (line >= lines) return;
+    if (line >= lines || length < 1) return;
     int start = 1 + row + plane + line % (nx - 2) + line / (nx - 2) * across;
     GLOBAL double *stored = scratch + line;
     Weights weights = weights_of(direction, t, dt);

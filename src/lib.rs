@@ -38,6 +38,7 @@ mod depend;
 mod device;
 mod engine;
 mod runtime;
+mod sealed;
 mod sim;
 mod sync;
 

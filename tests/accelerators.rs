@@ -1,37 +1,40 @@
 //! Accelerators by the public API: the same programs on every interface that is there. OpenCL on the CPU is one.
 
+#![allow(unsafe_code)] // texts of kernels are vouched for
+
 mod common;
 
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
 const TEXT: &str = "
-    KERNEL(64, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+    KERNEL(64, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)
     {
         REGION(x); REGION(y);
         int i = GLOBAL_ID(0);
         if (i < n) y[i] += a * x[i];
     }
-    KERNEL(64, 1, 1) fill(OUT(double, y), double value, int n)
+    KERNEL(64, 1, 1) fill(OUT(double, y, n), double value, int n)
     {
         REGION(y);
         int i = GLOBAL_ID(0);
         if (i < n) y[i] = value;
     }
-    KERNEL(64, 1, 1) sum(IN(double, x), INOUT(double, total), int n)
+    KERNEL(64, 1, 1) sum(IN(double, x, n), INOUT(double, total, 1), int n)
     {
         REGION(x); REGION(total);
         int i = GLOBAL_ID(0);
         if (i < n) ATOMIC_ADD(total, x[i]);
     }
-    KERNEL(8, 8, 1) add_block(INOUT(double, y), int rows, int columns, int stride, double value)
+    KERNEL(8, 8, 1) add_block(INOUT(double, y, [rows : stride][columns]), int rows, int columns, int stride, double value)
     {
         REGION(y);
         int i = GLOBAL_ID(0), j = GLOBAL_ID(1);
         if (i < columns && j < rows) y[j * stride + i] += value;
     }
 ";
-const PROGRAM: Program = Program::new("accelerators.cl", TEXT);
+// SAFETY: indices are compared with the numbers that the heads name.
+const PROGRAM: Program = unsafe { Program::new("accelerators.cl", TEXT) };
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "axpy");
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
@@ -92,8 +95,9 @@ fn cores_and_an_accelerator_by_turns() {
 #[test]
 fn a_kernel_that_does_not_compile() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
-    const BROKEN: Program =
-        Program::new("broken.cl", "// one\nKERNEL(64, 1, 1) broken(OUT(double, y))\n{ REGION(y); y[0] = nonsense; }");
+    const TEXT: &str = "// one\nKERNEL(64, 1, 1) broken(OUT(double, y, 1))\n{ REGION(y); y[0] = nonsense; }";
+    // SAFETY: it does not compile.
+    const BROKEN: Program = unsafe { Program::new("broken.cl", TEXT) };
     static KERNEL: Kernel<(Write<f64>,)> = Kernel::new(&BROKEN, "broken");
     let (x, y) = (rt.data(vec![0.0; 10]), rt.data(vec![0.0; 10]));
     rt.task("broken", (x.output(),)).gpu(|k, (mut x,)| k.launch(&KERNEL, 1, (&mut x,))).submit().unwrap();

@@ -26,6 +26,13 @@ fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
     files.iter().map(text).collect()
 }
 
+/// A program that is compiled and never launched.
+#[allow(unsafe_code)]
+const fn program(name: &'static str, text: &'static str) -> Program {
+    // SAFETY: no kernel of it runs.
+    unsafe { Program::new(name, text) }
+}
+
 /// Whether there is a compiler for the architecture; the code that it makes of the program.
 fn compile(program: &Program, architecture: &str) -> Option<Vec<u8>> {
     match compile_for(program, architecture) {
@@ -42,8 +49,7 @@ fn compile(program: &Program, architecture: &str) -> Option<Vec<u8>> {
 fn for_each_architecture(check: impl Fn(&str)) {
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     for (compiler, architectures) in COMPILERS {
-        let there: Vec<_> =
-            architectures.iter().filter(|a| compile(&Program::new("nothing.cl", ""), a).is_some()).collect();
+        let there: Vec<_> = architectures.iter().filter(|a| compile(&program("nothing.cl", ""), a).is_some()).collect();
         // A build without the feature has no HIP, wherever it runs.
         let is_built = compiler != "hiprtc" || cfg!(feature = "hip");
         let is_required = is_built && required.split(',').any(|name| name.trim() == compiler);
@@ -58,7 +64,7 @@ fn every_text_compiles() {
     let texts = texts("cl");
     for_each_architecture(|architecture| {
         for (name, text) in &texts {
-            let mut program = Program::new(name, text);
+            let mut program = program(name, text);
             program = headers.iter().fold(program, |program, (name, text)| program.header(name, text));
             program = DEFINES.iter().fold(program, |program, (name, value)| program.define(name, *value));
             let code = compile(&program, architecture).expect("the compiler is there");
@@ -81,7 +87,8 @@ fn is_compressed(code: &[u8]) -> bool {
 #[test]
 fn the_dialect_compiles() {
     const TEXT: &str = "
-        KERNEL(64, 2, 1) all(IN(double, x), INOUT(double, y), OUT(unsigned, z), int n, INT64 m, UINT64 k, float f)
+        KERNEL(64, 2, 1) all(IN(double, x, n), INOUT(double, y, [2 : m + 1]), OUT(unsigned, z, n), int n, INT64 m, UINT64 k,
+                          float f)
         {
             REGION(x); REGION(y); REGION(z);
             LOCAL(double, shared, 128);
@@ -91,20 +98,20 @@ fn the_dialect_compiles() {
             UNROLL for (int j = 0; j < 2; j++) shared[thread] += j;
             if (i < n) {
                 ATOMIC_ADD(&y[0], shared[127 - thread]);
-                ATOMIC_MAX(&y[1], DOUBLE_OF(BITS_OF(shared[thread])));
+                ATOMIC_MAX(&y[m + 1], DOUBLE_OF(BITS_OF(shared[thread])));
                 z[i] = (unsigned)(m + (INT64)k);
             }
         }";
     for_each_architecture(|architecture| {
-        assert!(compile(&Program::new("all.cl", TEXT), architecture).is_some_and(|code| !code.is_empty()));
+        assert!(compile(&program("all.cl", TEXT), architecture).is_some_and(|code| !code.is_empty()));
     });
 }
 
 #[test]
 fn what_does_not_compile_is_named_with_its_place() {
     const HEADER: &str = "// one\n// two\nDEVICE double twice(double x) { return 2 * x; }";
-    const TEXT: &str = "KERNEL(64, 1, 1) broken(OUT(double, y))\n{\n    REGION(y);\n    y[0] = twice(nonsense);\n}";
-    let program = Program::new("broken.cl", TEXT).header("twice.h", HEADER).define("N", 3);
+    const TEXT: &str = "KERNEL(64, 1, 1) broken(OUT(double, y, 1))\n{\n    REGION(y);\n    y[0] = twice(nonsense);\n}";
+    let program = program("broken.cl", TEXT).header("twice.h", HEADER).define("N", 3);
     for_each_architecture(|architecture| {
         let error = compile_for(&program, architecture).unwrap_err();
         let DeviceError::Compilation { program, device, log } = &error else { panic!("{error}") };
@@ -118,7 +125,7 @@ fn what_does_not_compile_is_named_with_its_place() {
 /// The driver makes code of it, which NVRTC can't.
 #[test]
 fn an_architecture_of_the_future_gets_ptx() {
-    let program = Program::new("zero.cl", "KERNEL(1, 1, 1) zero(OUT(double, y)) { REGION(y); y[0] = 0.0; }");
+    let program = program("zero.cl", "KERNEL(1, 1, 1) zero(OUT(double, y, 1)) { REGION(y); y[0] = 0.0; }");
     let Some(code) = compile(&program, "sm_999") else { return };
     let text = std::ffi::CStr::from_bytes_with_nul(&code).unwrap().to_str().unwrap();
     assert!(text.contains(".visible .entry zero(") && text.contains(".target sm_"), "{text}");
@@ -127,7 +134,7 @@ fn an_architecture_of_the_future_gets_ptx() {
 #[test]
 fn an_architecture_that_nobody_knows() {
     for architecture in ["sm_1", "sm_x", "gfx1", "avx512", ""] {
-        let error = compile_for(&Program::new("nothing.cl", ""), architecture).unwrap_err();
+        let error = compile_for(&program("nothing.cl", ""), architecture).unwrap_err();
         assert!(matches!(error, DeviceError::NoCompiler { .. }), "{error}");
         println!("{error}");
     }

@@ -3,6 +3,8 @@
 //!
 //! Without an accelerator nothing is tested, which is said; unless `THALWEG_REQUIRE` (a list) names it.
 
+#![allow(unsafe_code)] // texts of kernels are vouched for
+
 mod common;
 
 use ndarray::{Array4, ArrayViewMut4, s};
@@ -12,18 +14,21 @@ use thalweg::prelude::*;
 
 const LANES: usize = 16;
 const REDUCE: &str = include_str!("../kernels/reduce.h");
-const BLAS: Program = Program::new("blas.cl", include_str!("../kernels/blas.cl")).header("reduce.h", REDUCE);
-const SPARSE: Program = Program::new("sparse.cl", include_str!("../kernels/sparse.cl"))
+// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../kernels/blas.cl")) }.header("reduce.h", REDUCE);
+// SAFETY: rows are compared with `rows`, and what offsets and columns lead to with `entries` and `width`.
+const SPARSE: Program = unsafe { Program::new("sparse.cl", include_str!("../kernels/sparse.cl")) }
     .header("csr.h", include_str!("../kernels/csr.h"))
     .header("reduce.h", REDUCE)
     .define("LANES", LANES as i64);
-const PACK: Program = Program::new("pack.cl", include_str!("../kernels/pack.cl"));
+// SAFETY: the kernels touch the elements of a box, whose indices they compare with its extents.
+const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../kernels/pack.cl")) };
 
 type Rd = Read<f64>;
 type Wr = Write<f64>;
 
-/// Offsets, columns, values, x, y; rows.
-type Product = (Read<u32>, Read<u32>, Rd, Rd, Wr, i32);
+/// Offsets, columns, values, x, y; rows, entries, columns.
+type Product = (Read<u32>, Read<u32>, Rd, Rd, Wr, i32, i32, i32);
 
 static AXPY: Kernel<(f64, Rd, Wr, i32)> = Kernel::new(&BLAS, "axpy");
 static XPBY: Kernel<(Rd, f64, Wr, i32)> = Kernel::new(&BLAS, "xpby");
@@ -151,8 +156,9 @@ fn sparse_products() {
     let block = (dn.slice(rows.start..rows.end + 1).input(), dc.slice(part.clone()).input(), dv.slice(part).input());
     rt.task("product", (block.0, block.1, block.2, dx.input(), y.slice(rows).output()))
         .gpu(|k, (offsets, columns, values, x, mut y)| {
-            let rows = y.len();
-            k.launch(&PRODUCT, LANES * rows, (&offsets, &columns, &values, &x, &mut y, rows as i32))
+            let [rows, entries, width] = [y.len(), values.len(), x.len()].map(|n| n as i32);
+            let arguments = (&offsets, &columns, &values, &x, &mut y, rows, entries, width);
+            k.launch(&PRODUCT, LANES * rows as usize, arguments)
         })
         .submit()
         .unwrap();

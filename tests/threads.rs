@@ -55,13 +55,13 @@ fn submission_from_several_threads() {
 fn bodies_submit_tasks() {
     fn grow(rt: &Arc<Runtime>, sum: &Data<u64>, depth: u32) {
         let (inner, total) = (rt.clone(), sum.clone());
-        let body = move |_: &Context, (sum,): (&mut [u64],)| {
-            sum[0] += 1;
+        let body = move |_: &Context, ()| {
+            inner.task("count", (total.commutative(),)).cpu(|_, (sum,)| sum[0] += 1).submit().unwrap();
             if depth > 0 {
                 (0..3).for_each(|_| grow(&inner, &total, depth - 1));
             }
         };
-        rt.task("grow", (sum.commutative(),)).cpu(body).submit().unwrap();
+        rt.task("grow", ()).cpu(body).submit().unwrap();
     }
     for units in MIXES {
         for hosts in [false, true] {

@@ -9,11 +9,17 @@ use std::time::Instant;
 use thalweg::kernel::{Kernel, Launcher, Program, Read, Scratch, Write};
 use thalweg::prelude::*;
 
-const BLAS: Program = Program::new("blas.cl", include_str!("../../kernels/blas.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
-const JACOBI: Program = Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
+const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
-const OPERATOR: Program = Program::new("operator.cl", include_str!("../../kernels/operator.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch the points of a field that `nx`, `ny` and `nz` say is there; memory holds no more than 2³¹.
+const OPERATOR: Program = unsafe { Program::new("operator.cl", include_str!("../../kernels/operator.cl")) }
     .header("npb_common.h", include_str!("../../kernels/npb_common.h"));
 
 static COPY: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "copy");
@@ -30,7 +36,7 @@ const LAUNCHES: usize = 10;
 /// Components of a field of the multi-zone benchmarks.
 const COMPONENTS: usize = 5;
 
-type Enqueue = fn(&mut Launcher<'_>, &mut [Scratch<f64>; 3], usize) -> std::result::Result<(), DeviceError>;
+type Enqueue = fn(&mut Launcher<'_>, &mut [Scratch<'_, f64>; 3], usize) -> std::result::Result<(), DeviceError>;
 
 /// A kernel, and how many of its arrays of n numbers move.
 const CASES: [(&str, usize, Enqueue); 5] = [

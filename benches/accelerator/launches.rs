@@ -10,8 +10,10 @@ use thalweg::prelude::*;
 
 /// One thread of one group does something; the rest of the time is the launch's.
 pub(crate) const TEXT: &str =
-    "KERNEL(64, 1, 1) touch(INOUT(double, x)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1.0; }";
-pub(crate) const PROGRAM: Program = Program::new("touch.cl", TEXT);
+    "KERNEL(64, 1, 1) touch(INOUT(double, x, 1)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1.0; }";
+#[allow(unsafe_code)]
+// SAFETY: the first element of x is touched.
+pub(crate) const PROGRAM: Program = unsafe { Program::new("touch.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
 /// Arrays that independent tasks take by turns.

@@ -8,7 +8,7 @@ use thalweg::kernel::{Kernel, Program, Write};
 use thalweg::prelude::*;
 
 const TEXT: &str = "
-    KERNEL(256, 1, 1) work(INOUT(double, x), int rounds, int n)
+    KERNEL(256, 1, 1) work(INOUT(double, x, n), int rounds, int n)
     {
         REGION(x);
         int i = GLOBAL_ID(0);
@@ -19,7 +19,9 @@ const TEXT: &str = "
         }
     }
 ";
-const PROGRAM: Program = Program::new("overlap.cl", TEXT);
+#[allow(unsafe_code)]
+// SAFETY: the first n elements of x are touched.
+const PROGRAM: Program = unsafe { Program::new("overlap.cl", TEXT) };
 static WORK: Kernel<(Write<f64>, i32, i32)> = Kernel::new(&PROGRAM, "work");
 const BLOCKS: usize = 16;
 

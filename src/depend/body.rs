@@ -25,7 +25,7 @@ pub(crate) trait Body: Send {
     fn discard(&self);
 
     /// Where a new private replica of the `access`-th access lies, and its bytes, if that is a reduction. It stays until
-    /// it is retired.
+    /// the next one is made or the body is dropped.
     fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
 
     /// Combines the private replica of the `access`-th access into the data's home, within `block`. May panic with whatever
@@ -33,15 +33,13 @@ pub(crate) trait Body: Send {
     fn combine(&self, access: usize, block: &Block);
 
     /// The private replica of the `access`-th access, if there is one: its elements in row-major order, and its region.
-    fn replica(&self, _access: usize) -> Option<(&[u8], Block)> {
-        None
-    }
+    fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
 
     /// Combines another replica into that of the `access`-th access, within `block`. May panic as [`Self::combine`] may.
-    fn absorb(&self, _access: usize, _block: &Block, _other: (&[u8], Block)) {}
+    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block));
 
     /// Gives the memory of a private replica back.
-    fn retire(&self, _access: usize) {}
+    fn retire(&self, access: usize);
 
     /// Which kinds of unit there is a body for.
     fn kinds(&self) -> Kinds;

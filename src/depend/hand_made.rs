@@ -37,6 +37,14 @@ impl Body for Nothing {
 
     fn combine(&self, _: usize, _: &Block) {}
 
+    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
+        None
+    }
+
+    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
+
+    fn retire(&self, _: usize) {}
+
     fn kinds(&self) -> Kinds {
         self.kinds
     }

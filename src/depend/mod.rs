@@ -16,6 +16,7 @@
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
 //! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
 
+mod ancestry;
 mod body;
 mod commutative;
 mod datum;
@@ -30,9 +31,11 @@ mod mode;
 mod recent;
 mod reduction;
 mod register;
+pub(crate) mod running;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ancestry::Ancestry;
 pub use body::Context;
 pub(crate) use body::Site;
 pub(crate) use body::{Body, Env, Kinds};
@@ -44,6 +47,7 @@ pub use mode::Mode;
 pub(crate) use mode::OpId;
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn};
 pub(crate) use register::{MOST_ACCESSES, register};
+pub(crate) use running::Team;
 
 use crate::ids::TaskId;
 use crate::sync;
@@ -101,6 +105,8 @@ pub(crate) struct Side {
     pub(crate) forget: Option<crate::ids::DataId>,
     /// The thread that waits for this (internal) task.
     pub(crate) awaited_by: Option<Arc<sync::Parker>>,
+    /// In whose bodies it was submitted.
+    pub(crate) ancestry: Ancestry,
 }
 
 impl Side {

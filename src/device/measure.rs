@@ -11,10 +11,9 @@ const BYTES: usize = 64 << 20;
 const REPETITIONS: usize = 5;
 const LAUNCHES: u64 = 200;
 
-const PROGRAM: Program = Program::new(
-    "measure.cl",
-    "KERNEL(64, 1, 1) touch(INOUT(double, x)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1; }",
-);
+const TEXT: &str = "KERNEL(64, 1, 1) touch(INOUT(double, x, 1)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1; }";
+// SAFETY: the first element of x is touched.
+const PROGRAM: Program = unsafe { Program::new("measure.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
 /// What was measured of a device, the best of several times.

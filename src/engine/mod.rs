@@ -34,7 +34,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Contribution, OwnedTask, Recorder, Submitting, TaskGraph};
+use crate::depend::{self, AccessRecord, Contribution, OwnedTask, Recorder, Submitting, TaskGraph, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
@@ -80,8 +80,9 @@ struct Combining<'a> {
 
 impl Combining<'_> {
     /// Runs the user's operation; the task whose contribution it works on fails with it.
-    fn guard(&self, contribution: &mut Contribution, operation: impl FnOnce(&mut Contribution)) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| operation(contribution))) {
+    fn guard(&self, contribution: &Contribution, operation: impl FnOnce(&Contribution)) {
+        let operation = || catch_unwind(AssertUnwindSafe(|| operation(contribution)));
+        if let Err(payload) = running::as_part_of(self.engine.runtime, &contribution.task, operation) {
             let _ = self.engine.fail(&contribution.task, FailureReason::from_panic(payload));
         }
     }
@@ -108,14 +109,17 @@ impl depend::Combine for Combining<'_> {
 
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
+    /// The runtime's id.
+    runtime: u64,
     recorder: Option<Recorder>,
     failures: FailureLog,
     placement: Option<Mutex<Placement>>,
 }
 
 impl Engine {
-    pub(crate) fn new(placement: Option<Placement>, record_graph: bool) -> Self {
+    pub(crate) fn new(runtime: u64, placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
+            runtime,
             recorder: record_graph.then(Recorder::default),
             failures: FailureLog::default(),
             placement: placement.map(Mutex::new),

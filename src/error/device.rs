@@ -37,14 +37,28 @@ pub enum DeviceError {
         why: String,
     },
     /// More threads than a device can count.
-    #[error(
-        "kernel `{kernel}` can not be launched with {threads:?} threads: there are too many groups in one dimension"
-    )]
+    #[error("kernel `{kernel}` can not be launched with {threads:?} threads: there are too many in one dimension")]
     Geometry {
         /// The kernel's name.
         kernel: String,
         /// Threads asked for, in three dimensions.
         threads: [usize; 3],
+    },
+    /// With these arguments a kernel may touch what is not in a region.
+    #[error(
+        "cannot launch kernel `{kernel}`: its head says that with these arguments it may touch {touched} elements of \
+         `{parameter}`, and the region given for that has {region}; try counts and strides made of the view's `len`, \
+         `extents` and `strides`"
+    )]
+    Bounds {
+        /// The kernel's name.
+        kernel: String,
+        /// The name of the buffer in the kernel's text.
+        parameter: String,
+        /// The box that the head declares: extents, with strides where elements are not side by side.
+        touched: String,
+        /// The region, in the same way.
+        region: String,
     },
     /// A call failed; the device goes on.
     #[error("{device}: {call} failed ({api} error {code}{})", described(what))]

@@ -161,6 +161,24 @@ pub enum SubmitError {
         /// The number of indices.
         len: usize,
     },
+    /// A task that is submitted from a body accesses what the task holds that the body belongs to.
+    #[error(
+        "cannot submit task `{task}` inside task `{ancestor}`: its access to {region} of {data} conflicts with {held}, \
+         which `{ancestor}` holds with all that is submitted inside it; try giving `{task}` data of its own, doing its \
+         work in the body, or submitting it outside"
+    )]
+    Nested {
+        /// The task's name.
+        task: String,
+        /// The name of the task whose body submits it, directly or through tasks submitted there.
+        ancestor: String,
+        /// The data object's name.
+        data: String,
+        /// The region asked for, with its mode.
+        region: String,
+        /// The region that the ancestor declared, with its mode.
+        held: String,
+    },
     /// A waiting call inside a task's body would wait for that very task.
     #[error("`{call}` was called inside a task's body, where it would wait for itself; call it outside")]
     InsideTask {

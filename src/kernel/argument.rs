@@ -2,30 +2,32 @@
 
 use super::view::DeviceSite;
 use super::{DeviceView, DeviceViewMut, ElementType, Parameter, Scratch};
+use crate::region::MAX_DIMS;
+use crate::sealed::Sealed;
 use std::marker::PhantomData;
 
 /// A number that hosts and kernels agree on.
-pub trait Scalar: bytemuck::Pod + Send + Sync + sealed::Sealed {
+pub trait Scalar: bytemuck::Pod + Send + Sync + Sealed {
     /// What kernels call it.
     const TYPE: ElementType;
 }
 
-/// A parameter `IN(T, name)`.
+/// A parameter `IN(T, name, bounds)`.
 #[derive(Debug)]
 pub struct Read<T>(PhantomData<T>);
 
-/// A parameter `OUT(T, name)` or `INOUT(T, name)`.
+/// A parameter `OUT(T, name, bounds)` or `INOUT(T, name, bounds)`.
 #[derive(Debug)]
 pub struct Write<T>(PhantomData<T>);
 
 /// The type of one parameter: a number, [`Read`] or [`Write`].
-pub trait ParameterType: sealed::Sealed {
+pub trait ParameterType: Sealed {
     #[doc(hidden)]
     const PARAMETER: Parameter;
 }
 
 /// The types of a kernel's parameters: a tuple of up to 24.
-pub trait Parameters {
+pub trait Parameters: Sealed {
     #[doc(hidden)]
     const LIST: &'static [Parameter];
 }
@@ -34,13 +36,13 @@ pub trait Parameters {
 ///
 /// A number for a number; `&view` of what the task reads or writes, or `&scratch`, for [`Read`]; `&mut view` of what the
 /// task writes, or `&mut scratch`, for [`Write`].
-pub trait Argument<P> {
+pub trait Argument<P>: Sealed {
     #[doc(hidden)]
     fn value(self) -> ArgumentValue;
 }
 
 /// Values for all parameters `P`: a tuple.
-pub trait Arguments<P> {
+pub trait Arguments<P>: Sealed {
     #[doc(hidden)]
     fn values(self, out: &mut Vec<ArgumentValue>);
 }
@@ -55,20 +57,26 @@ pub struct ArgumentValue(pub(crate) Value);
 pub(crate) enum Value {
     /// The first `len` bytes.
     Scalar { bytes: [u8; 8], len: usize },
-    /// Memory from an offset on.
-    Memory { base: usize, offset_bytes: usize, element_bytes: usize },
+    /// Memory from an offset on: so many elements in each dimension, so far apart.
+    Memory {
+        base: usize,
+        offset_bytes: usize,
+        element_bytes: usize,
+        extents: [usize; MAX_DIMS],
+        strides: [usize; MAX_DIMS],
+    },
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl<T> Sealed for super::Read<T> {}
-    impl<T> Sealed for super::Write<T> {}
-}
+impl<T> Sealed for Read<T> {}
+impl<T> Sealed for Write<T> {}
+impl<T> Sealed for &DeviceView<'_, T> {}
+impl<T> Sealed for &DeviceViewMut<'_, T> {}
+impl<T> Sealed for &mut DeviceViewMut<'_, T> {}
+impl<T> Sealed for &Scratch<'_, T> {}
+impl<T> Sealed for &mut Scratch<'_, T> {}
 
 macro_rules! scalars {
     ($($t:ty: $name:ident;)*) => {$(
-        impl sealed::Sealed for $t {}
-
         impl Scalar for $t {
             const TYPE: ElementType = ElementType::$name;
         }
@@ -97,12 +105,13 @@ impl<T: Scalar> ParameterType for Write<T> {
     const PARAMETER: Parameter = Parameter::Write(T::TYPE);
 }
 
-fn memory<T>(base: usize, offset_bytes: usize) -> ArgumentValue {
-    ArgumentValue(Value::Memory { base, offset_bytes, element_bytes: size_of::<T>() })
+fn region<T>(site: &DeviceSite) -> ArgumentValue {
+    let DeviceSite { base, offset_bytes, strides, extents } = *site;
+    ArgumentValue(Value::Memory { base, offset_bytes, element_bytes: size_of::<T>(), extents, strides })
 }
 
-fn region<T>(site: &DeviceSite) -> ArgumentValue {
-    memory::<T>(site.base, site.offset_bytes)
+fn vector<T>(base: usize, len: usize) -> ArgumentValue {
+    region::<T>(&DeviceSite { base, offset_bytes: 0, strides: [1; MAX_DIMS], extents: [len, 1, 1, 1] })
 }
 
 impl<T: Scalar> Argument<Read<T>> for &DeviceView<'_, T> {
@@ -123,15 +132,15 @@ impl<T: Scalar> Argument<Write<T>> for &mut DeviceViewMut<'_, T> {
     }
 }
 
-impl<T: Scalar> Argument<Read<T>> for &Scratch<T> {
+impl<T: Scalar> Argument<Read<T>> for &Scratch<'_, T> {
     fn value(self) -> ArgumentValue {
-        memory::<T>(self.base(), 0)
+        vector::<T>(self.base(), self.len())
     }
 }
 
-impl<T: Scalar> Argument<Write<T>> for &mut Scratch<T> {
+impl<T: Scalar> Argument<Write<T>> for &mut Scratch<'_, T> {
     fn value(self) -> ArgumentValue {
-        memory::<T>(self.base(), 0)
+        vector::<T>(self.base(), self.len())
     }
 }
 

@@ -15,9 +15,10 @@ use crate::error::DeviceError;
 /// ```
 /// use thalweg::kernel::{Program, compile_for};
 /// use thalweg::prelude::DeviceError;
-/// const TEXT: &str = "KERNEL(64, 1, 1) zero(OUT(double, y), int n)
+/// const TEXT: &str = "KERNEL(64, 1, 1) zero(OUT(double, y, n), int n)
 ///                     { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = 0.0; }";
-/// const PROGRAM: Program = Program::new("zero.cl", TEXT);
+/// // SAFETY: only the first n elements of y are touched.
+/// const PROGRAM: Program = unsafe { Program::new("zero.cl", TEXT) };
 /// match compile_for(&PROGRAM, "sm_90") {
 ///     Ok(code) => println!("{} bytes", code.len()),
 ///     Err(DeviceError::NoCompiler { why, .. }) => println!("skipped: {why}"),

@@ -21,9 +21,11 @@ pub(crate) trait Enqueue {
 /// use thalweg::kernel::{Kernel, Program, Read, Write};
 /// use thalweg::prelude::*;
 ///
-/// const TEXT: &str = "KERNEL(256, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
+/// const TEXT: &str = "KERNEL(256, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)
 ///                     { REGION(x); REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] += a * x[i]; }";
-/// static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&Program::new("axpy.cl", TEXT), "axpy");
+/// // SAFETY: only the first n elements of x and y are touched.
+/// const BLAS: Program = unsafe { Program::new("axpy.cl", TEXT) };
+/// static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
 ///
 /// let rt = Runtime::builder().compute_units("1:CPU:1,1:OPENCL:1").build()?;
 /// let (x, y) = (rt.data(vec![1.0; 1000]), rt.data(vec![2.0; 1000]));
@@ -48,7 +50,9 @@ impl<'a> Launcher<'a> {
     /// threads that are too many. Without threads nothing is enqueued.
     ///
     /// # Errors
-    /// If the kernel's program does not compile for the device, or the device refuses.
+    /// [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch what is not in a region;
+    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; or if the kernel's program does not compile for the
+    /// device, or the device refuses. Nothing is enqueued then.
     pub fn launch<P, A>(
         &mut self,
         kernel: &Kernel<P>,
@@ -67,12 +71,16 @@ impl<'a> Launcher<'a> {
         let mut groups = [0; 3];
         for d in 0..3 {
             let count = threads[d].div_ceil(text.group[d] as usize);
-            let too_many = |_| DeviceError::Geometry { kernel: text.name.to_owned(), threads };
-            groups[d] =
-                u32::try_from(count).ok().filter(|count| *count <= i32::MAX as u32).ok_or(()).map_err(too_many)?;
+            // Threads count themselves as `int`: with more, some would have negative numbers.
+            let fits = count.checked_mul(text.group[d] as usize).is_some_and(|threads| i32::try_from(threads).is_ok());
+            if !fits {
+                return Err(DeviceError::Geometry { kernel: text.name.to_owned(), threads });
+            }
+            groups[d] = count as u32;
         }
         self.values.clear();
         arguments.values(&mut self.values);
+        text.bounds.check(text.name, &text.names, &self.values)?;
         self.device.launch(text, groups, &self.values)
     }
 
@@ -80,7 +88,7 @@ impl<'a> Launcher<'a> {
     ///
     /// # Errors
     /// If the device has not so much left.
-    pub fn scratch<T: Scalar>(&mut self, len: usize) -> Result<Scratch<T>, DeviceError> {
+    pub fn scratch<T: Scalar>(&mut self, len: usize) -> Result<Scratch<'a, T>, DeviceError> {
         let bytes = len.saturating_mul(size_of::<T>());
         Ok(Scratch::new(self.device.scratch(bytes)?, len))
     }

@@ -1,7 +1,8 @@
 //! Programs and their kernels, as constants.
 
+use super::bounds::Bounds;
 use super::signature::{self, Signature};
-use super::{Parameters, SignatureError};
+use super::{MOST_PARAMETERS, Parameters, SignatureError};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
@@ -14,15 +15,14 @@ const MOST_DEFINES: usize = 8;
 ///
 /// ```
 /// use thalweg::kernel::Program;
-/// const AXPY: Program = Program::new(
-///     "axpy.cl",
-///     "KERNEL(256, 1, 1) axpy(double a, IN(double, x), INOUT(double, y), int n)
-///      {
-///          REGION(x); REGION(y);
-///          int i = GLOBAL_ID(0);
-///          if (i < n) y[i] += a * x[i];
-///      }",
-/// );
+/// const TEXT: &str = "KERNEL(256, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)
+///                     {
+///                         REGION(x); REGION(y);
+///                         int i = GLOBAL_ID(0);
+///                         if (i < n) y[i] += a * x[i];
+///                     }";
+/// // SAFETY: only the first n elements of x and y are touched.
+/// const AXPY: Program = unsafe { Program::new("axpy.cl", TEXT) };
 /// assert_eq!(AXPY.name(), "axpy.cl");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +36,17 @@ pub struct Program {
 
 impl Program {
     /// A program of this text. `name` is what messages of compilers will call it.
-    pub const fn new(name: &'static str, text: &'static str) -> Self {
+    ///
+    /// A text is code in another language, which nothing can keep from writing where it likes. What can be checked is: its
+    /// heads, when a [`Kernel`] is made; and at every launch, that the elements a head names are those of the task's
+    /// regions. The rest is for you to vouch for, once for a text, and launches are safe.
+    ///
+    /// # Safety
+    /// Each kernel, with the headers and macros that the program gets, touches no memory but its own and, of each buffer,
+    /// the elements that its head declares: for any number of threads in up to three dimensions, below 2³¹ each, and for
+    /// all values of its other parameters that launches can give it. Of a buffer that is `IN`, it only reads.
+    #[allow(unsafe_code)] // a promise that is asked for; nothing unsafe is done here
+    pub const unsafe fn new(name: &'static str, text: &'static str) -> Self {
         let mut texts = [("", ""); MOST_TEXTS];
         texts[0] = (name, text);
         Self { texts, text_count: 1, defines: [("", 0); MOST_DEFINES], define_count: 0 }
@@ -77,6 +87,10 @@ impl Program {
         self.texts[self.text_count - 1].1
     }
 
+    const fn own_defines(&self) -> &[(&'static str, i64)] {
+        self.defines.split_at(self.define_count).0
+    }
+
     /// All that a compiler gets: macros, dialect, headers, the text; with the places of each.
     pub(crate) fn source(&self) -> String {
         let mut source = String::new();
@@ -104,9 +118,10 @@ impl fmt::Debug for Program {
 ///
 /// ```
 /// use thalweg::kernel::{Kernel, Program, Read, SignatureError, Write};
-/// const TEXT: &str = "KERNEL(64, 1, 1) twice(IN(double, x), OUT(double, y), int n)
+/// const TEXT: &str = "KERNEL(64, 1, 1) twice(IN(double, x, n), OUT(double, y, n), int n)
 ///                     { REGION(x); REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = 2 * x[i]; }";
-/// const PROGRAM: Program = Program::new("twice.cl", TEXT);
+/// // SAFETY: only the first n elements of x and y are touched.
+/// const PROGRAM: Program = unsafe { Program::new("twice.cl", TEXT) };
 /// static TWICE: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "twice");
 /// assert_eq!(TWICE.name(), "twice");
 /// // A text that is known only at run time:
@@ -124,6 +139,9 @@ pub(crate) struct KernelText {
     pub(crate) program: Program,
     pub(crate) name: &'static str,
     pub(crate) group: [u32; 3],
+    /// Of its parameters.
+    pub(super) names: [&'static str; MOST_PARAMETERS],
+    pub(super) bounds: Bounds,
     /// 0 until somebody asks.
     key: AtomicU64,
 }
@@ -147,7 +165,8 @@ impl<P: Parameters> Kernel<P> {
     /// The kernel `name` of `program`.
     ///
     /// # Panics
-    /// If there is none, or its parameters are others; in a constant or static that is an error of compilation.
+    /// If there is none, its parameters are others, its head does not say how many elements of a buffer it may touch, or its
+    /// body lacks a `REGION`; in a constant or static that is an error of compilation.
     pub const fn new(program: &Program, name: &'static str) -> Self {
         match Self::checked(program, name) {
             Ok(kernel) => kernel,
@@ -158,18 +177,18 @@ impl<P: Parameters> Kernel<P> {
     /// As [`new`](Self::new), for texts that come at run time.
     ///
     /// # Errors
-    /// If there is no such kernel, or its parameters are others.
+    /// As [`new`](Self::new) panics.
     pub const fn checked(program: &Program, name: &'static str) -> Result<Self, SignatureError> {
-        let Signature { group, .. } = match Self::signature(program, name) {
+        let Signature { group, names, bounds, .. } = match Self::signature(program, name) {
             Ok(signature) => signature,
             Err(error) => return Err(error),
         };
-        let text = KernelText { program: *program, name, group, key: AtomicU64::new(0) };
+        let text = KernelText { program: *program, name, group, names, bounds, key: AtomicU64::new(0) };
         Ok(Self { text, parameters: PhantomData })
     }
 
     const fn signature(program: &Program, name: &str) -> Result<Signature, SignatureError> {
-        match signature::parse(program.own_text(), name) {
+        match signature::parse(program.own_text(), name, program.own_defines()) {
             Err(error) => Err(error),
             Ok(signature) => match signature.check(P::LIST) {
                 Ok(()) => Ok(signature),
@@ -202,16 +221,21 @@ impl<P> fmt::Debug for Kernel<P> {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)] // texts without kernels
 mod tests {
     use super::*;
 
     #[test]
     fn a_source_says_where_each_text_begins() {
-        let program = Program::new("b.cl", "int b;").header("a.h", "int a;").define("N", 3);
+        let of = |name, text| {
+            // SAFETY: there are no kernels in it.
+            unsafe { Program::new(name, text) }
+        };
+        let program = of("b.cl", "int b;").header("a.h", "int a;").define("N", 3);
         let source = program.source();
         let places: Vec<_> = source.lines().filter(|line| line.starts_with("#line") || line.contains("N 3")).collect();
         assert_eq!(places, ["#define N 3", "#line 1 \"dialect.h\"", "#line 1 \"a.h\"", "#line 1 \"b.cl\""]);
         assert!(source.ends_with("int b;\n"));
-        assert_ne!(program, Program::new("b.cl", "int b;").header("a.h", "int a;"));
+        assert_ne!(program, of("b.cl", "int b;").header("a.h", "int a;"));
     }
 }

@@ -1,8 +1,13 @@
-//! Reads a kernel's head: its group and its parameters.
+//! Reads a kernel's head: its group, its parameters, and how many elements of each buffer it may touch; and sees to it
+//! that its body begins each buffer where the task's region does.
 //!
 //! All is `const`, so that a [`super::Kernel`] can be checked against its text while the program is compiled. What it
 //! understands is the grammar of heads alone: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as parameters
-//! `IN(type, name)`, `OUT(type, name)`, `INOUT(type, name)` or a scalar `type name`. It never reads a kernel's body.
+//! `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar `type name`. What bounds
+//! are says `bounds.rs`. Of a kernel's body it looks for `REGION(name)` alone.
+
+use super::bounds::{Bounds, Scope};
+use super::cursor::Cursor;
 
 /// How many parameters a kernel can have.
 pub const MOST_PARAMETERS: usize = 32;
@@ -58,9 +63,25 @@ pub enum SignatureError {
     Head,
     /// A parameter is not understood.
     #[error(
-        "a parameter is neither `IN(type, name)`, `OUT(type, name)`, `INOUT(type, name)` nor `type name`, or of a type that hosts do not have"
+        "a parameter is neither `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` nor \
+         `type name`, or of a type that hosts do not have"
     )]
     Parameter,
+    /// A buffer's bounds are missing or not understood.
+    #[error(
+        "the head does not say, or not in terms of its integers, how many elements of `{parameter}` the kernel may \
+         touch; try `IN(type, {parameter}, n)`, or `[rows : stride][columns]` for a box"
+    )]
+    Bounds {
+        /// The buffer.
+        parameter: &'static str,
+    },
+    /// A buffer is used from its start, not from the region's.
+    #[error("the kernel's body does not name its buffer `{parameter}`; try `REGION({parameter});` as its first line")]
+    Region {
+        /// The buffer.
+        parameter: &'static str,
+    },
     /// There are too many of them.
     #[error("the kernel has more than 32 parameters")]
     TooMany,
@@ -78,6 +99,11 @@ impl SignatureError {
             Self::Missing => "the text has no `KERNEL(x, y, z) name(..)` of this name",
             Self::Head => "the kernel's head is not `KERNEL(x, y, z) name(parameters)` with numbers above 0",
             Self::Parameter => "a parameter is not understood; see `kernels/dialect.h`",
+            Self::Bounds { .. } => {
+                "the kernel's head does not say how many elements of a buffer it may touch: \
+                 try `IN(type, name, n)` with `n` made of the kernel's integers; see `kernels/dialect.h`"
+            }
+            Self::Region { .. } => "the kernel's body has no `REGION(name)` for one of its buffers",
             Self::TooMany => "the kernel has more than 32 parameters",
             Self::Count => "the kernel has another number of parameters than its Rust type",
             Self::Type => "a parameter of the kernel differs from its Rust type",
@@ -90,6 +116,8 @@ impl SignatureError {
 pub(crate) struct Signature {
     pub(crate) group: [u32; 3],
     parameters: [Parameter; MOST_PARAMETERS],
+    pub(crate) names: [&'static str; MOST_PARAMETERS],
+    pub(crate) bounds: Bounds,
     count: usize,
 }
 
@@ -108,6 +136,23 @@ impl Signature {
         }
         Ok(())
     }
+
+    /// The parameters.
+    pub(super) const fn parameters(&self) -> &[Parameter] {
+        self.parameters.split_at(self.count).0
+    }
+
+    /// The number of the parameter of this name.
+    pub(super) const fn position(&self, name: &str) -> Option<usize> {
+        let mut n = 0;
+        while n < self.count {
+            if equal(self.names[n], name) {
+                return Some(n);
+            }
+            n += 1;
+        }
+        None
+    }
 }
 
 /// `?` for constants.
@@ -120,19 +165,23 @@ macro_rules! attempt {
     };
 }
 
-/// The head of the kernel `name` in `text`.
-pub(super) const fn parse(text: &str, name: &str) -> Result<Signature, SignatureError> {
-    let mut cursor = Cursor { text: text.as_bytes(), at: 0 };
+/// The head of the kernel `name` in `text`, in which `defines` stand for numbers.
+pub(super) const fn parse(
+    text: &'static str,
+    name: &str,
+    defines: &[(&'static str, i64)],
+) -> Result<Signature, SignatureError> {
+    let mut cursor = Cursor::new(text);
     loop {
         let word = cursor.word();
         if word.is_empty() {
-            if cursor.at >= cursor.text.len() {
+            if cursor.is_at_end() {
                 return Err(SignatureError::Missing);
             }
-            cursor.at += 1;
+            cursor.advance();
             continue;
         }
-        if !equal(word, b"KERNEL") || !cursor.take(b'(') {
+        if !equal(word, "KERNEL") || !cursor.take(b'(') {
             continue;
         }
         let mut group = [0; 3];
@@ -144,30 +193,48 @@ pub(super) const fn parse(text: &str, name: &str) -> Result<Signature, Signature
             }
             d += 1;
         }
-        if !equal(cursor.word(), name.as_bytes()) {
+        if !equal(cursor.word(), name) {
             continue;
         }
-        if d < 3 || group[0] * group[1] * group[2] == 0 || !cursor.take(b'(') {
+        if d < 3 || group[0] == 0 || group[1] == 0 || group[2] == 0 || !cursor.take(b'(') {
             return Err(SignatureError::Head);
         }
-        return parameters(cursor, group);
+        let (places, mut signature) = attempt!(parameters(&mut cursor, group));
+        signature.bounds = attempt!(Bounds::parse(&Scope { places: &places, signature: &signature, defines }));
+        return match missing_region(cursor, &signature) {
+            None => Ok(signature),
+            Some(parameter) => Err(SignatureError::Region { parameter }),
+        };
     }
 }
 
-const fn parameters(mut cursor: Cursor<'_>, group: [u32; 3]) -> Result<Signature, SignatureError> {
-    let mut parameters = [Parameter::Scalar(ElementType::F64); MOST_PARAMETERS];
-    let mut count = 0;
+/// Where each buffer's bounds begin.
+type Places = [Cursor; MOST_PARAMETERS];
+
+/// All up to the closing bracket, but for the bounds, which may name parameters that come later.
+const fn parameters(cursor: &mut Cursor, group: [u32; 3]) -> Result<(Places, Signature), SignatureError> {
+    let mut places = [*cursor; MOST_PARAMETERS];
+    let mut signature = Signature {
+        group,
+        parameters: [Parameter::Scalar(ElementType::F64); MOST_PARAMETERS],
+        names: [""; MOST_PARAMETERS],
+        bounds: Bounds::NONE,
+        count: 0,
+    };
     if cursor.take(b')') {
-        return Ok(Signature { group, parameters, count });
+        return Ok((places, signature));
     }
     loop {
-        if count == MOST_PARAMETERS {
+        if signature.count == MOST_PARAMETERS {
             return Err(SignatureError::TooMany);
         }
-        parameters[count] = attempt!(parameter(&mut cursor));
-        count += 1;
+        let (parameter, name, place) = attempt!(parameter(cursor));
+        signature.parameters[signature.count] = parameter;
+        signature.names[signature.count] = name;
+        places[signature.count] = place;
+        signature.count += 1;
         if cursor.take(b')') {
-            return Ok(Signature { group, parameters, count });
+            return Ok((places, signature));
         }
         if !cursor.take(b',') {
             return Err(SignatureError::Parameter);
@@ -175,31 +242,78 @@ const fn parameters(mut cursor: Cursor<'_>, group: [u32; 3]) -> Result<Signature
     }
 }
 
-const fn parameter(cursor: &mut Cursor<'_>) -> Result<Parameter, SignatureError> {
+const fn parameter(cursor: &mut Cursor) -> Result<(Parameter, &'static str, Cursor), SignatureError> {
     let mut word = cursor.word();
-    let reads = equal(word, b"IN");
-    if reads || equal(word, b"OUT") || equal(word, b"INOUT") {
+    let reads = equal(word, "IN");
+    if reads || equal(word, "OUT") || equal(word, "INOUT") {
         if !cursor.take(b'(') {
             return Err(SignatureError::Parameter);
         }
         let element = attempt!(element(cursor.word()));
-        if !cursor.take(b',') || cursor.word().is_empty() || !cursor.take(b')') {
+        if !cursor.take(b',') {
             return Err(SignatureError::Parameter);
         }
-        return Ok(if reads { Parameter::Read(element) } else { Parameter::Write(element) });
+        let name = cursor.word();
+        if name.is_empty() {
+            return Err(SignatureError::Parameter);
+        }
+        if !cursor.take(b',') {
+            return Err(SignatureError::Bounds { parameter: name });
+        }
+        let place = *cursor;
+        if !cursor.close() {
+            return Err(SignatureError::Bounds { parameter: name });
+        }
+        let parameter = if reads { Parameter::Read(element) } else { Parameter::Write(element) };
+        return Ok((parameter, name, place));
     }
-    if equal(word, b"const") {
+    if equal(word, "const") {
         word = cursor.word();
     }
     let element = attempt!(element(word));
-    if cursor.word().is_empty() {
+    let name = cursor.word();
+    if name.is_empty() {
         return Err(SignatureError::Parameter);
     }
-    Ok(Parameter::Scalar(element))
+    Ok((Parameter::Scalar(element), name, *cursor))
 }
 
-const fn element(word: &[u8]) -> Result<ElementType, SignatureError> {
-    Ok(match word {
+/// A buffer that the body, which the cursor is at, names in no `REGION`.
+const fn missing_region(mut cursor: Cursor, signature: &Signature) -> Option<&'static str> {
+    let mut is_named = [false; MOST_PARAMETERS];
+    let mut depth = 0;
+    loop {
+        let word = cursor.word();
+        if equal(word, "REGION") && cursor.take(b'(') {
+            if let Some(n) = signature.position(cursor.word()) {
+                is_named[n] = cursor.take(b')');
+            }
+        } else if cursor.take(b'{') {
+            depth += 1;
+        } else if cursor.take(b'}') {
+            depth -= 1;
+            if depth <= 0 {
+                break;
+            }
+        } else if word.is_empty() {
+            if cursor.is_at_end() {
+                break;
+            }
+            cursor.advance();
+        }
+    }
+    let mut n = 0;
+    while n < signature.count {
+        if !is_named[n] && !matches!(signature.parameters[n], Parameter::Scalar(_)) {
+            return Some(signature.names[n]);
+        }
+        n += 1;
+    }
+    None
+}
+
+const fn element(word: &str) -> Result<ElementType, SignatureError> {
+    Ok(match word.as_bytes() {
         b"double" => ElementType::F64,
         b"float" => ElementType::F32,
         b"int" => ElementType::I32,
@@ -210,7 +324,8 @@ const fn element(word: &[u8]) -> Result<ElementType, SignatureError> {
     })
 }
 
-const fn equal(a: &[u8], b: &[u8]) -> bool {
+pub(super) const fn equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() != b.len() {
         return false;
     }
@@ -225,7 +340,8 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// A number of at most four digits; 0 if it is none.
-const fn number(word: &[u8]) -> u32 {
+const fn number(word: &str) -> u32 {
+    let word = word.as_bytes();
     let (mut value, mut i) = (0, 0);
     while i < word.len() {
         if !word[i].is_ascii_digit() || i == 4 {
@@ -235,58 +351,6 @@ const fn number(word: &[u8]) -> u32 {
         i += 1;
     }
     value
-}
-
-struct Cursor<'a> {
-    text: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Cursor<'a> {
-    const fn peek(&self, ahead: usize) -> u8 {
-        if self.at + ahead < self.text.len() { self.text[self.at + ahead] } else { 0 }
-    }
-
-    const fn skip(&mut self) {
-        loop {
-            match (self.peek(0), self.peek(1)) {
-                (b'/', b'/') => {
-                    while self.at < self.text.len() && self.peek(0) != b'\n' {
-                        self.at += 1;
-                    }
-                }
-                (b'/', b'*') => {
-                    self.at += 2;
-                    while self.at < self.text.len() && !(self.peek(0) == b'*' && self.peek(1) == b'/') {
-                        self.at += 1;
-                    }
-                    self.at = if self.at + 2 < self.text.len() { self.at + 2 } else { self.text.len() };
-                }
-                (c, _) if c.is_ascii_whitespace() => self.at += 1,
-                _ => return,
-            }
-        }
-    }
-
-    /// The letters, digits and underscores ahead; empty if something else comes first.
-    const fn word(&mut self) -> &'a [u8] {
-        self.skip();
-        let start = if self.at < self.text.len() { self.at } else { self.text.len() };
-        while self.peek(0).is_ascii_alphanumeric() || self.peek(0) == b'_' {
-            self.at += 1;
-        }
-        let (_, rest) = self.text.split_at(start);
-        rest.split_at(self.at.saturating_sub(start)).0
-    }
-
-    const fn take(&mut self, expected: u8) -> bool {
-        self.skip();
-        let found = self.peek(0) == expected;
-        if found {
-            self.at += 1;
-        }
-        found
-    }
 }
 
 #[cfg(test)]
@@ -299,31 +363,44 @@ mod tests {
         /* KERNEL(2, 2, 2) axpy() */
         DEVICE double KERNELS(double x) { return x; }
         KERNEL(64, 2, 1) // two rows
-        axpy(double a, IN(double, x), INOUT(double, y), /* of each */ const int n) { y[0] = x[0]; }
+        axpy(double a, IN(double, x, n), INOUT(double, y, (n)), /* of each */ const int n)
+        { REGION(x); { REGION ( y ) ; } y[0] = x[0]; }
         KERNEL (8,1,1) none() {}
         KERNEL(8, 1, 1) odd(float *x) {}
         KERNEL(0, 1, 1) empty() {}
+        KERNEL(8, 1, 1) unbounded(IN(double, x), OUT(double, y, 1)) { REGION(x); REGION(y); }
+        KERNEL(8, 1, 1) forgets(IN(double, x, 1), OUT(double, y, 1)) { REGION(x); /* REGION(y); */ if (1) { y[0] = x[0]; } }
+        KERNEL(8, 1, 1) comes_later(OUT(double, y, 1)) { REGION(y); }
     ";
 
     #[test]
     fn reads_heads() {
-        let signature = parse(TEXT, "axpy").unwrap();
+        let signature = parse(TEXT, "axpy", &[]).unwrap();
         use ElementType::{F64, I32};
         let types = [Parameter::Scalar(F64), Parameter::Read(F64), Parameter::Write(F64), Parameter::Scalar(I32)];
         assert_eq!((signature.group, signature.check(&types)), ([64, 2, 1], Ok(())));
+        assert_eq!(signature.names[..4], ["a", "x", "y", "n"]);
         assert_eq!(signature.check(&types[..3]), Err(SignatureError::Count));
         let swapped = [types[0], types[2], types[1], types[3]];
         assert_eq!(signature.check(&swapped), Err(SignatureError::Type));
-        assert_eq!(parse(TEXT, "none").unwrap().check(&[]), Ok(()));
+        assert_eq!(parse(TEXT, "none", &[]).unwrap().check(&[]), Ok(()));
     }
 
     #[test]
     fn says_what_it_does_not_understand() {
-        assert_eq!(parse(TEXT, "axp").unwrap_err(), SignatureError::Missing);
-        assert_eq!(parse(TEXT, "odd").unwrap_err(), SignatureError::Parameter);
-        assert_eq!(parse(TEXT, "empty").unwrap_err(), SignatureError::Head);
-        assert_eq!(parse("KERNEL(1, 1, 1) f(int a", "f").unwrap_err(), SignatureError::Parameter);
-        assert_eq!(parse("", "f").unwrap_err(), SignatureError::Missing);
-        assert_eq!(parse("/* KERNEL(1,1,1) f(", "f").unwrap_err(), SignatureError::Missing);
+        let error = |text, name| parse(text, name, &[]).unwrap_err();
+        assert_eq!(error(TEXT, "axp"), SignatureError::Missing);
+        assert_eq!(error(TEXT, "odd"), SignatureError::Parameter);
+        assert_eq!(error(TEXT, "empty"), SignatureError::Head);
+        assert_eq!(error("KERNEL(1, 1, 1) f(int a", "f"), SignatureError::Parameter);
+        assert_eq!(error("", "f"), SignatureError::Missing);
+        assert_eq!(error("/* KERNEL(1,1,1) f(", "f"), SignatureError::Missing);
+    }
+
+    #[test]
+    fn buffers_need_bounds_and_regions() {
+        assert_eq!(parse(TEXT, "unbounded", &[]).unwrap_err(), SignatureError::Bounds { parameter: "x" });
+        assert_eq!(parse(TEXT, "forgets", &[]).unwrap_err(), SignatureError::Region { parameter: "y" });
+        assert!(parse(TEXT, "comes_later", &[]).is_ok());
     }
 }

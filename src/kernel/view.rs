@@ -66,15 +66,16 @@ views! {
     DeviceViewMut;
 }
 
-/// Device memory for the time of a task; its content is not defined. From [`Launcher::scratch`](super::Launcher::scratch).
+/// Device memory for the time of a task, `'a`; its content is not defined. From
+/// [`Launcher::scratch`](super::Launcher::scratch).
 #[derive(Debug)]
-pub struct Scratch<T> {
+pub struct Scratch<'a, T> {
     base: usize,
     len: usize,
-    elements: PhantomData<fn() -> T>,
+    elements: PhantomData<&'a mut [T]>,
 }
 
-impl<T: Scalar> Scratch<T> {
+impl<T: Scalar> Scratch<'_, T> {
     pub(super) fn new(base: usize, len: usize) -> Self {
         Self { base, len, elements: PhantomData }
     }

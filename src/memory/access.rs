@@ -7,13 +7,14 @@ use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
+use crate::sealed::Sealed;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 
 /// One declared access, stored in its task.
 ///
 /// Implemented here for every mode; the trait is public only because bodies' argument types are spelled with it.
-pub trait Access: Send + 'static {
+pub trait Access: Sealed + Send + 'static {
     /// What the body gets.
     type View<'a>;
     /// What a body for accelerators gets.
@@ -50,10 +51,10 @@ pub trait Access: Send + 'static {
     #[doc(hidden)]
     unsafe fn combine(&self, _block: &Block) {}
 
-    /// The private replica, if the access has one: its elements in row-major order, and its region.
+    /// The private replica, if there is one: its elements in row-major order, and its region.
     ///
     /// # Safety
-    /// As for `private`, and it is not changed while the reference lasts.
+    /// As for `private`.
     #[doc(hidden)]
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
         None
@@ -134,6 +135,8 @@ macro_rules! plain_access {
         #[derive(Debug)]
         pub struct $name<T, S: Shape>(pub(crate) Declared<T, S>);
 
+        impl<T, S: Shape> Sealed for $name<T, S> {}
+
         impl<T: Element, S: Shape> Access for $name<T, S> {
             type View<'a> = S::$view<'a, T>;
             type DeviceView<'a> = $device_view<'a, T>;
@@ -171,6 +174,8 @@ plain_access! {
 #[derive(Debug)]
 pub struct Concur<T, S: Shape>(pub(crate) Declared<T, S>);
 
+impl<T, S: Shape> Sealed for Concur<T, S> {}
+
 impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     type View<'a> = Shared<'a, T>;
     type DeviceView<'a> = DeviceViewMut<'a, T>;
@@ -195,6 +200,7 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 pub struct Reduce<T, S: Shape, R> {
     declared: Declared<T, S>,
     reducer: R,
+    /// With the operation's id: what a task was registered with, whatever the user's type says later.
     mode: Mode,
     /// Apart from the rest, which can be looked at while the body has a view of this.
     replica: UnsafeCell<Replica<T>>,
@@ -209,14 +215,16 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     /// A new replica; the user's code runs first.
     ///
     /// # Safety
-    /// Nothing else uses the access's private replica while the reference lasts.
+    /// Nothing else uses the access's replica while the reference lasts.
     #[allow(clippy::mut_from_ref)] // that is the promise
     unsafe fn begin(&self) -> &mut [T] {
         let identity = self.reducer.identity();
         // SAFETY: the caller's promise.
-        unsafe { (*self.replica.get()).begin(identity) }
+        unsafe { &mut *self.replica.get() }.begin(identity)
     }
 }
+
+impl<T, S: Shape, R> Sealed for Reduce<T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type View<'a> = S::ViewMut<'a, T>;
@@ -244,12 +252,13 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     unsafe fn combine(&self, block: &Block) {
         let Self { declared, reducer, replica, .. } = self;
         // SAFETY: the caller's promise: the body has ended, and nobody writes the replica any more.
-        let contributions = unsafe { (*replica.get()).elements() };
-        if contributions.is_empty() {
+        let replica = unsafe { &*replica.get() };
+        if replica.elements().is_empty() {
             return; // the body was not run: in a simulation none is
         }
         let own = declared.spans.block();
         let (home, mine) = (declared.cell().strides(), strides_of(&own.extents()));
+        let contributions = replica.elements();
         for_each_row::<S>(block, |first, len| {
             let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
             let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
@@ -262,30 +271,30 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
         // SAFETY: the caller's promise.
-        let elements = unsafe { (*self.replica.get()).elements() };
-        Some((bytemuck::cast_slice(elements), self.declared.spans.block()))
+        let replica = unsafe { &*self.replica.get() };
+        Some((bytemuck::cast_slice(replica.elements()), self.declared.spans.block()))
     }
 
     unsafe fn absorb(&self, block: &Block, (other, others): (&[u8], Block)) {
-        let Self { declared, reducer, replica, .. } = self;
         let other: &[T] = bytemuck::cast_slice(other);
-        // SAFETY: the caller's promise: the body has ended, and this is the one who changes what it has left.
-        let elements = unsafe { (*replica.get()).elements_mut() };
-        if other.is_empty() || elements.is_empty() {
-            return; // as above
-        }
+        let Self { declared, reducer, replica, .. } = self;
+        // SAFETY: the caller's promise.
+        let replica = unsafe { &mut *replica.get() };
         let own = declared.spans.block();
         let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
+        if other.is_empty() || replica.elements().is_empty() {
+            return; // as above
+        }
         for_each_row::<S>(block, |first, len| {
             let to: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
             let from: usize = (0..MAX_DIMS).map(|d| (first[d] - others.lo()[d]) * theirs[d]).sum();
-            combine_all(reducer, &mut elements[to..to + len], &other[from..from + len]);
+            combine_all(reducer, &mut replica.elements_mut()[to..to + len], &other[from..from + len]);
         });
     }
 
     unsafe fn retire(&self) {
         // SAFETY: the caller's promise.
-        unsafe { (*self.replica.get()).retire() };
+        unsafe { &mut *self.replica.get() }.retire();
     }
 }
 
@@ -305,7 +314,7 @@ fn combine_all<T: Element>(reducer: &impl Reducer<T>, accumulators: &mut [T], co
 }
 
 /// The accesses of one task: a tuple of up to twelve.
-pub trait AccessList: Send + 'static {
+pub trait AccessList: Sealed + Send + 'static {
     /// The tuple of views that the body gets.
     type Views<'a>;
     /// The tuple of views that a body for accelerators gets.

@@ -113,10 +113,10 @@ pub(crate) struct DataCell {
     base: *mut u8,
     pub(crate) datum: Datum,
     buffer: Mutex<Option<HostBuffer>>,
-    /// Memory that reductions use again.
-    pub(super) spares: SparesOf,
     /// What addresses of elements are multiples of, in every memory.
     element_align: usize,
+    /// Memory that reductions use again.
+    pub(super) spares: SparesOf,
 }
 
 // SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
@@ -132,8 +132,8 @@ impl DataCell {
             runtime,
             base: buffer.first(),
             buffer: Mutex::new(Some(buffer)),
-            spares: SparesOf::default(),
             element_align: align_of::<T>(),
+            spares: SparesOf::default(),
         }
     }
 
@@ -141,8 +141,8 @@ impl DataCell {
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());
-        let (buffer, spares) = (Mutex::new(None), SparesOf::default());
-        Self { datum, runtime, base, buffer, spares, element_align: align_of::<T>() }
+        let element_align = align_of::<T>();
+        Self { datum, runtime, base, buffer: Mutex::new(None), element_align, spares: SparesOf::default() }
     }
 
     /// Takes the memory out; once, and never of a phantom.
@@ -215,7 +215,7 @@ mod tests {
         // Those that fill no line, a line that they are not aligned to, or several lines.
         assert!(lines_of::<[f64; 3]>().len() > 1);
         assert!(lines_of::<[f64; 8]>().len() > 1);
-        assert!(lines_of::<[u8; 48]>().len() > 1);
+        assert!(lines_of::<[u8; 256]>().len() > 1);
     }
 
     #[derive(Clone, Copy, Debug, PartialEq)]

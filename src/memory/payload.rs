@@ -6,6 +6,7 @@ use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::Block;
+use crate::sealed::Sealed;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -29,7 +30,7 @@ impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
 }
 
 /// A place for a body: [`NoBody`], or a closure in [`With`].
-pub trait Slot<A: AccessList>: Send + 'static {
+pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// Whether there is a body here.
     const PRESENT: bool;
 
@@ -42,6 +43,8 @@ pub trait Slot<A: AccessList>: Send + 'static {
 #[derive(Debug)]
 pub struct NoBody;
 
+impl Sealed for NoBody {}
+
 impl<A: AccessList> Slot<A> for NoBody {
     const PRESENT: bool = false;
 
@@ -52,6 +55,8 @@ impl<A: AccessList> Slot<A> for NoBody {
 
 /// A closure as a body.
 pub struct With<F, R>(pub(crate) F, pub(crate) PhantomData<fn() -> R>);
+
+impl<F, R> Sealed for With<F, R> {}
 
 impl<A, F, R> Slot<A> for With<F, R>
 where
@@ -68,7 +73,7 @@ where
 }
 
 /// A place for a body that enqueues kernels: [`NoBody`], or a closure in [`With`].
-pub trait DeviceSlot<A: AccessList>: Send + 'static {
+pub trait DeviceSlot<A: AccessList>: Sealed + Send + 'static {
     /// Whether there is a body here.
     const PRESENT: bool;
 
@@ -100,6 +105,8 @@ where
 
 /// The body of one of the runtime's own tasks: one access, no context.
 pub(crate) struct Sole<F>(pub(crate) F);
+
+impl<F> Sealed for Sole<F> {}
 
 impl<A, F> Slot<(A,)> for Sole<F>
 where
@@ -183,17 +190,17 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: the engine asks for it when the body has ended, and drops it before it changes or retires the replica.
+        // SAFETY: as above.
         unsafe { self.accesses.replica(access) }
     }
 
     fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: as for `combine`; `other` is another task's.
+        // SAFETY: as above; the other replica is another task's.
         unsafe { self.accesses.absorb(access, block, other) }
     }
 
     fn retire(&self, access: usize) {
-        // SAFETY: as for `combine`.
+        // SAFETY: as above.
         unsafe { self.accesses.retire(access) }
     }
 

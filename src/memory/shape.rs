@@ -3,11 +3,12 @@
 use super::Element;
 use crate::depend::Site;
 use crate::region::{Block, MAX_DIMS};
+use crate::sealed::Sealed;
 use ndarray::{ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
 use std::fmt::Debug;
 
 /// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4): one dimension gives slices, more give ndarray's views.
-pub trait Shape: Dimension + Send + Sync + sealed::Sealed + 'static {
+pub trait Shape: Dimension + Send + Sync + Sealed + 'static {
     /// Index ranges of a region, one per dimension.
     type Spans: Spans;
     /// What `in` gives a body.
@@ -40,7 +41,7 @@ pub trait Shape: Dimension + Send + Sync + sealed::Sealed + 'static {
 }
 
 /// Index ranges of a region in a fixed number of dimensions.
-pub trait Spans: Copy + Send + Sync + Debug + sealed::Sealed + 'static {
+pub trait Spans: Copy + Send + Sync + Debug + Sealed + 'static {
     /// The ranges as a block.
     fn block(&self) -> Block;
     /// The block's ranges.
@@ -54,14 +55,11 @@ pub struct SpansOf<const N: usize> {
     hi: [usize; N],
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl<const N: usize> Sealed for super::SpansOf<N> {}
-    impl Sealed for super::Ix1 {}
-    impl Sealed for super::Ix2 {}
-    impl Sealed for super::Ix3 {}
-    impl Sealed for super::Ix4 {}
-}
+impl<const N: usize> Sealed for SpansOf<N> {}
+impl Sealed for Ix1 {}
+impl Sealed for Ix2 {}
+impl Sealed for Ix3 {}
+impl Sealed for Ix4 {}
 
 impl<const N: usize> SpansOf<N> {
     #[inline]

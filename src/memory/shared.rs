@@ -1,6 +1,7 @@
 //! The view of a `concurrent` access: many tasks at once, element by element.
 
 use super::Element;
+use crate::sealed::Sealed;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -30,7 +31,7 @@ unsafe impl<T: AtomicElement> Send for Shared<'_, T> {}
 unsafe impl<T: AtomicElement> Sync for Shared<'_, T> {}
 
 /// Elements of four or eight bytes, aligned as such, which the hardware updates atomically.
-pub trait AtomicElement: Element + sealed::Sealed {
+pub trait AtomicElement: Element + Sealed {
     /// Reads the element at `address`.
     ///
     /// # Safety
@@ -46,13 +47,10 @@ pub trait AtomicElement: Element + sealed::Sealed {
     unsafe fn atomic_replace(address: *mut Self, old: Self, new: Self) -> bool;
 }
 
-mod sealed {
-    pub trait Sealed {}
-}
-
 macro_rules! atomic_elements {
     ($($t:ty as $bits:ty, $atomic:ty;)*) => {$(
-        impl sealed::Sealed for $t {}
+        const _: () = assert!(align_of::<$t>() == align_of::<$atomic>() && size_of::<$t>() == size_of::<$atomic>());
+
         impl AtomicElement for $t {
             #[inline]
             unsafe fn atomic_load(address: *mut Self) -> Self {

@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::devices::Devices;
 use super::host::Host;
-use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Mode, OwnedTask, running};
 use crate::device::{Accelerator, Completion, Mark, Waker, Work};
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::{BoxError, DeviceError, FailureReason};
@@ -86,12 +86,12 @@ impl Devices {
     }
 
     /// Enqueues a task; nothing of it is in flight if that fails.
-    fn issue(&self, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
+    fn issue(&self, runtime: u64, device: &dyn Accelerator, launch: &mut Launch) -> Result<(), FailureReason> {
         let sites = self.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
         let id = launch.task.shared().id;
-        let reductions = catch_unwind(AssertUnwindSafe(|| begin_reductions(&launch.task)));
-        let reductions = reductions.map_err(FailureReason::from_panic)?;
-        let mut work = TaskWork { task: &launch.task, sites, reductions, panic: None };
+        let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(&launch.task)));
+        let reductions = running::as_part_of(runtime, &launch.task, begin).map_err(FailureReason::from_panic)?;
+        let mut work = TaskWork { runtime, task: &launch.task, sites, reductions, panic: None };
         device.issue(id, &launch.after, &mut work).map_err(|error| {
             match (work.panic, error.downcast::<DeviceError>()) {
                 (Some(payload), _) => FailureReason::from_panic(payload),
@@ -104,6 +104,7 @@ impl Devices {
 
 /// A task's body, with its regions on the device.
 struct TaskWork<'a> {
+    runtime: u64,
     task: &'a OwnedTask,
     sites: Vec<DeviceSite>,
     reductions: Vec<Private>,
@@ -143,7 +144,7 @@ impl Work for TaskWork<'_> {
             (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
         }
         let body = AssertUnwindSafe(|| self.task.body().enqueue(&mut Launcher::new(device), &self.sites));
-        catch_unwind(body).unwrap_or_else(|payload| {
+        running::as_part_of(self.runtime, self.task, || catch_unwind(body)).unwrap_or_else(|payload| {
             self.panic = Some(payload);
             Err("the body panicked".into())
         })
@@ -160,7 +161,7 @@ impl Host {
         }
         let outcome = core
             .refusal(&mut launch.task)
-            .or_else(|| self.inside(|| devices.issue(accelerator, &mut launch)).err().map(Outcome::Failed));
+            .or_else(|| self.inside(|| devices.issue(core.id, accelerator, &mut launch)).err().map(Outcome::Failed));
         let mut out = self.commands.take();
         match outcome {
             Some(outcome) => {

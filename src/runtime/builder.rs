@@ -417,9 +417,10 @@ impl Builder {
             return Err(BuildError::Argument { argument: "window", problem });
         }
         let home = Context { unit: CuId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
+        let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
         let core = Arc::new(Core::new(
-            NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed),
-            Engine::new(placement, self.record_graph),
+            id,
+            Engine::new(id, placement, self.record_graph),
             ReadyQueues::new(&machine, stealers, home),
             driver,
             self.detect_conflicts.then(Default::default),

@@ -8,6 +8,7 @@ use super::ready::ReadyQueues;
 use super::waiters::{Awaited, Waiters, own_parker};
 use super::watch::Watch;
 use super::window::{NOTHING_RUNS, Window};
+use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
@@ -300,7 +301,7 @@ impl Core {
         let mut phantom = false;
         task.body().accesses(&mut |access| phantom |= access.datum.phantom);
         let outcome = if bound_to_device || phantom {
-            self.discard(&mut task); // the copy was all that was wanted, or there is nothing to see
+            self.discard(&task); // the copy was all that was wanted, or there is nothing to see
             Outcome::Done { elapsed_ns: 0 }
         } else {
             self.run_body(&mut task, &Env { context: self.ready.home_context(), sites: None }, None)
@@ -309,8 +310,8 @@ impl Core {
         self.tell_waiters(); // as for what is skipped
     }
 
-    fn skip(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
-        self.discard(&mut task);
+    fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        self.discard(&task);
         self.end(task, Outcome::Skipped, None, out);
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
@@ -323,7 +324,7 @@ impl Core {
         let ended = Event::Finished(task, outcome);
         match slot {
             Some(_) => self.engine.on(ended, out),
-            None => Host::as_inside(self.id, || self.engine.on(ended, out)),
+            None => running::inside(self.id, || self.engine.on(ended, out)),
         }
         self.progress.finish(slot, lane, internal);
         if let Some(parker) = waits {
@@ -340,10 +341,15 @@ impl Core {
         }
         let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
+        let task: &OwnedTask = task;
         let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
-        let ran = match slot {
+        let body = || match slot {
             Some(slot) => self.running[slot].during(task, run),
             None => run(task.body()),
+        };
+        let ran = match env.context.inner_cores {
+            1 => running::as_part_of(self.id, task, body),
+            _ => running::as_part_of_with_team(self.id, task, body),
         };
         match ran {
             Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
@@ -366,8 +372,8 @@ impl Core {
         None
     }
 
-    pub(super) fn discard(&self, task: &mut OwnedTask) {
-        Host::as_inside(self.id, || drop_quietly(|| task.body().discard()));
+    pub(super) fn discard(&self, task: &OwnedTask) {
+        running::as_part_of(self.id, task, || drop_quietly(|| task.body().discard()));
     }
 
     /// Tells those who wait for a number of tasks. To be called by a thread that has ended tasks and may end no more.
@@ -474,7 +480,8 @@ mod tests {
         let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
         let cpu = Cell::new(Some(With(body, PhantomData)));
         let (emulated, gpu) = (Cell::new(Some(NoBody)), Cell::new(Some(NoBody)));
-        let payload = Payload { accesses: (access.store(),), cpu, emulated, gpu, host_only: false };
+        let payload =
+            Payload { accesses: (access.store(crate::sealed::INTERNAL),), cpu, emulated, gpu, host_only: false };
         let Recorded(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), Location::caller());
         let description = Description { name, location, priority: 0, internal: false, side: None };

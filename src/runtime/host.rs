@@ -9,6 +9,7 @@
 use super::core::{BreakOnUnwind, Core};
 use super::thief::Thief;
 use super::waiters::{Waiting, own_parker};
+use crate::depend::running;
 use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::FailureReason;
@@ -59,8 +60,6 @@ pub(crate) struct Host {
     /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
     until_told: Cell<u64>,
     attention: Cell<u32>,
-    /// How many bodies of this runtime are on this thread's stack.
-    depth: Cell<u32>,
 }
 
 thread_local! {
@@ -102,7 +101,6 @@ impl Host {
             until_look: Cell::new(0),
             until_told: Cell::new(0),
             attention: Cell::new(0),
-            depth: Cell::new(0),
         })
     }
 
@@ -133,21 +131,6 @@ impl Host {
         let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that ends hosts nothing
     }
 
-    /// Calls `f`, which may drop what a task of that runtime captured or failed with, as if a body did: it must not wait
-    /// for the runtime, and no other task is executed on top of it.
-    pub(super) fn as_inside<R>(runtime: u64, f: impl FnOnce() -> R) -> R {
-        Self::enter_inside(runtime);
-        let result = Self::with(runtime, |host| {
-            let deeper = |by: i32| host.map_or((), |host| host.depth.set(host.depth.get().wrapping_add_signed(by)));
-            deeper(1);
-            let result = f();
-            deeper(-1);
-            result
-        });
-        Self::leave_inside();
-        result
-    }
-
     /// Takes the last [`Self::enter_inside`] back.
     pub(super) fn leave_inside() {
         let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
@@ -156,7 +139,7 @@ impl Host {
     /// Whether user code on this thread is part of a body of this runtime, so that it must not wait for it.
     pub(super) fn in_body(runtime: u64) -> bool {
         let inside = INSIDE.try_with(|inside| inside.borrow().contains(&runtime)).unwrap_or(false);
-        inside || Self::with(runtime, |host| host.is_some_and(|host| host.depth.get() > 0))
+        inside || running::is_inside(runtime)
     }
 
     /// The life of a unit's own thread.
@@ -374,7 +357,7 @@ impl Host {
                     (Ok(()), outcome) => outcome.expect("a device runs the body it is given"),
                     (Err(error), _) => {
                         devices.lose(device, &error);
-                        core.discard(&mut task);
+                        core.discard(&task);
                         Outcome::Failed(FailureReason::Device(error))
                     }
                 }
@@ -394,9 +377,7 @@ impl Host {
     /// Reports a task as ended, whose captured values may be dropped then: that is still inside its body.
     #[inline]
     pub(super) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
-        self.depth.set(self.depth.get() + 1);
-        core.end(task, outcome, Some(self.slot), out);
-        self.depth.set(self.depth.get() - 1);
+        running::inside(core.id, || core.end(task, outcome, Some(self.slot), out));
     }
 
     /// Gives a task back that was to run on a device that is gone.
@@ -407,15 +388,12 @@ impl Host {
         self.commands.set(out);
     }
 
-    /// Runs `body` as this unit: with its cores, and marked as inside a body.
+    /// Runs `body` as this unit, with its cores.
     #[inline]
     pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
-        self.depth.set(self.depth.get() + 1);
-        let result = match self.has_pool.then(|| self.pool.upgrade()).flatten() {
+        match self.has_pool.then(|| self.pool.upgrade()).flatten() {
             None => body(),
-            Some(pool) => pool.install(body),
-        };
-        self.depth.set(self.depth.get() - 1);
-        result
+            Some(pool) => running::inside(self.runtime, || pool.install(body)),
+        }
     }
 }

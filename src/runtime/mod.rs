@@ -209,7 +209,8 @@ impl Runtime {
         Data::new(cell, owner)
     }
 
-    /// Begins the description of a task with these accesses, a tuple of up to twelve.
+    /// Begins the description of a task with these accesses, a tuple of up to twelve. Bodies can do so too; what holds for
+    /// them is said at [`TaskBuilder::submit`].
     pub fn task<A: AccessTuple>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(self, name.into(), accesses)
     }

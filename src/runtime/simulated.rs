@@ -90,8 +90,8 @@ impl Core {
         let mut out = std::mem::take(&mut *turn);
         Host::enter_inside(self.id); // what bodies captured is dropped here, and must not wait
         match happened {
-            Happened::Ran(mut task, unit, elapsed_ns) => {
-                self.discard(&mut task);
+            Happened::Ran(task, unit, elapsed_ns) => {
+                self.discard(&task);
                 self.end(task, Outcome::Done { elapsed_ns }, Some(unit.index()), &mut out);
             }
             Happened::Copied(copy) => self.engine.on(Event::Copied(copy), &mut out),

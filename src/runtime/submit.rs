@@ -2,13 +2,14 @@
 
 use super::Runtime;
 use super::core::Description;
-use crate::depend::{AccessRecord, Kinds, MOST_ACCESSES, Side};
+use crate::depend::{AccessRecord, Kinds, MOST_ACCESSES, Side, running};
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use crate::kernel::Launcher;
 use crate::memory::{DeviceSlot, IntoOutcome, NoBody, Payload, Slot, With};
 use crate::sched::Place;
+use crate::sealed::INTERNAL;
 use crate::task::{AccessTuple, IterationSpace, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
@@ -130,9 +131,41 @@ where
 
     /// Submits the task: from here on it runs as soon as the tasks it depends on are done.
     ///
+    /// # Inside a body
+    /// A body can submit tasks, its *children*, through an `Arc` of the runtime that it captured. They come after whatever
+    /// was submitted before them by anybody. Nobody waits for them but [`Runtime::wait`] and who uses what they write.
+    ///
+    /// What the body's task accesses is not for its children, nor for theirs, unless all only read it: tasks that were
+    /// submitted meanwhile would see the parent's work without the children's. Such a child is refused with
+    /// [`SubmitError::Nested`]; all other data are free.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use thalweg::prelude::*;
+    /// let rt = Arc::new(Runtime::builder().compute_units("1:CPU:1").build()?);
+    /// let (x, y) = (rt.data(vec![1.0f64; 8]), rt.data(vec![0.0f64; 8]));
+    /// let (inner, output, held) = (rt.clone(), y.clone(), x.clone());
+    /// let parent = rt.task("parent", (x.inout(),)).cpu(move |_, (x,)| {
+    ///     let largest = x.iter().copied().fold(0.0, f64::max);
+    ///     inner.task("child", (output.output(),)).cpu(move |_, (y,)| y.fill(largest)).submit()?;
+    ///     let refused = inner.task("child", (held.inout(),)).cpu(|_, _| ()).submit();
+    ///     assert!(matches!(refused, Err(SubmitError::Nested { .. })));
+    ///     Ok::<(), SubmitError>(())
+    /// });
+    /// parent.submit()?;
+    /// rt.wait()?;
+    /// assert_eq!(rt.take(y)?, [1.0; 8]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// To the body belong also its parts that rayon runs on the unit's cores, the destructors of what it captured, and the
+    /// operation of its reduction. Threads that a body starts by itself do not: the runtime cannot know whose they are, so
+    /// what they submit is taken for submitted outside. Tasks of two runtimes are never each other's children.
+    ///
     /// # Errors
     /// If a region is out of bounds, belongs to another runtime or was taken; if two accesses overlap and one of them
-    /// writes; if there is no body for any unit of the machine, or no memory large enough. Nothing is changed then.
+    /// writes; if there is no body for any unit of the machine, or no memory large enough; if it is submitted inside a task that
+    /// holds what it accesses. Nothing is changed then.
     #[track_caller]
     pub fn submit(self) -> Result<TaskId, SubmitError> {
         let location = Location::caller();
@@ -150,11 +183,16 @@ where
         if !C::PRESENT || !core.on_short_way() {
             self.check_units(kinds, &records)?;
         }
+        let ancestry = running::ancestry(core.id);
         let mut side = self.side()?;
+        if !ancestry.is_empty() {
+            ancestry.admit(&self.name, &records)?;
+            side.get_or_insert_default().ancestry = ancestry;
+        }
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        let payload = Payload::new(self.accesses.store(), self.cpu, self.emulated, self.gpu, self.host_only);
+        let payload = Payload::new(self.accesses.store(INTERNAL), self.cpu, self.emulated, self.gpu, self.host_only);
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
         core.submit(description, payload, &records, |task| task.shared().id)
     }

@@ -6,7 +6,7 @@
 use super::core::Core;
 use super::devices::CopyJob;
 use super::host::Host;
-use crate::depend::OwnedTask;
+use crate::depend::{OwnedTask, Team, running};
 use crate::engine::Command;
 use crate::error::{BuildError, FailureReason};
 use crate::ids::DeviceId;
@@ -51,6 +51,10 @@ pub(super) fn inner_pool(
     }
     let cores = if unit.is_cpu() { unit.cores.clone() } else { unit.cores[..1].to_vec() };
     let (runtime, id, count) = (core.id, unit.id, cores.len());
+    let team: Arc<Team> = Arc::default();
+    if join {
+        running::join(runtime, team.clone());
+    }
     let mut builder = rayon::ThreadPoolBuilder::new()
         .num_threads(count)
         .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
@@ -60,6 +64,7 @@ pub(super) fn inner_pool(
                 pin(cores[n]);
             }
             Host::enter_inside(runtime);
+            running::join(runtime, team.clone());
         })
         .panic_handler(|payload| {
             // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.

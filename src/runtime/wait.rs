@@ -12,6 +12,7 @@ use crate::depend::{Side, Submitting, TaskRef};
 use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
+use crate::sealed::INTERNAL;
 use crate::task::{AccessSpec, Data, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -152,7 +153,7 @@ impl Runtime {
         everything.check(self.core.id)?;
         let Recorded(record) = everything.record();
         let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
-        let payload = Payload::new((everything.store(),), taking, NoBody, NoBody, true);
+        let payload = Payload::new((everything.store(INTERNAL),), taking, NoBody, NoBody, true);
         let awaited_by = Some(own_parker());
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
         let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
@@ -222,7 +223,7 @@ impl Runtime {
         let access = region.input();
         access.check(self.core.id)?;
         let Recorded(record) = access.record();
-        let payload = Payload::new((access.store(),), Sole(body), NoBody, NoBody, true);
+        let payload = Payload::new((access.store(INTERNAL),), Sole(body), NoBody, NoBody, true);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
         self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }

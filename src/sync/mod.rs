@@ -22,6 +22,7 @@ mod exposed;
 mod lock;
 mod pool;
 mod prefetch;
+mod scope;
 mod sleep;
 mod spin;
 mod successors;
@@ -31,6 +32,7 @@ pub(crate) use barrier::prepare_fences;
 pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
+pub(crate) use scope::Scope;
 pub(crate) use sleep::{Parker, Sleep};
 #[cfg(test)]
 pub(crate) use task::LINKED;

@@ -7,9 +7,10 @@ use crate::memory::{
     Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, In, InOut, Out, Reduce, Reducer, Shape,
     operation,
 };
+use crate::sealed::{Internal, Sealed};
 
-/// One access in a task's tuple.
-pub trait AccessSpec {
+/// One access in a task's tuple: what [`Region::input`] and its siblings make.
+pub trait AccessSpec: Sealed {
     /// What the task keeps of it.
     type Stored: Access;
 
@@ -20,7 +21,7 @@ pub trait AccessSpec {
     fn record(&self) -> Recorded<'_>;
 
     #[doc(hidden)]
-    fn store(&self) -> Self::Stored;
+    fn store(&self, right: Internal) -> Self::Stored;
 }
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
@@ -29,7 +30,7 @@ pub trait AccessSpec {
 pub struct Recorded<'a>(pub(crate) AccessRecord<'a>);
 
 /// All accesses of one task.
-pub trait AccessTuple {
+pub trait AccessTuple: Sealed {
     /// What the task keeps of them.
     type Stored: AccessList;
 
@@ -40,7 +41,7 @@ pub trait AccessTuple {
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>));
 
     #[doc(hidden)]
-    fn store(&self) -> Self::Stored;
+    fn store(&self, right: Internal) -> Self::Stored;
 }
 
 impl<T: Element, S: Shape> Region<'_, T, S> {
@@ -87,6 +88,8 @@ macro_rules! specs {
         #[derive(Debug, Clone)]
         pub struct $name<'d, T, S: Shape>(pub(super) Region<'d, T, S>);
 
+        impl<T, S: Shape> Sealed for $name<'_, T, S> {}
+
         impl<T: Element, S: Shape> AccessSpec for $name<'_, T, S> {
             type Stored = $stored<T, S>;
 
@@ -101,7 +104,7 @@ macro_rules! specs {
             }
 
             #[inline]
-            fn store(&self) -> Self::Stored {
+            fn store(&self, _: Internal) -> Self::Stored {
                 $stored(self.0.declare())
             }
         }
@@ -123,6 +126,8 @@ specs! {
 #[derive(Debug, Clone)]
 pub struct Concurrent<'d, T, S: Shape>(pub(super) Region<'d, T, S>);
 
+impl<T, S: Shape> Sealed for Concurrent<'_, T, S> {}
+
 impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
     type Stored = Concur<T, S>;
 
@@ -139,7 +144,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
         self.0.record(Mode::Concurrent)
     }
 
-    fn store(&self) -> Self::Stored {
+    fn store(&self, _: Internal) -> Self::Stored {
         Concur(self.0.declare())
     }
 }
@@ -147,6 +152,8 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
 /// A region that the task contributes to by an associative operation.
 #[derive(Debug, Clone)]
 pub struct Reducing<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
+
+impl<T, S: Shape, R> Sealed for Reducing<'_, T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     type Stored = Reduce<T, S, R>;
@@ -159,7 +166,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
         self.0.record(Mode::Reduction(operation(&self.1)))
     }
 
-    fn store(&self) -> Self::Stored {
+    fn store(&self, _: Internal) -> Self::Stored {
         Reduce::new(self.0.declare(), self.1.clone())
     }
 }
@@ -183,9 +190,9 @@ macro_rules! tuples {
             }
 
             #[inline]
-            #[allow(clippy::unused_unit)] // of the empty tuple
-            fn store(&self) -> Self::Stored {
-                ($(self.$i.store(),)*)
+            #[allow(clippy::unused_unit, unused_variables)] // of the empty tuple
+            fn store(&self, right: Internal) -> Self::Stored {
+                ($(self.$i.store(right),)*)
             }
         }
     )*};

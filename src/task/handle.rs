@@ -20,16 +20,13 @@ pub struct Data<T, S: Shape = Ix1> {
 }
 
 /// Who frees the memory of a data when its last handle is gone.
-#[doc(hidden)]
-pub trait Owner: Send + Sync {
-    #[doc(hidden)]
+pub(crate) trait Owner: Send + Sync {
     fn release(&self, cell: ReleasedCell);
 }
 
 /// A data that nobody has a handle of any more.
-#[doc(hidden)]
 #[derive(Debug)]
-pub struct ReleasedCell(pub(crate) Arc<DataCell>);
+pub(crate) struct ReleasedCell(pub(crate) Arc<DataCell>);
 
 /// The shared part of all handles of one data.
 struct Handle {

@@ -8,8 +8,10 @@ mod handle;
 mod iteration;
 mod region;
 
-pub use access::{AccessSpec, AccessTuple, Recorded};
+pub(crate) use access::Recorded;
+pub use access::{AccessSpec, AccessTuple};
 pub use access::{Commutative, Concurrent, Inout, Input, Output, Reducing};
-pub use handle::{Data, Owner, ReleasedCell};
+pub use handle::Data;
+pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
 pub use region::{Ranges, Region, blocks};

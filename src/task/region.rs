@@ -3,6 +3,7 @@
 use super::{Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
 use crate::memory::{Element, Shape};
 use crate::region::Block;
+use crate::sealed::Sealed;
 use ndarray::{Ix1, Ix2, Ix3, Ix4};
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
@@ -61,7 +62,10 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     }
 
     /// `reduction`: the body gets a private replica that starts at the operation's identity; the runtime combines the
-    /// replicas with what the region held, in the order of submission, before the next other access.
+    /// replicas with what the region held before the next other access: in the order of submission, or in any order if
+    /// the operation says so ([`Reducer::in_any_order`](crate::memory::Reducer::in_any_order)).
+    ///
+    /// In the order of submission, a task that is early keeps its replica until its turn has come.
     pub fn reduction<R>(self, reducer: R) -> Reducing<'d, T, S, R> {
         Reducing(self, reducer)
     }
@@ -83,7 +87,7 @@ impl<T, S: Shape> fmt::Debug for Region<'_, T, S> {
 }
 
 /// What [`Data::block`] takes: a tuple with one range per dimension (a single range for one dimension).
-pub trait Ranges<S: Shape> {
+pub trait Ranges<S: Shape>: Sealed {
     /// The ranges as a block.
     fn block(self) -> Block;
 }

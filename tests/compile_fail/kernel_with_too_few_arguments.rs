@@ -2,8 +2,10 @@
 use thalweg::kernel::{Kernel, Program, Write};
 use thalweg::prelude::*;
 
-const TEXT: &str = "KERNEL(64, 1, 1) fill(OUT(double, x), double value) { REGION(x); x[GLOBAL_ID(0)] = value; }";
-static FILL: Kernel<(Write<f64>, f64)> = Kernel::new(&Program::new("fill.cl", TEXT), "fill");
+const TEXT: &str = "KERNEL(64, 1, 1) fill(OUT(double, x, 64), double value) { REGION(x); x[GLOBAL_ID(0)] = value; }";
+// SAFETY: it does not get as far as that.
+const PROGRAM: Program = unsafe { Program::new("fill.cl", TEXT) };
+static FILL: Kernel<(Write<f64>, f64)> = Kernel::new(&PROGRAM, "fill");
 
 fn main() {
     let rt = Runtime::builder().build().unwrap();

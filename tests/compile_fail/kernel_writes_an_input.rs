@@ -2,8 +2,10 @@
 use thalweg::kernel::{Kernel, Program, Write};
 use thalweg::prelude::*;
 
-const TEXT: &str = "KERNEL(64, 1, 1) clear(OUT(double, x)) { REGION(x); x[GLOBAL_ID(0)] = 0; }";
-static CLEAR: Kernel<(Write<f64>,)> = Kernel::new(&Program::new("clear.cl", TEXT), "clear");
+const TEXT: &str = "KERNEL(64, 1, 1) clear(OUT(double, x, 64)) { REGION(x); x[GLOBAL_ID(0)] = 0; }";
+// SAFETY: it does not get as far as that.
+const PROGRAM: Program = unsafe { Program::new("clear.cl", TEXT) };
+static CLEAR: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "clear");
 
 fn main() {
     let rt = Runtime::builder().build().unwrap();

@@ -15,8 +15,10 @@ const VARIABLE: &str = "THALWEG_CONFORMANCE_FAULT";
 
 /// Far behind all memory of any device.
 const TEXT: &str =
-    "KERNEL(64, 1, 1) far_away(INOUT(UINT64, y)) { REGION(y); y[((UINT64)1 << 44) + GLOBAL_ID(0)] = 1; }";
-const PROGRAM: Program = Program::new("fault.cl", TEXT);
+    "KERNEL(64, 1, 1) far_away(INOUT(UINT64, y, 1)) { REGION(y); y[((UINT64)1 << 44) + GLOBAL_ID(0)] = 1; }";
+#[allow(unsafe_code)]
+// SAFETY: it has none: the write is to fault, in a process that is for nothing else.
+const PROGRAM: Program = unsafe { Program::new("fault.cl", TEXT) };
 static FAR_AWAY: Kernel<(Write<u64>,)> = Kernel::new(&PROGRAM, "far_away");
 
 /// Runs the program, if this process is for that.

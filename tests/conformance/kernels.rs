@@ -5,19 +5,20 @@ use thalweg::prelude::*;
 use thalweg::task::Region;
 
 const TEXT: &str = "
-    KERNEL(64, 1, 1) mixed(IN(UINT64, x), INOUT(UINT64, y), UINT64 salt, int n)
+    KERNEL(64, 1, 1) mixed(IN(UINT64, x, n), INOUT(UINT64, y, n), UINT64 salt, int n)
     {
         REGION(x); REGION(y);
         int i = GLOBAL_ID(0);
         if (i < n) y[i] = y[i] * 31 + x[i] + salt;
     }
-    KERNEL(64, 1, 1) fill(OUT(UINT64, y), UINT64 value, int n)
+    KERNEL(64, 1, 1) fill(OUT(UINT64, y, n), UINT64 value, int n)
     {
         REGION(y);
         int i = GLOBAL_ID(0);
         if (i < n) y[i] = value;
     }
-    KERNEL(8, 4, 2) add(INOUT(UINT64, y), UINT64 value, int n0, int n1, int n2, int n3, int s0, int s1, int s2, int s3)
+    KERNEL(8, 4, 2) add(INOUT(UINT64, y, [n0 : s0][n1 : s1][n2 : s2][n3 : s3]), UINT64 value, int n0, int n1, int n2,
+                        int n3, int s0, int s1, int s2, int s3)
     {
         REGION(y);
         int l = GLOBAL_ID(0), k = GLOBAL_ID(1), j = GLOBAL_ID(2);
@@ -27,20 +28,22 @@ const TEXT: &str = "
                 y[at] = y[at] * 7 + value;
             }
     }
-    KERNEL(64, 1, 1) sum(IN(double, x), INOUT(double, total), int n)
+    KERNEL(64, 1, 1) sum(IN(double, x, n), INOUT(double, total, 1), int n)
     {
         REGION(x); REGION(total);
         int i = GLOBAL_ID(0);
         if (i < n) ATOMIC_ADD(total, x[i]);
     }
-    KERNEL(64, 1, 1) slow(INOUT(UINT64, y), int rounds, int n)
+    KERNEL(64, 1, 1) slow(INOUT(UINT64, y, n), int rounds, int n)
     {
         REGION(y);
         int i = GLOBAL_ID(0);
         if (i < n) for (int r = 0; r < rounds; r++) y[i] = y[i] * 3 + 1;
     }
 ";
-const PROGRAM: Program = Program::new("conformance.cl", TEXT);
+#[allow(unsafe_code)]
+// SAFETY: indices are compared with the numbers that the heads name.
+const PROGRAM: Program = unsafe { Program::new("conformance.cl", TEXT) };
 static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mixed");
 static FILL: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "fill");
 /// The box, the value, extents and strides.

@@ -12,11 +12,16 @@ use thalweg::prelude::DeviceError;
 /// Threads per row of the matrix: rows have some ten to some hundred entries.
 const LANES: usize = 8;
 
-const CG: Program = Program::new("cg.cl", include_str!("../../../kernels/cg.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch what is theirs by row or index, which they compare with `rows` and `n`, and what offsets and
+// columns lead to, which they compare with `entries` and `width`.
+const CG: Program = unsafe { Program::new("cg.cl", include_str!("../../../kernels/cg.cl")) }
     .header("csr.h", include_str!("../../../kernels/csr.h"))
     .header("reduce.h", include_str!("../../../kernels/reduce.h"))
     .define("LANES", LANES as i64);
-const BLAS: Program = Program::new("blas.cl", include_str!("../../../kernels/blas.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../../kernels/reduce.h"));
 
 /// A region that a task reads.
@@ -30,10 +35,10 @@ type Enqueued = Result<(), DeviceError>;
 type Rd = Read<f64>;
 type Wr = Write<f64>;
 
-/// Offsets, columns, values, p, q; sum; number of the first row, rows.
-type Multiply = (Read<u32>, Read<u32>, Rd, Rd, Wr, Wr, i32, i32);
-/// Offsets, columns, values, x, z; three sums; number of the first row, rows.
-type Norms = (Read<u32>, Read<u32>, Rd, Rd, Rd, Wr, Wr, Wr, i32, i32);
+/// Offsets, columns, values, p, q; sum; number of the first row, rows, entries, columns of the matrix.
+type Multiply = (Read<u32>, Read<u32>, Rd, Rd, Wr, Wr, i32, i32, i32, i32);
+/// Offsets, columns, values, x, z; three sums; number of the first row, rows, entries, columns of the matrix.
+type Norms = (Read<u32>, Read<u32>, Rd, Rd, Rd, Wr, Wr, Wr, i32, i32, i32, i32);
 
 static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
 static BEGIN: Kernel<(Rd, Wr, Wr, Wr, Wr, i32)> = Kernel::new(&CG, "begin");
@@ -88,8 +93,9 @@ pub(crate) fn multiply(
     p_dot_q: Writes<'_, '_>,
 ) -> Enqueued {
     let Rows { offsets, columns, values, first } = rows;
-    let (first, count) = (number(first), number(rows.count()));
-    k.launch(&MULTIPLY, LANES * rows.count(), (offsets, columns, values, p, q, p_dot_q, first, count))
+    let [first, count, entries, width] = [first, rows.count(), values.len(), p.len()].map(number);
+    let arguments = (offsets, columns, values, p, q, p_dot_q, first, count, entries, width);
+    k.launch(&MULTIPLY, LANES * rows.count(), arguments)
 }
 
 /// `r -= α q` with α = `rho` / `p_dot_q`; adds r · r to `next_rho`.
@@ -122,8 +128,8 @@ pub(crate) fn norms(
     [residual, x_dot_z, z_dot_z]: [Writes<'_, '_>; 3],
 ) -> Enqueued {
     let Rows { offsets, columns, values, first } = rows;
-    let (first, count) = (number(first), number(rows.count()));
-    let arguments = (offsets, columns, values, x, z, residual, x_dot_z, z_dot_z, first, count);
+    let [first, count, entries, width] = [first, rows.count(), values.len(), z.len()].map(number);
+    let arguments = (offsets, columns, values, x, z, residual, x_dot_z, z_dot_z, first, count, entries, width);
     k.launch(&NORMS, LANES * rows.count(), arguments)
 }
 

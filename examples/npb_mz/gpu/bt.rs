@@ -6,7 +6,10 @@ use thalweg::prelude::DeviceError;
 use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, interior, numbers};
 use crate::physics::{C34, DISSIPATION, Mesh};
 
-const BT: Program = Program::new("bt.cl", include_str!("../../../kernels/bt.cl")).header(COMMON.0, COMMON.1);
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
+// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+const BT: Program = unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
 
 /// u, r, scratch; weights of the direction; points in x, y, z.
 type SweepX = (Rd, Wr, Wr, f64, f64, f64, i32, i32, i32);
@@ -53,7 +56,7 @@ pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: impl Argumen
     sweep_with(mesh, d, k, u, r, &mut scratch)
 }
 
-fn scratch(mesh: &Mesh, k: &mut Launcher<'_>) -> Result<Scratch<f64>, DeviceError> {
+fn scratch<'k>(mesh: &Mesh, k: &mut Launcher<'k>) -> Result<Scratch<'k, f64>, DeviceError> {
     k.scratch(STORED * mesh.shape.interior())
 }
 
@@ -63,7 +66,7 @@ fn sweep_with(
     k: &mut Launcher<'_>,
     u: impl Argument<Rd>,
     r: &mut Writes<'_>,
-    scratch: &mut Scratch<f64>,
+    scratch: &mut Scratch<'_, f64>,
 ) -> Enqueued {
     let ([nx, ny, nz], t) = numbers(mesh, r);
     let square = mesh.dt * t[d] * t[d];

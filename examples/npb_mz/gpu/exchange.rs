@@ -4,7 +4,9 @@ use thalweg::kernel::{Kernel, Launcher, Program};
 
 use super::{Enqueued, Rd, Reads, Wr, Writes};
 
-const PACK: Program = Program::new("pack.cl", include_str!("../../../kernels/pack.cl"));
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch the elements of a box, whose indices they compare with its extents.
+const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../../../kernels/pack.cl")) };
 
 type CopyBox = (Rd, Wr, i32, i32, i32, i32, i64, i64, i64, i64, i64, i64, i64, i64);
 static COPY_BOX: Kernel<CopyBox> = Kernel::new(&PACK, "copy_box8");

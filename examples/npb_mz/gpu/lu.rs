@@ -12,10 +12,15 @@ use crate::physics::Mesh;
 /// several blocks are in a front.
 const BLOCK_X: usize = 32;
 
-const LU: Program = Program::new("lu.cl", include_str!("../../../kernels/lu.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
+// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+const LU: Program = unsafe { Program::new("lu.cl", include_str!("../../../kernels/lu.cl")) }
     .header(COMMON.0, COMMON.1)
     .define("BLOCK_X", BLOCK_X as i64);
-const BLAS: Program = Program::new("blas.cl", include_str!("../../../kernels/blas.cl"))
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../../kernels/reduce.h"));
 
 /// u, r, w; front; inverse mesh widths, time step; points in x, y, z.

@@ -40,8 +40,11 @@ pub(crate) type Add = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>) 
 
 /// The name and the text that the benchmarks' kernels share.
 const COMMON: (&str, &str) = ("npb_common.h", include_str!("../../../kernels/npb_common.h"));
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
+// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
 const OPERATOR: Program =
-    Program::new("operator.cl", include_str!("../../../kernels/operator.cl")).header(COMMON.0, COMMON.1);
+    unsafe { Program::new("operator.cl", include_str!("../../../kernels/operator.cl")) }.header(COMMON.0, COMMON.1);
 
 /// u, forcing, r; scale; inverse mesh widths; points in x, y, z.
 type Operator = (Rd, Rd, Wr, f64, f64, f64, f64, i32, i32, i32);

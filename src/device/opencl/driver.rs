@@ -301,7 +301,7 @@ impl Driver for OpenCl {
         for ArgumentValue(value) in arguments {
             match value {
                 Value::Scalar { bytes, len } => set(*len, bytes.as_ptr().cast())?,
-                Value::Memory { base, offset_bytes, element_bytes } => {
+                Value::Memory { base, offset_bytes, element_bytes, .. } => {
                     let first = (offset_bytes / element_bytes) as u64;
                     set(size_of::<cl_mem>(), ptr::from_ref(&mem(*base)).cast())?;
                     set(size_of::<u64>(), ptr::from_ref(&first).cast())?;

@@ -33,7 +33,9 @@ mod tests {
 
     #[test]
     fn scalars_stand_in_front_and_memory_is_an_address() {
-        let memory = ArgumentValue(Value::Memory { base: 0x7000_0000_1000, offset_bytes: 24, element_bytes: 8 });
+        let (base, extents, strides) = (0x7000_0000_1000, [5, 1, 1, 1], [1; 4]);
+        let memory = Value::Memory { base, offset_bytes: 24, element_bytes: 8, extents, strides };
+        let memory = ArgumentValue(memory);
         let mut packed = Arguments::new(&[2.5f64.value(), (-3i32).value(), memory, 7u64.value()]);
         let pointers = packed.pointers();
         // SAFETY: as many bytes as the kernel would read, in values of eight.

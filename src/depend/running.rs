@@ -1,0 +1,86 @@
+//! Whose code runs on this thread: user code is part of a task, and what it submits is a child of that task.
+//!
+//! A body, the destructors of what it captured and the operation of a reduction all are a task's code. It runs on the
+//! thread that called it, and in parts on the other threads of its unit's pool ([`Team`]). Threads that it starts by
+//! itself are nobody's.
+//!
+//! What never happens here: nothing is waited for, and a team's lock is held for as long as it takes to clone an `Arc`.
+
+use super::{Ancestry, OwnedTask};
+use crate::sync::Scope;
+use parking_lot::Mutex;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// The threads of one unit's pool. What they run is part of the body that the unit runs at the moment.
+///
+/// Code that a body spawned and did not wait for may still run then; it is taken for a part of that body too.
+#[derive(Debug, Default)]
+pub(crate) struct Team {
+    /// What the children of that body must leave alone.
+    ancestry: Mutex<Ancestry>,
+}
+
+thread_local! {
+    /// The tasks whose code is on this thread's stack; a runtime is a domain.
+    static RUNNING: Scope<OwnedTask, Ancestry> = const { Scope::new() };
+    /// The team that this thread belongs to, and its runtime.
+    static TEAM: OnceCell<(u64, Arc<Team>)> = const { OnceCell::new() };
+}
+
+/// Calls `code` as a part of `task`.
+#[inline]
+pub(crate) fn as_part_of<R>(runtime: u64, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
+    RUNNING.with(|running| running.enter(runtime, Some(task), code))
+}
+
+/// As [`as_part_of`], with the help of this thread's team.
+#[cold]
+pub(crate) fn as_part_of_with_team<R>(runtime: u64, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
+    let Some(team) = team_of(runtime) else { return as_part_of(runtime, task, code) };
+    let ancestry = Ancestry::of_children(task);
+    let before = std::mem::replace(&mut *team.ancestry.lock(), ancestry);
+    let ended = as_part_of(runtime, task, code);
+    let _of_children = std::mem::replace(&mut *team.ancestry.lock(), before);
+    ended
+}
+
+/// Calls `code`, in which user code runs that is no part of a task that can be seen from here: it is on another thread, or in
+/// destructors when the task ends.
+#[inline]
+pub(crate) fn inside<R>(runtime: u64, code: impl FnOnce() -> R) -> R {
+    RUNNING.with(|running| running.enter(runtime, None, code))
+}
+
+/// This thread belongs to `team` from now on.
+pub(crate) fn join(runtime: u64, team: Arc<Team>) {
+    TEAM.with(|mine| _ = mine.set((runtime, team)));
+}
+
+/// Whether a task of this runtime has code on this thread's stack.
+pub(crate) fn is_inside(runtime: u64) -> bool {
+    RUNNING.with(|running| running.find(|domain, _, _| (domain == runtime).then_some(()))).is_some()
+}
+
+/// The ancestors of a task that is submitted to `runtime` here and now.
+///
+/// The innermost task decides. If that is another runtime's, the new one is nobody's child: what belongs to two runtimes
+/// has no common order.
+#[inline]
+pub(crate) fn ancestry(runtime: u64) -> Ancestry {
+    let innermost = RUNNING.with(|running| {
+        running.find(|domain, task, note| {
+            let ancestry = |task| match domain == runtime {
+                true => note.get_or_init(|| Ancestry::of_children(task)).clone(),
+                false => Ancestry::default(),
+            };
+            task.map(ancestry)
+        })
+    });
+    innermost.unwrap_or_else(|| team_of(runtime).map(|team| team.ancestry.lock().clone()).unwrap_or_default())
+}
+
+fn team_of(runtime: u64) -> Option<Arc<Team>> {
+    let team = TEAM.try_with(|mine| mine.get().filter(|(of, _)| *of == runtime).map(|(_, team)| team.clone()));
+    team.ok().flatten()
+}

@@ -1,0 +1,92 @@
+//! A place in a kernel's text.
+
+/// Walks over a text, past white space and comments.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor {
+    text: &'static str,
+    at: usize,
+}
+
+impl Cursor {
+    pub(super) const fn new(text: &'static str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    const fn peek(&self, ahead: usize) -> u8 {
+        let bytes = self.text.as_bytes();
+        if self.at + ahead < bytes.len() { bytes[self.at + ahead] } else { 0 }
+    }
+
+    pub(super) const fn is_at_end(&self) -> bool {
+        self.at >= self.text.len()
+    }
+
+    /// Leaves a byte behind, whatever it is.
+    pub(super) const fn advance(&mut self) {
+        self.at += 1;
+    }
+
+    const fn skip(&mut self) {
+        loop {
+            match (self.peek(0), self.peek(1)) {
+                (b'/', b'/') => {
+                    while !self.is_at_end() && self.peek(0) != b'\n' {
+                        self.at += 1;
+                    }
+                }
+                (b'/', b'*') => {
+                    self.at += 2;
+                    while !self.is_at_end() && !(self.peek(0) == b'*' && self.peek(1) == b'/') {
+                        self.at += 1;
+                    }
+                    self.at = if self.at + 2 < self.text.len() { self.at + 2 } else { self.text.len() };
+                }
+                (c, _) if c.is_ascii_whitespace() => self.at += 1,
+                _ => return,
+            }
+        }
+    }
+
+    /// The letters, digits and underscores ahead; empty if something else comes first.
+    pub(super) const fn word(&mut self) -> &'static str {
+        self.skip();
+        let start = self.at;
+        while self.peek(0).is_ascii_alphanumeric() || self.peek(0) == b'_' {
+            self.at += 1;
+        }
+        let word = self.text.as_bytes().split_at(self.at).0.split_at(start).1;
+        match std::str::from_utf8(word) {
+            Ok(word) => word,
+            Err(_) => "", // of nothing but ASCII
+        }
+    }
+
+    /// Whether this is ahead; it is left behind then.
+    pub(super) const fn take(&mut self, expected: u8) -> bool {
+        self.skip();
+        let found = !self.is_at_end() && self.peek(0) == expected;
+        if found {
+            self.at += 1;
+        }
+        found
+    }
+
+    /// Goes behind the bracket that closes what the cursor is in; whether there is one.
+    pub(super) const fn close(&mut self) -> bool {
+        let mut depth = 0;
+        loop {
+            if self.take(b'(') {
+                depth += 1;
+            } else if self.take(b')') {
+                if depth == 0 {
+                    return true;
+                }
+                depth -= 1;
+            } else if self.is_at_end() {
+                return false;
+            } else {
+                self.advance();
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What programs may get wrong without harm to memory: sizes, alignments, counts. What types keep out is in `compile_fail/`.
+
+#![allow(unsafe_code)] // plain bytes are declared as such, and texts of kernels are vouched for
+
+mod common;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::channel;
+use thalweg::kernel::{Kernel, Program, Read, Write};
+use thalweg::memory::Elementwise;
+use thalweg::prelude::*;
+
+/// What a call says before it gives up.
+fn panic_of<R>(call: impl FnOnce() -> R) -> String {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(_) => panic!("it should have been refused"),
+        Err(message) => *message.downcast::<String>().expect("a message with values"),
+    }
+}
+
+/// Ones are written to all of an array of zeros, which is large enough to be moved to a line of the cache.
+fn zeros_become_ones<T: Element + PartialEq>(rt: &Runtime, one: fn() -> T) {
+    let large = (256 << 10) / size_of::<T>();
+    for len in [1, large, large + 1] {
+        let x: Data<T> = rt.zeros(len);
+        rt.task("zeros?", (x.input(),)).cpu(|_, (x,)| assert!(x.iter().all(|x| *x == T::zeroed()))).submit().unwrap();
+        rt.task("ones", (x.inout(),)).cpu(move |_, (x,)| x.fill(one())).submit().unwrap();
+        let x = rt.take(x).unwrap();
+        assert!(x.len() == len && x.iter().all(|x| *x == one()));
+    }
+}
+
+#[test]
+fn zeros_of_elements_of_any_size() {
+    for units in ["1:CPU:1", "1:EMU:1"] {
+        let rt = common::runtime(units);
+        zeros_become_ones(&rt, || 1u8);
+        zeros_become_ones(&rt, || 1.0f64);
+        zeros_become_ones(&rt, || [1.0f64; 3]);
+        zeros_become_ones(&rt, || [1.0f64; 8]); // as large as a line, and aligned to an eighth of one
+        zeros_become_ones(&rt, || [1u8; 64]);
+        zeros_become_ones(&rt, || [1.0f64; 32]);
+        zeros_become_ones(&rt, || Page([1; 4096]));
+    }
+}
+
+#[test]
+fn arrays_that_no_memory_holds_are_refused() {
+    let rt = common::runtime("1:CPU:1");
+    let half = 1usize << 63;
+    let refused = [
+        panic_of(|| rt.zeros::<u64, _>([half + 1, 2])), // 2 elements, if the product wrapped
+        panic_of(|| rt.zeros::<u64, _>([half, 2])),     // and none
+        panic_of(|| rt.zeros::<u8, _>(usize::MAX)),
+        panic_of(|| rt.zeros::<u64, _>(usize::MAX / 8)), // more bytes than half of all addresses
+        panic_of(|| rt.zeros::<(), _>([half, half])),    // of no bytes, and yet not to be counted
+        panic_of(|| rt.zeros::<u64, _>([half, 0, half])), // empty, with strides that can't be counted
+        panic_of(|| rt.zeros::<u8, _>([1 << 16, 1 << 16, 1 << 16, 1 << 16])),
+    ];
+    for message in refused {
+        assert!(message.contains("cannot register an array of") && message.contains("try"), "{message}");
+    }
+    let empty: Data<u64, Ix2> = rt.zeros([0, 1 << 40]);
+    assert!(empty.is_empty());
+    let nothing: Data<()> = rt.zeros(1 << 40);
+    assert_eq!(rt.take(nothing).unwrap().len(), 1 << 40);
+}
+
+#[test]
+fn regions_larger_than_can_be_counted_are_out_of_bounds() {
+    let rt = common::runtime("1:CPU:1");
+    let x = rt.array(ndarray::Array2::<u64>::zeros((4, 4)));
+    for (rows, columns) in [(0..usize::MAX, 0..usize::MAX), (0..1 << 32, 0..1 << 32), (0..usize::MAX, 3..4)] {
+        let region = x.block((rows, columns));
+        assert!(region.len() > 1 << 62);
+        let error = rt.task("large", (region.inout(),)).cpu(|_, _| ()).submit().unwrap_err();
+        assert!(matches!(error, SubmitError::OutOfBounds { .. }), "{error}");
+    }
+    assert_eq!(blocks(10, usize::MAX).collect::<Vec<_>>(), [0..10]);
+}
+
+/// Elements that want a page of their own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(4096))]
+struct Page([u8; 4096]);
+// SAFETY: bytes without padding, of which all values are one.
+unsafe impl bytemuck::Zeroable for Page {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for Page {}
+
+#[test]
+fn elements_are_aligned_in_every_memory() {
+    for units in ["1:CPU:1", "1:EMU:1", "2:EMU:1"] {
+        let rt = common::runtime(units);
+        let (sent, got) = channel();
+        for _ in 0..8 {
+            let (x, y): (Data<Page>, Data<Page>) = (rt.data(vec![Page([1; 4096]); 3]), rt.zeros(5));
+            let sent = sent.clone();
+            rt.task("look", (x.slice(1..3).inout(), y.slice(1..).output()))
+                .cpu(move |_, (x, y)| {
+                    sent.send([x.as_ptr().addr(), y.as_ptr().addr()]).unwrap();
+                    (x[0].0[0], y[0].0[0]) = (7, 8);
+                })
+                .submit()
+                .unwrap();
+            let first = |pages: Vec<Page>| pages.into_iter().map(|page| page.0[0]).collect::<Vec<_>>();
+            assert_eq!(first(rt.take(x).unwrap()), [1, 7, 1]);
+            assert_eq!(first(rt.take(y).unwrap()), [0, 8, 0, 0, 0]);
+        }
+        let looked: Vec<usize> = got.try_iter().flatten().collect();
+        assert_eq!(looked.len(), 16);
+        // The compiler may assume of a reference's address what is asked here.
+        assert!(looked.iter().all(|address| std::hint::black_box(*address) % 4096 == 0), "{units}: {looked:x?}");
+    }
+}
+
+#[test]
+fn reductions_of_arrays_as_elements_are_whole() {
+    let rt = common::runtime("1:CPU:1,1:EMU:1");
+    let x: Data<[f64; 8]> = rt.zeros(3);
+    for _ in 0..10 {
+        rt.task("add", (x.reduction(Elementwise(Sum)),))
+            .cpu(|_, (x,)| x.iter_mut().for_each(|x| x.iter_mut().for_each(|x| *x += 1.0)))
+            .submit()
+            .unwrap();
+    }
+    assert_eq!(rt.take(x).unwrap(), [[10.0; 8]; 3]);
+}
+
+const TEXT: &str = "
+    KERNEL(64, 1, 1) fill(OUT(double, y, n), double value, int n)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] = value;
+    }
+    KERNEL(64, 1, 1) copy(IN(double, x, m), OUT(double, y, n), INT64 m, UINT64 n)
+    {
+        REGION(x); REGION(y);
+        INT64 i = GLOBAL_ID(0);
+        if (i < m && (UINT64)i < n) y[i] = x[i];
+    }
+    KERNEL(8, 8, 1) fill_rows(OUT(double, y, [rows : stride][columns]), int rows, int columns, INT64 stride)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(1), j = GLOBAL_ID(0);
+        if (i < rows && j < columns) y[i * stride + j] = 1.0;
+    }
+";
+// SAFETY: indices are compared with the numbers that the heads name.
+const PROGRAM: Program = unsafe { Program::new("memory_safety.cl", TEXT) };
+static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
+static COPY: Kernel<(Read<f64>, Write<f64>, i64, u64)> = Kernel::new(&PROGRAM, "copy");
+static FILL_ROWS: Kernel<(Write<f64>, i32, i32, i64)> = Kernel::new(&PROGRAM, "fill_rows");
+
+/// An accelerator on which nothing else has been.
+fn accelerator() -> Option<Runtime> {
+    Some(common::accelerated("1:OPENCL:1")?.build().unwrap())
+}
+
+/// Why the one task that was submitted failed.
+fn failure(rt: &Runtime) -> String {
+    match rt.wait() {
+        Err(RunError::Failed(failures)) => failures.to_string(),
+        other => panic!("the task should have failed: {other:?}"),
+    }
+}
+
+#[test]
+fn counts_that_lead_out_of_a_region_are_refused() {
+    let Some(rt) = accelerator() else { return };
+    let x = rt.data(vec![5.0; 100]);
+    rt.task("place", (x.inout(),)).gpu(|_, _| ()).submit().unwrap();
+    for count in [11, 1000, i32::MAX, -1, i32::MIN] {
+        rt.task("too many", (x.slice(20..30).output(),))
+            .gpu(move |k, (mut y,)| k.launch(&FILL, 100_000, (&mut y, 1.0, count)))
+            .submit()
+            .unwrap();
+        let why = failure(&rt);
+        assert!(["too many", "`fill`", "`y`", "has [10]", "try counts"].iter().all(|word| why.contains(word)), "{why}");
+        // It reads nothing, so it heals what failed.
+        rt.task("as many", (x.slice(20..30).output(),))
+            .gpu(|k, (mut y,)| k.launch(&FILL, 100_000, (&mut y, 2.0, 10)))
+            .submit()
+            .unwrap();
+        rt.wait().unwrap();
+    }
+    let found = rt.take(x).unwrap();
+    assert!(found.iter().enumerate().all(|(i, x)| *x == if (20..30).contains(&i) { 2.0 } else { 5.0 }), "{found:?}");
+}
+
+#[test]
+fn what_is_read_is_checked_as_what_is_written() {
+    let Some(rt) = accelerator() else { return };
+    let (x, y) = (rt.data((0..20).map(f64::from).collect::<Vec<_>>()), rt.data(vec![0.0; 20]));
+    for (m, n, good) in
+        [(10, 10, true), (11, 10, false), (10, 11, false), (-1, 10, false), (10, u64::MAX, false), (3, 0, true)]
+    {
+        rt.task("copy", (x.slice(5..15).input(), y.slice(0..10).output()))
+            .gpu(move |k, (x, mut y)| k.launch(&COPY, 64, (&x, &mut y, m, n)))
+            .submit()
+            .unwrap();
+        assert_eq!(rt.wait().is_ok(), good, "{m} {n}");
+    }
+}
+
+#[test]
+fn strides_that_lead_out_of_a_block_are_refused() {
+    let Some(rt) = accelerator() else { return };
+    let x = rt.array(ndarray::Array2::<f64>::zeros((8, 9)));
+    rt.task("place", (x.inout(),)).gpu(|_, _| ()).submit().unwrap();
+    for (rows, columns, stride) in
+        [(3, 4, 9), (3, 4, 10), (3, 4, 8), (3, 5, 9), (4, 4, 9), (1, 4, 0), (3, 4, -9), (0, 4, 9)]
+    {
+        let fits = rows <= 3 && columns <= 4 && (stride == 9 || rows == 1);
+        rt.task("rows", (x.block((2..5, 3..7)).output(),))
+            .gpu(move |k, (mut y,)| {
+                assert_eq!((y.extents()[..2].to_vec(), y.strides()[0]), (vec![3, 4], 9));
+                k.launch(&FILL_ROWS, [64, 64], (&mut y, rows, columns, stride))
+            })
+            .submit()
+            .unwrap();
+        assert_eq!(rt.wait().is_ok(), fits, "{rows} {columns} {stride}");
+    }
+}
+
+#[test]
+fn scratch_memory_has_bounds_as_regions_have() {
+    let Some(rt) = accelerator() else { return };
+    let x = rt.scalar(0.0);
+    rt.task("scratch", (x.inout(),))
+        .gpu(|k, (x,)| {
+            let mut scratch = k.scratch::<f64>(10)?;
+            k.launch(&FILL, 10, (&mut scratch, 1.0, 10))?;
+            let refused = k.launch(&FILL, 10, (&mut scratch, 1.0, 11)).unwrap_err();
+            assert!(matches!(refused, DeviceError::Bounds { .. }), "{refused}");
+            let refused = k.launch(&COPY, 1, (&x, &mut scratch, 2, 1)).unwrap_err();
+            assert!(refused.to_string().contains("`x`"), "{refused}");
+            // More than there is, and more than can be rounded up.
+            assert!(k.scratch::<f64>(usize::MAX / 8).is_err() && k.scratch::<f64>(usize::MAX).is_err());
+            k.launch(&FILL, 1, (&mut scratch, 2.0, 1))
+        })
+        .submit()
+        .unwrap();
+    rt.wait().unwrap();
+}
+
+#[test]
+fn threads_that_could_not_count_themselves_are_refused() {
+    let Some(rt) = accelerator() else { return };
+    let x = rt.data(vec![0.0; 64]);
+    rt.task("threads", (x.output(),))
+        .gpu(|k, (mut x,)| {
+            for threads in [1 << 31, (1 << 31) - 63, usize::MAX] {
+                let refused = k.launch(&FILL, threads, (&mut x, 1.0, 64)).unwrap_err();
+                assert!(matches!(refused, DeviceError::Geometry { .. }), "{refused}");
+            }
+            k.launch(&FILL, 64, (&mut x, 3.0, 64))
+        })
+        .submit()
+        .unwrap();
+    assert_eq!(rt.take(x).unwrap(), [3.0; 64]);
+}
