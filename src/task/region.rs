@@ -81,7 +81,10 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     }
 
     /// `reduction`: the body gets a private replica that starts at the operation's identity; the runtime combines the
-    /// replicas with what the region held, in the order of submission, before the next other access.
+    /// replicas with what the region held before the next other access: in the order of submission, or in any order if
+    /// the operation says so ([`Reducer::in_any_order`](crate::memory::Reducer::in_any_order)).
+    ///
+    /// In the order of submission, a task that is early keeps its replica until its turn has come.
     pub fn reduction<R>(self, reducer: R) -> Reducing<'d, T, S, R> {
         Reducing(self, reducer)
     }
