@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(super) watch: Watch,
     pub(super) window: Window,
     pub(super) progress: Progress,
+    /// How many tasks were submitted in bodies: who waits for those waits for these too.
+    pub(super) nested: CachePadded<AtomicU64>,
     /// What each unit's host is running, and a guest in the place of unit 0's.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
@@ -106,6 +108,7 @@ impl Core {
             watch,
             window,
             progress: Progress::new(machine.num_units()),
+            nested: CachePadded::default(),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
             conflicts,
             shutdown: AtomicBool::new(false),
@@ -173,6 +176,9 @@ impl Core {
             self.admit_late(lane, internal)?;
         }
         let unless_entered = BreakOnUnwind { core: self, during: "a submission" };
+        if running::is_inside(self.id) {
+            self.nested.fetch_add(1, Ordering::Release); // before the body ends
+        }
         let watched = watch(&mut task);
         let entered = Host::with(self.id, |host| match host {
             Some(host) => {

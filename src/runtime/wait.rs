@@ -19,10 +19,11 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Runtime {
-    /// Waits until every task submitted so far is done, by whichever thread it was submitted. What others submit meanwhile
-    /// is not waited for.
+    /// Waits until every task submitted so far is done, by whichever thread it was submitted, and what its
+    /// body submits. What others submit meanwhile is not waited for.
     ///
     /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call began, and
     /// of those that happen during the call among the tasks that it waits for, whoever else is told of them. Failures that no
@@ -70,17 +71,25 @@ impl Runtime {
         let core = &self.core;
         let log = core.engine.failures();
         let begun = log.begin();
-        let so_far = loop {
-            match core.progress.so_far() {
-                Ok(so_far) => break so_far,
-                Err(first) => self.wait_for_tasks(first),
-            }
-            if core.is_broken() {
-                break SoFar::none();
+        // What bodies submit belongs to what is waited for: then there is another round.
+        let mut nested;
+        let boundary = loop {
+            nested = core.nested.load(Ordering::Acquire);
+            let so_far = loop {
+                match core.progress.so_far() {
+                    Ok(so_far) => break so_far,
+                    Err(first) => self.wait_for_tasks(first),
+                }
+                if core.is_broken() {
+                    break SoFar::none();
+                }
+            };
+            let boundary = so_far.boundary;
+            self.wait_for_tasks(so_far);
+            if core.is_broken() || core.nested.load(Ordering::Acquire) == nested {
+                break boundary;
             }
         };
-        let boundary = so_far.boundary;
-        self.wait_for_tasks(so_far);
         let failures = log.end(begun, boundary);
         core.broken()?;
         Ok(failures)
