@@ -144,8 +144,8 @@ impl Host {
 
     /// The life of a unit's own thread.
     pub(super) fn work(&self, core: &Core) {
-        let may_end = || core.is_broken() || core.progress.pending() == 0;
-        let left = || u64::from(!(core.shutdown.load(Ordering::Acquire) && may_end()));
+        // Nothing is pending then. Not a look at the counters: what is refused late is counted for a moment.
+        let left = || u64::from(!core.shutdown.load(Ordering::Acquire));
         self.run_until(core, &own_parker(), None, left, || None);
     }
 

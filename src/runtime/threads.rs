@@ -199,7 +199,10 @@ mod tests {
                     drop(open.take());
                     let [all, value] = waits.map(|wait| wait.join().unwrap());
                     is_broken(all);
-                    is_broken(value);
+                    // The doomed one may have died with nothing in hand: then the value may be there.
+                    if value.is_err() {
+                        is_broken(value);
+                    }
                 });
                 is_broken(rt.wait());
                 is_broken(rt.take(x).map_err(RunError::from));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How many submissions of a thread pass between two looks at the window, at most.
 const LOOK_EVERY: u64 = 32;
 /// How long nothing finishes before a submitter goes on, at least and at most, while something runs.
-const LEAST_PATIENCE: Duration = Duration::from_millis(20);
+const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 /// The same while nothing runs.
 pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
