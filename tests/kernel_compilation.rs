@@ -49,8 +49,7 @@ fn compile(program: &Program, architecture: &str) -> Option<Vec<u8>> {
 fn for_each_architecture(check: impl Fn(&str)) {
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     for (compiler, architectures) in COMPILERS {
-        let there: Vec<_> =
-            architectures.iter().filter(|a| compile(&program("nothing.cl", ""), a).is_some()).collect();
+        let there: Vec<_> = architectures.iter().filter(|a| compile(&program("nothing.cl", ""), a).is_some()).collect();
         // A build without the feature has no HIP, wherever it runs.
         let is_built = compiler != "hiprtc" || cfg!(feature = "hip");
         let is_required = is_built && required.split(',').any(|name| name.trim() == compiler);

@@ -15,8 +15,7 @@ use thalweg::prelude::*;
 const LANES: usize = 16;
 const REDUCE: &str = include_str!("../kernels/reduce.h");
 // SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
-const BLAS: Program =
-    unsafe { Program::new("blas.cl", include_str!("../kernels/blas.cl")) }.header("reduce.h", REDUCE);
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../kernels/blas.cl")) }.header("reduce.h", REDUCE);
 // SAFETY: rows are compared with `rows`, and what offsets and columns lead to with `entries` and `width`.
 const SPARSE: Program = unsafe { Program::new("sparse.cl", include_str!("../kernels/sparse.cl")) }
     .header("csr.h", include_str!("../kernels/csr.h"))

@@ -76,7 +76,7 @@ fn regions_larger_than_can_be_counted_are_out_of_bounds() {
         let error = rt.task("large", (region.inout(),)).cpu(|_, _| ()).submit().unwrap_err();
         assert!(matches!(error, SubmitError::OutOfBounds { .. }), "{error}");
     }
-    assert_eq!(blocks(10, usize::MAX).collect::<Vec<_>>(), [0..10]);
+    assert!(blocks(10, usize::MAX).eq(std::iter::once(0..10)));
 }
 
 /// Elements that want a page of their own.
@@ -193,7 +193,9 @@ fn counts_that_lead_out_of_a_region_are_refused() {
 fn what_is_read_is_checked_as_what_is_written() {
     let Some(rt) = accelerator() else { return };
     let (x, y) = (rt.data((0..20).map(f64::from).collect::<Vec<_>>()), rt.data(vec![0.0; 20]));
-    for (m, n, good) in [(10, 10, true), (11, 10, false), (10, 11, false), (-1, 10, false), (10, u64::MAX, false), (3, 0, true)] {
+    for (m, n, good) in
+        [(10, 10, true), (11, 10, false), (10, 11, false), (-1, 10, false), (10, u64::MAX, false), (3, 0, true)]
+    {
         rt.task("copy", (x.slice(5..15).input(), y.slice(0..10).output()))
             .gpu(move |k, (x, mut y)| k.launch(&COPY, 64, (&x, &mut y, m, n)))
             .submit()
@@ -207,7 +209,9 @@ fn strides_that_lead_out_of_a_block_are_refused() {
     let Some(rt) = accelerator() else { return };
     let x = rt.array(ndarray::Array2::<f64>::zeros((8, 9)));
     rt.task("place", (x.inout(),)).gpu(|_, _| ()).submit().unwrap();
-    for (rows, columns, stride) in [(3, 4, 9), (3, 4, 10), (3, 4, 8), (3, 5, 9), (4, 4, 9), (1, 4, 0), (3, 4, -9), (0, 4, 9)] {
+    for (rows, columns, stride) in
+        [(3, 4, 9), (3, 4, 10), (3, 4, 8), (3, 5, 9), (4, 4, 9), (1, 4, 0), (3, 4, -9), (0, 4, 9)]
+    {
         let fits = rows <= 3 && columns <= 4 && (stride == 9 || rows == 1);
         rt.task("rows", (x.block((2..5, 3..7)).output(),))
             .gpu(move |k, (mut y,)| {

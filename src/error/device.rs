@@ -37,9 +37,7 @@ pub enum DeviceError {
         why: String,
     },
     /// More threads than a device can count.
-    #[error(
-        "kernel `{kernel}` can not be launched with {threads:?} threads: there are too many in one dimension"
-    )]
+    #[error("kernel `{kernel}` can not be launched with {threads:?} threads: there are too many in one dimension")]
     Geometry {
         /// The kernel's name.
         kernel: String,

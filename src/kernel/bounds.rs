@@ -72,7 +72,9 @@ impl Scope<'_> {
     const fn find(&self, word: &str) -> Option<Step> {
         if let Some(n) = self.signature.position(word) {
             return match self.signature.parameters()[n] {
-                Parameter::Scalar(ElementType::F64 | ElementType::F32) | Parameter::Read(_) | Parameter::Write(_) => None,
+                Parameter::Scalar(ElementType::F64 | ElementType::F32) | Parameter::Read(_) | Parameter::Write(_) => {
+                    None
+                }
                 Parameter::Scalar(element) => Some(Step::Scalar(n as u8, element)),
             };
         }
@@ -233,7 +235,8 @@ impl Bounds {
         for dimension in &footprint.extents[..footprint.count] {
             let (extent_end, stride_end) = (dimension.extent_end.into(), dimension.stride_end.into());
             let extent = self.number(begin..extent_end, arguments)?;
-            let stride = if stride_end > extent_end { Some(self.number(extent_end..stride_end, arguments)?) } else { None };
+            let stride =
+                if stride_end > extent_end { Some(self.number(extent_end..stride_end, arguments)?) } else { None };
             declared.push((extent, stride));
             begin = stride_end;
         }
@@ -339,7 +342,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const HEAD: &str = "KERNEL(1, 1, 1) f(IN(double, x, BOX), int n, INT64 m, unsigned k, UINT64 l, float r) { REGION(x); }";
+    const HEAD: &str =
+        "KERNEL(1, 1, 1) f(IN(double, x, BOX), int n, INT64 m, unsigned k, UINT64 l, float r) { REGION(x); }";
 
     fn text(bounds: &str) -> &'static str {
         HEAD.replace("BOX", bounds).leak()
@@ -382,9 +386,13 @@ mod tests {
 
     #[test]
     fn what_is_no_expression_is_refused() {
-        for bounds in ["", "n +", "n m", "x", "r", "other", "n /* */ ]", "[n", "[n][", "n / 2", "[]", "1e3", "(n", "+n"] {
+        for bounds in ["", "n +", "n m", "x", "r", "other", "n /* */ ]", "[n", "[n][", "n / 2", "[]", "1e3", "(n", "+n"]
+        {
             let refused = parse(text(bounds), "f", &[]).unwrap_err();
-            assert!(matches!(refused, SignatureError::Bounds { parameter: "x" } | SignatureError::Parameter), "{bounds}");
+            assert!(
+                matches!(refused, SignatureError::Bounds { parameter: "x" } | SignatureError::Parameter),
+                "{bounds}"
+            );
         }
         assert!(parse(text("[1][1][1][1][1]"), "f", &[]).is_err());
         assert!(parse(text(&"1 + (".repeat(DEEPEST + 1)), "f", &[]).is_err());
@@ -408,7 +416,9 @@ mod tests {
     fn gaps_between_rows_are_not_the_regions() {
         let of = |bounds: &str| check(bounds, [3, 4, 1, 1], [10, 1, 1, 1], (3, 10, 0, 0));
         assert!(of("[n : m][4]") && of("[n : m]") && of("4") && of("[2 : 20][4]") && of("[4][1]"));
-        assert!(!of("24") && !of("[n : m][5]") && !of("[4 : m][4]") && !of("5") && !of("[n : 9][4]") && !of("[3 : 20][4]"));
+        assert!(
+            !of("24") && !of("[n : m][5]") && !of("[4 : m][4]") && !of("5") && !of("[n : 9][4]") && !of("[3 : 20][4]")
+        );
         // Two dimensions of the box along one of the region.
         assert!(of("[2 : 2][2 : 1]") && !of("[2 : 2][3 : 1]"));
     }
@@ -447,7 +457,9 @@ mod tests {
 
     fn elements(dimensions: impl Iterator<Item = (usize, usize)>) -> impl Iterator<Item = usize> {
         let along = |elements: Vec<usize>, (extent, stride): (usize, usize)| {
-            (0..extent).flat_map(|i| elements.iter().map(move |element| element + i * stride).collect::<Vec<_>>()).collect()
+            (0..extent)
+                .flat_map(|i| elements.iter().map(move |element| element + i * stride).collect::<Vec<_>>())
+                .collect()
         };
         dimensions.fold(vec![0], along).into_iter()
     }

@@ -1,7 +1,7 @@
 //! Programs and their kernels, as constants.
 
-use super::signature::{self, Signature};
 use super::bounds::Bounds;
+use super::signature::{self, Signature};
 use super::{MOST_PARAMETERS, Parameters, SignatureError};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};

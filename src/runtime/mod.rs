@@ -267,8 +267,10 @@ impl Runtime {
 /// If they can not.
 fn elements_of<T>(shape: &[usize]) -> usize {
     // An extent of 0 must not hide the others, which strides are made of.
-    let most = shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
-    let is_countable = most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
+    let most =
+        shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    let is_countable =
+        most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
     assert!(
         is_countable,
         "cannot register an array of {shape:?} elements of {} bytes each: no memory has so many addresses; \
