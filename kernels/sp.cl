@@ -246,7 +246,7 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz
     LOCAL(double, tile, TILE_SIZE(10));
     INT64 points = (INT64)nx * ny * nz;
     int lines = (ny - 2) * (nz - 2), length = nx - 2;
-    int row = LOCAL_ID(0), begin = ROWS * GROUP_ID(0), is_line = begin + row < lines && length > 0;
+    int row = LOCAL_ID(0), begin = ROWS * GROUP_ID(0), is_line = begin + row < lines;
     GLOBAL double *stored = scratch + begin + row;
     Weights weights = weights_of(0, tx, dt);
     Front front = no_front();
@@ -265,7 +265,7 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz
         }
         BARRIER();
     }
-    if (is_line) eliminate(&front, weights, length - 1, length, front.here.above, stored, lines);
+    if (is_line && length > 0) eliminate(&front, weights, length - 1, length, front.here.above, stored, lines);
     double x[5] = {0.0, 0.0, 0.0, 0.0, 0.0}, after[5] = {0.0, 0.0, 0.0, 0.0, 0.0};
     for (int first = (length - 1) / TILE * TILE; first >= 0; first -= TILE) {
         for (int l = (length - first < TILE ? length - first : TILE) - 1; is_line && l >= 0; l--) {

@@ -76,7 +76,7 @@ fn regions_larger_than_can_be_counted_are_out_of_bounds() {
         let error = rt.task("large", (region.inout(),)).cpu(|_, _| ()).submit().unwrap_err();
         assert!(matches!(error, SubmitError::OutOfBounds { .. }), "{error}");
     }
-    assert_eq!(blocks(10, usize::MAX).collect::<Vec<_>>(), [0..10]);
+    assert!(blocks(10, usize::MAX).eq(std::iter::once(0..10)));
 }
 
 /// Elements that want a page of their own.

@@ -36,7 +36,7 @@ impl Cursor {
                 }
                 (b'/', b'*') => {
                     self.at += 2;
-                    while !self.is_at_end() && !(self.peek(0) == b'*' && self.peek(1) == b'/') {
+                    while !(self.is_at_end() || self.peek(0) == b'*' && self.peek(1) == b'/') {
                         self.at += 1;
                     }
                     self.at = if self.at + 2 < self.text.len() { self.at + 2 } else { self.text.len() };
