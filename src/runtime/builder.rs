@@ -206,7 +206,7 @@ impl Builder {
     /// for caches. Submissions inside bodies do not wait.
     ///
     /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything waits
-    /// for what is yet to be submitted, submission goes on after a while: four times as long as a task took lately, and 100 ms
+    /// for what is yet to be submitted, submission goes on after a while: four times as long as a task took lately, and 50 ms
     /// at least.
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);

@@ -2,8 +2,9 @@
 //!
 //! The window keeps memory and caches small. It is not a limit: everything may be waiting for what is yet to be submitted.
 //! So a submitter waits no longer than is *reasonable*: while bodies run, four times as long as it took lately for one to
-//! finish; while nothing runs, is ready or is copied, hardly at all. Then it is *granted* as many tasks again as are pending,
-//! and the next time it waits twice as long. What finishes takes the grant back.
+//! finish; while nothing runs, is ready or is copied, hardly at all. Then it is *granted* three times as many tasks as are
+//! pending, and the next time it waits twice as long: so who submits n tasks behind a gate of its own is held up for a time
+//! that grows like the square root of n. What finishes takes the grant back.
 //!
 //! Nothing here sleeps or runs tasks: [`Core::respect_window`](super::core::Core::respect_window) does.
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How many submissions of a thread pass between two looks at the window, at most.
 const LOOK_EVERY: u64 = 32;
 /// How long nothing finishes before a submitter goes on, at least and at most, while something runs.
-const LEAST_PATIENCE: Duration = Duration::from_millis(100);
+const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 /// The same while nothing runs.
 pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
@@ -88,7 +89,7 @@ impl Window {
     /// Submission goes on although so many are pending.
     pub(super) fn grant(&self, pending: u64) {
         let mut state = self.state.lock();
-        state.granted = pending.saturating_mul(2).saturating_sub(self.size);
+        state.granted = pending.saturating_mul(4).saturating_sub(self.size);
         state.patience = (state.patience * 2).min(MOST_PATIENCE);
     }
 }
@@ -102,8 +103,8 @@ mod tests {
         let window = Window::new(100);
         assert_eq!((window.target(100, 0), window.target(101, 0)), (None, Some(50)));
         window.grant(150);
-        assert_eq!((window.target(300, 0), window.target(301, 0)), (None, Some(250)), "as many again");
-        assert_eq!(window.target(300, 5), Some(210), "five have finished");
+        assert_eq!((window.target(600, 0), window.target(601, 0)), (None, Some(550)), "three times as many again");
+        assert_eq!(window.target(600, 5), Some(510), "five have finished");
         assert_eq!(window.target(101, 1000), Some(50));
     }
 
