@@ -375,6 +375,9 @@ impl Host {
     /// Reports a task as ended, whose captured values may be dropped then: that is still inside its body.
     #[inline]
     pub(super) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
+        if matches!(outcome, Outcome::Done { .. }) && !task.drops_body() {
+            return core.end(task, outcome, Some(self.slot), out); // no code of the user's runs
+        }
         running::inside(core.id, || core.end(task, outcome, Some(self.slot), out));
     }
 

@@ -431,6 +431,12 @@ impl<K: Kind> OwnedTask<K> {
         unsafe { self.0.body.as_ref() }
     }
 
+    /// Whether dropping the body runs anybody's code.
+    #[inline]
+    pub(crate) fn drops_body(&self) -> bool {
+        self.0.drops_body
+    }
+
     /// The owner's part.
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
