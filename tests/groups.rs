@@ -77,7 +77,7 @@ fn commutative_tasks_on_pieces_run_side_by_side_after_one_on_the_whole() {
     let meet = Arc::new(Barrier::new(2));
     for piece in [0..4, 4..8] {
         let meet = meet.clone();
-        rt.task("piece", (x.slice(piece).commutative(),)).cpu(move |_, _| drop(meet.wait())).submit().unwrap();
+        rt.task("piece", (x.slice(piece).commutative(),)).cpu(move |_, _| _ = meet.wait()).submit().unwrap();
     }
     rt.wait().unwrap();
 }

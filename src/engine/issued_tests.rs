@@ -22,7 +22,7 @@ fn submit(engine: &Engine, id: u64, x: &Arc<Datum>, mode: Mode) -> Vec<Command> 
     let mut out = Vec::new();
     let whole = x.whole();
     let access = AccessRecord { datum: x, block: &whole, mode };
-    engine.submitted(task(id, GPU, &[(x, whole, mode)]), &[access], &mut out).map_err(|refused| refused.0).unwrap();
+    engine.submitted(task(id, GPU, &[(x, whole, mode)]), &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
     arrive(engine, out)
 }
 
@@ -71,7 +71,7 @@ fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
     let whole = x.whole();
     let mut out = Vec::new();
     let access = AccessRecord { datum: &x, block: &whole, mode: Mode::In };
-    engine.submitted(task(2, cpu, &[(&x, whole, Mode::In)]), &[access], &mut out).map_err(|refused| refused.0).unwrap();
+    engine.submitted(task(2, cpu, &[(&x, whole, Mode::In)]), &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
     engine.issued(&first.task, &mut out);
     assert!(out.is_empty(), "its bytes are not there: {out:?}");
     engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);

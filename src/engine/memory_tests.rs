@@ -36,7 +36,7 @@ impl Driver {
             accesses.iter().map(|(datum, block, mode)| AccessRecord { datum, block, mode: *mode }).collect();
         let mut task = task(id, kinds, &accesses);
         *task.owned_mut() = side.map(Box::new);
-        self.engine.submitted(task, &records, &mut self.commands).map_err(|(error, _)| error).unwrap();
+        self.engine.submitted(task, &records, &mut self.commands).map_err(|refusal| refusal.0).unwrap();
     }
 
     fn on(&mut self, event: Event) {
@@ -171,7 +171,7 @@ fn a_datas_replicas_go_before_its_home() {
     *meta.owned_mut() = Some(Box::new(release));
     let whole = x.whole();
     let record = AccessRecord { datum: &x, block: &whole, mode: Mode::Out };
-    driver.engine.submitted(meta, &[record], &mut driver.commands).map_err(|(error, _)| error).unwrap();
+    driver.engine.submitted(meta, &[record], &mut driver.commands).map_err(|refusal| refusal.0).unwrap();
     driver.submit(3, GPU, &[(&y, Mode::Out)], None);
     let [Command::Release(_), Command::Unregister { data }, Command::Run(_)] = &driver.commands[..] else {
         panic!("{:?}", driver.commands)

@@ -136,9 +136,9 @@ impl Engine {
         mut task: Submitting,
         accesses: &[AccessRecord<'_>],
         out: &mut Vec<Command>,
-    ) -> Result<(), (SubmitError, Submitting)> {
+    ) -> Result<(), Box<(SubmitError, Submitting)>> {
         if let Err(error) = depend::register(&mut task, accesses, self.recorder.as_ref()) {
-            return Err((error, task));
+            return Err(Box::new((error, task)));
         }
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
             recorder.task(task.shared().id, &task.shared().name);

@@ -207,7 +207,8 @@ impl Core {
             }
         });
         std::mem::forget(unless_entered);
-        if let Err((error, refused)) = entered {
+        if let Err(refusal) = entered {
+            let (error, refused) = *refusal;
             self.progress.finish(None, lane, false);
             self.tell_waiters();
             drop(refused); // nothing waits for it: what it captured may wait for the rest

@@ -179,7 +179,7 @@ impl Host {
             }
         };
         while goes_on() {
-            if self.step(core, &goes_on) {
+            if self.step(core, goes_on) {
                 (executed, idle_since, pauses) = (true, None, 1);
                 continue;
             }

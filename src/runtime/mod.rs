@@ -127,11 +127,10 @@ impl Owner for Releaser {
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
-        match core.submit(description, payload, &[record], |_| ()) {
-            // Other threads may still be using it.
-            Err(SubmitError::ShutDown | SubmitError::Broken { .. }) => core.keep(cell),
-            // Taken between the last look and now: then there is nothing to free.
-            Ok(()) | Err(_) => {}
+        let released = core.submit(description, payload, &[record], |_| ());
+        // Otherwise it was taken between the last look and now, and there is nothing to free.
+        if let Err(SubmitError::ShutDown | SubmitError::Broken { .. }) = released {
+            core.keep(cell); // other threads may still be using it
         }
     }
 }
