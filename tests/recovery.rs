@@ -292,3 +292,18 @@ fn the_error_of_a_take_goes_where_others_go() {
         assert_eq!(failed(rt.wait()).len(), 2);
     });
 }
+
+#[test]
+fn what_a_skipped_task_would_have_updated_is_accepted_as_it_was() {
+    watched("skipped", || {
+        let device = |_| EmulatedDevice::new().failing_copy(0);
+        let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(device).build().unwrap();
+        let x = rt.data(vec![5u64; N]);
+        add(&rt, x.all(), Some(1)); // is not run: its copy to the device fails
+        assert!(rt.wait().is_err());
+        rt.accept(&x.all()).unwrap();
+        assert_eq!(rt.read(&x.all()).unwrap(), [5; N]);
+        add(&rt, x.all(), Some(1));
+        assert_eq!(rt.take(x).unwrap(), [6; N]);
+    });
+}

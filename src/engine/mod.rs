@@ -155,6 +155,7 @@ impl Engine {
         match event {
             Event::Finished(task, outcome) => {
                 let mut device_lost = None;
+                let began = !matches!(outcome, Outcome::Skipped);
                 let elapsed_ns = match outcome {
                     Outcome::Done { elapsed_ns } => Some(elapsed_ns),
                     Outcome::Failed(reason) => {
@@ -174,7 +175,7 @@ impl Engine {
                     }
                 };
                 if let Some(placement) = &self.placement {
-                    placement.lock().finished(&task, elapsed_ns, device_lost.as_ref(), out);
+                    placement.lock().finished(&task, began, elapsed_ns, device_lost.as_ref(), out);
                 }
                 self.finished(task, out);
             }

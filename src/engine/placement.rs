@@ -241,12 +241,13 @@ impl Placement {
         self.pump(out);
     }
 
-    /// A task has run (for so long), failed, or was skipped; perhaps before it was placed.
+    /// A task has run (for so long), failed, or was skipped before it `began`; perhaps before it was placed.
     ///
     /// If its device was lost meanwhile, `device_lost` is the failure that it shows by.
     pub(super) fn finished(
         &mut self,
         task: &OwnedTask,
+        began: bool,
         elapsed_ns: Option<Nanos>,
         device_lost: Option<&Arc<TaskFailure>>,
         out: &mut Vec<Command>,
@@ -257,7 +258,7 @@ impl Placement {
         }
         if let Some(running) = self.running.remove(&id) {
             if forgotten_by(task).is_none_or(|_| elapsed_ns.is_none()) {
-                self.note_end(task, &running);
+                self.note_end(task, began, &running);
             } // else what it accessed is gone
             if let Some(unit) = running.unit {
                 let sample = |elapsed_ns| Sample {
@@ -288,8 +289,9 @@ impl Placement {
         self.pump(out);
     }
 
-    /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere.
-    fn note_end(&mut self, task: &OwnedTask, running: &Running) {
+    /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere. One that was skipped wrote nothing: its
+    /// replica may never have been filled.
+    fn note_end(&mut self, task: &OwnedTask, began: bool, running: &Running) {
         let (id, failure) = (task.shared().id, task.poison().filter(|_| running.issued));
         let mut places = running.replicas.iter();
         task.body().accesses(&mut |access| {
@@ -298,7 +300,7 @@ impl Placement {
             let Some(directory) = self.directories.get_mut(&place.data) else { return };
             match loss {
                 _ if running.issued => directory.ended(id, place.replica, failure.as_ref()),
-                _ if access.block.is_empty() || !access.mode.writes() => {}
+                _ if !began || access.block.is_empty() || !access.mode.writes() => {}
                 Some((_, cause)) => directory.written_and_lost(access.block, cause),
                 None => directory.written(place.replica, access.block),
             }
