@@ -10,7 +10,7 @@ use super::placement::Placement;
 use super::stages::{Assigned, Placed, Running};
 use crate::depend::OwnedTask;
 use crate::error::TaskFailure;
-use crate::ids::SpaceId;
+use crate::ids::{DataId, SpaceId};
 use crate::sched::UnitView;
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ impl Placement {
                 self.send_away(data, id);
                 self.drop_if_leaving(data, id, out);
             }
+            self.bring_home_what_relied_on_the_lost(data, out);
         }
         let waiting = std::mem::take(&mut self.waiting[space.index()]);
         for Assigned { task, unit, .. } in waiting {
@@ -40,6 +41,19 @@ impl Placement {
             self.redirect(task, space, out);
         }
         self.pump(out);
+    }
+
+    /// Replicas on their way out are not written back where others hold the same. If those are gone, it has to be done yet.
+    fn bring_home_what_relied_on_the_lost(&mut self, data: DataId, out: &mut Vec<Command>) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
+        let leaving: Vec<_> = directory.away().filter(|replica| replica.leaving).map(|replica| replica.id).collect();
+        let mut transfers = Vec::new();
+        for id in leaving {
+            directory.write_back(id, &mut self.next_copy, &mut transfers);
+        }
+        for transfer in transfers {
+            self.start_copy(data, transfer, true, out);
+        }
     }
 
     /// Whether the device with this memory is gone.
