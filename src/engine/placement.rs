@@ -372,9 +372,9 @@ impl Placement {
         self.evictions
     }
 
-    /// Whether a task is under way to its end, or a copy to its place.
-    pub(crate) fn is_moving(&self) -> bool {
-        !self.running.is_empty() || !self.copies.is_empty()
+    /// How many tasks are under way to their ends, and copies to their places.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.running.len() + self.copies.len()
     }
 
     /// Where every placed task is, in words: what to look at when nothing moves.

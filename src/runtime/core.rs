@@ -5,9 +5,10 @@ use super::devices::Devices;
 use super::host::Host;
 use super::progress::Progress;
 use super::ready::ReadyQueues;
+use super::threads::Hosting;
 use super::waiters::{Awaited, Waiters, own_parker};
 use super::watch::Watch;
-use super::window::{NOTHING_RUNS, Window};
+use super::window::{Motion, NOTHING_RUNS, Window};
 use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome};
@@ -55,6 +56,8 @@ pub(crate) struct Core {
     pub(super) nested: CachePadded<AtomicU64>,
     /// What each unit's host is running, and a guest in the place of unit 0's.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
+    /// The threads that run it.
+    pub(super) hosting: Box<[Hosting]>,
     pub(crate) conflicts: Option<ConflictDetector>,
     pub(crate) shutdown: AtomicBool,
     /// No further body is run: the program is unwinding.
@@ -110,6 +113,7 @@ impl Core {
             progress: Progress::new(machine.num_units()),
             nested: CachePadded::default(),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
+            hosting: (0..machine.num_units() + 1).map(|_| Hosting::default()).collect(),
             conflicts,
             shutdown: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -238,7 +242,7 @@ impl Core {
             if left == 0 || self.is_broken() {
                 return 0;
             }
-            match self.window.patience(self.progress.finished(), || self.is_anything_moving()) {
+            match self.window.patience(self.progress.finished(), || self.motion()) {
                 Some(patience) => {
                     nap.set(patience);
                     left
@@ -261,10 +265,19 @@ impl Core {
     }
 
     /// Whether a task may finish without anything else being submitted, as far as can be seen.
-    fn is_anything_moving(&self) -> bool {
-        self.running.iter().any(|exposed| exposed.is_shown())
-            || (0..self.machine.num_units()).any(|unit| self.ready.in_sight(unit))
-            || self.engine.placement().is_some_and(|placement| placement.lock().is_moving())
+    fn motion(&self) -> Motion {
+        let (mut shown, mut asleep) = (0, 0);
+        for (slot, exposed) in self.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
+            (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
+        }
+        let has_idle_unit = shown < self.machine.num_units();
+        let is_ready = || has_idle_unit && (0..self.machine.num_units()).any(|unit| self.ready.in_sight(unit));
+        let in_flight = || self.engine.placement().map_or(0, |placement| placement.lock().in_flight());
+        match () {
+            () if asleep < shown || is_ready() || in_flight() > shown => Motion::Working,
+            () if shown > 0 => Motion::Sleeping,
+            () => Motion::Nothing,
+        }
     }
 
     /// Carries out what the engine asked for, and what follows from that at once.

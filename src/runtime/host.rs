@@ -161,6 +161,7 @@ impl Host {
         left: impl Fn() -> u64,
         nap: impl Fn() -> Option<Duration>,
     ) {
+        core.hosting[self.slot].is_this_thread();
         let mut executed = false;
         let mut idle_since: Option<Instant> = None;
         let mut pauses = 1;

@@ -13,7 +13,9 @@ use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
 use core_affinity::CoreId;
 use crossbeam_deque::Worker;
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -21,6 +23,34 @@ use std::thread::JoinHandle;
 fn pin(core: usize) {
     if !core_affinity::set_for_current(CoreId { id: core }) {
         tracing::debug!("core {core} can not be pinned to");
+    }
+}
+
+/// Which thread executes for a unit, so that others can see whether it sleeps.
+#[derive(Default)]
+pub(super) struct Hosting(Mutex<Option<Arc<Path>>>);
+
+thread_local! {
+    /// Where the system says what this thread does, if it does: `None` until asked for.
+    static STATE: Option<Arc<Path>> = {
+        let thread = std::fs::read_link("/proc/thread-self").ok();
+        thread.map(|thread| Path::new("/proc").join(thread).join("stat").into())
+    };
+}
+
+impl Hosting {
+    /// It is the calling thread.
+    pub(super) fn is_this_thread(&self) {
+        let state = STATE.try_with(Clone::clone).ok().flatten();
+        *self.0.lock() = state;
+    }
+
+    /// Whether the thread sleeps, as far as the system says.
+    pub(super) fn is_asleep(&self) -> bool {
+        let state = self.0.lock().clone();
+        let text = state.and_then(|state| std::fs::read_to_string(state).ok());
+        // The name, which may hold anything, ends with the last parenthesis; the state comes next.
+        text.is_some_and(|text| text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S')))
     }
 }
 

@@ -1,10 +1,10 @@
 //! How many tasks may be pending before submission waits, and for how long it puts up with nothing finishing.
 //!
 //! The window keeps memory and caches small. It is not a limit: everything may be waiting for what is yet to be submitted.
-//! So a submitter waits no longer than is *reasonable*: while bodies run, four times as long as it took lately for one to
-//! finish; while nothing runs, is ready or is copied, hardly at all. Then it is *granted* three times as many tasks as are
-//! pending, and the next time it waits twice as long: so who submits n tasks behind a gate of its own is held up for a time
-//! that grows like the square root of n. What finishes takes the grant back.
+//! So a submitter waits no longer than is *reasonable*: four times as long as it took lately for a task to finish, and while
+//! bodies compute 50 ms at least; but while nothing runs, is ready or is copied, hardly at all. Bodies whose threads sleep do
+//! not compute: they may be waiting for the submitter. Then it is *granted* three times as many tasks as are pending, and the
+//! next time it waits twice as long. What finishes takes the grant back.
 //!
 //! Nothing here sleeps or runs tasks: [`Core::respect_window`](super::core::Core::respect_window) does.
 
@@ -13,13 +13,24 @@ use std::time::{Duration, Instant};
 
 /// How many submissions of a thread pass between two looks at the window, at most.
 const LOOK_EVERY: u64 = 32;
-/// How long nothing finishes before a submitter goes on, at least and at most, while something runs.
+/// How long nothing finishes before a submitter goes on, at least while a body computes, and at most.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
-/// The same while nothing runs.
+/// The same, at least, while none does.
 pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
 /// How much of a grant one finished task takes back.
 const TAKEN_BACK: u64 = 8;
+
+/// What a submitter that waits can see of the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Motion {
+    /// Nothing runs, is ready or is copied.
+    Nothing,
+    /// Bodies run, and their threads sleep: for a device, a file, or what the submitter has yet to do.
+    Sleeping,
+    /// A body computes, or will soon.
+    Working,
+}
 
 /// The window of one runtime.
 #[derive(Debug)]
@@ -37,13 +48,16 @@ struct State {
     finished: u64,
     /// Since when nothing has finished while a submitter waited.
     since: Instant,
+    /// Four times as long as it took lately for a task to finish.
     patience: Duration,
+    /// How often submission has gone on since something finished.
+    grants: u32,
 }
 
 impl Window {
     pub(super) fn new(size: u64) -> Self {
         let look_every = (size / 4).clamp(1, LOOK_EVERY) as u32;
-        let state = State { granted: 0, finished: 0, since: Instant::now(), patience: LEAST_PATIENCE };
+        let state = State { granted: 0, finished: 0, since: Instant::now(), patience: NOTHING_RUNS, grants: 0 };
         Self { size, look_every, state: Mutex::new(state) }
     }
 
@@ -69,20 +83,26 @@ impl Window {
     }
 
     /// A submitter that waits has a look: how much longer it should wait, nothing if it should not.
-    pub(super) fn patience(&self, finished: u64, anything_moves: impl FnOnce() -> bool) -> Option<Duration> {
+    pub(super) fn patience(&self, finished: u64, motion: impl FnOnce() -> Motion) -> Option<Duration> {
         let mut state = self.state.lock();
         let elapsed = state.since.elapsed();
         if finished > state.finished {
             let gap = elapsed / u32::try_from(finished - state.finished).unwrap_or(u32::MAX);
-            state.patience = (gap * 4).max(state.patience / 8 * 7).clamp(LEAST_PATIENCE, MOST_PATIENCE);
-            (state.finished, state.since) = (finished, Instant::now());
-            return Some(state.patience);
+            state.patience = (gap * 4).max(state.patience / 8 * 7).clamp(NOTHING_RUNS, MOST_PATIENCE);
+            (state.finished, state.since, state.grants) = (finished, Instant::now(), 0);
+            return Some(NOTHING_RUNS);
         }
-        let patience = state.patience;
+        let (patience, times) = (state.patience, 1 << state.grants.min(16));
         drop(state);
-        if elapsed >= NOTHING_RUNS && !anything_moves() {
-            return None;
+        if elapsed < NOTHING_RUNS {
+            return Some(NOTHING_RUNS - elapsed);
         }
+        let patience = match motion() {
+            Motion::Nothing => return None,
+            Motion::Sleeping => patience,
+            Motion::Working => patience.max(LEAST_PATIENCE),
+        };
+        let patience = patience.saturating_mul(times).min(MOST_PATIENCE);
         patience.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
@@ -90,7 +110,7 @@ impl Window {
     pub(super) fn grant(&self, pending: u64) {
         let mut state = self.state.lock();
         state.granted = pending.saturating_mul(4).saturating_sub(self.size);
-        state.patience = (state.patience * 2).min(MOST_PATIENCE);
+        state.grants += 1;
     }
 }
 
@@ -111,12 +131,21 @@ mod tests {
     #[test]
     fn a_submitter_waits_longer_for_long_tasks_and_not_for_nothing() {
         let window = Window::new(1);
-        window.state.lock().since = Instant::now() - Duration::from_secs(1);
-        assert!(window.patience(0, || false).is_none(), "nothing moves");
-        assert!(window.patience(0, || true).is_none(), "nothing has finished in a second");
-        assert!(window.patience(1, || true).is_some_and(|patience| patience >= Duration::from_secs(4)), "now one has");
-        assert!(window.patience(1, || true).is_some());
+        let wait = |seconds| window.state.lock().since = Instant::now() - Duration::from_secs(seconds);
+        assert!(window.patience(0, || unreachable!("too early to look")).is_some());
+        wait(1);
+        assert!(window.patience(0, || Motion::Nothing).is_none());
+        assert!(window.patience(0, || Motion::Sleeping).is_none());
+        assert!(window.patience(0, || Motion::Working).is_none(), "nothing has finished in a second");
+        assert!(window.patience(1, || Motion::Working).is_some(), "now one has");
+        wait(3);
+        for motion in [Motion::Sleeping, Motion::Working] {
+            assert!(window.patience(1, || motion).is_some(), "four seconds are reasonable");
+        }
+        assert!(window.patience(1, || Motion::Nothing).is_none());
+        wait(5);
+        assert!(window.patience(1, || Motion::Sleeping).is_none());
         window.grant(1);
-        assert!(window.state.lock().patience >= Duration::from_secs(8));
+        assert!(window.patience(1, || Motion::Sleeping).is_some(), "twice as long the next time");
     }
 }
