@@ -188,10 +188,14 @@ fn destructors_of_errors_may_panic() {
 fn destructors_of_operations_may_panic() {
     for_each_mix(|rt| {
         let x = rt.scalar(0.0);
+        // Held back until this thread has dropped its own shares of the operations.
+        let (open, opened) = std::sync::mpsc::channel::<()>();
+        rt.task("gate", (x.inout(),)).cpu(move |_, _| _ = opened.recv()).submit().unwrap();
         for _ in 0..5 {
             let operation = sum_with(Arc::new(OnDrop(|| panic!("an operation that can not go quietly"))));
             rt.task("reduce", (x.reduction(operation),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
         }
+        drop(open);
         assert_eq!(rt.read_scalar(&x).unwrap(), 5.0);
         rt.wait().unwrap();
     });

@@ -99,7 +99,7 @@ impl Window {
         }
         let patience = match motion() {
             Motion::Nothing => return None,
-            Motion::Sleeping => patience,
+            Motion::Sleeping => patience.max(LEAST_PATIENCE / 2),
             Motion::Working => patience.max(LEAST_PATIENCE),
         };
         let patience = patience.saturating_mul(times).min(MOST_PATIENCE);
