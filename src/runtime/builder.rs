@@ -207,7 +207,7 @@ impl Builder {
     ///
     /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything waits
     /// for what is yet to be submitted, submission goes on after a while: four times as long as a task took lately, and 50 ms
-    /// at least while a body computes. A body that sleeps may be waiting for the submitter, and is not given that time.
+    /// at least while a body computes. A body that sleeps may be waiting for the submitter: it is given half of that.
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);
         self

@@ -2,8 +2,8 @@
 //!
 //! The window keeps memory and caches small. It is not a limit: everything may be waiting for what is yet to be submitted.
 //! So a submitter waits no longer than is *reasonable*: four times as long as it took lately for a task to finish, and while
-//! bodies compute 50 ms at least; but while nothing runs, is ready or is copied, hardly at all. Bodies whose threads sleep do
-//! not compute: they may be waiting for the submitter. Then it is *granted* three times as many tasks as are pending, and the
+//! bodies compute 50 ms at least; but while nothing runs, is ready or is copied, hardly at all. Bodies whose threads sleep are
+//! given half of that: they may be waiting for the submitter. Then it is *granted* three times as many tasks as are pending, and the
 //! next time it waits twice as long. What finishes takes the grant back.
 //!
 //! Nothing here sleeps or runs tasks: [`Core::respect_window`](super::core::Core::respect_window) does.
@@ -16,7 +16,7 @@ const LOOK_EVERY: u64 = 32;
 /// How long nothing finishes before a submitter goes on, at least while a body computes, and at most.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
-/// The same, at least, while none does.
+/// The same while nothing runs, and how long the first look is put off.
 pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
 /// How much of a grant one finished task takes back.
 const TAKEN_BACK: u64 = 8;
