@@ -97,6 +97,12 @@ impl Fragment {
         }
     }
 
+    /// The newcomer comes after everybody, and takes over so much from the last group.
+    pub(super) fn wait_for_all(&self, flow: Flow, newcomer: &mut Newcomer<'_>) {
+        self.wait_for_group(newcomer, flow);
+        self.wait_for_readers(newcomer);
+    }
+
     #[cfg(test)]
     pub(super) fn longest_list(&self) -> usize {
         self.open

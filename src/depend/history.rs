@@ -51,10 +51,17 @@ impl History {
         self.enter_region(index, access, newcomer);
     }
 
-    /// The newcomer gives the memory up: it comes also after those who do not touch it and still refer to it.
+    /// The newcomer gives the memory up: it comes after everybody, also after those who do not touch the memory and still
+    /// refer to it, and leaves no trace.
     #[cold]
-    pub(super) fn wait_for_onlookers(&mut self, newcomer: &mut Newcomer<'_>) {
-        for task in self.onlookers.take().iter().flat_map(|tasks| tasks.iter()) {
+    pub(super) fn wait_for_all(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
+        let flow = fragment::flow(access.mode);
+        match &mut self.form {
+            Form::Parts(parts) => parts.visit(access.block, |_, fragment| fragment.wait_for_all(flow, newcomer)),
+            Form::Recent(recent) => recent.wait_for_all(flow, newcomer),
+            Form::Indexed(indexed) => indexed.wait_for_all(access.block, flow, newcomer),
+        }
+        for task in self.onlookers.iter().flat_map(|tasks| tasks.iter()) {
             newcomer.wait_for(task, Flow::Order);
         }
     }

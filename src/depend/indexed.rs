@@ -94,6 +94,14 @@ impl Indexed {
         }
     }
 
+    /// The newcomer comes after everybody, and takes over so much from who wrote last.
+    #[cold]
+    pub(super) fn wait_for_all(&self, whole: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
+        self.written.look(whole, |part| part.by.iter().for_each(|task| newcomer.wait_for(task, flow)));
+        let readers = self.read.iter().flat_map(|read| &read.tasks);
+        readers.for_each(|task| newcomer.wait_for(task, Flow::Order));
+    }
+
     /// Enters tasks that have been entered before, in another form of the history.
     pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
         self.now += 1;

@@ -100,9 +100,17 @@ impl Recent {
         }
     }
 
-    /// Forgets what nobody can ask for any more; tells whether that was enough.
+    /// The newcomer comes after everybody, and takes over so much from who wrote last.
     #[cold]
-    fn forget(&mut self) -> bool {
+    pub(super) fn wait_for_all(&self, flow: Flow, newcomer: &mut Newcomer<'_>) {
+        for (entry, visible) in self.0.iter().zip(self.visible()) {
+            let flow = if entry.writes && visible { flow } else { Flow::Order };
+            wait_for_all(&entry.tasks, flow, newcomer);
+        }
+    }
+
+    /// Which entries are not covered by later writes.
+    fn visible(&self) -> [bool; MOST] {
         let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
         let mut visible = [false; MOST];
         for (entry, visible) in self.0.iter().zip(&mut visible).rev() {
@@ -111,8 +119,14 @@ impl Recent {
                 covers.push(entry.block);
             }
         }
+        visible
+    }
+
+    /// Forgets what nobody can ask for any more; tells whether that was enough.
+    #[cold]
+    fn forget(&mut self) -> bool {
         let mut kept: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
-        let mut visible = visible.into_iter();
+        let mut visible = self.visible().into_iter();
         self.0.retain(|entry| {
             // A write that is over still hides what older entries say.
             let hides = entry.writes && kept.iter().any(|older| older.overlaps(&entry.block));

@@ -33,8 +33,9 @@ pub(crate) fn register(
         [] => {}
         [one] => {
             let mut history = one.datum.history.lock();
-            newcomer.admit(one.datum, &mut history)?;
-            history.enter(0, one, &mut newcomer);
+            if !newcomer.admit(one, &mut history)? {
+                history.enter(0, one, &mut newcomer);
+            }
         }
         several => newcomer.enter_all(several)?,
     }
@@ -94,7 +95,7 @@ impl Newcomer<'_> {
             if address(i) != previous {
                 previous = address(i);
                 let mut history = accesses[i].datum.history.lock();
-                self.admit(accesses[i].datum, &mut history)?;
+                self.admit(&accesses[i], &mut history)?;
                 guards.push(history);
             }
         }
@@ -108,8 +109,12 @@ impl Newcomer<'_> {
     }
 
     /// Refuses data that is taken, and takes it if that is what the newcomer is for. Its history is locked.
+    ///
+    /// Whether the newcomer has found its predecessors by that: nobody comes after who gives the memory up, and if it fails
+    /// the history is as it was.
     #[inline]
-    fn admit(&mut self, datum: &Datum, history: &mut History) -> Result<(), SubmitError> {
+    fn admit(&mut self, access: &AccessRecord<'_>, history: &mut History) -> Result<bool, SubmitError> {
+        let datum = access.datum;
         if datum.is_taken() {
             return Err(taken(self.task, datum));
         }
@@ -117,9 +122,10 @@ impl Newcomer<'_> {
             && side.forget == Some(datum.id)
         {
             datum.set_taken(true);
-            history.wait_for_onlookers(self);
+            history.wait_for_all(access, self);
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// The newcomer waits for `predecessor`, unless that has finished or is the newcomer itself.

@@ -193,6 +193,19 @@ impl Checked {
         self.program.submit(&kept);
     }
 
+    /// Submits a task that takes the memory, runs all before it and lets it be refused: later ones find nothing of it.
+    fn take_in_vain(&mut self, mut choose: impl FnMut() -> usize) {
+        let poisoned = self.expected.iter().any(|element| element.poisoned);
+        self.plans.push(Plan { steps: vec![], poisoned, fails: false });
+        let number = self.program.tasks.len() as u64;
+        self.program.give_up();
+        while self.program.ready() != [number] {
+            assert!(self.run_one(choose()), "the take waits for all before it, and nothing else does");
+        }
+        self.run_one(0);
+        self.program.datum.set_taken(false);
+    }
+
     /// Runs one of the ready tasks, if there are any.
     fn run_one(&mut self, choice: usize) -> bool {
         let ready = self.program.ready();
@@ -249,8 +262,9 @@ fn block() -> impl Strategy<Value = Block> {
     (side(6), side(5), side(3), side(2)).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]))
 }
 
-/// The accesses of a task, whether it fails, and which ready tasks run before the next is submitted.
-type Submission = (Vec<(Mode, Block)>, bool, Vec<usize>);
+/// The accesses of a task, whether it fails, which ready tasks run before the next is submitted, and whether the memory is
+/// then taken in vain.
+type Submission = (Vec<(Mode, Block)>, bool, Vec<usize>, bool);
 
 fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     let mode = prop_oneof![
@@ -262,19 +276,40 @@ fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     ];
     let accesses = prop::collection::vec((mode, block()), 1..4);
     let runs = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..1000usize, 0..5)];
-    prop::collection::vec((accesses, prop::bool::weighted(0.03), runs), 1..120)
+    prop::collection::vec((accesses, prop::bool::weighted(0.03), runs, prop::bool::weighted(0.03)), 1..120)
 }
 
 fn check(program: Vec<Submission>) {
     let mut checked = Checked::new();
-    for (accesses, fails, runs) in program {
+    let mut left = (0..).map(|k: usize| (k * 7919) % 1009); // any order will do
+    for (accesses, fails, runs, taken) in program {
         checked.submit(accesses, fails);
         runs.into_iter().for_each(|choice| _ = checked.run_one(choice));
+        if taken {
+            checked.take_in_vain(|| left.next().unwrap_or(0));
+        }
     }
-    let mut left = (0..).map(|k: usize| (k * 7919) % 1009); // any order will do
     while checked.run_one(left.next().unwrap_or(0)) {}
     for (done, expected) in checked.done.iter().zip(&checked.expected) {
         assert_eq!(*done, expected.groups, "all have run");
+    }
+}
+
+#[test]
+fn a_take_that_is_refused_leaves_the_history_as_it_was() {
+    for shape in [&[8][..], &[8, 2]] {
+        let rows = |rows| Block::new(&[rows, 0..shape.get(1).copied().unwrap_or(1)][..shape.len()]);
+        let mut program = Program::over(shape);
+        program.submit(&[(Mode::Out, rows(0..4))]);
+        program.submit(&[(Mode::Out, rows(4..8))]);
+        program.tasks[0].set_poison(Arc::new(TaskFailure::for_tests("the first")));
+        program.give_up();
+        (0..3).for_each(|task| program.finish(task));
+        program.datum.set_taken(false);
+        program.submit(&[(Mode::In, rows(0..4))]);
+        program.submit(&[(Mode::In, rows(4..8))]);
+        let poisoned: Vec<bool> = program.tasks.iter().map(|task| task.poison().is_some()).collect();
+        assert_eq!(poisoned, [true, false, true, true, false]);
     }
 }
 
