@@ -1,6 +1,6 @@
 //! Turns: a finished commutative task looks for the one that is next, not at all that wait.
 
-use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
+use crate::meter::{Result, closed_gate, nanoseconds_each, without_window};
 
 pub(super) fn one_region(n: usize) -> Result<f64> {
     turns(n, |_| 0)
@@ -12,7 +12,7 @@ pub(super) fn regions(n: usize) -> Result<f64> {
 
 /// Nanoseconds to run one of n tasks that become ready together; `element` is the one that a task takes turns on.
 fn turns(n: usize, element: fn(usize) -> usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let x = rt.data(vec![0u64; n]);
     let (open, gate) = closed_gate(&rt)?;
     for at in (0..n).map(element) {

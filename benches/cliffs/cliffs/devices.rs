@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
+use crate::meter::{Result, closed_gate, nanoseconds_each, runtime, without_window};
 use thalweg::prelude::*;
 
 /// Elements of a block.
@@ -24,7 +24,7 @@ pub(super) fn many_blocks(n: usize) -> Result<f64> {
 
 /// Nanoseconds for one of n ready tasks that only the device can run.
 pub(super) fn queue_beside_an_idle_unit(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1,1:EMU:1")?;
+    let rt = without_window("1:CPU:1,1:EMU:1")?;
     let x: Vec<_> = (0..16).map(|_| rt.scalar(0u64)).collect();
     let (open, gate) = closed_gate(&rt)?;
     for at in 0..n {

@@ -1,6 +1,6 @@
 //! Regions of arrays of several dimensions: what a task pays for the cells that others have cut.
 
-use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
+use crate::meter::{Result, closed_gate, nanoseconds_each, runtime, without_window};
 use thalweg::prelude::*;
 
 /// Elements along a tile's side.
@@ -55,7 +55,7 @@ pub(super) fn tiles_after_halves(n: usize) -> Result<f64> {
 
 /// Nanoseconds to submit one task of a sweep over all tiles, two sweeps in all, while everything is pending.
 fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let (rows, columns) = (ROWS * TILE, n / ROWS * TILE);
     let x: Data<u8, Ix2> = rt.zeros((rows, columns));
     let (open, gate) = closed_gate(&rt)?;
@@ -79,7 +79,7 @@ fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
 /// Nanoseconds to submit a task that reads a tile of one array with a halo around it and writes the tile of another, as
 /// sweeps of a stencil do; two sweeps, forth and back.
 pub(super) fn halos(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let (rows, columns) = (ROWS * TILE, n / ROWS * TILE);
     let [a, b] = [0, 1].map(|_| rt.zeros::<u8, _>((rows, columns)));
     let (open, gate) = closed_gate(&rt)?;

@@ -1,13 +1,13 @@
 //! Many against many: where n tasks come after n others, edges must not be n².
 
-use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
+use crate::meter::{Result, closed_gate, nanoseconds_each, without_window};
 use thalweg::prelude::*;
 
 /// Parts of an array that a reader of all of it comes after.
 const PARTS: usize = 64;
 
 pub(super) fn reduction(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
     let x = rt.scalar(0u64);
     for _ in 0..n {
@@ -17,7 +17,7 @@ pub(super) fn reduction(n: usize) -> Result<f64> {
 }
 
 pub(super) fn concurrent(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
     let x = rt.scalar(0u64);
     for _ in 0..n {
@@ -41,7 +41,7 @@ fn readers(rt: &Runtime, x: &Data<u64>, n: usize, open: std::sync::mpsc::Sender<
 }
 
 pub(super) fn readers_first(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
     let (x, y) = (rt.scalar(0u64), rt.data(vec![0u64; n]));
     for _ in 0..n {
@@ -60,7 +60,7 @@ pub(super) fn readers_first(n: usize) -> Result<f64> {
 
 /// Writers of all parts, and n readers of the whole.
 pub(super) fn readers_of_parts(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
     let x = rt.data(vec![0u64; PARTS]);
     for part in blocks(PARTS, 1) {
@@ -79,7 +79,7 @@ pub(super) fn readers_of_parts(n: usize) -> Result<f64> {
 
 /// The one task that comes after n readers, each of which stands in the history of each of n parts.
 pub(super) fn writer_of_parts(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
     let x = rt.data(vec![0u64; n]);
     for part in blocks(n, 1) {

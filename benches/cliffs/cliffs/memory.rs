@@ -1,6 +1,6 @@
 //! Memory that stays behind, or piles up, when it need not.
 
-use crate::meter::{Result, closed_gate, peak_kib, resident_kib, runtime, spin};
+use crate::meter::{Result, closed_gate, peak_kib, resident_kib, runtime, spin, without_window};
 use thalweg::prelude::*;
 
 /// Elements that tasks reduce into: 1 MiB.
@@ -46,7 +46,7 @@ const PARTS: usize = 16;
 
 /// KiB kept for every part of an array that has had n readers at a time and been written since.
 pub(super) fn kept_by_readers(n: usize) -> Result<f64> {
-    let rt = runtime("1:CPU:1")?;
+    let rt = without_window("1:CPU:1")?;
     let x = rt.data(vec![0u8; WARM + PARTS]);
     let round = |part: usize| {
         let part = part..part + 1;

@@ -153,6 +153,14 @@ pub(crate) const ALL: &[Cliff] = &[
     time("submit-hosting", 25_000, "n pending tasks: submitting one from a hosting thread", submission::hosting),
     time("submit-foreign", 25_000, "n pending tasks: submitting one from a foreign thread", submission::foreign),
     count(
+        "window-gate",
+        12_500,
+        "ms",
+        1000.0,
+        "n tasks behind a gate of the submitter's own, under the window: submitting them all",
+        submission::behind_own_gate,
+    ),
+    count(
         "window-memory",
         2500,
         "KiB",

@@ -1,6 +1,6 @@
 //! Submission, from a thread that hosts a unit and from one that hosts none.
 
-use crate::meter::{Result, closed_gate, nanoseconds_each};
+use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
 use thalweg::prelude::*;
 
 pub(super) fn hosting(n: usize) -> Result<f64> {
@@ -11,6 +11,21 @@ pub(super) fn hosting(n: usize) -> Result<f64> {
 pub(super) fn foreign(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").window(usize::MAX).build()?;
     submit(&rt, n)
+}
+
+/// Milliseconds that n submissions take behind a gate that the submitter opens afterwards, under the default window.
+pub(super) fn behind_own_gate(n: usize) -> Result<f64> {
+    let rt = runtime("1:CPU:1")?;
+    let (open, gate) = closed_gate(&rt)?;
+    let cost = nanoseconds_each(1, || {
+        for _ in 0..n {
+            rt.task("task", (gate.input(),)).cpu(|_, _| ()).submit()?;
+        }
+        Ok(())
+    })?;
+    drop(open);
+    rt.wait()?;
+    Ok(cost / 1e6)
 }
 
 /// Nanoseconds to submit one of n tasks, each on a data object of its own, while none can run. The second pass counts:
