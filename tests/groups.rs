@@ -254,6 +254,68 @@ fn floating_point_sums_are_those_of_the_sequential_program_whatever_ends_first()
     assert_eq!(rt.read(&x.all()).unwrap(), vec![expected; 3000]);
 }
 
+/// What a body leaves in its replica for an operation to see.
+const MARK: u8 = 1;
+
+#[test]
+fn in_the_order_of_submission_there_are_no_more_large_replicas_than_tasks_that_run_at_once() {
+    const BYTES: usize = 1 << 20;
+    for units in [1, 3] {
+        let rt = runtime(&format!("{units}:CPU:1"));
+        let (x, gate) = (rt.data(vec![0u8; BYTES]), rt.scalar(0u8));
+        let (replicas, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let ended = replicas.clone();
+        let add = Reduction::new("add", 0u8, move |a: &mut u8, b| {
+            ended.fetch_sub(usize::from(b == MARK), Ordering::Relaxed);
+            *a += b;
+        });
+        let (open, wait) = self::gate();
+        rt.task("gate", (gate.output(),)).cpu(move |_, _| wait()).submit().unwrap();
+        let n = 24;
+        for _ in 0..n {
+            let (replicas, most) = (replicas.clone(), most.clone());
+            let body = move |_: &Context, (x, _): (&mut [u8], &[u8])| {
+                most.fetch_max(replicas.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                x[0] = MARK;
+            };
+            rt.task("add", (x.reduction(add.clone()), gate.input())).cpu(body).submit().unwrap();
+        }
+        drop(open); // all are ready at once
+        rt.wait().unwrap();
+        assert_eq!(rt.take(x).unwrap()[0], n);
+        let most = most.load(Ordering::Relaxed);
+        assert!(most <= units, "{most} replicas on {units} units");
+    }
+}
+
+#[test]
+fn who_is_early_is_let_in_part_by_part_and_whether_the_tasks_before_have_failed_or_not() {
+    const PART: usize = 1 << 20;
+    let rt = runtime("2:CPU:1");
+    let (x, gate) = (rt.data(vec![0u8; 2 * PART]), rt.scalar(0u8));
+    let (open, wait) = self::gate();
+    rt.task("gate", (gate.output(),)).cpu(move |_, _| wait()).submit().unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let add = Reduction::new("add", 0u8, |a: &mut u8, b| *a += b);
+    for i in 0..30 {
+        let region = [x.slice(..PART), x.slice(PART..), x.all()][i % 3];
+        let ran = ran.clone();
+        let accesses = (region.reduction(add.clone()), gate.input());
+        let body = move |_: &Context, (x, _): (&mut [u8], &[u8])| {
+            ran.fetch_add(1, Ordering::Relaxed);
+            x[0] = 1;
+            if i == 3 { Err("no") } else { Ok(()) }
+        };
+        rt.task("add", accesses).cpu(body).submit().unwrap();
+    }
+    drop(open);
+    assert!(rt.wait().is_err());
+    assert_eq!(ran.load(Ordering::Relaxed), 30);
+    rt.accept(&x.all()).unwrap();
+    let x = rt.take(x).unwrap();
+    assert_eq!((x[0], x[PART]), (9 + 10, 10), "all but what failed");
+}
+
 #[test]
 fn in_any_order_nobody_waits_for_an_earlier_submission() {
     let rt = runtime("2:CPU:1");

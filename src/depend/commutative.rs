@@ -200,16 +200,8 @@ mod tests {
     /// A ready task with a turn at each of these lines.
     fn task(id: u64, lines: &[&Arc<Line>]) -> OwnedTask {
         let (name, location) = (Cow::Borrowed("task"), Location::caller());
-        let meta = Meta {
-            id: TaskId(id),
-            name,
-            location,
-            priority: 0,
-            internal: false,
-            commutative: true,
-            join: false,
-            lane: 0,
-        };
+        let meta =
+            Meta { id: TaskId(id), name, location, priority: 0, internal: false, queues: true, join: false, lane: 0 };
         let mut side = Box::<Side>::default();
         lines.iter().for_each(|line| side.turns.join(line));
         side.turns.settle();

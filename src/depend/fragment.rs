@@ -178,7 +178,7 @@ impl Fragment {
         }
         let order = match mode {
             Mode::Commutative => Order::Line(Line::new(part.block())),
-            Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order())),
+            Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order(), part.block().volume())),
             _ => Order::Free,
         };
         self.replace(newcomer);

@@ -65,7 +65,7 @@ pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)
         internal: false,
         join: false,
         lane: 0,
-        commutative: accesses.iter().any(|(.., mode)| *mode == Mode::Commutative),
+        queues: accesses.iter().any(|(.., mode)| mode.queues()),
     };
     let accesses = accesses.iter().map(|(datum, block, mode)| (Arc::clone(datum), *block, *mode)).collect();
     Submitting::new(|| meta, None, Nothing { accesses, kinds }, 0, |body| body as *mut (dyn Body + 'static))

@@ -59,7 +59,7 @@ fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
         location: Location::caller(),
         priority: 0,
         internal: true,
-        commutative: false,
+        queues: false,
         join: true,
         lane: 0,
     };

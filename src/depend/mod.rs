@@ -45,7 +45,7 @@ pub(crate) use graph::Recorder;
 pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::Mode;
 pub(crate) use mode::OpId;
-pub(crate) use reduction::{Combine, Contribution, combine_in_turn};
+pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{MOST_ACCESSES, register};
 pub(crate) use running::Team;
 
@@ -82,8 +82,9 @@ pub(crate) struct Meta {
     pub(crate) priority: i32,
     /// Made by the runtime itself (a read, a release): not counted, not recorded.
     pub(crate) internal: bool,
-    /// Has commutative accesses, so it also waits for its turns (see [`take_turns`]).
-    pub(crate) commutative: bool,
+    /// Has commutative accesses or reductions: when it has no predecessor left, it may still have to wait for its turns
+    /// ([`take_turns`]), or to be let in ([`let_in`]).
+    pub(crate) queues: bool,
     /// Has nothing to do: stands for all that it waits for (see [`join`]).
     pub(crate) join: bool,
     /// Which of its counters the driver counts it under when it has finished.

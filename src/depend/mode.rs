@@ -61,6 +61,12 @@ impl Mode {
         !matches!(self, Mode::Out | Mode::After | Mode::Accept)
     }
 
+    /// Whether a task with this access that has no predecessor left may still have to wait for others of its group.
+    #[inline]
+    pub(crate) fn queues(self) -> bool {
+        matches!(self, Mode::Commutative | Mode::Reduction(_))
+    }
+
     /// Whether tasks with this access to the same region need no order among themselves.
     ///
     /// Commutative tasks still exclude each other in time.

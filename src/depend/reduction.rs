@@ -6,6 +6,9 @@
 //! A *lane* is where the members of one group meet at one part of a data object. At any moment one thread at most combines
 //! there, without any lock: who comes meanwhile leaves its task to that thread and goes on. As a rule the order is that of
 //! submission, so a sum of floating-point numbers comes out the same whatever ran where; who is early waits for its turn.
+//! A replica that waits for its turn takes memory. So a task that is ready long before its turn is *early*: it waits in the
+//! lane until fewer are before it, as many as run at once, or whose replicas together are small. Otherwise a thread that takes its
+//! latest task first would make all replicas before it combined one.
 //! Where the operation allows any order nobody waits for a turn, and who finds a thread at work and another replica
 //! waiting combines the two first: so there are never more replicas than threads, or so, and threads combine side by side.
 //!
@@ -22,9 +25,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Elements of replicas that may wait for their turn, whatever runs at once.
+const FEW_ELEMENTS: usize = 1 << 20;
+
 /// Where one group of reductions is combined, at one part.
 pub(crate) struct Lane {
     any_order: bool,
+    /// So many turns ahead of its own a task is early, unless more run at once.
+    ahead: u64,
     /// How many tickets there are. Submitters take them under the lock of the data object and no other.
     issued: AtomicU64,
     queue: Mutex<Queue>,
@@ -37,6 +45,8 @@ struct Queue {
     /// Whether a thread is at work: it will come back and look for more.
     combining: bool,
     waiting: BTreeMap<u64, Contribution>,
+    /// Tasks that are ready, and which of their tickets, counted from the first to be used, they wait to be let in for.
+    early: BTreeMap<u64, (OwnedTask, usize)>,
 }
 
 /// The right, and duty, to combine one part of one access at a certain turn.
@@ -62,6 +72,10 @@ pub(crate) struct Contribution {
 ///
 /// Neither is called for a poisoned task: its turn passes without effect.
 pub(crate) trait Combine {
+    /// How many tasks run at once.
+    fn width(&self) -> usize;
+    /// A task that was early is early no more.
+    fn admitted(&mut self, task: OwnedTask);
     /// Combines a contribution with what the region holds.
     fn combine(&mut self, contribution: &mut Contribution);
     /// Combines the contribution `from` into `into`; both are of one group and one part.
@@ -81,8 +95,33 @@ enum Step {
 }
 
 impl Lane {
-    pub(super) fn new(any_order: bool) -> Arc<Self> {
-        Arc::new(Self { any_order, issued: AtomicU64::new(0), queue: Mutex::default() })
+    /// That of a group that begins at a part of so many elements.
+    pub(super) fn new(any_order: bool, elements: usize) -> Arc<Self> {
+        let ahead = (FEW_ELEMENTS / elements.max(1)) as u64;
+        Arc::new(Self { any_order, ahead, issued: AtomicU64::new(0), queue: Mutex::default() })
+    }
+
+    /// Whether the turn with this number is so far ahead that who has it is early.
+    fn is_early(&self, number: u64, turn: u64, width: usize) -> bool {
+        number >= turn + self.ahead.max(width as u64)
+    }
+
+    /// Gives a ready task back that is not early; else it waits inside.
+    fn let_in(&self, number: u64, ticket: usize, task: OwnedTask, width: usize) -> Option<OwnedTask> {
+        let mut queue = self.queue.lock();
+        if !self.is_early(number, queue.turn, width) {
+            return Some(task);
+        }
+        queue.early.insert(number, (task, ticket));
+        None
+    }
+
+    /// One who is not early any more.
+    fn next_let_in(&self, width: usize) -> Option<(OwnedTask, usize)> {
+        let mut queue = self.queue.lock();
+        let turn = queue.turn;
+        let first = queue.early.first_entry()?;
+        (!self.is_early(*first.key(), turn, width)).then(|| first.remove())
     }
 
     /// A contribution is there; none if another thread will see to it.
@@ -110,6 +149,7 @@ impl Lane {
         queue.turn += 1;
         let turn = queue.turn;
         let next = match self.any_order {
+            // Nobody is early.
             true => queue.waiting.pop_first().map(|(_, next)| next),
             false => queue.waiting.remove(&turn),
         };
@@ -122,7 +162,8 @@ impl fmt::Debug for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue = self.queue.lock();
         let issued = self.issued.load(Ordering::Relaxed);
-        write!(f, "Lane({issued} issued, turn {}, {} waiting)", queue.turn, queue.waiting.len())
+        let (turn, waiting, early) = (queue.turn, queue.waiting.len(), queue.early.len());
+        write!(f, "Lane({issued} issued, turn {turn}, {waiting} waiting, {early} early)")
     }
 }
 
@@ -137,6 +178,24 @@ impl Contribution {
     fn is_poisoned(&self) -> bool {
         self.task.poison().is_some()
     }
+}
+
+/// Gives a ready task back unless it is early; else it waits in one of its lanes. So many tasks run at once.
+pub(crate) fn let_in(task: OwnedTask, width: usize) -> Option<OwnedTask> {
+    let_in_from(0, task, width)
+}
+
+/// As [`let_in`], for a task that has been let in to this many of its lanes.
+fn let_in_from(first: usize, mut task: OwnedTask, width: usize) -> Option<OwnedTask> {
+    for ticket in first.. {
+        let tickets = task.owned().as_ref().map_or(&[][..], |side| &side.tickets);
+        let Some(Ticket { lane, number, .. }) = tickets.iter().rev().nth(ticket) else { break };
+        if !lane.any_order {
+            let (lane, number) = (lane.clone(), *number);
+            task = lane.let_in(number, ticket, task, width)?;
+        }
+    }
+    Some(task)
 }
 
 /// Hands in a task that has run, and combines what it is this thread's turn to combine.
@@ -165,6 +224,11 @@ pub(crate) fn combine_in_turn(task: OwnedTask, by: &mut impl Combine) {
                 by.combine(&mut contribution);
             }
             ours = lane.next();
+            while let Some((early, ticket)) = lane.next_let_in(by.width()) {
+                if let Some(task) = let_in_from(ticket + 1, early, by.width()) {
+                    by.admitted(task);
+                }
+            }
             let Contribution { mut task, access, riders, .. } = contribution;
             retire_if_last(&mut task, access, by);
             move_on(task, by, &mut moving);

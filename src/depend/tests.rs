@@ -74,7 +74,7 @@ impl Program {
             location: Location::caller(),
             priority: 0,
             internal: false,
-            commutative: false,
+            queues: false,
             join: false,
             lane: 0,
         };

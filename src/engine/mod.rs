@@ -47,6 +47,9 @@ pub(crate) type Nanos = u64;
 /// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
 const SWEEP_AT_FAILURE: usize = 2;
 
+/// Units that tasks are placed on have about so many at once, as far as reductions are concerned.
+const MOST_GIVEN: usize = 4;
+
 /// What happened.
 pub(crate) enum Event {
     /// A task that was handed out has ended.
@@ -89,6 +92,14 @@ impl Combining<'_> {
 }
 
 impl depend::Combine for Combining<'_> {
+    fn width(&self) -> usize {
+        self.engine.width
+    }
+
+    fn admitted(&mut self, task: OwnedTask) {
+        self.engine.take_turns(task, self.out);
+    }
+
     fn combine(&mut self, contribution: &mut Contribution) {
         self.guard(contribution, |Contribution { task, access, block, .. }| task.body().combine(*access, block));
     }
@@ -111,15 +122,19 @@ impl depend::Combine for Combining<'_> {
 pub(crate) struct Engine {
     /// The runtime's id.
     runtime: u64,
+    /// How many tasks run at once.
+    width: usize,
     recorder: Option<Recorder>,
     failures: FailureLog,
     placement: Option<Mutex<Placement>>,
 }
 
 impl Engine {
-    pub(crate) fn new(runtime: u64, placement: Option<Placement>, record_graph: bool) -> Self {
+    /// The engine of a runtime with so many units.
+    pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, record_graph: bool) -> Self {
         Self {
             runtime,
+            width: if placement.is_some() { units * MOST_GIVEN } else { units },
             recorder: record_graph.then(Recorder::default),
             failures: FailureLog::default(),
             placement: placement.map(Mutex::new),
@@ -210,8 +225,7 @@ impl Engine {
     /// Not for commutative tasks and reductions: their end is a matter of the host. Nor for tasks that come after others
     /// without touching what these wrote: who writes it next finds no trace of them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let has_contributions = task.owned().as_ref().is_some_and(|side| side.has_contributions());
-        let mut ends_here = task.shared().commutative || has_contributions;
+        let mut ends_here = task.shared().queues;
         task.body().accesses(&mut |access| ends_here |= access.mode == Mode::After);
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
@@ -243,19 +257,25 @@ impl Engine {
         self.placement.as_ref()
     }
 
-    /// Nothing is left to wait for but a turn among commutative tasks, and a place.
+    /// Nothing is left to wait for but others of its groups, and a place.
     #[inline]
     fn ready(&self, task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().join {
             return self.pass(task, out);
         }
-        let task = if task.shared().commutative {
-            let Some(task) = depend::take_turns(task) else { return };
-            task
-        } else {
-            task
-        };
-        self.place(task, out);
+        if !task.shared().queues {
+            return self.place(task, out);
+        }
+        if let Some(task) = depend::let_in(task, self.width) {
+            self.take_turns(task, out);
+        }
+    }
+
+    /// The task is not early: it holds up nobody while it waits for its turns among commutative tasks.
+    fn take_turns(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        if let Some(task) = depend::take_turns(task) {
+            self.place(task, out);
+        }
     }
 
     /// A join is finished when it is ready. So may others be behind it: not by recursion, chains of them can be long.
@@ -272,7 +292,7 @@ impl Engine {
 
     #[inline]
     fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
-        if task.shared().commutative {
+        if task.shared().queues {
             depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
         if !task.owned().as_ref().is_some_and(|side| side.has_contributions()) {

@@ -420,7 +420,7 @@ impl Builder {
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
         let core = Arc::new(Core::new(
             id,
-            Engine::new(id, placement, self.record_graph),
+            Engine::new(id, machine.num_units(), placement, self.record_graph),
             ReadyQueues::new(&machine, stealers, home),
             driver,
             self.detect_conflicts.then(Default::default),

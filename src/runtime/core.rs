@@ -162,7 +162,7 @@ impl Core {
         accesses: &[AccessRecord<'_>],
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let commutative = accesses.iter().any(|access| access.mode == crate::depend::Mode::Commutative);
+        let queues = accesses.iter().any(|access| access.mode.queues());
         let Description { name, location, priority, internal, side } = description;
         let mut open = true;
         // Counted when it has its memory: a task that panics before that is none.
@@ -170,7 +170,7 @@ impl Core {
             let admission = self.progress.admit();
             open = admission.open;
             let (id, lane) = (admission.task, admission.lane);
-            Meta { id, name, location, priority, internal, commutative, join: false, lane }
+            Meta { id, name, location, priority, internal, queues, join: false, lane }
         };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
