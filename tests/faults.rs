@@ -413,6 +413,11 @@ macro_rules! submit {
                 Kind::Concurrent => task!(target.concurrent(), |t: Shared<'_, u64>, h: u64| {
                     (0..t.len()).for_each(|i| t.update(i, |x| x.wrapping_add(h)))
                 }),
+                Kind::Add if step.seed.is_multiple_of(2) => {
+                    task!(target.accumulate(ADD.clone()), |mut t: Mutable<'_>, h| {
+                        t.iter_mut().for_each(|x| *x = x.wrapping_add(h))
+                    })
+                }
                 Kind::Add => task!(target.reduction(ADD.clone()), |mut t: Mutable<'_>, h| {
                     t.iter_mut().for_each(|x| *x = x.wrapping_add(h))
                 }),

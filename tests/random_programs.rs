@@ -264,6 +264,11 @@ macro_rules! submit {
                 Kind::Concurrent => task!(target.concurrent(), |t: thalweg::memory::Shared<'_, u64>, h: u64| {
                     (0..t.len()).for_each(|i| t.update(i, |x| x.wrapping_add(h)))
                 }),
+                Kind::Add if seed.is_multiple_of(2) => {
+                    task!(target.accumulate(add.clone()), |mut t: Mutable<'_>, h| {
+                        t.iter_mut().for_each(|x| *x = x.wrapping_add(h))
+                    })
+                }
                 Kind::Add => task!(target.reduction(add.clone()), |mut t: Mutable<'_>, h| {
                     t.iter_mut().for_each(|x| *x = x.wrapping_add(h))
                 }),

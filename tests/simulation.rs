@@ -189,6 +189,7 @@ fn data_without_memory() {
     let total: Data<f64> = rt.zeros(1);
     for _ in 0..4 {
         rt.task("work", (total.reduction(Sum),)).cpu(|_, _| ()).submit().unwrap();
+        rt.task("work", (total.accumulate(Sum),)).cpu(|_, _| ()).submit().unwrap();
     }
     assert_eq!(rt.read_scalar(&total).unwrap(), 0.0);
     let small: Data<f32, Ix2> = rt.zeros((3, 4));

@@ -1,11 +1,12 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
-use super::AccessRecord;
+use super::{AccessRecord, Accumulation};
 use crate::error::BoxError;
 use crate::ids::{CuId, DeviceId};
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::{Block, MAX_DIMS};
+use std::sync::Arc;
 
 /// A typed closure with its accesses, seen from outside.
 ///
@@ -40,6 +41,15 @@ pub(crate) trait Body: Send {
 
     /// Gives the memory of a private replica back.
     fn retire(&self, access: usize);
+
+    /// The `access`-th access accumulates in this group, at this part. Called at submission, under a lock.
+    fn enlist(&self, _access: usize, _group: &Arc<Accumulation>, _part: &Block) {}
+
+    /// The work that was enqueued has ended well: gives replicas that are shared back. [`Self::run`] does so by itself.
+    fn keep(&self) {}
+
+    /// Of a join: what it does when all that it waits for has ended. May panic as [`Self::combine`] may.
+    fn complete(&self) {}
 
     /// Which kinds of unit there is a body for.
     fn kinds(&self) -> Kinds;

@@ -14,9 +14,13 @@
 //! | joins the group, no readers yet | what the group's first member waited for | is one of the group |
 //! | `concurrent` … otherwise | as `inout` | opens a new group; no readers |
 //!
+//! A group that accumulates is closed before its value is used: a join that combines what its members have left takes its
+//! place ([`super::accumulation`]).
+//!
 //! The group under readers is waited for as well by what uses its value: a reader that ran says nothing of whether the
 //! value it was given is good.
 
+use super::accumulation::Accumulation;
 use super::commutative::Line;
 use super::join::{MOST, Predecessor, Tasks, WORTH_A_JOIN, matters};
 use super::reduction::{Lane, Ticket};
@@ -54,6 +58,8 @@ enum Order {
     Line(Arc<Line>),
     /// A turn to combine what they contribute.
     Lane(Arc<Lane>),
+    /// A replica to add to.
+    Replicas(Arc<Accumulation>),
 }
 
 impl Fragment {
@@ -64,7 +70,7 @@ impl Fragment {
         match mode {
             Mode::In | Mode::After => {
                 if self.open.is_some() {
-                    self.close_group(newcomer);
+                    self.close_group(part, newcomer);
                 }
                 self.wait_for_group(newcomer, flow(mode));
                 make_room(&mut self.readers, Flow::Order, newcomer);
@@ -79,6 +85,9 @@ impl Fragment {
                 self.replace(newcomer);
             }
             Mode::InOut | Mode::Accept => {
+                if self.open.is_some() {
+                    self.close_accumulation(part, newcomer);
+                }
                 self.wait_for_group(newcomer, flow(mode));
                 self.wait_for_readers(newcomer);
                 self.replace(newcomer);
@@ -98,7 +107,10 @@ impl Fragment {
     }
 
     /// The newcomer comes after everybody, and takes over so much from the last group.
-    pub(super) fn wait_for_all(&self, flow: Flow, newcomer: &mut Newcomer<'_>) {
+    pub(super) fn wait_for_all(&mut self, part: &Part<'_>, flow: Flow, newcomer: &mut Newcomer<'_>) {
+        if flow == Flow::Value {
+            self.close_accumulation(part, newcomer);
+        }
         self.wait_for_group(newcomer, flow);
         self.wait_for_readers(newcomer);
     }
@@ -131,8 +143,8 @@ impl Fragment {
     #[inline]
     fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
         forget(&mut self.readers);
-        if self.open.is_some() {
-            self.open = None;
+        if let Some(open) = self.open.take() {
+            open.order.leave_to(newcomer);
         }
         self.first = Some(newcomer.share());
     }
@@ -157,12 +169,14 @@ impl Fragment {
                 newcomer.side().turns.join(line);
             }
             Some(Order::Lane(lane)) => newcomer.side().tickets.push(Ticket::new(lane.clone(), access, part.block())),
+            Some(Order::Replicas(group)) => newcomer.enlist(access, group, &part.block()),
             Some(Order::Free) | None => {}
         }
     }
 
     /// Begins a group that others may join.
     fn open_group(&mut self, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
+        self.close_accumulation(part, newcomer);
         let others = self.open.take().map(|open| open.others).unwrap_or_default();
         let group = self.first.take().into_iter().chain(others).map(|task| (task, Flow::Value));
         let mut before: Vec<Predecessor> =
@@ -178,6 +192,7 @@ impl Fragment {
         }
         let order = match mode {
             Mode::Commutative => Order::Line(Line::new(part.block())),
+            Mode::Reduction(operation) if operation.is_accumulated() => Order::Replicas(Accumulation::new()),
             Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order(), part.block().volume())),
             _ => Order::Free,
         };
@@ -187,7 +202,8 @@ impl Fragment {
 
     /// Nobody joins the group any more, since a reader comes; if it is large, readers wait for a join in its place.
     #[cold]
-    fn close_group(&mut self, newcomer: &mut Newcomer<'_>) {
+    fn close_group(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
+        self.close_accumulation(part, newcomer);
         let Some(OpenGroup { others, .. }) = self.open.as_deref_mut() else { return };
         if others.len() < WORTH_A_JOIN || newcomer.keeps_finished() {
             return;
@@ -198,6 +214,34 @@ impl Fragment {
         }
         let members = self.first.iter().chain(&*others).map(|task| (task.clone(), Flow::Value));
         (self.first, self.open) = (Some(newcomer.join(members.collect())), None);
+    }
+}
+
+impl Fragment {
+    /// If the group accumulates: nobody joins it any more at `part`, and who comes later waits for what it has accumulated
+    /// there. Where finished tasks are kept its members are still waited for as well.
+    #[cold]
+    fn close_accumulation(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
+        let Some(OpenGroup { mode, others, order, .. }) = self.open.as_deref_mut() else { return };
+        let (Order::Replicas(_), Some(first)) = (&*order, &self.first) else { return };
+        let members = [first].into_iter().chain(&*others).map(|task| (task.clone(), Flow::Value)).collect();
+        let Order::Replicas(group) = std::mem::replace(order, Order::Free) else { return };
+        let join = newcomer.join_accumulation(members, group, part.block());
+        if newcomer.keeps_finished() {
+            others.push(join);
+            *mode = Mode::InOut;
+        } else {
+            (self.first, self.open) = (Some(join), None);
+        }
+    }
+}
+
+impl Order {
+    /// Leaves what may hold the last reference to the user's operation to who has no lock.
+    fn leave_to(self, newcomer: &mut Newcomer<'_>) {
+        if let Order::Replicas(group) = self {
+            newcomer.leave(group);
+        }
     }
 }
 

@@ -57,7 +57,9 @@ impl History {
     pub(super) fn wait_for_all(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         let flow = fragment::flow(access.mode);
         match &mut self.form {
-            Form::Parts(parts) => parts.visit(access.block, |_, fragment| fragment.wait_for_all(flow, newcomer)),
+            Form::Parts(parts) => {
+                parts.visit(access.block, |part, fragment| fragment.wait_for_all(&part, flow, newcomer));
+            }
             Form::Recent(recent) => recent.wait_for_all(flow, newcomer),
             Form::Indexed(indexed) => indexed.wait_for_all(access.block, flow, newcomer),
         }

@@ -7,9 +7,12 @@
 //!
 //! Poison passes through: a join is poisoned by what it waits for with [`Flow::Value`].
 //!
-//! Where the graph is recorded there are no joins: it shows what was declared.
+//! A join also combines what a group has accumulated at a part ([`super::accumulation`]); then it stands for the group, and
+//! takes the name of its first member.
+//!
+//! Where the graph is recorded there are no others: it shows what was declared.
 
-use super::{AccessRecord, Body, Env, Kinds, Meta, Submitting, TaskRef};
+use super::{AccessRecord, Accumulation, Body, Env, Kinds, Meta, OwnedTask, Submitting, TaskRef};
 use crate::error::BoxError;
 use crate::ids::TaskId;
 use crate::kernel::{DeviceSite, Launcher};
@@ -18,6 +21,7 @@ use crate::sync::Flow;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::panic::Location;
+use std::sync::Arc;
 
 /// Lists of so many tasks are shortened before they grow.
 pub(super) const MOST: usize = 16;
@@ -46,24 +50,33 @@ impl LastJoin {
         {
             return join.clone();
         }
-        let join = make(&tasks, made_for);
+        let (name, location) = (Cow::Borrowed("join"), Location::caller());
+        let (join, ready) = make(&tasks, (made_for, name, location), Nothing);
+        if let Some(ready) = ready {
+            ready.finish(|_| unreachable!("nobody knows of a new join"));
+        }
         self.0 = Some(Box::new((tasks, join.clone())));
         join
     }
 }
 
-fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
-    let meta = Meta {
-        id: made_for,
-        name: Cow::Borrowed("join"),
-        location: Location::caller(),
-        priority: 0,
-        internal: true,
-        queues: false,
-        join: true,
-        lane: 0,
-    };
-    let mut join = Submitting::new(|| meta, None, Nothing, 1, |nothing| nothing as *mut dyn Body);
+/// A task that combines what the group of `members` has accumulated at `part`, and that task itself if they all have finished.
+pub(super) fn combining(
+    members: &[Predecessor],
+    group: Arc<Accumulation>,
+    part: Block,
+) -> (TaskRef, Option<OwnedTask>) {
+    let first = members[0].0.shared();
+    make(members, (first.id, first.name.clone(), first.location), Combining { group, part })
+}
+
+fn make<B: Body + 'static>(
+    tasks: &[Predecessor],
+    (id, name, location): (TaskId, Cow<'static, str>, &'static Location<'static>),
+    body: B,
+) -> (TaskRef, Option<OwnedTask>) {
+    let meta = Meta { id, name, location, priority: 0, internal: true, queues: false, join: true, lane: 0 };
+    let mut join = Submitting::new(|| meta, None, body, 1, |body| body as *mut (dyn Body + 'static));
     for (task, flow) in tasks {
         if join.wait_for(task, *flow).is_err()
             && *flow == Flow::Value
@@ -72,11 +85,7 @@ fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
             join.set_poison(cause);
         }
     }
-    let reference = join.share();
-    if let Some(join) = join.commit() {
-        join.finish(|_| unreachable!("nobody knows of a new join"));
-    }
-    reference
+    (join.share(), join.commit())
 }
 
 /// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
@@ -84,39 +93,63 @@ pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
     !task.is_finished() || flow == Flow::Value && task.poison().is_some()
 }
 
-/// What a join does.
+/// What most joins do.
 struct Nothing;
+
+/// What those of groups that accumulate do.
+struct Combining {
+    group: Arc<Accumulation>,
+    part: Block,
+}
+
+macro_rules! never_run {
+    () => {
+        fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
+            unreachable!("joins are not run")
+        }
+
+        fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
+            unreachable!("joins are not launched")
+        }
+
+        fn discard(&self) {}
+
+        fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
+            None
+        }
+
+        fn combine(&self, _: usize, _: &Block) {}
+
+        fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
+            None
+        }
+
+        fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
+
+        fn retire(&self, _: usize) {}
+
+        fn kinds(&self) -> Kinds {
+            Kinds::NONE
+        }
+    };
+}
 
 impl Body for Nothing {
     fn accesses(&self, _: &mut dyn FnMut(AccessRecord<'_>)) {}
 
-    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
-        unreachable!("joins are not run")
+    never_run!();
+}
+
+impl Body for Combining {
+    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
+        self.group.visit(&self.part, visit);
     }
 
-    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
-        unreachable!("joins are not launched")
+    fn complete(&self) {
+        self.group.combine(&self.part);
     }
 
-    fn discard(&self) {}
-
-    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
-        None
-    }
-
-    fn combine(&self, _: usize, _: &Block) {}
-
-    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
-        None
-    }
-
-    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
-
-    fn retire(&self, _: usize) {}
-
-    fn kinds(&self) -> Kinds {
-        Kinds::NONE
-    }
+    never_run!();
 }
 
 #[cfg(test)]
@@ -133,7 +166,8 @@ mod tests {
         [(mode, Block::interval(range))]
     }
 
-    const GROUPS: [Mode; 3] = [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1))];
+    const ACCUMULATE: Mode = Mode::Reduction(OpId(1 | 3 << 30));
+    const GROUPS: [Mode; 4] = [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1)), ACCUMULATE];
 
     /// The edges of n tasks with one access and then n with the other.
     fn edges(n: u64, first: Mode, then: Mode) -> u64 {

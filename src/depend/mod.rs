@@ -16,6 +16,7 @@
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
 //! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
 
+mod accumulation;
 mod ancestry;
 mod body;
 mod commutative;
@@ -35,6 +36,7 @@ pub(crate) mod running;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use ancestry::Ancestry;
 pub use body::Context;
 pub(crate) use body::Site;
@@ -46,7 +48,7 @@ pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::Mode;
 pub(crate) use mode::OpId;
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
-pub(crate) use register::{MOST_ACCESSES, register};
+pub(crate) use register::{Leftover, MOST_ACCESSES, register};
 pub(crate) use running::Team;
 
 use crate::error::TaskFailure;

@@ -30,10 +30,21 @@ pub struct OpId(pub(crate) u32);
 
 impl OpId {
     const ANY_ORDER: u32 = 1 << 31;
+    const ACCUMULATED: u32 = 1 << 30;
 
     /// The same operation, combined in any order.
     pub(crate) fn in_any_order(self) -> Self {
         Self(self.0 | Self::ANY_ORDER)
+    }
+
+    /// The same operation, by which tasks add to replicas that they share; in any order, then.
+    pub(crate) fn accumulated(self) -> Self {
+        Self(self.in_any_order().0 | Self::ACCUMULATED)
+    }
+
+    /// Whether tasks share replicas.
+    pub(crate) fn is_accumulated(self) -> bool {
+        self.0 & Self::ACCUMULATED != 0
     }
 
     /// Whether contributions are combined as they come.
@@ -64,7 +75,10 @@ impl Mode {
     /// Whether a task with this access that has no predecessor left may still have to wait for others of its group.
     #[inline]
     pub(crate) fn queues(self) -> bool {
-        matches!(self, Mode::Commutative | Mode::Reduction(_))
+        match self {
+            Mode::Reduction(operation) => !operation.is_accumulated(),
+            mode => mode == Mode::Commutative,
+        }
     }
 
     /// Whether tasks with this access to the same region need no order among themselves.
@@ -84,6 +98,7 @@ impl fmt::Display for Mode {
             Mode::InOut => "inout",
             Mode::Concurrent => "concurrent",
             Mode::Commutative => "commutative",
+            Mode::Reduction(operation) if operation.is_accumulated() => "accumulate",
             Mode::Reduction(_) => "reduction",
             Mode::After => "after",
             Mode::Accept => "accept",

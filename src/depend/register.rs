@@ -2,17 +2,28 @@
 
 use super::graph::Recorder;
 use super::history::History;
-use super::join::{LastJoin, Predecessor};
-use super::{AccessRecord, Datum, Side, Submitting, TaskRef};
+use super::join::{self, LastJoin, Predecessor};
+use super::{AccessRecord, Accumulation, Datum, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
+use crate::region::Block;
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
+use std::sync::Arc;
 
 /// The most accesses that a task can declare.
 pub(crate) const MOST_ACCESSES: usize = 12;
 
 type Guard<'a> = LockGuard<'a, History>;
+
+/// What is left to do when the locks have been given back.
+#[derive(Default)]
+pub(crate) struct Leftover {
+    /// Joins that are ready, which the newcomer waits for.
+    pub(crate) joins: Vec<OwnedTask>,
+    /// Groups that nobody needs any more. To be dropped as a part of user code.
+    pub(crate) groups: Vec<Arc<Accumulation>>,
+}
 
 /// Finds the predecessors of `task`, which declares `accesses`, and makes it wait for those that have not finished.
 ///
@@ -26,9 +37,9 @@ pub(crate) fn register(
     task: &mut Submitting,
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
-) -> Result<(), SubmitError> {
+) -> Result<Option<Box<Leftover>>, SubmitError> {
     let stamp = stamp(task.shared().id);
-    let mut newcomer = Newcomer { task, stamp, latest: 0, recorder, last_join: LastJoin::default() };
+    let mut newcomer = Newcomer { task, stamp, latest: 0, recorder, last_join: LastJoin::default(), leftover: None };
     match accesses {
         [] => {}
         [one] => {
@@ -43,7 +54,7 @@ pub(crate) fn register(
         side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
         side.turns.settle();
     }
-    Ok(())
+    Ok(newcomer.leftover)
 }
 
 /// What a task leaves in those that it waits for, so that it links no second edge: its id, and room for the flow in the
@@ -73,6 +84,7 @@ pub(super) struct Newcomer<'a> {
     latest: usize,
     recorder: Option<&'a Recorder>,
     last_join: LastJoin,
+    leftover: Option<Box<Leftover>>,
 }
 
 impl Newcomer<'_> {
@@ -153,7 +165,7 @@ impl Newcomer<'_> {
             return; // another newcomer may have overwritten it: then there are two edges, which does no harm
         }
         predecessor.set_stamp(this);
-        if let Some(recorder) = self.recorder {
+        if let Some(recorder) = self.recorder.filter(|_| !predecessor.shared().join) {
             recorder.edge(predecessor.shared().id, self.task.shared().id, flow);
         }
         if self.task.wait_for(predecessor, flow).is_err() {
@@ -184,6 +196,30 @@ impl Newcomer<'_> {
     /// A task that stands for all of these.
     pub(super) fn join(&mut self, tasks: Vec<Predecessor>) -> TaskRef {
         self.last_join.of(tasks, self.task.shared().id)
+    }
+
+    /// A task that combines what a group of these members has accumulated at `part`.
+    #[cold]
+    pub(super) fn join_accumulation(
+        &mut self,
+        members: Vec<Predecessor>,
+        group: Arc<Accumulation>,
+        part: Block,
+    ) -> TaskRef {
+        let (join, ready) = join::combining(&members, group, part);
+        self.leftover.get_or_insert_default().joins.extend(ready);
+        join
+    }
+
+    /// Nobody needs this group any more.
+    #[cold]
+    pub(super) fn leave(&mut self, group: Arc<Accumulation>) {
+        self.leftover.get_or_insert_default().groups.push(group);
+    }
+
+    /// The access is a member of this group, at `part`.
+    pub(super) fn enlist(&mut self, access: usize, group: &Arc<Accumulation>, part: &Block) {
+        self.task.body().enlist(access, group, part);
     }
 
     /// A reference to leave behind.

@@ -82,16 +82,23 @@ impl Program {
         let before = LINKED.get();
         let datum = &self.datum;
         let records: Vec<_> = accesses.iter().map(|(mode, block)| AccessRecord { datum, block, mode: *mode }).collect();
-        register(&mut task, &records, None).unwrap();
+        let leftover = register(&mut task, &records, None).unwrap();
         self.tasks.push(task.share());
         self.ready.extend(task.commit());
-        LINKED.get() - before
+        let linked = LINKED.get() - before;
+        leftover.into_iter().flat_map(|leftover| leftover.joins).for_each(|join| self.finish_all(join));
+        linked
     }
 
     /// Finishes the ready task with this number, and the joins that are ready by that.
     pub(super) fn finish(&mut self, number: u64) {
         let at = self.ready.iter().rposition(|task| task.shared().id.0 == number).expect("the task is ready");
-        let mut finishing = vec![self.ready.swap_remove(at)];
+        let task = self.ready.swap_remove(at);
+        self.finish_all(task);
+    }
+
+    fn finish_all(&mut self, task: OwnedTask) {
+        let mut finishing = vec![task];
         while let Some(task) = finishing.pop() {
             task.finish(|next| if next.shared().join { finishing.push(next) } else { self.ready.push(next) });
         }
@@ -271,7 +278,7 @@ fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
         8 => Just(Mode::In),
         4 => Just(Mode::Out),
         4 => Just(Mode::InOut),
-        1 => prop_oneof![Just(Mode::Concurrent), Just(Mode::Commutative), Just(Mode::Reduction(OpId(1)))]
+        1 => prop_oneof![Just(Mode::Concurrent), Just(Mode::Commutative), Just(Mode::Reduction(OpId(1))), Just(Mode::Reduction(OpId(1).accumulated()))]
             .prop_map(move |mode| if groups { mode } else { Mode::In }),
     ];
     let accesses = prop::collection::vec((mode, block()), 1..4);

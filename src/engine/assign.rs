@@ -140,7 +140,7 @@ impl Placement {
     /// A task has its unit; memory comes next.
     pub(super) fn assign(&mut self, task: OwnedTask, unit: usize) {
         let space = self.choose_space(&task, unit);
-        self.units.give(unit);
+        self.give_to(unit);
         self.waiting[space.index()].push_back(Assigned { task, unit: Some(self.units[unit].id), space });
     }
 

@@ -36,7 +36,7 @@ impl Placement {
         let waiting = std::mem::take(&mut self.waiting[space.index()]);
         for Assigned { task, unit, .. } in waiting {
             if let Some(unit) = unit {
-                self.units.take(unit.index());
+                self.take_from(unit.index());
             }
             self.redirect(task, space, out);
         }

@@ -34,9 +34,12 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Contribution, Mode, OwnedTask, Recorder, Submitting, TaskGraph, running};
+use crate::depend::{
+    self, AccessRecord, Contribution, Leftover, Mode, OwnedTask, Recorder, Submitting, TaskGraph, running,
+};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
+use crate::sync::drop_quietly;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
@@ -152,8 +155,10 @@ impl Engine {
         accesses: &[AccessRecord<'_>],
         out: &mut Vec<Command>,
     ) -> Result<(), Box<(SubmitError, Submitting)>> {
-        if let Err(error) = depend::register(&mut task, accesses, self.recorder.as_ref()) {
-            return Err(Box::new((error, task)));
+        match depend::register(&mut task, accesses, self.recorder.as_ref()) {
+            Ok(None) => {}
+            Ok(Some(leftover)) => self.clear_up(*leftover, out),
+            Err(error) => return Err(Box::new((error, task))),
         }
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
             recorder.task(task.shared().id, &task.shared().name);
@@ -225,8 +230,9 @@ impl Engine {
     /// Not for commutative tasks and reductions: their end is a matter of the host. Nor for tasks that come after others
     /// without touching what these wrote: who writes it next finds no trace of them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let mut ends_here = task.shared().queues;
-        task.body().accesses(&mut |access| ends_here |= access.mode == Mode::After);
+        let mut ends_here = false;
+        let ends_with_it = |mode| matches!(mode, Mode::After | Mode::Commutative | Mode::Reduction(_));
+        task.body().accesses(&mut |access| ends_here |= ends_with_it(access.mode));
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));
@@ -278,15 +284,39 @@ impl Engine {
         }
     }
 
-    /// A join is finished when it is ready. So may others be behind it: not by recursion, chains of them can be long.
+    /// Does what registration has left.
+    #[cold]
+    fn clear_up(&self, leftover: Leftover, out: &mut Vec<Command>) {
+        let Leftover { joins, groups } = leftover;
+        joins.into_iter().for_each(|join| self.pass(join, out));
+        running::inside(self.runtime, || drop_quietly(|| drop(groups)));
+    }
+
+    /// A join is finished when it is ready, and has combined what there is to combine. So may others be behind it: not by recursion, chains of them can be long.
     #[cold]
     fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
         let mut joins = vec![join];
         while let Some(join) = joins.pop() {
-            join.finish(|successor| match successor.shared().join {
+            let successors = |successor: OwnedTask| match successor.shared().join {
                 true => joins.push(successor),
                 false => self.ready(successor, out),
-            });
+            };
+            if join.drops_body() {
+                self.complete(&join);
+                running::inside(self.runtime, || join.finish(successors));
+            } else {
+                join.finish(successors);
+            }
+        }
+    }
+
+    /// Has a join do its work, unless one of those it waited for has failed.
+    fn complete(&self, join: &OwnedTask) {
+        if join.poison().is_none()
+            && let Err(payload) =
+                running::as_part_of(self.runtime, join, || catch_unwind(AssertUnwindSafe(|| join.body().complete())))
+        {
+            let _ = self.fail(join, FailureReason::from_panic(payload));
         }
     }
 

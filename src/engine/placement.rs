@@ -226,9 +226,7 @@ impl Placement {
         let id = task.shared().id;
         let Some(running) = self.running.get_mut(&id) else { return };
         running.issued = true;
-        if let Some(unit) = running.unit.filter(|_| running.behind) {
-            self.units.take(unit.index());
-        }
+        let not_counted = running.unit.filter(|_| running.behind);
         let mut places = running.replicas.iter();
         task.body().accesses(&mut |access| {
             if let Some(place) = places.next()
@@ -238,7 +236,22 @@ impl Placement {
                 directory.issued(id, place.replica, access.block, access.mode.writes());
             }
         });
+        if let Some(unit) = not_counted {
+            self.take_from(unit.index());
+        }
         self.pump(out);
+    }
+
+    /// A unit has one task more.
+    pub(super) fn give_to(&mut self, unit: usize) {
+        self.units.give(unit);
+        self.policy.in_flight(self.units[unit].id, self.units[unit].in_flight);
+    }
+
+    /// A unit has one task less.
+    pub(super) fn take_from(&mut self, unit: usize) {
+        self.units.take(unit);
+        self.policy.in_flight(self.units[unit].id, self.units[unit].in_flight);
     }
 
     /// A task has run (for so long), failed, or was skipped before it `began`; perhaps before it was placed.
@@ -334,7 +347,7 @@ impl Placement {
             self.memories.release(running.space, running.private_bytes);
         }
         if let Some(unit) = running.unit.filter(|_| !(running.issued && running.behind)) {
-            self.units.take(unit.index());
+            self.take_from(unit.index());
         }
         running.waiters
     }

@@ -4,12 +4,13 @@ use super::buffer::{DataCell, strides_of};
 use super::combine::operation;
 use super::replica::Replica;
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
-use crate::depend::{AccessRecord, Mode, Site};
+use crate::depend::{AccessRecord, Accumulation, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
 use crate::sealed::Sealed;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// One declared access, stored in its task.
 ///
@@ -73,7 +74,26 @@ pub trait Access: Sealed + Send + 'static {
     /// As for `private`.
     #[doc(hidden)]
     unsafe fn retire(&self) {}
+
+    /// The access accumulates in this group, at a part of its region.
+    ///
+    /// # Safety
+    /// The task is being submitted.
+    #[doc(hidden)]
+    unsafe fn enlist(&self, _group: Group) {}
+
+    /// The body has run to its end: others may use the private replica, if they share it.
+    ///
+    /// # Safety
+    /// As for `private`.
+    #[doc(hidden)]
+    unsafe fn keep(&self) {}
 }
+
+/// A group that accumulates and a part of a region that is in it, wrapped as [`Record`] is.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Group(pub(crate) Arc<Accumulation>, pub(crate) Block);
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
 #[doc(hidden)]
@@ -110,7 +130,20 @@ impl<T: Element, S: Shape> Declared<T, S> {
         Self { cell, home: cell.base(), spans, element: PhantomData }
     }
 
-    fn cell(&self) -> &DataCell {
+    /// Another one.
+    pub(super) fn duplicate(&self) -> Self {
+        Self { ..*self }
+    }
+
+    pub(super) fn block(&self) -> Block {
+        self.spans.block()
+    }
+
+    pub(super) fn spans(&self) -> &S::Spans {
+        &self.spans
+    }
+
+    pub(super) fn cell(&self) -> &DataCell {
         // SAFETY: the cell outlives the task that this is stored in (rule 3).
         unsafe { &*self.cell }
     }
@@ -124,7 +157,7 @@ impl<T: Element, S: Shape> Declared<T, S> {
     }
 
     #[inline]
-    fn record(&self, mode: Mode, visit: &mut dyn FnMut(Record<'_>)) {
+    pub(super) fn record(&self, mode: Mode, visit: &mut dyn FnMut(Record<'_>)) {
         visit(Record(AccessRecord { datum: &self.cell().datum, block: &self.spans.block(), mode }));
     }
 }
@@ -277,17 +310,9 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
         if replica.elements().is_empty() {
             return; // the body was not run: in a simulation none is
         }
-        let own = declared.spans.block();
-        let (home, mine) = (declared.cell().strides(), strides_of(&own.extents()));
-        let contributions = replica.elements();
-        for_each_row::<S>(block, |first, len| {
-            let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
-            let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
-            // SAFETY: a row of the region, contiguous at home, which nobody but this group's combining touches until the
-            // group is done; and of that there is one thread at a time, as the lane of this part sees to.
-            let row = unsafe { std::slice::from_raw_parts_mut(declared.cell().base().cast::<T>().add(to), len) };
-            combine_all(reducer, row, &contributions[from..from + len]);
-        });
+        // SAFETY: nobody but this group's combining touches the region until the group is done; and of that there is one
+        // thread at a time, as the lane of this part sees to.
+        unsafe { combine_at_home::<T, S, R>(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
     }
 
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
@@ -317,6 +342,27 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.replica.get() }.retire();
     }
+}
+
+/// Combines `contributions` to the block `own` with what `cell` holds within `block`, which lies in that.
+///
+/// # Safety
+/// Nobody else touches the block at home meanwhile.
+pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
+    cell: &DataCell,
+    own: &Block,
+    reducer: &R,
+    contributions: &[T],
+    block: &Block,
+) {
+    let (home, mine) = (cell.strides(), strides_of(&own.extents()));
+    for_each_row::<S>(block, |first, len| {
+        let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
+        let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
+        // SAFETY: a row of the block, contiguous at home; the rest is the caller's promise.
+        let row = unsafe { std::slice::from_raw_parts_mut(cell.base().cast::<T>().add(to), len) };
+        combine_all(reducer, row, &contributions[from..from + len]);
+    });
 }
 
 /// Calls `row` with the first index of each row of `block` along its innermost dimension, and with how long it is.
@@ -376,6 +422,16 @@ pub trait AccessList: Sealed + Send + 'static {
     /// As for [`Access::retire`].
     #[doc(hidden)]
     unsafe fn retire(&self, access: usize);
+
+    /// # Safety
+    /// As for [`Access::enlist`].
+    #[doc(hidden)]
+    unsafe fn enlist(&self, access: usize, group: Group);
+
+    /// # Safety
+    /// As for [`Access::keep`], for each.
+    #[doc(hidden)]
+    unsafe fn keep(&self);
 }
 
 macro_rules! tuples {
@@ -442,6 +498,21 @@ macro_rules! tuples {
                     $($i => unsafe { self.$i.retire() },)*
                     _ => unreachable!("a task has no access {access}"),
                 }
+            }
+
+            #[allow(unused_variables)] // of the empty tuple
+            unsafe fn enlist(&self, access: usize, group: Group) {
+                match access {
+                    // SAFETY: the caller's promise.
+                    $($i => unsafe { self.$i.enlist(group) },)*
+                    _ => unreachable!("a task has no access {access}"),
+                }
+            }
+
+            #[inline]
+            unsafe fn keep(&self) {
+                // SAFETY: the caller's promise.
+                $(unsafe { self.$i.keep() };)*
             }
         }
     )*};

@@ -11,6 +11,7 @@
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
 
 mod access;
+mod accumulate;
 mod buffer;
 mod combine;
 mod copy;
@@ -21,6 +22,7 @@ mod shared;
 
 pub(crate) use access::Declared;
 pub use access::{Accept, Access, AccessList, Commute, Concur, Follow, In, InOut, Out, Reduce};
+pub use accumulate::Accumulate;
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};

@@ -1,7 +1,8 @@
 //! A task's accesses and bodies side by side, with their types: what the engine runs as a [`Body`].
 
+use super::access::Group;
 use super::{Access, AccessList};
-use crate::depend::{AccessRecord, Body, Context, Env, Kinds};
+use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds};
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
@@ -9,6 +10,7 @@ use crate::region::Block;
 use crate::sealed::Sealed;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// What a body may return: nothing, or a result.
 pub trait IntoOutcome {
@@ -161,12 +163,15 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
         }
         if E::PRESENT && env.context.kind == UnitKind::Emulated {
             drop(self.cpu.take());
-            return self.emulated.take().expect("a body runs once").call(env.context, views);
+            self.emulated.take().expect("a body runs once").call(env.context, views)?;
+        } else {
+            if E::PRESENT {
+                drop(self.emulated.take());
+            }
+            self.cpu.take().expect("a body runs once").call(env.context, views)?;
         }
-        if E::PRESENT {
-            drop(self.emulated.take());
-        }
-        self.cpu.take().expect("a body runs once").call(env.context, views)
+        self.keep();
+        Ok(())
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
@@ -202,6 +207,17 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
     fn retire(&self, access: usize) {
         // SAFETY: as above.
         unsafe { self.accesses.retire(access) }
+    }
+
+    fn enlist(&self, access: usize, group: &Arc<Accumulation>, part: &Block) {
+        // SAFETY: the dependence layer does so while the task is being submitted.
+        unsafe { self.accesses.enlist(access, Group(group.clone(), *part)) }
+    }
+
+    #[inline]
+    fn keep(&self) {
+        // SAFETY: the body has ended.
+        unsafe { self.accesses.keep() }
     }
 
     fn kinds(&self) -> Kinds {

@@ -201,7 +201,10 @@ impl Host {
                     Mark::Task(id) => {
                         let task = in_flight.tasks.lock().remove(&id).expect("a task in flight is kept");
                         let outcome = match result {
-                            Ok(elapsed_ns) => Outcome::Done { elapsed_ns },
+                            Ok(elapsed_ns) => {
+                                task.body().keep();
+                                Outcome::Done { elapsed_ns }
+                            }
                             Err(error) => {
                                 devices.lose(Some(*device), &error);
                                 Outcome::Failed(FailureReason::Device(error))

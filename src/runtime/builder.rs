@@ -4,6 +4,7 @@ use super::core::{Core, Driver};
 use super::devices::Devices;
 use super::host::Host;
 use super::ready::ReadyQueues;
+use super::submit::LargestByKind;
 use super::threads::{ThreadStyle, inner_pool, start_copy_engine, start_unit};
 use super::watch::{REPORT_AFTER, Stall, Tell, Watch};
 use super::window::Window;
@@ -323,7 +324,7 @@ impl Builder {
         let hosts_unit = self.submitter_hosts_unit && machine.num_cpu_units() > 0;
         let mut runtime = self.assemble(machine, placement, driver, stealers)?;
         (runtime.configuration, runtime.warnings) = (config.to_string(), warnings);
-        runtime.capacities_bytes = capacities_bytes;
+        runtime.set_capacities(capacities_bytes);
         if let Some(devices) = runtime.core.devices() {
             devices.connect(&Arc::downgrade(&runtime.core));
         }
@@ -434,6 +435,7 @@ impl Builder {
             seat: None,
             configuration: String::new(),
             capacities_bytes: Vec::new(),
+            largest_by_kind: LargestByKind::default(),
             warnings: Vec::new(),
             model_file: self.model_file.clone(),
             next_data: AtomicU32::new(0),

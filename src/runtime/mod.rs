@@ -29,6 +29,7 @@ pub use watch::{RunningTask, Stall};
 
 use self::core::{Core, Description};
 use self::host::Host;
+use self::submit::LargestByKind;
 use crate::depend::{Side, TaskGraph};
 use crate::error::SubmitError;
 use crate::ids::{DataId, SpaceId};
@@ -77,6 +78,7 @@ pub struct Runtime {
     seat: Option<Mutex<Seat>>,
     configuration: String,
     capacities_bytes: Vec<u64>,
+    largest_by_kind: LargestByKind,
     warnings: Vec<Warning>,
     /// Where the scheduler's performance model is kept between runs.
     model_file: Option<PathBuf>,
@@ -342,6 +344,7 @@ impl Runtime {
             seat: self.seat.take(),
             configuration: String::new(),
             capacities_bytes: Vec::new(),
+            largest_by_kind: self.largest_by_kind,
             warnings: Vec::new(),
             model_file: self.model_file.take(),
             next_data: AtomicU32::new(0),

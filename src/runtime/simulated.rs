@@ -44,7 +44,7 @@ impl Builder {
         let mut runtime =
             self.assemble(machine, Some(placement), Driver::Simulated(Box::new(simulation)), Vec::new())?;
         (runtime.configuration, runtime.warnings) = (config.to_string(), warnings);
-        runtime.capacities_bytes = capacities_bytes;
+        runtime.set_capacities(capacities_bytes);
         Ok(runtime)
     }
 }

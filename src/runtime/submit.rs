@@ -2,16 +2,17 @@
 
 use super::Runtime;
 use super::core::Description;
+use crate::Context;
 use crate::depend::{AccessRecord, Kinds, MOST_ACCESSES, Side, running};
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use crate::kernel::Launcher;
+use crate::machine::UnitKind;
 use crate::memory::{DeviceSlot, IntoOutcome, NoBody, Payload, Slot, With};
 use crate::sched::Place;
 use crate::sealed::INTERNAL;
 use crate::task::{AccessTuple, IterationSpace, Recorded};
-use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -232,8 +233,9 @@ where
         // Where there is no CPU unit, the hosting threads of devices stand in.
         let at_home = core.devices().is_some() && core.machine.num_cpu_units() == 0 && kinds.has(UnitKind::Cpu);
         let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
-        let mut units = core.machine.units().iter().filter(|unit| usable(unit.kind)).peekable();
-        if units.peek().is_none() {
+        let largest = |kind: UnitKind| self.runtime.largest_by_kind[kind as usize];
+        let Some(capacity_bytes) = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(largest).max()
+        else {
             if at_home {
                 return Ok(());
             }
@@ -242,14 +244,28 @@ where
                 bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },
                 units: self.runtime.configuration().to_owned(),
             });
-        }
-        let spaces = units.flat_map(|unit| core.machine.spaces_of(unit.id));
-        let capacity_bytes = spaces.map(|space| self.runtime.capacity_bytes(space)).max().unwrap_or(0);
+        };
         if needs.bytes > capacity_bytes && !at_home {
             let task = self.name.clone().into_owned();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }
         Ok(())
+    }
+}
+
+/// The bytes of the largest memory among the units of each kind; nothing of kinds that the machine lacks.
+pub(super) type LargestByKind = [Option<u64>; UnitKind::ALL.len()];
+
+impl Runtime {
+    /// How many bytes each address space holds.
+    pub(super) fn set_capacities(&mut self, capacities_bytes: Vec<u64>) {
+        let machine = &self.core.machine;
+        for unit in machine.units() {
+            let capacity = machine.spaces_of(unit.id).map(|space| capacities_bytes[space.index()]).max();
+            let largest = &mut self.largest_by_kind[unit.kind as usize];
+            *largest = (*largest).max(Some(capacity.unwrap_or(0)));
+        }
+        self.capacities_bytes = capacities_bytes;
     }
 }
 

@@ -9,11 +9,13 @@
 //!
 //! The policy reads no clock: a unit's backlog is the sum of the estimates of its unfinished tasks.
 
+use super::alike::Alike;
 use super::queues::Queues;
 use super::{Affinity, AffinityStatistics, Model, Policy, ReadyTask, Sample, UnitView, View};
 use crate::ids::{CuId, TaskId};
 use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::borrow::Cow;
 
 /// A task nothing at all is known of is expected to take so long.
@@ -49,12 +51,31 @@ pub struct Eft {
     model: Model,
     queues: Queues,
     /// What each unit has still to do.
-    backlog_ns: Vec<f64>,
+    loads: Alike<Load>,
+    /// How many units there are of each kind.
+    of_kind: Option<[usize; UnitKind::ALL.len()]>,
     /// What each unfinished task has added to which backlog.
     expected: FxHashMap<TaskId, Expected>,
     /// Unfinished first tries of a name on a kind of unit.
     trials: FxHashMap<(Cow<'static, str>, UnitKind), usize>,
     affinity: Affinity,
+}
+
+/// What a unit has still to do: for how long, in the order of the bits of a number that is not negative, and then how many tasks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Load {
+    backlog_bits: u64,
+    tasks: usize,
+}
+
+impl Load {
+    fn backlog_ns(self) -> f64 {
+        f64::from_bits(self.backlog_bits)
+    }
+
+    fn add_ns(&mut self, ns: f64) {
+        self.backlog_bits = (self.backlog_ns() + ns).max(0.0).to_bits();
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,8 +95,7 @@ impl Eft {
     /// A task has ended: takes back what was expected of it.
     fn forget(&mut self, sample: &Sample) -> Option<UnitKind> {
         let expected = self.expected.remove(&sample.task)?;
-        let backlog = &mut self.backlog_ns[expected.unit.index()];
-        *backlog = (*backlog - expected.ns).max(0.0);
+        self.loads.change(expected.unit, |load| load.add_ns(-expected.ns));
         if expected.trial
             && let Some(trials) = self.trials.get_mut(&(sample.name.clone(), expected.kind))
         {
@@ -85,12 +105,12 @@ impl Eft {
     }
 
     /// What the task takes on units of a kind; whether it would be a trial.
-    fn execution(&self, task: &ReadyTask, unit: &UnitView, view: &View<'_>) -> (f64, bool) {
+    fn execution(&self, task: &ReadyTask, unit: &UnitView) -> (f64, bool) {
         let of = |kind| self.model.estimate_ns(&task.name, kind, task.bytes);
         if let Some(ns) = of(unit.kind) {
             return (ns, false);
         }
-        let units = view.units.iter().filter(|other| other.kind == unit.kind).count();
+        let units = self.of_kind.map_or(0, |of_kind| of_kind[unit.kind as usize]);
         let trials = self.trials.get(&(task.name.clone(), unit.kind)).copied().unwrap_or(0);
         if trials < units {
             return (0.0, true);
@@ -105,33 +125,43 @@ impl Policy for Eft {
     }
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
-        self.backlog_ns.resize(view.units.len(), 0.0);
-        let finish = |unit: &UnitView| {
-            let (execution_ns, trial) = self.execution(&task, unit, view);
+        self.of_kind.get_or_insert_with(|| {
+            let mut of_kind = [0; UnitKind::ALL.len()];
+            view.units.iter().for_each(|unit| of_kind[unit.kind as usize] += 1);
+            of_kind
+        });
+        let least: SmallVec<[_; 4]> = self.loads.least(&task.units, view).collect();
+        let finish = |(load, unit): (Load, &UnitView)| {
+            let (execution_ns, trial) = self.execution(&task, unit);
             let ns = execution_ns + self.link.copy_ns(view.missing_at(task.id, unit.id));
-            let rank = (self.backlog_ns[unit.id.index()] + ns, unit.in_flight + self.queues.len(unit.id));
-            (rank, ns, trial)
+            (load.backlog_ns() + ns, load.tasks, unit.id, unit.kind, ns, trial)
         };
-        let units = view.units.iter().filter(|unit| task.runs_on(unit.id)).map(|unit| (unit, finish(unit)));
-        let Some((unit, (_, ns, trial))) =
-            units.min_by(|(_, (one, ..)), (_, (other, ..))| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)))
-        else {
-            return;
-        };
+        let best = least.into_iter().map(finish);
+        let best = best.min_by(|one, other| one.0.total_cmp(&other.0).then((one.1, one.2).cmp(&(other.1, other.2))));
+        let Some((_, _, unit, kind, ns, trial)) = best else { return };
         if trial {
-            *self.trials.entry((task.name.clone(), unit.kind)).or_default() += 1;
+            *self.trials.entry((task.name.clone(), kind)).or_default() += 1;
         }
-        self.backlog_ns[unit.id.index()] += ns;
-        self.expected.insert(task.id, Expected { unit: unit.id, kind: unit.kind, ns, trial });
-        self.queues.push(unit.id, task);
+        self.loads.change(unit, |load| {
+            load.add_ns(ns);
+            load.tasks += 1;
+        });
+        self.expected.insert(task.id, Expected { unit, kind, ns, trial });
+        self.queues.push(unit, task);
     }
 
     fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
         let task = self.queues.pop(unit)?;
+        self.loads.change(unit, |load| load.tasks -= 1);
         if let Some(place) = &task.place {
             self.affinity.note(place, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
+    }
+
+    fn in_flight(&mut self, unit: CuId, tasks: usize) {
+        let queued = self.queues.len(unit);
+        self.loads.change(unit, |load| load.tasks = queued + tasks);
     }
 
     fn finished(&mut self, sample: &Sample) {
@@ -204,7 +234,7 @@ mod tests {
         for (task, unit, ns) in [(0, 0, 500_000), (1, 1, 500_000), (2, 2, 1000), (3, 0, 500_000)] {
             finish(&mut policy, task, unit, ns);
         }
-        assert_eq!(policy.backlog_ns, [0.0; 3]);
+        assert!((0..3).all(|unit| policy.loads.load(CuId(unit)).backlog_ns() == 0.0));
         assert_eq!(placed(&mut policy, 5, &|_, _| 0), [2; 5]);
         assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Emulated, 0), Some(1000.0));
     }

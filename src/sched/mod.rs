@@ -14,6 +14,7 @@
 
 mod adjacency;
 mod affinity;
+mod alike;
 mod assignment;
 mod balance;
 mod clustered;
@@ -69,6 +70,9 @@ pub trait Policy: Send {
 
     /// `unit` has room for a task: which one? Only a task with `runs_on(unit)` may be named.
     fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId>;
+
+    /// A unit has so many tasks that were given to it and have not finished: one more or less than before.
+    fn in_flight(&mut self, _unit: CuId, _tasks: usize) {}
 
     /// A task has run.
     fn finished(&mut self, _sample: &Sample) {}

@@ -3,10 +3,11 @@
 //! On a machine of CPU units alone this policy is never asked: every core reaches every data equally, and the runtime's
 //! own deques do the same without a lock (the short way). With devices, data that have to move decide.
 
+use super::alike::Alike;
 use super::{Policy, ReadyTask, View};
 use crate::ids::{CuId, TaskId};
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Locality first, then work stealing.
@@ -18,6 +19,8 @@ pub struct Stealing {
     classes: Vec<Class>,
     /// How many tasks each unit has in the queues of all classes.
     lens: Vec<usize>,
+    /// The same, with those that were given to it.
+    loads: Alike<usize>,
     arrived: u64,
 }
 
@@ -27,7 +30,8 @@ struct Class {
     units: Arc<[bool]>,
     /// For each unit, in ascending order.
     queues: Vec<VecDeque<Queued>>,
-    len: usize,
+    /// The units with tasks of this class, by how many they have in all classes.
+    fullest: BTreeSet<(usize, Reverse<usize>)>,
 }
 
 /// A task's rank, by urgency and then by arrival, and its id.
@@ -36,20 +40,37 @@ type Queued = ((Reverse<i32>, u64), TaskId);
 impl Stealing {
     /// For this many units.
     pub fn new(units: usize) -> Self {
-        Self { classes: Vec::new(), lens: vec![0; units], arrived: 0 }
+        Self { classes: Vec::new(), lens: vec![0; units], loads: Alike::default(), arrived: 0 }
     }
 
     /// The class of tasks that run on these units.
-    fn class_of(&mut self, units: &Arc<[bool]>) -> &mut Class {
+    fn class_of(&mut self, units: &Arc<[bool]>) -> usize {
         let same = |class: &Class| Arc::ptr_eq(&class.units, units);
         let known = self.classes.iter().position(same);
         let known = known.or_else(|| self.classes.iter().position(|class| class.units == *units));
-        let index = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             let queues = vec![VecDeque::new(); self.lens.len()];
-            self.classes.push(Class { units: units.clone(), queues, len: 0 });
+            self.classes.push(Class { units: units.clone(), queues, fullest: BTreeSet::new() });
             self.classes.len() - 1
-        });
-        &mut self.classes[index]
+        })
+    }
+
+    /// Changes a unit's queue in one class by one task.
+    fn change<R>(&mut self, class: usize, unit: usize, change: impl FnOnce(&mut VecDeque<Queued>) -> R) -> R {
+        let before = self.classes[class].queues[unit].len();
+        let changed = change(&mut self.classes[class].queues[unit]);
+        let len = self.lens[unit];
+        self.lens[unit] = len + self.classes[class].queues[unit].len() - before;
+        let entry = |len| (len, Reverse(unit));
+        for class in &mut self.classes {
+            class.fullest.remove(&entry(len));
+            if !class.queues[unit].is_empty() {
+                class.fullest.insert(entry(self.lens[unit]));
+            }
+        }
+        let now = self.lens[unit];
+        self.loads.change(CuId(unit as u16), |load| *load = *load + now - len);
+        changed
     }
 
     /// Among the classes that `thief` can run, the one whose task is the last in the queue of `victim`.
@@ -66,40 +87,41 @@ impl Policy for Stealing {
     }
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
-        let cost = |unit: &&super::UnitView| {
+        let cost = |(load, unit): &(usize, &super::UnitView)| {
             let missing = unit.spaces.iter().map(|space| view.missing_bytes(task.id, *space)).min();
-            (missing, unit.in_flight + self.lens[unit.id.index()], unit.id)
+            (missing, *load, unit.id)
         };
-        let Some(unit) = view.units.iter().filter(|unit| task.runs_on(unit.id)).min_by_key(cost) else { return };
-        let (unit, rank) = (unit.id.index(), (Reverse(task.priority), self.arrived));
+        let Some((_, unit)) = self.loads.least(&task.units, view).min_by_key(cost) else { return };
+        let rank = (Reverse(task.priority), self.arrived);
         self.arrived += 1;
-        self.lens[unit] += 1;
         let class = self.class_of(&task.units);
-        class.len += 1;
-        let queue = &mut class.queues[unit];
-        let position = queue.partition_point(|(other, _)| *other < rank);
-        queue.insert(position, (rank, task.id));
+        self.change(class, unit.id.index(), |queue| {
+            let position = queue.partition_point(|(other, _)| *other < rank);
+            queue.insert(position, (rank, task.id));
+        });
     }
 
     fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
         let own = unit.index();
         if self.lens[own] > 0 {
-            let classes = self.classes.iter_mut().filter(|class| !class.queues[own].is_empty());
-            let first = classes.min_by_key(|class| class.queues[own].front().copied())?;
-            (self.lens[own], first.len) = (self.lens[own] - 1, first.len - 1);
-            return first.queues[own].pop_front().map(|(_, task)| task);
+            let classes = (0..self.classes.len()).filter(|class| !self.classes[*class].queues[own].is_empty());
+            let first = classes.min_by_key(|class| self.classes[*class].queues[own].front().copied())?;
+            return self.change(first, own, VecDeque::pop_front).map(|(_, task)| task);
         }
         // A device takes foreign work only when it has nothing at all: what it queues ahead, others could run now.
-        if view.units[own].in_flight > 0 || !self.classes.iter().any(|class| class.len > 0 && class.units[own]) {
+        if view.units[own].in_flight > 0 {
             return None;
         }
-        let victims = (0..self.lens.len()).filter(|&other| self.last_of(other, unit).is_some());
-        let victim = victims.max_by_key(|&other| (self.lens[other], Reverse(other)))?;
+        let victims = self.classes.iter().filter(|class| class.units[own]).filter_map(|class| class.fullest.last());
+        let (_, Reverse(victim)) = *victims.max()?;
         // From the far end: the task that its own unit would come to last.
         let class = self.last_of(victim, unit)?;
-        let class = &mut self.classes[class];
-        (self.lens[victim], class.len) = (self.lens[victim] - 1, class.len - 1);
-        class.queues[victim].pop_back().map(|(_, task)| task)
+        self.change(class, victim, VecDeque::pop_back).map(|(_, task)| task)
+    }
+
+    fn in_flight(&mut self, unit: CuId, tasks: usize) {
+        let load = self.lens[unit.index()] + tasks;
+        self.loads.change(unit, |known| *known = load);
     }
 
     fn short_way(&self) -> bool {

@@ -320,6 +320,12 @@ impl<K: Kind> Submitting<K> {
         self.task.owned.with_mut(|owned| unsafe { &mut *owned })
     }
 
+    /// The body; see [`OwnedTask::body`].
+    pub(crate) fn body(&self) -> &K::Body {
+        // SAFETY: a task that is being submitted has no other owner (rule 2); nobody makes a unique reference meanwhile.
+        unsafe { self.task.body.as_ref() }
+    }
+
     /// Makes this task wait for `predecessor`, unless that has finished.
     #[inline(always)] // every edge comes by here; joins, which are rare, would make it a call
     pub(crate) fn wait_for(&mut self, predecessor: &TaskRef<K>, flow: Flow) -> Result<(), Closed> {

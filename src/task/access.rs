@@ -4,8 +4,8 @@ use super::Region;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
-    Access, AccessList, AtomicElement, Commute, Concur, Declared, Element, Follow, In, InOut, Out, Reduce, Reducer,
-    Shape, operation,
+    Access, AccessList, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, InOut, Out, Reduce,
+    Reducer, Shape, operation,
 };
 use crate::sealed::{Internal, Sealed};
 
@@ -172,6 +172,28 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
 
     fn store(&self, _: Internal) -> Self::Stored {
         Reduce::new(self.0.declare(), self.1.clone())
+    }
+}
+
+/// A region that the task adds to by an operation, together with others that add to the same replica one after the other.
+#[derive(Debug, Clone)]
+pub struct Accumulating<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
+
+impl<T, S: Shape, R> Sealed for Accumulating<'_, T, S, R> {}
+
+impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Accumulating<'_, T, S, R> {
+    type Stored = Accumulate<T, S, R>;
+
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        self.0.check(runtime)
+    }
+
+    fn record(&self) -> Recorded<'_> {
+        self.0.record(Mode::Reduction(operation(&self.1).accumulated()))
+    }
+
+    fn store(&self, _: Internal) -> Self::Stored {
+        Accumulate::new(self.0.declare(), self.1.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The handle of a registered data.
 
-use super::{After, Commutative, Concurrent, Inout, Input, Output, Ranges, Reducing, Region};
+use super::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Ranges, Reducing, Region};
 use crate::memory::{DataCell, Element, Shape};
 use ndarray::Ix1;
 use std::fmt;
@@ -115,6 +115,11 @@ impl<T: Element, S: Shape> Data<T, S> {
     /// Contributes to all of it by an associative operation.
     pub fn reduction<R>(&self, reducer: R) -> Reducing<'_, T, S, R> {
         self.all().reduction(reducer)
+    }
+
+    /// Adds to all of it by an associative and commutative operation. See [`Region::accumulate`].
+    pub fn accumulate<R>(&self, reducer: R) -> Accumulating<'_, T, S, R> {
+        self.all().accumulate(reducer)
     }
 }
 

@@ -10,7 +10,7 @@ mod region;
 
 pub(crate) use access::Recorded;
 pub use access::{AccessSpec, AccessTuple};
-pub use access::{After, Commutative, Concurrent, Inout, Input, Output, Reducing};
+pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing};
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;

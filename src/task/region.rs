@@ -1,6 +1,6 @@
 //! A box in a data.
 
-use super::{After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
+use super::{Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
 use crate::memory::{Element, Shape};
 use crate::region::Block;
 use crate::sealed::Sealed;
@@ -87,6 +87,40 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// In the order of submission, a task that is early keeps its replica until its turn has come.
     pub fn reduction<R>(self, reducer: R) -> Reducing<'d, T, S, R> {
         Reducing(self, reducer)
+    }
+
+    /// `accumulate`: as [`reduction`](Self::reduction), for many tasks on large regions: the view holds what other tasks
+    /// have left in a private replica, and the body *adds* to it, element by element, by the operation. What it must not do is
+    /// assign.
+    ///
+    /// A reduction fills a replica and combines it for each task. Here a replica is begun, and combined, once for each
+    /// unit: tasks use it one after the other, and what they have accumulated is combined when something else uses the
+    /// region. Which task adds to which replica depends on timing: the operation has to give the same in any order, or, as a sum of
+    /// floating-point numbers, nearly so. Until the region is used the replicas keep their memory.
+    ///
+    /// | | `reduction` | `accumulate` |
+    /// | --- | --- | --- |
+    /// | the view begins with | the identity | whatever was added before |
+    /// | the body | leaves its contribution | adds its contribution |
+    /// | combined | once for each task, in order if the operation asks for it | once for each unit, in any order |
+    /// | a task that fails | its own contribution is lost | what the group has added is lost |
+    ///
+    /// In both a failure poisons the region's value.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (points, histogram) = (rt.data((0..10_000u64).collect()), rt.data(vec![0u64; 10]));
+    /// for part in blocks(10_000, 100) {
+    ///     rt.task("count", (points.slice(part).input(), histogram.accumulate(Sum)))
+    ///         .cpu(|_, (points, bins)| points.iter().for_each(|point| bins[*point as usize % 10] += 1))
+    ///         .submit()?;
+    /// }
+    /// assert_eq!(rt.take(histogram)?, [1000; 10]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn accumulate<R>(self, reducer: R) -> Accumulating<'d, T, S, R> {
+        Accumulating(self, reducer)
     }
 }
 

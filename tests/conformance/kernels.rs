@@ -95,6 +95,15 @@ pub(crate) fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
         .unwrap();
 }
 
+/// As [`sum`], added to what others of the unit have left.
+pub(crate) fn accumulate(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
+    rt.task("sum", (x.input(), total.accumulate(Sum)))
+        .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
+        .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
+        .submit()
+        .unwrap();
+}
+
 pub(crate) fn slowed(y: &mut [u64], rounds: u32) {
     y.iter_mut().for_each(|y| (0..rounds).for_each(|_| *y = y.wrapping_mul(3).wrapping_add(1)));
 }

@@ -95,6 +95,14 @@ pub(crate) const ALL: &[Cliff] = &[
         reductions::tasks_over_loop,
     ),
     count(
+        "accumulate-tasks",
+        50,
+        "x by hand",
+        1.5,
+        "n tasks that accumulate into 4 MiB: their time over that of a loop that does",
+        reductions::accumulating_over_loop,
+    ),
+    count(
         "reduction-kept",
         8,
         "KiB",
@@ -141,7 +149,9 @@ pub(crate) const ALL: &[Cliff] = &[
         "n units, all but one idle: context switches for each task of a chain, `dynamic`",
         wakes::by_chain_dynamic,
     ),
-    time("placement-units", 16, "n units: placing and ending a task (simulated)", placement::units),
+    time("placement-units", 16, "n units: placing and ending a task, `dynamic` (simulated)", placement::units_dynamic),
+    time("placement-stealing", 16, "the same under `stealing`", placement::units_stealing),
+    time("placement-eft", 16, "the same under `eft`", placement::units_eft),
     count(
         "wait-chain",
         50,

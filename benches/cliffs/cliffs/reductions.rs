@@ -43,6 +43,29 @@ pub(super) fn join_while_combining(n: usize) -> Result<f64> {
 /// Doubles that tasks reduce into: 4 MiB.
 const DOUBLES: usize = 1 << 19;
 
+/// The time of n tasks that accumulate into an array, over that of a plain loop that does so in one of its own and adds it.
+pub(super) fn accumulating_over_loop(n: usize) -> Result<f64> {
+    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build()?;
+    let x = rt.data(vec![0.0f64; DOUBLES]);
+    let start = Instant::now();
+    for _ in 0..n {
+        rt.task("add", (x.accumulate(Sum),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1.0)).submit()?;
+    }
+    rt.wait_on(&x.all())?;
+    let tasks = start.elapsed();
+    let start = Instant::now();
+    let (mut sum, mut own) = (vec![0.0f64; DOUBLES], vec![0.0f64; DOUBLES]);
+    for _ in 0..n {
+        std::hint::black_box(&mut own).iter_mut().for_each(|x| *x += 1.0);
+    }
+    sum.iter_mut().zip(&own).for_each(|(sum, x)| *sum += x);
+    let by_hand = start.elapsed();
+    if rt.take(x)? != sum {
+        return Err("tasks and loop differ".into());
+    }
+    Ok(tasks.as_secs_f64() / by_hand.as_secs_f64())
+}
+
 /// The time of n tasks that fill and reduce an array each, over that of a plain loop that fills one and adds it.
 pub(super) fn tasks_over_loop(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build()?;

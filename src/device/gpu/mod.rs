@@ -9,7 +9,8 @@
 //!    tasks needs no event at all, and never the host.
 //! 3. Scratch memory belongs to a stream. It is given to the next task as soon as the last one is enqueued, because the
 //!    stream does one after the other.
-//! 4. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
+//! 4. No body is called under a lock (see [`streams`]).
+//! 5. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
 //!    on nonsense.
 
 mod addressed;
@@ -51,7 +52,7 @@ const STREAMS: usize = KERNEL_STREAMS + 3;
 pub(super) struct Gpu<D: Driver> {
     driver: Arc<D>,
     capacity_bytes: u64,
-    streams: Vec<Mutex<Stream<D>>>,
+    streams: Vec<Stream<D>>,
     kernels: Kernels<D>,
     /// The stream and the end of every task in flight.
     tasks: Mutex<FxHashMap<TaskId, (usize, D::Event)>>,
@@ -63,7 +64,7 @@ impl<D: Driver> Gpu<D> {
     /// # Errors
     /// If it gives no streams.
     pub(super) fn new(driver: D) -> Result<Self, DeviceError> {
-        let streams = (0..STREAMS).map(|_| Ok(Mutex::new(Stream::new(driver.stream()?))));
+        let streams = (0..STREAMS).map(|_| Ok(Stream::new(driver.stream()?)));
         Ok(Self {
             streams: streams.collect::<Result<_, DeviceError>>()?,
             capacity_bytes: driver.free_bytes(),
@@ -78,7 +79,7 @@ impl<D: Driver> Gpu<D> {
         let tasks = self.tasks.lock();
         let before: Vec<_> = after.iter().filter_map(|task| tasks.get(task)).collect();
         let Some(&&(stream, _)) = before.last() else {
-            let least = (0..KERNEL_STREAMS).min_by_key(|n| self.streams[*n].lock().flights.len());
+            let least = (0..KERNEL_STREAMS).min_by_key(|n| self.streams[*n].state.lock().flights.len());
             return (least.unwrap_or(0), Vec::new());
         };
         (stream, before.iter().filter(|(other, _)| *other != stream).map(|(_, event)| event.clone()).collect())
@@ -115,7 +116,7 @@ impl<D: Driver> Gpu<D> {
     /// Ends everything in flight as failed, when it has stopped.
     fn fail_all(&self, error: &DeviceError, ended: &mut Vec<Completion>) {
         for stream in &self.streams {
-            let flights = std::mem::take(&mut stream.lock().flights);
+            let flights = std::mem::take(&mut stream.state.lock().flights);
             for flight in flights {
                 let _ = self.driver.synchronize(&flight.end); // failed or not, it has stopped
                 ended.push(Completion { mark: flight.mark, result: Err(error.clone()) });
@@ -167,28 +168,34 @@ impl<D: Driver> Accelerator for Gpu<D> {
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<(), DeviceError> {
-        let mut stream = self.streams[stream_of(copy)].lock();
+        let stream = &self.streams[stream_of(copy)];
+        let mut state = stream.state.lock(); // copies come from any thread
         // SAFETY: the caller's promise.
-        let end = unsafe { self.enqueue_copy(&stream, copy)? };
-        stream.flights.push_back(Flight::new(Mark::Copy(id), end, Vec::new()));
+        let end = unsafe { self.enqueue_copy(stream, copy)? };
+        state.flights.push_back(Flight::new(Mark::Copy(id), end, Vec::new()));
         Ok(())
     }
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        let end = unsafe { self.enqueue_copy(&self.streams[stream_of(copy)].lock(), copy)? };
+        let stream = &self.streams[stream_of(copy)];
+        let end = {
+            let _alone = stream.state.lock();
+            // SAFETY: the caller's promise.
+            unsafe { self.enqueue_copy(stream, copy)? }
+        };
         self.driver.synchronize(&end)
     }
 
     fn issue(&self, task: TaskId, after: &[TaskId], work: &mut dyn Work) -> Result<(), BoxError> {
         let (number, events) = self.stream_behind(after);
-        let mut stream = self.streams[number].lock();
+        let stream = &self.streams[number];
         for event in &events {
             self.driver.wait(&stream.stream, event)?;
         }
-        let mut session = Session::new(&*self.driver, &self.kernels, &mut stream);
+        let mut session = Session::new(&*self.driver, &self.kernels, stream);
         let result = session.carry_out(work);
         let kept = session.close();
+        let mut state = stream.state.lock();
         let end = match result {
             Ok(()) => self.driver.record(&stream.stream)?,
             Err(error) => {
@@ -201,13 +208,13 @@ impl<D: Driver> Accelerator for Gpu<D> {
             }
         };
         self.tasks.lock().insert(task, (number, end.clone()));
-        stream.flights.push_back(Flight::new(Mark::Task(task), end, kept));
+        state.flights.push_back(Flight::new(Mark::Task(task), end, kept));
         Ok(())
     }
 
     fn poll(&self, ended: &mut Vec<Completion>) {
         for stream in &self.streams {
-            let mut stream = stream.lock();
+            let mut stream = stream.state.lock();
             let done = match stream.done(&*self.driver) {
                 Ok(0) => continue,
                 Ok(done) => done,
@@ -234,7 +241,7 @@ impl<D: Driver> Accelerator for Gpu<D> {
     fn arm(&self, waker: &Waker) -> bool {
         let mut any = false;
         for stream in &self.streams {
-            let mut stream = stream.lock();
+            let mut stream = stream.state.lock();
             let Some(oldest) = stream.flights.front_mut() else { continue };
             any = true;
             if !std::mem::replace(&mut oldest.armed, true) {

@@ -11,16 +11,18 @@ use crate::kernel::{ArgumentValue, Enqueue, KernelText};
 pub(super) struct Session<'a, D: Driver> {
     driver: &'a D,
     kernels: &'a Kernels<D>,
-    stream: &'a mut Stream<D>,
-    /// The stream's memory that this task has: back to the stream at the end.
+    stream: &'a Stream<D>,
+    /// The stream's memory, and what of it this task has: back to the stream at the end.
+    free: Vec<(usize, D::Memory, usize)>,
     scratch: Vec<(usize, D::Memory, usize)>,
     /// Memory of private replicas: kept until the task has ended.
     privates: Vec<D::Memory>,
 }
 
 impl<'a, D: Driver> Session<'a, D> {
-    pub(super) fn new(driver: &'a D, kernels: &'a Kernels<D>, stream: &'a mut Stream<D>) -> Self {
-        Self { driver, kernels, stream, scratch: Vec::new(), privates: Vec::new() }
+    pub(super) fn new(driver: &'a D, kernels: &'a Kernels<D>, stream: &'a Stream<D>) -> Self {
+        let free = std::mem::take(&mut stream.state.lock().scratch);
+        Self { driver, kernels, stream, free, scratch: Vec::new(), privates: Vec::new() }
     }
 
     /// Enqueues all of the task.
@@ -43,9 +45,14 @@ impl<'a, D: Driver> Session<'a, D> {
     }
 
     /// Ends the session; what has to be kept until the task has ended.
-    pub(super) fn close(self) -> Vec<D::Memory> {
-        self.stream.scratch.extend(self.scratch);
-        self.privates
+    pub(super) fn close(mut self) -> Vec<D::Memory> {
+        std::mem::take(&mut self.privates)
+    }
+}
+
+impl<D: Driver> Drop for Session<'_, D> {
+    fn drop(&mut self) {
+        self.stream.state.lock().scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
     }
 }
 
@@ -68,7 +75,7 @@ impl<D: Driver> Enqueue for Session<'_, D> {
 
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
         let fits = |(_, (capacity, ..)): &(usize, &(usize, D::Memory, usize))| *capacity >= bytes;
-        let free = &mut self.stream.scratch;
+        let free = &mut self.free;
         let tightest = free.iter().enumerate().filter(fits).min_by_key(|(_, (capacity, ..))| *capacity).map(|(n, _)| n);
         let block = match tightest {
             Some(n) => free.swap_remove(n),

@@ -1,14 +1,24 @@
 //! One stream, and what is in flight on it.
+//!
+//! What is in flight is locked for as long as it takes to look or to enqueue something of ours. A task's body, which enqueues
+//! what it likes, is called under no lock: it has the stream's scratch memory for itself meanwhile, and the stream because
+//! one thread alone issues a device's tasks.
 
 use super::Driver;
 use crate::device::Mark;
 use crate::error::DeviceError;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// A stream of a device, oldest flight first.
+/// A stream of a device.
 pub(super) struct Stream<D: Driver> {
     pub(super) stream: D::Stream,
+    pub(super) state: Mutex<State<D>>,
+}
+
+/// What changes of a stream; the oldest flight comes first.
+pub(super) struct State<D: Driver> {
     pub(super) flights: VecDeque<Flight<D>>,
     /// When a flight was last seen to have ended.
     pub(super) last_end: Instant,
@@ -29,9 +39,12 @@ pub(super) struct Flight<D: Driver> {
 
 impl<D: Driver> Stream<D> {
     pub(super) fn new(stream: D::Stream) -> Self {
-        Self { stream, flights: VecDeque::new(), last_end: Instant::now(), scratch: Vec::new() }
+        let state = State { flights: VecDeque::new(), last_end: Instant::now(), scratch: Vec::new() };
+        Self { stream, state: Mutex::new(state) }
     }
+}
 
+impl<D: Driver> State<D> {
     /// How many of the oldest flights have ended. They end in order, so a search by halves asks about few of them.
     pub(super) fn done(&self, driver: &D) -> Result<usize, DeviceError> {
         let ended = |n: usize| driver.is_complete(&self.flights[n].end);

@@ -21,6 +21,8 @@ enum Call {
 struct Scripted {
     streams: AtomicUsize,
     calls: Mutex<Vec<Call>>,
+    /// How much memory was asked for: the address of the next.
+    allocated: AtomicUsize,
     complete: Mutex<BTreeSet<Moment>>,
 }
 
@@ -44,8 +46,8 @@ impl Driver for Arc<Scripted> {
         1 << 20
     }
 
-    fn allocate(&self, _: usize) -> Result<((), usize), DeviceError> {
-        Ok(((), 0))
+    fn allocate(&self, bytes: usize) -> Result<((), usize), DeviceError> {
+        Ok(((), self.allocated.fetch_add(bytes, Ordering::Relaxed)))
     }
 
     fn stream(&self) -> Result<usize, DeviceError> {
@@ -158,6 +160,36 @@ fn a_task_waits_for_the_events_of_those_before_it_on_other_streams() {
     let (waits, (third, _)) = bench.issue(3, &[1, 2]);
     assert_eq!((waits, third), (vec![(one, 0)], other), "behind the second, after the event of the first");
     assert_eq!(bench.issue(4, &[3]), (vec![], (other, 0)), "a chain needs no event");
+}
+
+/// A body that uses its own device: issues a task behind each that is in flight, copies, polls, and asks to be woken.
+struct Busy<'a>(&'a Bench, u64);
+
+impl Work for Busy<'_> {
+    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
+        Vec::new()
+    }
+
+    fn enqueue(&mut self, launcher: &mut dyn Enqueue, _: &[usize]) -> Result<(), BoxError> {
+        let Self(bench, nested) = self;
+        let of_ours = launcher.scratch(1000)?;
+        if *nested > 0 {
+            bench.gpu.issue(TaskId(10 + *nested), &[], &mut Busy(bench, *nested - 1))?;
+        }
+        bench.gpu.poll(&mut Vec::new());
+        bench.gpu.arm(&(Arc::new(|| ()) as Waker));
+        assert_ne!(launcher.scratch(1000)?, of_ours, "it is still in use");
+        Ok(())
+    }
+}
+
+#[test]
+fn a_body_may_use_its_own_device() {
+    let bench = Bench::new();
+    // More tasks inside each other than there are streams.
+    bench.gpu.issue(TaskId(1), &[], &mut Busy(&bench, 2 * STREAMS as u64)).unwrap();
+    let scratch: usize = bench.gpu.streams.iter().map(|stream| stream.state.lock().scratch.len()).sum();
+    assert_eq!(scratch, 2 * (2 * STREAMS + 1), "all is given back");
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! Accesses that accumulate: a private replica that the tasks of a group share, one at a time.
+//!
+//! What a replica begins with, and who may use it when, [`Accumulation`] says; here are the elements.
+
+use super::access::{Access, Declared, Group, Record, combine_at_home};
+use super::combine::operation;
+use super::replica::Replica;
+use super::{Element, Reducer, Shape};
+use crate::depend::{AccessRecord, Accumulated, Accumulation, Mode, Site};
+use crate::kernel::{DeviceSite, DeviceViewMut};
+use crate::region::Block;
+use crate::sealed::Sealed;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+
+/// `accumulate`: adds to what other tasks of the group have left in a private replica.
+#[derive(Debug)]
+pub struct Accumulate<T: Element, S: Shape, R> {
+    declared: Declared<T, S>,
+    reducer: R,
+    /// With the operation's id: what a task was registered with, whatever the user's type says later.
+    mode: Mode,
+    /// The groups that the region is in, part by part. Filled at submission, read by the owner.
+    groups: UnsafeCell<SmallVec<[Group; 1]>>,
+    /// Memory for a replica, if none is free.
+    spare: UnsafeCell<Option<Replica<T>>>,
+    /// The replica in use.
+    replica: UnsafeCell<Option<Arc<Partial<T, S, R>>>>,
+}
+
+/// A replica that several tasks add to.
+#[derive(Debug)]
+struct Partial<T: Element, S: Shape, R> {
+    region: Declared<T, S>,
+    block: Block,
+    reducer: R,
+    mode: Mode,
+    /// Which part is in which group, by the groups' numbers: it is for tasks in the same groups.
+    parts: SmallVec<[(u64, Block); 1]>,
+    elements: UnsafeCell<Replica<T>>,
+}
+
+// SAFETY: the elements are reached by the task that uses the replica, which is one at a time (invariant 1 of
+// `depend::accumulation`), and then by those who combine parts of it, who read; all else is never changed.
+unsafe impl<T: Element, S: Shape, R: Reducer<T>> Sync for Partial<T, S, R> {}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
+    pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
+        let spare = UnsafeCell::new(Some(Replica::for_later(declared.cell(), declared.block().volume())));
+        let mode = Mode::Reduction(operation(&reducer).accumulated());
+        Self { declared, reducer, mode, groups: UnsafeCell::default(), spare, replica: UnsafeCell::default() }
+    }
+
+    /// The elements of a replica that is this task's now.
+    ///
+    /// # Safety
+    /// Nothing else uses the access's cells while the reference lasts.
+    #[allow(clippy::mut_from_ref)] // that is the promise
+    unsafe fn begin(&self) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        let (groups, spare, replica) =
+            unsafe { (&*self.groups.get(), &mut *self.spare.get(), &mut *self.replica.get()) };
+        let parts: SmallVec<[(u64, Block); 1]> =
+            groups.iter().map(|Group(group, part)| (group.number(), *part)).collect();
+        let block = self.declared.block();
+        let fitting = |shared: &Arc<dyn Accumulated>| {
+            let fits =
+                |partial: &Partial<T, S, R>| partial.block == block && numbers(&partial.parts).eq(numbers(&parts));
+            let any: &dyn Any = &**shared;
+            any.downcast_ref().is_some_and(fits).then(|| shared.clone())
+        };
+        let known = groups.first().and_then(|Group(first, _)| first.borrow(fitting));
+        let known = known.and_then(|known| (known as Arc<dyn Any + Send + Sync>).downcast().ok());
+        let partial: Arc<Partial<T, S, R>> = known.unwrap_or_else(|| {
+            let mut memory = spare.take().unwrap_or_else(|| Replica::for_later(self.declared.cell(), block.volume()));
+            memory.begin(self.reducer.identity());
+            let (region, reducer) = (self.declared.duplicate(), self.reducer.clone());
+            let elements = UnsafeCell::new(memory);
+            let new = Arc::new(Partial { region, block, reducer, mode: self.mode, parts, elements });
+            let mut each: SmallVec<[&Accumulation; 1]> = groups.iter().map(|Group(group, _)| &**group).collect();
+            each.sort_unstable_by_key(|group| group.number());
+            each.dedup_by_key(|group| group.number());
+            each.into_iter().for_each(|group| group.add(new.clone()));
+            new
+        });
+        // SAFETY: it is this task's until it is given back; the access keeps it.
+        unsafe { &mut *replica.insert(partial).elements.get() }.elements_mut()
+    }
+}
+
+impl<T: Element, S: Shape, R> Sealed for Accumulate<T, S, R> {}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Access for Accumulate<T, S, R> {
+    type View<'a> = S::ViewMut<'a, T>;
+    type DeviceView<'a> = DeviceViewMut<'a, T>;
+
+    unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
+        // SAFETY: the caller's promise: this is the one view.
+        S::of_slice(unsafe { self.begin() }, self.declared.spans())
+    }
+
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
+        DeviceViewMut::new(site)
+    }
+
+    unsafe fn private(&self) -> Option<(*mut u8, usize)> {
+        // SAFETY: the caller's promise.
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
+        Some((bytes.as_mut_ptr(), bytes.len()))
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        self.declared.record(self.mode, visit);
+    }
+
+    unsafe fn enlist(&self, group: Group) {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.groups.get() }.push(group);
+    }
+
+    unsafe fn keep(&self) {
+        // SAFETY: the caller's promise.
+        let (groups, replica) = unsafe { (&*self.groups.get(), &mut *self.replica.get()) };
+        if let (Some(Group(first, _)), Some(partial)) = (groups.first(), replica.take()) {
+            first.give_back(Arc::as_ptr(&partial).cast());
+        }
+    }
+}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Accumulated for Partial<T, S, R> {
+    fn visit(&self, part: &Block, visit: &mut dyn FnMut(AccessRecord<'_>)) {
+        visit(AccessRecord { datum: &self.region.cell().datum, block: part, mode: self.mode });
+    }
+
+    fn combine(&self, group: &Accumulation, part: &Block) {
+        let own = self.parts.iter().filter(|(number, _)| *number == group.number());
+        for part in own.filter_map(|(_, own)| own.intersection(part)) {
+            // SAFETY: all tasks that added to these elements have run, and nobody adds to them any more: the group is closed
+            // there (invariant 1 of `depend::accumulation`).
+            let elements = unsafe { &*self.elements.get() }.elements();
+            // SAFETY: the part is the group's: nobody touches it before the join that combines it has ended.
+            unsafe { combine_at_home::<T, S, R>(self.region.cell(), &self.block, &self.reducer, elements, &part) };
+        }
+    }
+}
+
+/// The groups that follow each other.
+fn numbers(parts: &[(u64, Block)]) -> impl Iterator<Item = u64> {
+    let repeated = |at: usize| at > 0 && parts[at - 1].0 == parts[at].0;
+    (0..parts.len()).filter(move |at| !repeated(*at)).map(|at| parts[at].0)
+}
+
+impl<T: Element, S: Shape, R> Drop for Partial<T, S, R> {
+    fn drop(&mut self) {
+        self.elements.get_mut().retire();
+    }
+}
