@@ -100,7 +100,9 @@ impl depend::Combine for Combining<'_> {
     }
 
     fn admitted(&mut self, task: OwnedTask) {
-        self.engine.take_turns(task, self.out);
+        if let Some(task) = depend::take_turns(task) {
+            self.engine.place(task, self.out);
+        }
     }
 
     fn combine(&mut self, contribution: &mut Contribution) {
@@ -120,6 +122,12 @@ impl depend::Combine for Combining<'_> {
         task.finish(|successor| self.engine.ready(successor, self.out));
     }
 }
+
+/// A task that comes too late: one of its data objects was taken since it was checked.
+pub(crate) type Refused = Box<(SubmitError, Submitting)>;
+
+/// A task that was entered, if it waits for nobody, and what is left to do.
+type Entered = (Option<OwnedTask>, Option<Box<Leftover>>);
 
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
@@ -147,58 +155,111 @@ impl Engine {
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
     ///
     /// # Errors
-    /// If one of the data was taken meanwhile; the task comes back.
-    #[inline]
+    /// If one of the data objects was taken meanwhile; the task comes back.
     pub(crate) fn submitted(
         &self,
-        mut task: Submitting,
+        task: Submitting,
         accesses: &[AccessRecord<'_>],
         out: &mut Vec<Command>,
-    ) -> Result<(), Box<(SubmitError, Submitting)>> {
-        match depend::register(&mut task, accesses, self.recorder.as_ref()) {
-            Ok(None) => {}
-            Ok(Some(leftover)) => self.clear_up(*leftover, out),
-            Err(error) => return Err(Box::new((error, task))),
+    ) -> Result<(), Refused> {
+        let (task, leftover) = self.enter(task, accesses)?;
+        if let Some(leftover) = leftover {
+            self.clear_up(*leftover, out);
         }
-        if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
-            recorder.task(task.shared().id, &task.shared().name);
-        }
-        if let Some(task) = task.commit() {
+        if let Some(task) = task {
             self.ready(task, out);
         }
         Ok(())
     }
 
-    /// Takes an event, appends what follows to `out`.
+    /// As [`submitted`](Self::submitted), where there is no placement: hands what any unit may run now to `ready`, the task or
+    /// what waited for a group that it closed. Nothing else can follow.
+    ///
+    /// # Errors
+    /// As there.
     #[inline]
+    pub(crate) fn submitted_anywhere(
+        &self,
+        task: Submitting,
+        accesses: &[AccessRecord<'_>],
+        mut ready: impl FnMut(OwnedTask),
+    ) -> Result<(), Refused> {
+        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
+        let (task, leftover) = self.enter(task, accesses)?;
+        if let Some(leftover) = leftover {
+            collect(|out| self.clear_up(*leftover, out), &mut ready);
+        }
+        task.and_then(|task| self.in_turn(task)).into_iter().for_each(ready);
+        Ok(())
+    }
+
+    /// Enters a task into the histories; returns it if it waits for nobody, and what is left to do.
+    #[inline]
+    fn enter(&self, mut task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<Entered, Refused> {
+        let leftover = match depend::register(&mut task, accesses, self.recorder.as_ref()) {
+            Ok(leftover) => leftover,
+            Err(error) => return Err(Box::new((error, task))),
+        };
+        if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
+            recorder.task(task.shared().id, &task.shared().name);
+        }
+        Ok((task.commit(), leftover))
+    }
+
+    /// A task's body has run, for so long on the driver's clock; appends what follows to `out`.
+    #[inline]
+    pub(crate) fn done(&self, task: OwnedTask, elapsed_ns: Nanos, out: &mut Vec<Command>) {
+        if let Some(placement) = &self.placement {
+            placement.lock().finished(&task, true, Some(elapsed_ns), None, out);
+        }
+        self.finished(task, out);
+    }
+
+    /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the one
+    /// submitted first last. Nothing else can follow.
+    #[inline]
+    pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
+        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
+        if task.shared().queues {
+            return collect(|out| self.finished(task, out), &mut ready);
+        }
+        task.finish(|successor| match successor.shared().join {
+            true => collect(|out| self.pass(successor, out), &mut ready),
+            false => self.in_turn(successor).into_iter().for_each(&mut ready),
+        });
+    }
+
+    /// A task has ended without doing what it was for.
+    #[cold]
+    fn ended(&self, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
+        let mut device_lost = None;
+        let began = !matches!(outcome, Outcome::Skipped);
+        match outcome {
+            Outcome::Done { elapsed_ns } => return self.done(task, elapsed_ns, out),
+            Outcome::Failed(reason) => {
+                let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
+                let failure = self.fail(&task, reason);
+                self.failures.sweep(SWEEP_AT_FAILURE);
+                device_lost = is_loss.then_some(failure);
+            }
+            Outcome::Skipped => {
+                let others = |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
+                if let Some(cause) = task.poison().filter(others) {
+                    cause.count_skipped();
+                }
+            }
+        }
+        if let Some(placement) = &self.placement {
+            placement.lock().finished(&task, began, None, device_lost.as_ref(), out);
+        }
+        self.finished(task, out);
+    }
+
+    /// Takes an event, appends what follows to `out`.
     pub(crate) fn on(&self, event: Event, out: &mut Vec<Command>) {
         match event {
-            Event::Finished(task, outcome) => {
-                let mut device_lost = None;
-                let began = !matches!(outcome, Outcome::Skipped);
-                let elapsed_ns = match outcome {
-                    Outcome::Done { elapsed_ns } => Some(elapsed_ns),
-                    Outcome::Failed(reason) => {
-                        let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
-                        let failure = self.fail(&task, reason);
-                        self.failures.sweep(SWEEP_AT_FAILURE);
-                        device_lost = is_loss.then_some(failure);
-                        None
-                    }
-                    Outcome::Skipped => {
-                        let others =
-                            |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
-                        if let Some(cause) = task.poison().filter(others) {
-                            cause.count_skipped();
-                        }
-                        None
-                    }
-                };
-                if let Some(placement) = &self.placement {
-                    placement.lock().finished(&task, began, elapsed_ns, device_lost.as_ref(), out);
-                }
-                self.finished(task, out);
-            }
+            Event::Finished(task, Outcome::Done { elapsed_ns }) => self.done(task, elapsed_ns, out),
+            Event::Finished(task, outcome) => self.ended(task, outcome, out),
             Event::Copied(copy) => {
                 if let Some(placement) = &self.placement {
                     placement.lock().copied(copy, out);
@@ -269,19 +330,15 @@ impl Engine {
         if task.shared().join {
             return self.pass(task, out);
         }
-        if !task.shared().queues {
-            return self.place(task, out);
-        }
-        if let Some(task) = depend::let_in(task, self.width) {
-            self.take_turns(task, out);
+        if let Some(task) = self.in_turn(task) {
+            self.place(task, out);
         }
     }
 
-    /// The task is not early: it holds up nobody while it waits for its turns among commutative tasks.
-    fn take_turns(&self, task: OwnedTask, out: &mut Vec<Command>) {
-        if let Some(task) = depend::take_turns(task) {
-            self.place(task, out);
-        }
+    /// The task, unless others of its groups are before it; else it comes back when they have been.
+    #[inline]
+    fn in_turn(&self, task: OwnedTask) -> Option<OwnedTask> {
+        if task.shared().queues { depend::take_turns(depend::let_in(task, self.width)?) } else { Some(task) }
     }
 
     /// Does what registration has left.
@@ -312,20 +369,19 @@ impl Engine {
 
     /// Has a join do its work, unless one of those it waited for has failed.
     fn complete(&self, join: &OwnedTask) {
-        if join.poison().is_none()
-            && let Err(payload) =
-                running::as_part_of(self.runtime, join, || catch_unwind(AssertUnwindSafe(|| join.body().complete())))
+        let complete = || catch_unwind(AssertUnwindSafe(|| join.body().complete()));
+        if !join.is_poisoned()
+            && let Err(payload) = running::as_part_of(self.runtime, join, complete)
         {
             let _ = self.fail(join, FailureReason::from_panic(payload));
         }
     }
 
-    #[inline]
     fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().queues {
             depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
-        if !task.owned().as_ref().is_some_and(|side| side.has_contributions()) {
+        if !has_contributions(&task) {
             task.finish(|successor| self.ready(successor, out));
             return;
         }
@@ -335,7 +391,7 @@ impl Engine {
     #[inline]
     fn place(&self, task: OwnedTask, out: &mut Vec<Command>) {
         match &self.placement {
-            Some(_) if task.poison().is_some() => out.push(Command::Skip(task)),
+            Some(_) if task.is_poisoned() => out.push(Command::Skip(task)),
             None => out.push(Command::Run(task)),
             Some(placement) => placement.lock().ready(task, out),
         }
@@ -361,4 +417,21 @@ impl Engine {
         self.failures.push(failure.clone());
         failure
     }
+}
+
+/// Whether a task has private replicas to combine when it has run.
+#[inline]
+fn has_contributions(task: &OwnedTask) -> bool {
+    task.owned().as_ref().is_some_and(|side| side.has_contributions())
+}
+
+/// Hands what an event lets run anywhere to `ready`.
+#[cold]
+fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
+    let mut out = Vec::new();
+    event(&mut out);
+    out.into_iter().for_each(|command| match command {
+        Command::Run(task) => ready(task),
+        command => unreachable!("without placement all runs anywhere: {command:?}"),
+    });
 }
