@@ -29,6 +29,8 @@ const LOOK_AROUND: Duration = Duration::from_micros(60);
 const LOOK_AFTER_LAUNCHES: u32 = 8;
 /// After so many tasks a host runs one that has been ready for long, so that none waits for a chain of others to end.
 const OLDEST_AFTER: u32 = 32;
+/// The same while it waits for a value, which is likely to come from tasks that have been ready for long.
+const OLDEST_AFTER_TO_VALUE: u32 = 2;
 /// Between two looks whether it is done waiting, a host runs at most so many tasks while many are left.
 const MOST_WITHOUT_LOOK: u64 = 31;
 
@@ -43,6 +45,8 @@ pub(crate) struct Host {
     pub(super) commands: Cell<Vec<Command>>,
     /// Tasks run since the last one that had been ready for long.
     in_row: Cell<u32>,
+    /// How many that may be.
+    oldest_after: Cell<u32>,
     /// Whether it is worth while to steal.
     pub(super) thief: Thief,
     context: Context,
@@ -91,6 +95,7 @@ impl Host {
             deque,
             commands: Cell::default(),
             in_row: Cell::new(0),
+            oldest_after: Cell::new(OLDEST_AFTER),
             thief: Thief::default(),
             context,
             devices: machine_unit.devices.clone(),
@@ -162,6 +167,8 @@ impl Host {
         nap: impl Fn() -> Option<Duration>,
     ) {
         core.hosting[self.slot].is_this_thread();
+        let to_value = waiting.is_some_and(|waiting| waiting.to_value());
+        let oldest_after = self.oldest_after.replace(if to_value { OLDEST_AFTER_TO_VALUE } else { OLDEST_AFTER });
         let mut executed = false;
         let mut idle_since: Option<Instant> = None;
         let mut pauses = 1;
@@ -209,6 +216,7 @@ impl Host {
                 (idle_since, pauses) = (None, 1);
             }
         }
+        self.oldest_after.set(oldest_after);
         if executed {
             core.tell_waiters();
         }
@@ -283,7 +291,7 @@ impl Host {
     fn oldest(&self, core: &Core) -> Option<OwnedTask> {
         let in_row = self.in_row.get() + 1;
         self.in_row.set(in_row);
-        if in_row < OLDEST_AFTER { None } else { self.turn_to_oldest(core) }
+        if in_row < self.oldest_after.get() { None } else { self.turn_to_oldest(core) }
     }
 
     #[cold]

@@ -64,9 +64,9 @@ impl Waiters {
     /// Puts a thread on the list until what is returned is dropped.
     pub(super) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
         let mut list = self.list.lock();
-        let alone = list.waiting.is_empty();
+        let (alone, to_value) = (list.waiting.is_empty(), matches!(awaited, Awaited::Told));
         list.waiting.push(Entry { parker: parker.clone(), awaited, asks: false });
-        Waiting { waiters: self, parker, alone }
+        Waiting { waiters: self, parker, alone, to_value }
     }
 
     /// How many threads wait.
@@ -115,12 +115,18 @@ pub(super) struct Waiting<'a> {
     parker: Arc<Parker>,
     /// Whether nobody else waited when it began to.
     pub(super) alone: bool,
+    to_value: bool,
 }
 
 impl Waiting<'_> {
     /// Where the thread sleeps.
     pub(super) fn parker(&self) -> &Arc<Parker> {
         &self.parker
+    }
+
+    /// Whether it is one value that the thread waits for.
+    pub(super) fn to_value(&self) -> bool {
+        self.to_value
     }
 
     /// The thread is about to sleep, or awake again: from now on it asks to be told, or does not.
