@@ -32,6 +32,7 @@ enum Kind {
     Commutative,
     Concurrent,
     Add,
+    Accumulate,
     Max,
 }
 
@@ -163,7 +164,7 @@ impl Memory {
             *x = match step.kind {
                 Kind::Out => mix(h, n as u64),
                 Kind::InOut => mix(*x, h),
-                Kind::Commutative | Kind::Concurrent | Kind::Add => x.wrapping_add(h),
+                Kind::Commutative | Kind::Concurrent | Kind::Add | Kind::Accumulate => x.wrapping_add(h),
                 Kind::Max => (*x).max(h),
             };
         }
@@ -264,7 +265,7 @@ macro_rules! submit {
                 Kind::Concurrent => task!(target.concurrent(), |t: thalweg::memory::Shared<'_, u64>, h: u64| {
                     (0..t.len()).for_each(|i| t.update(i, |x| x.wrapping_add(h)))
                 }),
-                Kind::Add if seed.is_multiple_of(2) => {
+                Kind::Accumulate => {
                     task!(target.accumulate(add.clone()), |mut t: Mutable<'_>, h| {
                         t.iter_mut().for_each(|x| *x = x.wrapping_add(h))
                     })
@@ -485,7 +486,8 @@ fn program() -> impl Strategy<Value = Program> {
         (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
     let machine = prop_oneof![fast, any_machine];
     // Data of several dimensions remember otherwise who used them as long as nobody joins anybody.
-    const KINDS: [Kind; 6] = [Kind::Out, Kind::InOut, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Max];
+    const KINDS: [Kind; 7] =
+        [Kind::Out, Kind::InOut, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Accumulate, Kind::Max];
     let kinds = prop::sample::select(vec![&KINDS[..], &KINDS[..2]]);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0..3usize));
     (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64, kinds, flags).prop_flat_map(
