@@ -337,10 +337,10 @@ fn a_value_is_returned_before_a_chain_of_others_ends() {
             rt.task("b", (b.inout(),)).cpu(|_, (b,)| b[0] = 1).submit().unwrap();
             let (open, opened) = gate();
             let ran = Arc::new(AtomicUsize::new(0));
-            // Somewhere in the chain is a gate that opens when `b` has been read.
+            // Early in the chain is a gate that opens when `b` has been read.
             let mut opened = Some(opened);
             for link in 0..100 {
-                let (ran, opened) = (ran.clone(), if link == 50 { opened.take() } else { None });
+                let (ran, opened) = (ran.clone(), if link == 3 { opened.take() } else { None });
                 let body = move |_: &Context, (a,): (&mut [u64],)| {
                     if let Some(opened) = opened {
                         opened();
