@@ -84,7 +84,7 @@ impl Fragment {
                 }
                 self.replace(newcomer);
             }
-            Mode::InOut | Mode::Accept => {
+            Mode::Inout | Mode::Accept => {
                 if self.open.is_some() {
                     self.close_accumulation(part, newcomer);
                 }
@@ -229,7 +229,7 @@ impl Fragment {
         let join = newcomer.join_accumulation(members, group, part.block());
         if newcomer.keeps_finished() {
             others.push(join);
-            *mode = Mode::InOut;
+            *mode = Mode::Inout;
         } else {
             (self.first, self.open) = (Some(join), None);
         }

@@ -52,8 +52,8 @@ fn only_launch(commands: Vec<Command>) -> Launch {
 #[test]
 fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
     let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
-    let first = only_launch(submit(&engine, 1, &x, Mode::InOut));
-    assert!(submit(&engine, 2, &x, Mode::InOut).is_empty(), "the first is not issued yet");
+    let first = only_launch(submit(&engine, 1, &x, Mode::Inout));
+    assert!(submit(&engine, 2, &x, Mode::Inout).is_empty(), "the first is not issued yet");
     let mut out = Vec::new();
     engine.issued(&first.task, &mut out);
     let second = only_launch(out);
@@ -66,7 +66,7 @@ fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
 #[test]
 fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
     let (engine, x) = (engine("1:CPU:1,1:GPU:1"), datum(1, 10));
-    let first = only_launch(submit(&engine, 1, &x, Mode::InOut));
+    let first = only_launch(submit(&engine, 1, &x, Mode::Inout));
     let cpu = Kinds::NONE.with(UnitKind::Cpu);
     let whole = x.whole();
     let mut out = Vec::new();

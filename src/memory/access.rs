@@ -198,7 +198,7 @@ plain_access! {
     /// `out`: overwrites.
     Out, Mode::Out, ViewMut, view_mut, DeviceViewMut;
     /// `inout`: reads and writes.
-    InOut, Mode::InOut, ViewMut, view_mut, DeviceViewMut;
+    Inout, Mode::Inout, ViewMut, view_mut, DeviceViewMut;
     /// `commutative`: as `inout`, in any order, one at a time.
     Commute, Mode::Commutative, ViewMut, view_mut, DeviceViewMut;
     /// The runtime's own: takes what is there for good.

@@ -21,7 +21,7 @@ mod shape;
 mod shared;
 
 pub(crate) use access::Declared;
-pub use access::{Accept, Access, AccessList, Commute, Concur, Follow, In, InOut, Out, Reduce};
+pub use access::{Accept, Access, AccessList, Commute, Concur, Follow, In, Inout, Out, Reduce};
 pub use accumulate::Accumulate;
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;

@@ -7,7 +7,7 @@
 //! What tells units of a class apart is only their load, which whoever has the classes keeps up to date.
 
 use super::{UnitView, View};
-use crate::ids::{CuId, SpaceId};
+use crate::ids::{SpaceId, UnitId};
 use crate::machine::UnitKind;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Set<L> {
 struct Class<L> {
     kind: UnitKind,
     spaces: Vec<SpaceId>,
-    by_load: BTreeSet<(L, CuId)>,
+    by_load: BTreeSet<(L, UnitId)>,
 }
 
 impl<L> Default for Alike<L> {
@@ -42,12 +42,12 @@ impl<L> Default for Alike<L> {
 
 impl<L: Ord + Copy + Default> Alike<L> {
     /// A unit's load.
-    pub(super) fn load(&self, unit: CuId) -> L {
+    pub(super) fn load(&self, unit: UnitId) -> L {
         self.loads.get(unit.index()).copied().unwrap_or_default()
     }
 
     /// Changes a unit's load.
-    pub(super) fn change(&mut self, unit: CuId, change: impl FnOnce(&mut L)) {
+    pub(super) fn change(&mut self, unit: UnitId, change: impl FnOnce(&mut L)) {
         if self.loads.len() <= unit.index() {
             self.loads.resize(unit.index() + 1, L::default());
         }
@@ -106,7 +106,7 @@ mod tests {
         ) {
             let kind = |emulated| if emulated { UnitKind::Emulated } else { UnitKind::Cpu };
             let unit = |(id, (space, emulated)): (usize, &(u16, bool))| {
-                UnitView { id: CuId(id as u16), kind: kind(*emulated), spaces: vec![SpaceId(*space)], in_flight: 0 }
+                UnitView { id: UnitId(id as u16), kind: kind(*emulated), spaces: vec![SpaceId(*space)], in_flight: 0 }
             };
             let units: Vec<UnitView> = machine.iter().enumerate().map(unit).collect();
             let view = View { units: &units, missing_bytes: &|_, _| 0 };
@@ -114,7 +114,7 @@ mod tests {
             for (at, load, near, on) in changes {
                 let at = at % units.len();
                 loads[at] = load;
-                alike.change(CuId(at as u16), |known| *known = load);
+                alike.change(UnitId(at as u16), |known| *known = load);
                 let cost = |unit: &UnitView| (unit.kind, unit.spaces[0].0.abs_diff(near));
                 let on: Arc<[bool]> = (0..units.len()).map(|id| on >> (id % 4) & 1 == 1).collect();
                 let found = alike.least(&on, &view).map(|(load, unit)| (cost(unit), load, unit.id)).min();

@@ -12,7 +12,7 @@
 use super::alike::Alike;
 use super::queues::Queues;
 use super::{Affinity, AffinityStatistics, Model, Policy, ReadyTask, Sample, UnitView, View};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -80,7 +80,7 @@ impl Load {
 
 #[derive(Debug, Clone, Copy)]
 struct Expected {
-    unit: CuId,
+    unit: UnitId,
     kind: UnitKind,
     ns: f64,
     trial: bool,
@@ -150,7 +150,7 @@ impl Policy for Eft {
         self.queues.push(unit, task);
     }
 
-    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let task = self.queues.pop(unit)?;
         self.loads.change(unit, |load| load.tasks -= 1);
         if let Some(place) = &task.place {
@@ -159,7 +159,7 @@ impl Policy for Eft {
         Some(task.id)
     }
 
-    fn in_flight(&mut self, unit: CuId, tasks: usize) {
+    fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         let queued = self.queues.len(unit);
         self.loads.change(unit, |load| load.tasks = queued + tasks);
     }
@@ -189,7 +189,7 @@ mod tests {
     use crate::ids::SpaceId;
 
     fn units() -> Vec<UnitView> {
-        let unit = |id, kind, space| UnitView { id: CuId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
+        let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
         vec![unit(0, UnitKind::Cpu, 0), unit(1, UnitKind::Cpu, 0), unit(2, UnitKind::Emulated, 1)]
     }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     fn finish(policy: &mut Eft, task: u64, unit: u16, elapsed_ns: u64) {
-        let (task, unit) = (TaskId(task), CuId(unit));
+        let (task, unit) = (TaskId(task), UnitId(unit));
         policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, place: None });
     }
 
@@ -234,7 +234,7 @@ mod tests {
         for (task, unit, ns) in [(0, 0, 500_000), (1, 1, 500_000), (2, 2, 1000), (3, 0, 500_000)] {
             finish(&mut policy, task, unit, ns);
         }
-        assert!((0..3).all(|unit| policy.loads.load(CuId(unit)).backlog_ns() == 0.0));
+        assert!((0..3).all(|unit| policy.loads.load(UnitId(unit)).backlog_ns() == 0.0));
         assert_eq!(placed(&mut policy, 5, &|_, _| 0), [2; 5]);
         assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Emulated, 0), Some(1000.0));
     }
@@ -247,8 +247,8 @@ mod tests {
         for (id, priority) in [(0, 0), (1, 3), (2, 0), (3, 3)] {
             policy.ready(ReadyTask { priority, ..ReadyTask::of(id, &[true; 3]) }, &view);
         }
-        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(2), &view)).map(|task| task.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(2), &view)).map(|task| task.0).collect();
         assert_eq!(order, [1, 3, 0, 2]);
-        assert_eq!(policy.next(CuId(0), &view), None, "no stealing: the others would finish later");
+        assert_eq!(policy.next(UnitId(0), &view), None, "no stealing: the others would finish later");
     }
 }

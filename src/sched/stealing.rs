@@ -5,7 +5,7 @@
 
 use super::alike::Alike;
 use super::{Policy, ReadyTask, View};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -69,12 +69,12 @@ impl Stealing {
             }
         }
         let now = self.lens[unit];
-        self.loads.change(CuId(unit as u16), |load| *load = *load + now - len);
+        self.loads.change(UnitId(unit as u16), |load| *load = *load + now - len);
         changed
     }
 
     /// Among the classes that `thief` can run, the one whose task is the last in the queue of `victim`.
-    fn last_of(&self, victim: usize, thief: CuId) -> Option<usize> {
+    fn last_of(&self, victim: usize, thief: UnitId) -> Option<usize> {
         let last = |index: &usize| self.classes[*index].queues[victim].back().copied();
         let stealable = (0..self.classes.len()).filter(|index| self.classes[*index].units[thief.index()]);
         stealable.filter(|index| last(index).is_some()).max_by_key(last)
@@ -101,7 +101,7 @@ impl Policy for Stealing {
         });
     }
 
-    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let own = unit.index();
         if self.lens[own] > 0 {
             let classes = (0..self.classes.len()).filter(|class| !self.classes[*class].queues[own].is_empty());
@@ -119,7 +119,7 @@ impl Policy for Stealing {
         self.change(class, victim, VecDeque::pop_back).map(|(_, task)| task)
     }
 
-    fn in_flight(&mut self, unit: CuId, tasks: usize) {
+    fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         let load = self.lens[unit.index()] + tasks;
         self.loads.change(unit, |known| *known = load);
     }
@@ -137,7 +137,7 @@ mod tests {
     use crate::sched::UnitView;
 
     fn units() -> Vec<UnitView> {
-        let unit = |id, kind, space| UnitView { id: CuId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
+        let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
         vec![unit(0, UnitKind::Cpu, 0), unit(1, UnitKind::Emulated, 1), unit(2, UnitKind::Emulated, 2)]
     }
 
@@ -154,10 +154,10 @@ mod tests {
         for id in [2, 5, 8] {
             policy.ready(task(id, [id != 8, true, true]), &view);
         }
-        assert_eq!(policy.next(CuId(2), &view), Some(TaskId(2)), "its own, the first");
-        assert_eq!(policy.next(CuId(0), &view), Some(TaskId(5)), "stolen: task 8 has no body for a CPU unit");
-        assert_eq!(policy.next(CuId(0), &view), None);
-        assert_eq!(policy.next(CuId(1), &view), Some(TaskId(8)));
+        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(2)), "its own, the first");
+        assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(5)), "stolen: task 8 has no body for a CPU unit");
+        assert_eq!(policy.next(UnitId(0), &view), None);
+        assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(8)));
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         for (id, priority) in [(0, 0), (1, 5), (2, 0), (3, 5)] {
             policy.ready(ReadyTask { priority, ..task(id, [true; 3]) }, &view);
         }
-        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(0), &view)).map(|task| task.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(0), &view)).map(|task| task.0).collect();
         assert_eq!(order, [1, 3, 0, 2]);
     }
 
@@ -181,8 +181,8 @@ mod tests {
         for (id, priority) in [(0, 0), (1, 0), (2, 1), (3, 0)] {
             policy.ready(ReadyTask { priority, ..task(id as u64, on[id]) }, &view);
         }
-        assert_eq!(policy.next(CuId(2), &view), Some(TaskId(0)), "the last of those that it can run");
-        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(1), &view)).map(|task| task.0).collect();
+        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(0)), "the last of those that it can run");
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(1), &view)).map(|task| task.0).collect();
         assert_eq!(order, [2, 1, 3]);
     }
 }

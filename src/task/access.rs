@@ -4,7 +4,7 @@ use super::Region;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
-    Access, AccessList, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, InOut, Out, Reduce,
+    Access, AccessList, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, Inout, Out, Reduce,
     Reducer, Shape, operation,
 };
 use crate::sealed::{Internal, Sealed};
@@ -118,7 +118,7 @@ specs! {
     /// A region that the task overwrites.
     Output => Out, Mode::Out;
     /// A region that the task reads and writes.
-    Inout => InOut, Mode::InOut;
+    Inout => Inout, Mode::Inout;
     /// A region that the task updates in any order with others, one at a time.
     Commutative => Commute, Mode::Commutative;
     /// A region that the task comes after the writers of, without a view of it.

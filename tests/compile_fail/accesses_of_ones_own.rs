@@ -1,7 +1,7 @@
 // What a task accesses is declared by regions alone: these declare nothing and would give `&mut` views.
 #![forbid(unsafe_code)]
 use thalweg::error::SubmitError;
-use thalweg::memory::{InOut, Out};
+use thalweg::memory::{Inout, Out};
 use thalweg::prelude::*;
 use thalweg::region::Block;
 use thalweg::task::{AccessSpec, AccessTuple, Ranges};
@@ -9,7 +9,7 @@ use thalweg::task::{AccessSpec, AccessTuple, Ranges};
 struct Liar<'d>(&'d Data<u64>);
 
 impl AccessTuple for Liar<'_> {
-    type Stored = (InOut<u64, Ix1>,);
+    type Stored = (Inout<u64, Ix1>,);
     fn check(&self, _: u64) -> Result<(), SubmitError> {
         Ok(())
     }

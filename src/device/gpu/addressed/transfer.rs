@@ -9,7 +9,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// Which ends of a copy are the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::device) enum Way {
+pub(in crate::device) enum Direction {
     In,
     Out,
     Across,
@@ -28,7 +28,7 @@ pub(in crate::device) struct Side {
 /// What is copied by one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct Transfer {
-    pub(in crate::device) way: Way,
+    pub(in crate::device) way: Direction,
     pub(in crate::device) width_bytes: usize,
     pub(in crate::device) rows: usize,
     pub(in crate::device) slices: usize,
@@ -38,7 +38,7 @@ pub(in crate::device) struct Transfer {
 
 impl Transfer {
     /// A run of bytes.
-    fn flat(way: Way, width_bytes: usize, from: usize, to: usize) -> Self {
+    fn flat(way: Direction, width_bytes: usize, from: usize, to: usize) -> Self {
         let side = |address| Side { address, pitch_bytes: width_bytes, height: 1 };
         Self { way, width_bytes, rows: 1, slices: 1, from: side(from), to: side(to) }
     }
@@ -53,7 +53,7 @@ impl Transfer {
     /// last page in common with another one, which is locked.
     pub(super) fn by_pages(&self) -> impl Iterator<Item = Self> {
         let this = *self;
-        let host = if this.way == Way::Out { this.to } else { this.from };
+        let host = if this.way == Direction::Out { this.to } else { this.from };
         let rows = (0..this.slices).flat_map(move |slice| (0..this.rows).map(move |row| (slice, row)));
         rows.flat_map(move |(slice, row)| {
             let offset = |side: &Side| (slice * side.height + row) * side.pitch_bytes;
@@ -71,7 +71,7 @@ impl Transfer {
 }
 
 /// The transfers that make up a slab: one if the interfaces take it as it is, else one per slice or per row.
-pub(super) fn transfers(way: Way, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
+pub(super) fn transfers(way: Direction, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
     let Slab { width_bytes, rows, slices, from: f, to: t } = *slab;
     let side = |base: usize, end: &Pitches, slice: usize, height: usize| Side {
         address: base + end.offset_bytes + slice * end.slice_bytes,
@@ -175,7 +175,7 @@ mod tests {
     proptest! {
         #[test]
         fn transfers_copy_the_slab(slab in slab(), from in 0..9000usize, to in 0..9000usize) {
-            for way in [Way::In, Way::Out, Way::Across] {
+            for way in [Direction::In, Direction::Out, Direction::Across] {
                 let transfers = transfers(way, from, to, &slab);
                 prop_assert_eq!(of_transfers(transfers.iter().copied()), of_slab(from, to, &slab));
                 let mut pages = of_transfers(transfers.iter().flat_map(Transfer::by_pages));
@@ -188,7 +188,7 @@ mod tests {
 
         #[test]
         fn no_piece_has_part_of_an_outer_page_and_more(first in 0..20_000usize, len in 1..20_000usize, way in 0..2usize) {
-            let way = [Way::In, Way::Out][way];
+            let way = [Direction::In, Direction::Out][way];
             let end = first + len;
             let boundaries = [first.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES];
             for piece in Transfer::flat(way, len, first, first).by_pages() {
@@ -203,7 +203,7 @@ mod tests {
         let far = Pitches { offset_bytes: 8, row_bytes: MOST_PITCH_BYTES + 1, slice_bytes: 4 * (MOST_PITCH_BYTES + 1) };
         let near = Pitches { offset_bytes: 0, row_bytes: 16, slice_bytes: 32 };
         let slab = Slab { width_bytes: 16, rows: 2, slices: 2, from: far, to: near };
-        let transfers = transfers(Way::In, 0, 0, &slab);
+        let transfers = transfers(Direction::In, 0, 0, &slab);
         assert_eq!(transfers.len(), 4);
         assert_eq!(of_transfers(transfers), of_slab(0, 0, &slab));
     }
@@ -212,7 +212,7 @@ mod tests {
     fn whole_slices_are_one_box() {
         let end = |rows: usize| Pitches { offset_bytes: 0, row_bytes: 64, slice_bytes: 64 * rows };
         let slab = Slab { width_bytes: 32, rows: 3, slices: 5, from: end(3), to: end(7) };
-        let transfers = transfers(Way::Across, 0, 1 << 20, &slab);
+        let transfers = transfers(Direction::Across, 0, 1 << 20, &slab);
         assert_eq!(transfers.len(), 1);
         assert_eq!((transfers[0].from.height, transfers[0].to.height), (3, 7));
     }
