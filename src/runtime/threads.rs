@@ -176,6 +176,7 @@ pub(super) fn start_copy_engine(
 
 #[cfg(test)]
 mod tests {
+    use crate::Context;
     use crate::error::{RunError, SubmitError};
     use crate::runtime::{Builder, Runtime};
     use std::sync::atomic::Ordering;
@@ -207,34 +208,36 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_told_that_a_units_thread_has_died() {
-        for (units, unit) in [("1:CPU:1", 0), ("2:CPU:1", 1), ("1:CPU:1,1:EMU:1", 1), ("1:CPU:2", 0)] {
+        let machines = ["1:CPU:1", "1:CPU:2", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(|units| (units, false));
+        for (units, on_device) in machines.into_iter().chain([("1:CPU:1,1:EMU:1", true)]) {
             watched(move || {
                 let rt = builder(units).build().unwrap();
-                let (x, (open, opened)) = (rt.data(vec![0u64; 100]), channel::<()>());
+                let x = rt.data(vec![0u64; 100]);
+                let ((open, opened), (began, begins)) = (channel::<()>(), channel());
+                let gate = move |at: &Context, _: (&mut [u64],)| {
+                    began.send(at.unit().index()).unwrap();
+                    _ = opened.recv();
+                };
+                let task = rt.task("gate", (x.inout(),));
+                if on_device { task.emulated(gate).submit() } else { task.host(gate).submit() }.unwrap();
+                // What is urgent goes through a queue: a thread looks whether it is to die before it takes it.
+                rt.task("behind", (x.inout(),)).priority(1).cpu(|_, _| ()).submit().unwrap();
+                let busy = begins.recv().unwrap();
+                let doomed = (busy + 1) % rt.machine().num_units();
                 std::thread::scope(|scope| {
-                    let gate = move |_: &crate::Context, _: (&mut [u64],)| _ = opened.recv();
-                    rt.task("gate", (x.inout(),)).cpu(gate).submit().unwrap();
-                    rt.task("behind", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
                     let waits = [scope.spawn(|| rt.wait()), scope.spawn(|| rt.read(&x.all()).map(drop))];
-                    rt.core.doomed.store(unit, Ordering::Relaxed);
-                    rt.core.idle.wake_all();
-                    let mut open = Some(open);
-                    while !rt.core.is_broken() {
-                        // The doomed one may be the one at the gate.
-                        if rt.core.running[unit].is_shown() {
-                            drop(open.take());
-                        }
+                    while rt.core.waiters.len() < waits.len() {
                         std::thread::yield_now();
                     }
-                    drop(open.take());
-                    let [all, value] = waits.map(|wait| wait.join().unwrap());
-                    if all.is_err() {
-                        is_broken(all); // else it was told before
+                    rt.core.doomed.store(doomed, Ordering::Relaxed);
+                    // The gate stays closed while they are told, unless the only unit is at it: that one dies behind it.
+                    let closed = (doomed != busy).then_some(open);
+                    while !rt.core.is_broken() {
+                        rt.core.idle.wake_all();
+                        std::thread::yield_now();
                     }
-                    // The doomed one may have died with nothing in hand: then the value may be there.
-                    if value.is_err() {
-                        is_broken(value);
-                    }
+                    waits.into_iter().for_each(|wait| is_broken(wait.join().unwrap()));
+                    drop(closed);
                 });
                 is_broken(rt.wait());
                 is_broken(rt.take(x).map_err(RunError::from));
