@@ -9,11 +9,9 @@
 //!
 //! Where the graph is recorded there are no joins: it shows what was declared.
 
-use super::{AccessRecord, Body, Env, Kinds, Meta, Submitting, TaskRef};
-use crate::error::BoxError;
+use super::bodiless::Bodiless;
+use super::{Body, Kinds, Meta, Submitting, TaskRef};
 use crate::ids::TaskId;
-use crate::kernel::{DeviceSite, Launcher};
-use crate::region::Block;
 use crate::sync::Flow;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -63,7 +61,8 @@ fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
         join: true,
         lane: 0,
     };
-    let mut join = Submitting::new(|| meta, None, Nothing, 1, |nothing| nothing as *mut dyn Body);
+    let bodiless = Bodiless::new(Kinds::NONE, |_| ());
+    let mut join = Submitting::new(|| meta, None, bodiless, 1, |body| body as *mut dyn Body);
     for (task, flow) in tasks {
         if join.wait_for(task, *flow).is_err()
             && *flow == Flow::Value
@@ -82,41 +81,6 @@ fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
 /// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
 pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
     !task.is_finished() || flow == Flow::Value && task.poison().is_some()
-}
-
-/// What a join does.
-struct Nothing;
-
-impl Body for Nothing {
-    fn accesses(&self, _: &mut dyn FnMut(AccessRecord<'_>)) {}
-
-    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
-        unreachable!("joins are not run")
-    }
-
-    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
-        unreachable!("joins are not launched")
-    }
-
-    fn discard(&self) {}
-
-    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
-        None
-    }
-
-    fn combine(&self, _: usize, _: &Block) {}
-
-    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
-        None
-    }
-
-    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
-
-    fn retire(&self, _: usize) {}
-
-    fn kinds(&self) -> Kinds {
-        Kinds::NONE
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 //! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
 
 mod ancestry;
+mod bodiless;
 mod body;
 mod commutative;
 mod datum;
