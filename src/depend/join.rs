@@ -80,7 +80,7 @@ fn make(tasks: &[Predecessor], made_for: TaskId) -> TaskRef {
 
 /// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
 pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
-    !task.is_finished() || flow == Flow::Value && task.poison().is_some()
+    !task.is_finished() || flow == Flow::Value && task.is_poisoned()
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
             (0..100).filter(|member| *member != failing).for_each(|member| program.finish(member));
             (100..140).for_each(|reader| program.finish(reader));
             (140..143).for_each(|task| program.finish(task));
-            let poisoned = |task: usize| program.tasks[task].poison().is_some();
+            let poisoned = |task: usize| program.tasks[task].is_poisoned();
             assert!((100..=140).all(poisoned), "readers, and who updates the value");
             assert!(!poisoned(141) && !poisoned(142), "who overwrites it, and who reads that");
         }

@@ -43,7 +43,7 @@ struct Entry {
 impl Entry {
     /// Whether nobody needs to wait for it or to learn of a failure, if what it hides may show again.
     fn is_over(&self) -> bool {
-        self.tasks.iter().all(|task| task.is_finished() && !(self.writes && task.poison().is_some()))
+        self.tasks.iter().all(|task| task.is_finished() && !(self.writes && task.is_poisoned()))
     }
 }
 

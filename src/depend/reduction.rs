@@ -135,7 +135,7 @@ impl Ticket {
 
 impl Contribution {
     fn is_poisoned(&self) -> bool {
-        self.task.poison().is_some()
+        self.task.is_poisoned()
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn combine_in_turn(task: OwnedTask, by: &mut impl Combine) {
 fn move_on(mut task: OwnedTask, by: &mut impl Combine, moving: &mut Vec<(Ticket, OwnedTask)>) {
     match task.owned_mut().as_mut().and_then(|side| side.tickets.pop()) {
         Some(ticket) => {
-            if task.poison().is_some() {
+            if task.is_poisoned() {
                 by.retire(&mut task, ticket.access); // only the turn has to pass
             }
             moving.push((ticket, task));

@@ -31,9 +31,9 @@ thread_local! {
 }
 
 /// Calls `code` as a part of `task`.
-#[inline]
+#[inline(always)] // on the way of every task
 pub(crate) fn as_part_of<R>(runtime: u64, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
-    RUNNING.with(|running| running.enter(runtime, Some(task), code))
+    Scope::enter(&RUNNING, runtime, Some(task), code)
 }
 
 /// As [`as_part_of`], with the help of this thread's team.
@@ -51,7 +51,7 @@ pub(crate) fn as_part_of_with_team<R>(runtime: u64, task: &OwnedTask, code: impl
 /// destructors when the task ends.
 #[inline]
 pub(crate) fn inside<R>(runtime: u64, code: impl FnOnce() -> R) -> R {
-    RUNNING.with(|running| running.enter(runtime, None, code))
+    Scope::enter(&RUNNING, runtime, None, code)
 }
 
 /// This thread belongs to `team` from now on.
@@ -61,8 +61,10 @@ pub(crate) fn join(runtime: u64, team: Arc<Team>) {
 }
 
 /// Whether a task of this runtime has code on this thread's stack.
+#[inline]
 pub(crate) fn is_inside(runtime: u64) -> bool {
-    RUNNING.with(|running| running.find(|domain, _, _| (domain == runtime).then_some(()))).is_some()
+    let find = |running: &Scope<_, _>| running.find(|domain, _, _| (domain == runtime).then_some(()));
+    !RUNNING.with(Scope::is_empty) && RUNNING.with(find).is_some()
 }
 
 /// The ancestors of a task that is submitted to `runtime` here and now.

@@ -168,7 +168,7 @@ impl Checked {
         let number = ready[choice % ready.len()];
         let plan = &self.plans[number as usize];
         let task = &self.program.tasks[number as usize];
-        assert_eq!(task.poison().is_some(), plan.poisoned, "poison of task {number}");
+        assert_eq!(task.is_poisoned(), plan.poisoned, "poison of task {number}");
         for Step { element, mode, group } in &plan.steps {
             let (done, expected) = (&mut self.done[*element], &self.expected[*element].groups);
             let writers_before = group + usize::from(!mode.writes());

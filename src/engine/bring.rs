@@ -27,7 +27,7 @@ impl Placement {
     ///
     /// Called again when what it waited for has arrived.
     pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
-        if placed.assigned.task.poison().is_some() {
+        if placed.assigned.task.is_poisoned() {
             return self.skip(placed, out); // a copy for it has failed
         }
         if self.is_lost(placed.assigned.space) {

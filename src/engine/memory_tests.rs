@@ -110,7 +110,7 @@ fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
     );
     driver.on(Event::Copied(second));
     let Some(Command::Skip(skipped)) = driver.commands.pop() else { panic!("{:?}", driver.commands) };
-    assert!(skipped.poison().is_some());
+    assert!(skipped.is_poisoned());
     driver.on(Event::Finished(skipped, Outcome::Skipped));
     driver.run(2);
 }
@@ -193,7 +193,7 @@ fn a_task_behind_one_that_failed_before_it_was_issued_is_poisoned() {
     driver.on(Event::Finished(first.task, Outcome::Failed(FailureReason::Device(broken()))));
     assert!(second.task.poison().is_none());
     driver.engine.look_again(&second.task);
-    assert!(second.task.poison().is_some(), "what it would work on is lost");
+    assert!(second.task.is_poisoned(), "what it would work on is lost");
 }
 
 #[test]
@@ -228,5 +228,5 @@ fn a_hosting_thread_outlives_its_devices() {
     driver.submit(2, CPU, &[(&x, Mode::InOut)], None);
     driver.run(2);
     driver.submit(3, GPU, &[(&x, Mode::In)], None);
-    assert!(matches!(driver.commands.pop(), Some(Command::Skip(task)) if task.poison().is_some()));
+    assert!(matches!(driver.commands.pop(), Some(Command::Skip(task)) if task.is_poisoned()));
 }

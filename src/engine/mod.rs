@@ -107,6 +107,9 @@ impl depend::Combine for Combining<'_> {
     }
 }
 
+/// A task that comes too late: one of its data objects was taken since it was checked.
+pub(crate) type Refused = Box<(SubmitError, Submitting)>;
+
 /// The state machine behind a runtime.
 pub(crate) struct Engine {
     /// The runtime's id.
@@ -129,56 +132,86 @@ impl Engine {
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
     ///
     /// # Errors
-    /// If one of the data was taken meanwhile; the task comes back.
-    #[inline]
+    /// If one of the data objects was taken meanwhile; the task comes back.
     pub(crate) fn submitted(
         &self,
-        mut task: Submitting,
+        task: Submitting,
         accesses: &[AccessRecord<'_>],
         out: &mut Vec<Command>,
-    ) -> Result<(), Box<(SubmitError, Submitting)>> {
+    ) -> Result<(), Refused> {
+        if let Some(task) = self.enter(task, accesses)? {
+            self.ready(task, out);
+        }
+        Ok(())
+    }
+
+    /// As [`submitted`](Self::submitted), where there is no placement: returns the task if any unit may run it now. Nothing
+    /// else can follow.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn submitted_anywhere(
+        &self,
+        task: Submitting,
+        accesses: &[AccessRecord<'_>],
+    ) -> Result<Option<OwnedTask>, Refused> {
+        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
+        Ok(self.enter(task, accesses)?.and_then(in_turn))
+    }
+
+    /// Enters a task into the histories; returns it if it waits for nobody.
+    #[inline]
+    fn enter(&self, mut task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<Option<OwnedTask>, Refused> {
         if let Err(error) = depend::register(&mut task, accesses, self.recorder.as_ref()) {
             return Err(Box::new((error, task)));
         }
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
             recorder.task(task.shared().id, &task.shared().name);
         }
-        if let Some(task) = task.commit() {
-            self.ready(task, out);
+        Ok(task.commit())
+    }
+
+    /// A task's body has run, for so long on the driver's clock; appends what follows to `out`.
+    #[inline]
+    pub(crate) fn done(&self, task: OwnedTask, elapsed_ns: Nanos, out: &mut Vec<Command>) {
+        if let Some(placement) = &self.placement {
+            placement.lock().finished(&task, true, Some(elapsed_ns), None, out);
         }
-        Ok(())
+        self.finished(task, out);
+    }
+
+    /// A task has ended without doing what it was for.
+    #[cold]
+    fn ended(&self, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
+        let mut device_lost = None;
+        let began = !matches!(outcome, Outcome::Skipped);
+        match outcome {
+            Outcome::Done { elapsed_ns } => return self.done(task, elapsed_ns, out),
+            Outcome::Failed(reason) => {
+                let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
+                let failure = self.fail(&task, reason);
+                self.failures.sweep(SWEEP_AT_FAILURE);
+                device_lost = is_loss.then_some(failure);
+            }
+            Outcome::Skipped => {
+                let others = |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
+                if let Some(cause) = task.poison().filter(others) {
+                    cause.count_skipped();
+                }
+            }
+        }
+        if let Some(placement) = &self.placement {
+            placement.lock().finished(&task, began, None, device_lost.as_ref(), out);
+        }
+        self.finished(task, out);
     }
 
     /// Takes an event, appends what follows to `out`.
-    #[inline]
     pub(crate) fn on(&self, event: Event, out: &mut Vec<Command>) {
         match event {
-            Event::Finished(task, outcome) => {
-                let mut device_lost = None;
-                let began = !matches!(outcome, Outcome::Skipped);
-                let elapsed_ns = match outcome {
-                    Outcome::Done { elapsed_ns } => Some(elapsed_ns),
-                    Outcome::Failed(reason) => {
-                        let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
-                        let failure = self.fail(&task, reason);
-                        self.failures.sweep(SWEEP_AT_FAILURE);
-                        device_lost = is_loss.then_some(failure);
-                        None
-                    }
-                    Outcome::Skipped => {
-                        let others =
-                            |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
-                        if let Some(cause) = task.poison().filter(others) {
-                            cause.count_skipped();
-                        }
-                        None
-                    }
-                };
-                if let Some(placement) = &self.placement {
-                    placement.lock().finished(&task, began, elapsed_ns, device_lost.as_ref(), out);
-                }
-                self.finished(task, out);
-            }
+            Event::Finished(task, Outcome::Done { elapsed_ns }) => self.done(task, elapsed_ns, out),
+            Event::Finished(task, outcome) => self.ended(task, outcome, out),
             Event::Copied(copy) => {
                 if let Some(placement) = &self.placement {
                     placement.lock().copied(copy, out);
@@ -249,13 +282,9 @@ impl Engine {
         if task.shared().join {
             return self.pass(task, out);
         }
-        let task = if task.shared().commutative {
-            let Some(task) = depend::take_turns(task) else { return };
-            task
-        } else {
-            task
-        };
-        self.place(task, out);
+        if let Some(task) = in_turn(task) {
+            self.place(task, out);
+        }
     }
 
     /// A join is finished when it is ready. So may others be behind it: not by recursion, chains of them can be long.
@@ -285,7 +314,7 @@ impl Engine {
     #[inline]
     fn place(&self, task: OwnedTask, out: &mut Vec<Command>) {
         match &self.placement {
-            Some(_) if task.poison().is_some() => out.push(Command::Skip(task)),
+            Some(_) if task.is_poisoned() => out.push(Command::Skip(task)),
             None => out.push(Command::Run(task)),
             Some(placement) => placement.lock().ready(task, out),
         }
@@ -311,4 +340,10 @@ impl Engine {
         self.failures.push(failure.clone());
         failure
     }
+}
+
+/// The task, if it has its turn among commutative ones; else it comes back when it has.
+#[inline]
+fn in_turn(task: OwnedTask) -> Option<OwnedTask> {
+    if task.shared().commutative { depend::take_turns(task) } else { Some(task) }
 }

@@ -11,8 +11,8 @@ use super::watch::Watch;
 use super::window::{Motion, NOTHING_RUNS, Window};
 use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
-use crate::engine::{Command, Engine, Event, Outcome};
-use crate::error::{FailureReason, SubmitError};
+use crate::engine::{Command, Engine, Event, Nanos, Outcome, Refused};
+use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::machine::Machine;
 use crate::memory::DataCell;
 use crate::sim::Simulation;
@@ -184,31 +184,25 @@ impl Core {
             self.nested.fetch_add(1, Ordering::Release); // before the body ends
         }
         let watched = watch(&mut task);
-        let entered = Host::with(self.id, |host| match host {
-            Some(host) => {
-                let mut out = host.commands.take();
-                let entered = self.engine.submitted(task, accesses, &mut out);
-                self.carry_out(Some(host), &mut out);
-                host.commands.set(out);
-                if host.look_at_window(self) {
-                    self.respect_window(Some(host));
-                }
-                entered
-            }
-            None => {
-                let mut out = COMMANDS.take();
-                let entered = self.engine.submitted(task, accesses, &mut out);
-                self.carry_out(None, &mut out);
-                COMMANDS.set(out);
-                match UNTIL_LOOK.get() {
-                    0 => {
-                        UNTIL_LOOK.set(self.window.look_every - 1);
-                        self.respect_window(None);
+        let entered = Host::with(self.id, |host| {
+            let entered = match self.on_short_way() {
+                true => self.engine.submitted_anywhere(task, accesses).map(|ready| {
+                    if let Some(task) = ready {
+                        self.ready.push(task, host);
+                        self.idle.wake(1);
                     }
-                    left => UNTIL_LOOK.set(left - 1),
-                }
-                entered
+                }),
+                false => self.submit_to_placement(task, accesses, host),
+            };
+            let until_look = |left: u32| left.checked_sub(1).unwrap_or(self.window.look_every - 1);
+            let left = match host {
+                Some(host) => host.until_look.replace(until_look(host.until_look.get())),
+                None => UNTIL_LOOK.replace(until_look(UNTIL_LOOK.get())),
+            };
+            if left == 0 {
+                self.respect_window(host);
             }
+            entered
         });
         std::mem::forget(unless_entered);
         if let Err(refusal) = entered {
@@ -219,6 +213,24 @@ impl Core {
             return Err(error);
         }
         Ok(watched)
+    }
+
+    /// Enters a task, and carries out what follows from that.
+    fn submit_to_placement(
+        &self,
+        task: Submitting,
+        accesses: &[AccessRecord<'_>],
+        host: Option<&Host>,
+    ) -> Result<(), Refused> {
+        let commands = |out| match host {
+            Some(host) => host.commands.replace(out),
+            None => COMMANDS.replace(out),
+        };
+        let mut out = commands(Vec::new());
+        let entered = self.engine.submitted(task, accesses, &mut out);
+        self.carry_out(host, &mut out);
+        commands(out);
+        entered
     }
 
     /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
@@ -283,6 +295,12 @@ impl Core {
     /// Carries out what the engine asked for, and what follows from that at once.
     #[inline]
     pub(crate) fn carry_out(&self, host: Option<&Host>, out: &mut Vec<Command>) {
+        if !out.is_empty() {
+            self.carry_out_all(host, out);
+        }
+    }
+
+    fn carry_out_all(&self, host: Option<&Host>, out: &mut Vec<Command>) {
         let mut next = 0;
         while next < out.len() {
             let batch: &mut Vec<Command> = out;
@@ -336,8 +354,15 @@ impl Core {
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
-    /// Reports a task as ended and counts it in a host's slot; that host calls it as from inside a body.
+    /// Reports a task of the user's as done and counts it in a host's slot; no code of the user's runs at its end.
     #[inline]
+    pub(super) fn end_done(&self, task: OwnedTask, elapsed_ns: Nanos, slot: usize, out: &mut Vec<Command>) {
+        let lane = task.shared().lane;
+        self.engine.done(task, elapsed_ns, out);
+        self.progress.finish(Some(slot), lane, false);
+    }
+
+    /// Reports a task as ended and counts it in a host's slot; that host calls it as from inside a body.
     pub(crate) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         if task.shared().internal {
             return self.end_internal(task, outcome, slot, out);
@@ -347,7 +372,6 @@ impl Core {
         self.progress.finish(slot, lane, false);
     }
 
-    #[inline]
     fn report_end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         let ended = Event::Finished(task, outcome);
         match slot {
@@ -375,37 +399,51 @@ impl Core {
         if let Some(outcome) = self.refusal(task) {
             return outcome;
         }
-        let start = (!self.on_short_way()).then(Instant::now);
         let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
         let task: &OwnedTask = task;
-        let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
-        let body = || match slot {
-            Some(slot) => self.running[slot].during(task, run),
-            None => run(task.body()),
+        let run = || {
+            let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
+            match slot {
+                Some(slot) => self.running[slot].during(task, run),
+                None => run(task.body()),
+            }
         };
+        let start = (!self.on_short_way()).then(Instant::now);
         let ran = match env.context.inner_cores {
-            1 => running::as_part_of(self.id, task, body),
-            _ => running::as_part_of_with_team(self.id, task, body),
+            1 => running::as_part_of(self.id, task, run),
+            _ => running::as_part_of_with_team(self.id, task, run),
         };
         match ran {
             Ok(Ok(())) => Outcome::Done { elapsed_ns: start.map_or(0, |start| start.elapsed().as_nanos() as u64) },
-            Ok(Err(error)) => Outcome::Failed(FailureReason::Returned(error)),
-            Err(payload) => Outcome::Failed(FailureReason::from_panic(payload)),
+            failed => Self::failed(failed),
         }
+    }
+
+    #[cold]
+    fn failed(ran: std::thread::Result<Result<(), BoxError>>) -> Outcome {
+        Outcome::Failed(match ran {
+            Ok(Ok(())) => unreachable!("it has not failed"),
+            Ok(Err(error)) => FailureReason::Returned(error),
+            Err(payload) => FailureReason::from_panic(payload),
+        })
     }
 
     /// How a task ends that must not run; its body is dropped.
     #[inline]
-    pub(super) fn refusal(&self, task: &mut OwnedTask) -> Option<Outcome> {
-        if task.poison().is_some() {
-            self.discard(task);
-            return Some(Outcome::Skipped);
-        }
-        if self.cancelled.load(Ordering::Relaxed) && !task.shared().internal {
-            self.discard(task);
-            return Some(Outcome::Failed(FailureReason::Cancelled));
-        }
-        None
+    pub(super) fn refusal(&self, task: &OwnedTask) -> Option<Outcome> {
+        let is_refused = task.is_poisoned() || self.cancelled.load(Ordering::Relaxed);
+        if is_refused { self.refuse(task) } else { None }
+    }
+
+    #[cold]
+    fn refuse(&self, task: &OwnedTask) -> Option<Outcome> {
+        let outcome = match task.is_poisoned() {
+            true => Outcome::Skipped,
+            false if task.shared().internal => return None, // the runtime needs its own to the end
+            false => Outcome::Failed(FailureReason::Cancelled),
+        };
+        self.discard(task);
+        Some(outcome)
     }
 
     pub(super) fn discard(&self, task: &OwnedTask) {

@@ -56,7 +56,7 @@ pub(crate) struct Host {
     /// Whether the runtime is still there.
     alive: Weak<Core>,
     /// How many submissions are left until it looks at the window.
-    until_look: Cell<u32>,
+    pub(super) until_look: Cell<u32>,
     /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
     until_told: Cell<u64>,
     attention: Cell<u32>,
@@ -218,21 +218,6 @@ impl Host {
         }
     }
 
-    /// Whether a submitter should look at the window now.
-    #[inline]
-    pub(super) fn look_at_window(&self, core: &Core) -> bool {
-        match self.until_look.get() {
-            0 => {
-                self.until_look.set(core.window.look_every - 1);
-                true
-            }
-            left => {
-                self.until_look.set(left - 1);
-                false
-            }
-        }
-    }
-
     /// After a task: tells those who wait for a number of tasks, if there may be news for them.
     #[inline]
     pub(super) fn tell_waiters(&self, core: &Core) {
@@ -376,10 +361,12 @@ impl Host {
     /// Reports a task as ended, whose captured values may be dropped then: that is still inside its body.
     #[inline]
     pub(super) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
-        if matches!(outcome, Outcome::Done { .. }) && !task.drops_body() {
-            return core.end(task, outcome, Some(self.slot), out); // no code of the user's runs
+        match outcome {
+            Outcome::Done { elapsed_ns } if !task.drops_body() && !task.shared().internal => {
+                core.end_done(task, elapsed_ns, self.slot, out);
+            }
+            outcome => running::inside(core.id, || core.end(task, outcome, Some(self.slot), out)),
         }
-        running::inside(core.id, || core.end(task, outcome, Some(self.slot), out));
     }
 
     /// Gives a task back that was to run on a device that is gone.

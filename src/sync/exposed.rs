@@ -28,7 +28,7 @@ impl<K: Kind> Default for Exposed<K> {
 
 impl<K: Kind> Exposed<K> {
     /// Calls `run` with the task's body; meanwhile others can see the task. To be called by one thread at a time.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn during<R>(&self, task: &OwnedTask<K>, run: impl FnOnce(&K::Body) -> R) -> R {
         self.shown.store(ptr::from_ref::<Task<K>>(task).cast_mut(), Ordering::Release);
         let _hidden_at_last = Shown(self);

@@ -37,8 +37,10 @@ thread_local! {
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches([const { Cache::new() }; CLASSES])) };
 }
 
-fn class_of(layout: Layout) -> usize {
-    if layout.align() > ALIGN { ALONE } else { (layout.size().div_ceil(ALIGN).max(1) - 1).min(ALONE) }
+/// The class of a block with this layout.
+pub(super) const fn class_of(layout: Layout) -> usize {
+    let lines = layout.size().div_ceil(ALIGN);
+    if layout.align() > ALIGN || lines > CLASSES { ALONE } else { lines.saturating_sub(1) }
 }
 
 /// Of `blocks` blocks of a class, one after the other.
@@ -46,10 +48,10 @@ fn layout(class: usize, blocks: usize) -> Layout {
     Layout::from_size_align((class + 1) * ALIGN * blocks, ALIGN).expect("a batch of the largest class is small")
 }
 
-/// A block with at least this layout, uninitialised.
-#[inline]
-pub(super) fn allocate(wanted: Layout) -> NonNull<u8> {
-    let class = class_of(wanted);
+/// A block with at least this layout, which is one of `class`; uninitialised.
+#[inline(always)] // the class is a constant where this is called: little is left
+pub(super) fn allocate(wanted: Layout, class: usize) -> NonNull<u8> {
+    debug_assert_eq!(class, class_of(wanted));
     if class == ALONE {
         return system(wanted);
     }
@@ -61,13 +63,12 @@ pub(super) fn allocate(wanted: Layout) -> NonNull<u8> {
 /// Gives back a block that [`allocate`] returned.
 ///
 /// # Safety
-/// Nobody uses the block any more, and `layout` is what it was allocated with.
+/// Nobody uses the block any more, and `class` and `layout` are what it was allocated with.
 #[inline]
-pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
-    let class = class_of(layout);
+pub(super) unsafe fn free(block: NonNull<u8>, class: usize, layout: impl FnOnce() -> Layout) {
     if class == ALONE {
         // SAFETY: allocated alone with this very layout.
-        unsafe { dealloc(block.as_ptr(), layout) };
+        unsafe { dealloc(block.as_ptr(), layout()) };
         return;
     }
     // SAFETY: nobody uses the block, which is one of this class.
@@ -105,8 +106,8 @@ mod tests {
         let sizes = [1, 64, 65, 500, 1024, 1025, 100_000];
         for (bytes, align) in sizes.into_iter().flat_map(|bytes| [8, 64, 128, 4096].map(|align| (bytes, align))) {
             let layout = Layout::from_size_align(bytes, align).unwrap();
-            let a = allocate(layout);
-            let b = allocate(layout);
+            let a = allocate(layout, class_of(layout));
+            let b = allocate(layout, class_of(layout));
             assert_ne!(a, b);
             assert_eq!(a.as_ptr() as usize % align, 0);
             // SAFETY: both blocks hold that many bytes, and are freed once.
@@ -114,18 +115,18 @@ mod tests {
                 a.as_ptr().write_bytes(1, bytes);
                 b.as_ptr().write_bytes(2, bytes);
                 assert_eq!(a.as_ptr().add(bytes - 1).read(), 1);
-                free(b, layout);
-                free(a, layout);
+                free(b, class_of(layout), || layout);
+                free(a, class_of(layout), || layout);
             }
         }
         let layout = Layout::new::<[u64; 12]>();
-        let a = allocate(layout);
+        let a = allocate(layout, class_of(layout));
         // SAFETY: freed once.
-        unsafe { free(a, layout) };
-        let again = allocate(layout);
+        unsafe { free(a, class_of(layout), || layout) };
+        let again = allocate(layout, class_of(layout));
         assert_eq!(again, a, "the last freed block is the first reused");
         // SAFETY: as above.
-        unsafe { free(again, layout) };
+        unsafe { free(again, class_of(layout), || layout) };
     }
 
     /// No other test takes blocks of this class.
@@ -139,11 +140,11 @@ mod tests {
     #[test]
     fn blocks_travel_between_threads() {
         for _ in 0..4 {
-            let blocks: Vec<Block> = (0..1000).map(|_| Block(allocate(LAYOUT))).collect();
+            let blocks: Vec<Block> = (0..1000).map(|_| Block(allocate(LAYOUT, class_of(LAYOUT)))).collect();
             std::thread::spawn(move || {
                 for Block(block) in blocks {
                     // SAFETY: each block was allocated with this layout and is freed once.
-                    unsafe { free(block, LAYOUT) };
+                    unsafe { free(block, class_of(LAYOUT), || LAYOUT) };
                 }
             })
             .join()

@@ -1,6 +1,6 @@
 //! What a thread is in the middle of: a stack of borrowed values that code further up the call stack can look at.
 //!
-//! Made for one `thread_local!`. Entering is a few stores: nothing is counted, cloned or allocated, because a value is
+//! One `thread_local!` has it. Entering is a few stores: nothing is counted, cloned or allocated, because a value is
 //! lent for exactly as long as the call takes.
 //!
 //! Invariant: every frame in the list lies on its thread's stack, in a call of [`Scope::enter`] that has not returned,
@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::ptr;
+use std::thread::LocalKey;
 
 /// A stack of values lent to what this thread calls, each with a domain and a note.
 pub(crate) struct Scope<T, N> {
@@ -22,19 +23,21 @@ struct Frame<T, N> {
     below: *const Self,
 }
 
-impl<T, N> Scope<T, N> {
+impl<T: 'static, N: 'static> Scope<T, N> {
     /// The thread is in the middle of nothing.
     pub(crate) const fn new() -> Self {
         Self { top: Cell::new(ptr::null()) }
     }
 
     /// Calls `f` in the middle of `value`.
-    #[inline]
-    pub(crate) fn enter<R>(&self, domain: u64, value: Option<&T>, f: impl FnOnce() -> R) -> R {
-        let below = self.top.get();
+    ///
+    /// Not in a closure given to the key: the compiler takes that for a function of its own, which every task would call.
+    #[inline(always)]
+    pub(crate) fn enter<R>(this: &'static LocalKey<Self>, domain: u64, value: Option<&T>, f: impl FnOnce() -> R) -> R {
+        let below = this.with(|scope| scope.top.get());
         let frame = Frame { domain, value: value.map_or(ptr::null(), ptr::from_ref), note: OnceCell::new(), below };
-        let _leave = Leave { scope: self, below };
-        self.top.set(&raw const frame);
+        let _leave = Leave { scope: this, below };
+        this.with(|scope| scope.top.set(&raw const frame));
         f()
     }
 
@@ -62,15 +65,15 @@ impl<T, N> Scope<T, N> {
 }
 
 /// Takes a frame out of the list.
-struct Leave<'a, T, N> {
-    scope: &'a Scope<T, N>,
+struct Leave<T: 'static, N: 'static> {
+    scope: &'static LocalKey<Scope<T, N>>,
     below: *const Frame<T, N>,
 }
 
-impl<T, N> Drop for Leave<'_, T, N> {
+impl<T, N> Drop for Leave<T, N> {
     #[inline]
     fn drop(&mut self) {
-        self.scope.top.set(self.below);
+        self.scope.with(|scope| scope.top.set(self.below));
     }
 }
 
@@ -79,33 +82,41 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    fn domains(scope: &Scope<u32, ()>) -> Vec<(u64, Option<u32>)> {
+    thread_local! {
+        static SCOPE: Scope<u32, String> = const { Scope::new() };
+    }
+
+    fn domains() -> Vec<(u64, Option<u32>)> {
         let mut all = vec![];
-        scope.find(|domain, value, _| {
-            all.push((domain, value.copied()));
-            None::<()>
+        SCOPE.with(|scope| {
+            scope.find(|domain, value, _| {
+                all.push((domain, value.copied()));
+                None::<()>
+            })
         });
         all
     }
 
     #[test]
     fn frames_are_found_innermost_first_and_gone_when_their_call_ends() {
-        let scope = Scope::new();
-        scope.enter(1, Some(&10), || {
-            scope.enter(2, None, || assert_eq!(domains(&scope), [(2, None), (1, Some(10))]));
-            let unwound = catch_unwind(AssertUnwindSafe(|| scope.enter(3, Some(&30), || panic!("out of here"))));
-            assert!(unwound.is_err());
-            assert_eq!(domains(&scope), [(1, Some(10))]);
+        Scope::enter(&SCOPE, 1, Some(&10), || {
+            Scope::enter(&SCOPE, 2, None, || assert_eq!(domains(), [(2, None), (1, Some(10))]));
+            let unwinds = || Scope::enter(&SCOPE, 3, Some(&30), || panic!("out of here"));
+            assert!(catch_unwind(AssertUnwindSafe(unwinds)).is_err());
+            assert_eq!(domains(), [(1, Some(10))]);
         });
-        assert!(domains(&scope).is_empty());
+        assert!(domains().is_empty());
     }
 
     #[test]
     fn a_note_stays_as_long_as_its_frame() {
-        let scope: Scope<u32, String> = Scope::new();
-        let note = || scope.find(|_, value, note| Some(note.get_or_init(|| format!("{value:?}")).clone()));
-        scope.enter(1, Some(&10), || {
-            assert_eq!(scope.enter(1, None, note), Some("None".to_owned()));
+        let note = || {
+            let write =
+                |value: Option<&u32>, note: &OnceCell<String>| note.get_or_init(|| format!("{value:?}")).clone();
+            SCOPE.with(|scope| scope.find(|_, value, note| Some(write(value, note))))
+        };
+        Scope::enter(&SCOPE, 1, Some(&10), || {
+            assert_eq!(Scope::enter(&SCOPE, 1, None, note), Some("None".to_owned()));
             assert_eq!((note(), note()), (Some("Some(10)".to_owned()), Some("Some(10)".to_owned())));
         });
         assert_eq!(note(), None);

@@ -77,6 +77,7 @@ pub(crate) struct Task<K: Kind> {
     block_bytes: usize,
     /// The block's alignment, as a power of two.
     block_align: u8,
+    block_class: u8,
     /// Whether dropping the body does anything.
     drops_body: bool,
     linked: UnsafeCell<u32>,
@@ -117,6 +118,12 @@ impl<K: Kind> Task<K> {
     #[inline]
     pub(crate) fn set_stamp(&self, stamp: u64) {
         self.stamp.store(stamp, Ordering::Relaxed);
+    }
+
+    /// Whether what this task writes is not to be used.
+    #[inline]
+    pub(crate) fn is_poisoned(&self) -> bool {
+        !self.poison.load(Ordering::Acquire).is_null()
     }
 
     /// Why what this task writes is not to be used, if so.
@@ -219,7 +226,7 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
     // before it ran, so nobody reads its edges any more; the pointer may reach, and free, the whole block.
     unsafe {
         let header = task.as_ptr();
-        let layout = Layout::from_size_align_unchecked((*header).block_bytes, 1 << (*header).block_align);
+        let (bytes, align, class) = ((*header).block_bytes, (*header).block_align, (*header).block_class);
         let poison = (*header).poison.load(Ordering::Acquire);
         if !poison.is_null() {
             let poison = Arc::from_raw(poison);
@@ -227,7 +234,7 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
         }
         (*header).edges.with_mut(|edges| (*edges).clear());
         ptr::drop_in_place(header);
-        pool::free(task.cast(), layout);
+        pool::free(task.cast(), class.into(), || Layout::from_size_align_unchecked(bytes, 1 << align));
     }
 }
 
@@ -251,13 +258,13 @@ impl<K: Kind> Submitting<K> {
         shares: u32,
         unsize: impl FnOnce(*mut P) -> *mut K::Body,
     ) -> Self {
-        let (layout, offset) = const {
+        let (layout, offset, class) = const {
             match Layout::new::<Task<K>>().extend(Layout::new::<P>()) {
-                Ok(both) => both,
+                Ok((layout, offset)) => (layout, offset, pool::class_of(layout)),
                 Err(_) => panic!("a task's captured values exceed the address space"),
             }
         };
-        let block = pool::allocate(layout);
+        let block = pool::allocate(layout, class);
         let task = block.cast::<Task<K>>();
         let shared = shared();
         // SAFETY: the block is ours, large enough for header and body, and aligned for both.
@@ -273,6 +280,7 @@ impl<K: Kind> Submitting<K> {
                 body: NonNull::new_unchecked(unsize(place.as_ptr())),
                 block_bytes: layout.size(),
                 block_align: layout.align().trailing_zeros() as u8,
+                block_class: class as u8,
                 drops_body: needs_drop::<P>(),
                 linked: UnsafeCell::new(0),
                 edges: UnsafeCell::new(EdgeStore::new()),

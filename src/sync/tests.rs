@@ -92,7 +92,7 @@ fn only_values_carry_poison() {
     first.set_poison(Arc::new("first"));
     let mut ready = vec![];
     first.finish(|task| ready.push(task));
-    let poisoned: Vec<_> = ready.iter().map(|t| (*t.shared(), t.poison().is_some())).collect();
+    let poisoned: Vec<_> = ready.iter().map(|t| (*t.shared(), t.is_poisoned())).collect();
     assert_eq!(poisoned, [(2, false), (1, true)]);
 }
 

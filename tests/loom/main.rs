@@ -35,12 +35,16 @@ mod pool {
     use std::alloc::Layout;
     use std::ptr::NonNull;
 
-    pub(super) fn allocate(layout: Layout) -> NonNull<u8> {
+    pub(super) const fn class_of(_: Layout) -> usize {
+        0
+    }
+
+    pub(super) fn allocate(layout: Layout, _class: usize) -> NonNull<u8> {
         NonNull::new(unsafe { loom::alloc::alloc(layout) }).expect("a model needs little memory")
     }
 
-    pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
-        unsafe { loom::alloc::dealloc(block.as_ptr(), layout) };
+    pub(super) unsafe fn free(block: NonNull<u8>, _class: usize, layout: impl FnOnce() -> Layout) {
+        unsafe { loom::alloc::dealloc(block.as_ptr(), layout()) };
     }
 }
 #[path = "../../src/sync/sleep.rs"]
