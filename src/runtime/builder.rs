@@ -335,6 +335,7 @@ impl Builder {
             threads.pool = inner_pool(&runtime.core, &unit, style, false)?.map(Arc::new);
             let host = |slot, deque| Host::new(&runtime.core, 0, slot, deque, threads.pool.as_ref());
             host(0, deque).enter();
+            runtime.core.hosting[0].is_nobody(); // until it waits
             runtime.seat = Some(Mutex::new(Seat(host(runtime.core.machine.num_units(), guest))));
         }
         for (deque, unit) in deques {

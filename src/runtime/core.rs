@@ -113,7 +113,7 @@ impl Core {
             progress: Progress::new(machine.num_units()),
             nested: CachePadded::default(),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
-            hosting: (0..machine.num_units() + 1).map(|_| Hosting::default()).collect(),
+            hosting: (0..machine.num_units() + 1).map(|slot| Hosting::new(slot < machine.num_units())).collect(),
             conflicts,
             shutdown: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -282,9 +282,15 @@ impl Core {
         for (slot, exposed) in self.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
             (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
         }
-        let has_idle_unit = shown < self.machine.num_units();
-        let is_ready = || has_idle_unit && (0..self.machine.num_units()).any(|unit| self.ready.in_sight(unit));
-        let in_flight = || self.engine.placement().map_or(0, |placement| placement.lock().in_flight());
+        // Unit 0 may be hosted by a thread of the user's that is elsewhere: then what waits for it does not move.
+        let guest = &self.hosting[self.machine.num_units()];
+        let is_there = |unit: usize| self.hosting[unit].is_there() || unit == 0 && guest.is_there();
+        let there = || (0..self.machine.num_units()).filter(|unit| is_there(*unit));
+        let has_idle_unit = shown < there().count();
+        let is_ready = || has_idle_unit && there().any(|unit| self.ready.in_sight(unit));
+        let stuck = if is_there(0) { 0 } else { self.ready.launches(0) };
+        let in_flight =
+            || self.engine.placement().map_or(0, |placement| placement.lock().in_flight().saturating_sub(stuck));
         match () {
             () if asleep < shown || is_ready() || in_flight() > shown => Motion::Working,
             () if shown > 0 => Motion::Sleeping,
@@ -539,6 +545,24 @@ mod tests {
     impl Drop for Waits {
         fn drop(&mut self) {
             self.1.send(self.0.wait().is_ok()).unwrap();
+        }
+    }
+
+    /// Whoever submits with nobody to run anything must not wait for it.
+    #[test]
+    fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
+        for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "dynamic")] {
+            let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
+            let rt = builder.build().unwrap();
+            let submit = || (0..3).for_each(|_| _ = rt.task("ready", ()).host(|_, ()| ()).submit().unwrap());
+            submit();
+            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}");
+            rt.wait().unwrap();
+            submit();
+            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}: gone again");
+            std::thread::scope(|scope| _ = scope.spawn(|| rt.wait().unwrap()));
+            submit();
+            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
         }
     }
 

@@ -209,6 +209,7 @@ impl Host {
                 (idle_since, pauses) = (None, 1);
             }
         }
+        core.hosting[self.slot].is_nobody();
         if executed {
             core.tell_waiters();
         }
