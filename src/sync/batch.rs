@@ -4,7 +4,7 @@
 //! swings around the boundary of a batch does not take it each time.
 //!
 //! Invariant: a free block is linked in exactly one list, a thread's or a shared one, and a block that is taken in none. So
-//! who takes a block has it alone, and whatever was done to it before it was freed has been done (`tests/loom.rs`).
+//! who takes a block has it alone, and whatever was done to it before it was freed has been done (`tests/loom`).
 
 use super::atomic::{Mutex, UnsafeCell};
 use std::ptr::{self, NonNull};

@@ -72,7 +72,7 @@ impl World {
         for mut list in self.shared.full.lock().unwrap().drain(..) {
             while let Some(block) = list.pop() {
                 used(block).write(0);
-                assert!(free.insert(block.cast()), "a block is in two lists, or twice in one");
+                assert!(free.insert(block), "a block is in two lists, or twice in one");
             }
         }
         let made = std::mem::take(&mut *self.made.lock().unwrap());

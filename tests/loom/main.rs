@@ -1,5 +1,6 @@
 //! Model checking of `src/sync/` under all interleavings: tasks' blocks with their countdowns, references and poison, the
-//! lock-free list of successors, free blocks that travel between threads, the short lock, and the sleep of idle threads.
+//! lock-free list of successors, free blocks that travel between threads, tasks that a thread shows to others, the short
+//! lock, and the sleep of idle threads.
 //!
 //! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
 //! every order of events (up to a few preemptions of one thread by another, which is where such errors show) and every
@@ -12,6 +13,14 @@ mod atomic {
     pub(super) use loom::cell::UnsafeCell;
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(super) use loom::sync::{Condvar, Mutex};
+
+    pub(super) fn heavy_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn light_fence() {
+        fence(Ordering::SeqCst);
+    }
 
     /// Lets another thread go on, as waiting for it does in the end.
     pub(super) struct Backoff;
@@ -30,6 +39,8 @@ mod atomic {
 mod batch;
 #[path = "../../src/sync/edges.rs"]
 mod edges;
+#[path = "../../src/sync/exposed.rs"]
+mod exposed;
 /// Memory that loom keeps count of: a block that is never freed, or freed twice, is an error.
 mod pool {
     use std::alloc::Layout;
@@ -59,6 +70,7 @@ mod task;
 mod blocks;
 mod lists;
 mod locks;
+mod onlookers;
 mod sleepers;
 mod tasks;
 

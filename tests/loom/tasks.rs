@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::thread;
 
 /// What a task shares. Its end is a write: it comes after whatever anybody did with a reference to the task.
-struct Common(Traced);
+pub(super) struct Common(pub(super) Traced);
 
 impl Drop for Common {
     fn drop(&mut self) {
@@ -15,7 +15,7 @@ impl Drop for Common {
     }
 }
 
-struct Modelled;
+pub(super) struct Modelled;
 
 impl Kind for Modelled {
     type Shared = Common;
@@ -25,16 +25,16 @@ impl Kind for Modelled {
 }
 
 /// A task that has paid for so many shares.
-fn submitting(shares: u32) -> Submitting<Modelled> {
+pub(super) fn submitting(shares: u32) -> Submitting<Modelled> {
     Submitting::new(|| Common(Traced::new(1)), 0, Traced::new(0), shares, |body| body)
 }
 
 /// What the owner of a task finds that `prepare` has submitted.
-fn prepare(task: &mut Submitting<Modelled>) {
+pub(super) fn prepare(task: &mut Submitting<Modelled>) {
     *task.owned_mut() = 5;
 }
 
-fn run(mut task: OwnedTask<Modelled>) {
+pub(super) fn run(mut task: OwnedTask<Modelled>) {
     assert_eq!((*task.owned(), task.shared().0.read()), (5, 1));
     *task.owned_mut() = 6;
     task.body().write(1);
