@@ -181,6 +181,20 @@ impl Engine {
         self.finished(task, out);
     }
 
+    /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the one
+    /// submitted first last. Nothing else can follow.
+    #[inline]
+    pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
+        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
+        if ends_specially(&task) {
+            return collect(|out| self.finished(task, out), &mut ready);
+        }
+        task.finish(|successor| match successor.shared().join {
+            true => collect(|out| self.pass(successor, out), &mut ready),
+            false => in_turn(successor).into_iter().for_each(&mut ready),
+        });
+    }
+
     /// A task has ended without doing what it was for.
     #[cold]
     fn ended(&self, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
@@ -243,8 +257,7 @@ impl Engine {
     /// Not for commutative tasks and reductions: their end is a matter of the host. Nor for tasks that come after others
     /// without touching what these wrote: who writes it next finds no trace of them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let has_contributions = task.owned().as_ref().is_some_and(|side| side.has_contributions());
-        let mut ends_here = task.shared().commutative || has_contributions;
+        let mut ends_here = ends_specially(task);
         task.body().accesses(&mut |access| ends_here |= access.mode == Mode::After);
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);
@@ -299,12 +312,11 @@ impl Engine {
         }
     }
 
-    #[inline]
     fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().commutative {
             depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
-        if !task.owned().as_ref().is_some_and(|side| side.has_contributions()) {
+        if !has_contributions(&task) {
             task.finish(|successor| self.ready(successor, out));
             return;
         }
@@ -346,4 +358,27 @@ impl Engine {
 #[inline]
 fn in_turn(task: OwnedTask) -> Option<OwnedTask> {
     if task.shared().commutative { depend::take_turns(task) } else { Some(task) }
+}
+
+/// Whether a task has private replicas to combine when it has run.
+#[inline]
+fn has_contributions(task: &OwnedTask) -> bool {
+    task.owned().as_ref().is_some_and(|side| side.has_contributions())
+}
+
+/// Whether more is to be done at a task's end than letting its successors go.
+#[inline]
+fn ends_specially(task: &OwnedTask) -> bool {
+    task.shared().commutative || has_contributions(task)
+}
+
+/// Hands what an event lets run anywhere to `ready`.
+#[cold]
+fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
+    let mut out = Vec::new();
+    event(&mut out);
+    out.into_iter().for_each(|command| match command {
+        Command::Run(task) => ready(task),
+        command => unreachable!("without placement all runs anywhere: {command:?}"),
+    });
 }

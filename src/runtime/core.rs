@@ -11,7 +11,7 @@ use super::watch::Watch;
 use super::window::{Motion, NOTHING_RUNS, Window};
 use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
-use crate::engine::{Command, Engine, Event, Nanos, Outcome, Refused};
+use crate::engine::{Command, Engine, Event, Outcome, Refused};
 use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::machine::Machine;
 use crate::memory::DataCell;
@@ -188,8 +188,7 @@ impl Core {
             let entered = match self.on_short_way() {
                 true => self.engine.submitted_anywhere(task, accesses).map(|ready| {
                     if let Some(task) = ready {
-                        self.ready.push(task, host);
-                        self.idle.wake(1);
+                        self.run_anywhere(task, host);
                     }
                 }),
                 false => self.submit_to_placement(task, accesses, host),
@@ -312,10 +311,7 @@ impl Core {
             let batch: &mut Vec<Command> = out;
             match std::mem::replace(&mut batch[next], Command::Nothing) {
                 Command::Nothing => {}
-                Command::Run(task) if self.on_short_way() => {
-                    self.ready.push(task, host);
-                    self.idle.wake(1);
-                }
+                Command::Run(task) if self.on_short_way() => self.run_anywhere(task, host),
                 Command::Run(task) => self.run_at_home(task, out),
                 Command::Skip(task) => self.skip(task, out),
                 command => match (&self.driver, command) {
@@ -339,6 +335,13 @@ impl Core {
         out.clear();
     }
 
+    /// Queues a task for whichever unit comes first.
+    #[inline]
+    pub(super) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
+        self.ready.push(task, host);
+        self.idle.wake(1);
+    }
+
     /// Runs one of the runtime's own tasks on this thread, now.
     fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         let bound_to_device = task.owned().as_ref().is_some_and(|side| side.space.is_some_and(|s| !s.is_host()));
@@ -358,14 +361,6 @@ impl Core {
         self.discard(&task);
         self.end(task, Outcome::Skipped, None, out);
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
-    }
-
-    /// Reports a task of the user's as done and counts it in a host's slot; no code of the user's runs at its end.
-    #[inline]
-    pub(super) fn end_done(&self, task: OwnedTask, elapsed_ns: Nanos, slot: usize, out: &mut Vec<Command>) {
-        let lane = task.shared().lane;
-        self.engine.done(task, elapsed_ns, out);
-        self.progress.finish(Some(slot), lane, false);
     }
 
     /// Reports a task as ended and counts it in a host's slot; that host calls it as from inside a body.

@@ -266,8 +266,7 @@ impl Host {
                 Some(next) if goes_on() => match self.oldest(core) {
                     None => task = next,
                     Some(oldest) => {
-                        core.ready.push(next, Some(self));
-                        core.idle.wake(1);
+                        core.run_anywhere(next, Some(self));
                         task = oldest;
                     }
                 },
@@ -299,21 +298,41 @@ impl Host {
     fn execute(&self, core: &Core, mut task: OwnedTask) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &self.context, sites: None }, Some(self.slot));
         let outcome = self.inside(|| core.run_body(&mut task, &env, slot));
-        let mut out = self.commands.take();
-        self.end(core, task, outcome, &mut out);
+        let mut next = None;
+        let ready = |task| {
+            if let Some(before) = next.replace(task) {
+                core.run_anywhere(before, Some(self));
+            }
+        };
+        match outcome {
+            Outcome::Done { .. } if !task.drops_body() && !task.shared().internal => {
+                let lane = task.shared().lane;
+                core.engine.done_anywhere(task, ready);
+                core.progress.finish(slot, lane, false);
+            }
+            outcome => self.end_anywhere(core, task, outcome, ready),
+        }
         self.tell_waiters(core);
-        let next = match out.pop() {
-            // The successor submitted first comes last.
-            Some(Command::Run(next)) if next.shared().priority == 0 && !core.ready.has_urgent() => Some(next),
-            Some(other) => {
-                out.push(other);
+        match next {
+            Some(next) if next.shared().priority != 0 || core.ready.has_urgent() => {
+                core.run_anywhere(next, Some(self));
                 None
             }
-            None => None,
-        };
+            next => next,
+        }
+    }
+
+    /// Reports a task as ended that any unit could run, whatever is to be done then.
+    fn end_anywhere(&self, core: &Core, task: OwnedTask, outcome: Outcome, mut ready: impl FnMut(OwnedTask)) {
+        let mut out = self.commands.take();
+        self.end(core, task, outcome, &mut out);
+        // The successor submitted first comes last.
+        let next = out.pop_if(|command| matches!(command, Command::Run(_)));
         core.carry_out(Some(self), &mut out);
         self.commands.set(out);
-        next
+        if let Some(Command::Run(next)) = next {
+            ready(next);
+        }
     }
 
     /// Runs a placed task on its replicas.
@@ -362,12 +381,7 @@ impl Host {
     /// Reports a task as ended, whose captured values may be dropped then: that is still inside its body.
     #[inline]
     pub(super) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
-        match outcome {
-            Outcome::Done { elapsed_ns } if !task.drops_body() && !task.shared().internal => {
-                core.end_done(task, elapsed_ns, self.slot, out);
-            }
-            outcome => running::inside(core.id, || core.end(task, outcome, Some(self.slot), out)),
-        }
+        running::inside(core.id, || core.end(task, outcome, Some(self.slot), out));
     }
 
     /// Gives a task back that was to run on a device that is gone.
