@@ -6,9 +6,9 @@ use super::host::Host;
 use super::progress::Progress;
 use super::ready::ReadyQueues;
 use super::threads::Hosting;
-use super::waiters::{Awaited, Waiters, own_parker};
+use super::waiters::Waiters;
 use super::watch::Watch;
-use super::window::{Motion, NOTHING_RUNS, Window};
+use super::window::Window;
 use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome, Refused};
@@ -230,71 +230,6 @@ impl Core {
         self.carry_out(host, &mut out);
         commands(out);
         entered
-    }
-
-    /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
-    fn respect_window(&self, host: Option<&Host>) {
-        if let Some(simulation) = self.simulation() {
-            return self.simulate_beyond_window(simulation);
-        }
-        if self.progress.pending() > self.window.size() && !Host::in_body(self.id) {
-            self.wait_for_window(host);
-        }
-    }
-
-    #[cold]
-    fn wait_for_window(&self, host: Option<&Host>) {
-        let (finished, pending) = (self.progress.finished(), self.progress.pending());
-        let Some(target) = self.window.target(pending, finished) else { return };
-        let waiting = self.waiters.enter(own_parker(), Awaited::AtMost(target));
-        let nap = Cell::new(NOTHING_RUNS);
-        let left = || {
-            let left = self.progress.pending().saturating_sub(target);
-            if left == 0 || self.is_broken() {
-                return 0;
-            }
-            match self.window.patience(self.progress.finished(), || self.motion()) {
-                Some(patience) => {
-                    nap.set(patience);
-                    left
-                }
-                None => {
-                    self.window.grant(target + left);
-                    0
-                }
-            }
-        };
-        match host {
-            Some(host) => host.run_until(self, waiting.parker(), Some(&waiting), left, || Some(nap.get())),
-            None => {
-                waiting.ask(true);
-                while left() > 0 {
-                    waiting.parker().park(Some(nap.get()));
-                }
-            }
-        }
-    }
-
-    /// Whether a task may finish without anything else being submitted, as far as can be seen.
-    fn motion(&self) -> Motion {
-        let (mut shown, mut asleep) = (0, 0);
-        for (slot, exposed) in self.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
-            (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
-        }
-        // Unit 0 may be hosted by a thread of the user's that is elsewhere: then what waits for it does not move.
-        let guest = &self.hosting[self.machine.num_units()];
-        let is_there = |unit: usize| self.hosting[unit].is_there() || unit == 0 && guest.is_there();
-        let there = || (0..self.machine.num_units()).filter(|unit| is_there(*unit));
-        let has_idle_unit = shown < there().count();
-        let is_ready = || has_idle_unit && there().any(|unit| self.ready.in_sight(unit));
-        let stuck = if is_there(0) { 0 } else { self.ready.launches(0) };
-        let in_flight =
-            || self.engine.placement().map_or(0, |placement| placement.lock().in_flight().saturating_sub(stuck));
-        match () {
-            () if asleep < shown || is_ready() || in_flight() > shown => Motion::Working,
-            () if shown > 0 => Motion::Sleeping,
-            () => Motion::Nothing,
-        }
     }
 
     /// Carries out what the engine asked for, and what follows from that at once.
@@ -540,24 +475,6 @@ mod tests {
     impl Drop for Waits {
         fn drop(&mut self) {
             self.1.send(self.0.wait().is_ok()).unwrap();
-        }
-    }
-
-    /// Whoever submits with nobody to run anything must not wait for it.
-    #[test]
-    fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
-        for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "dynamic")] {
-            let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
-            let rt = builder.build().unwrap();
-            let submit = || (0..3).for_each(|_| _ = rt.task("ready", ()).host(|_, ()| ()).submit().unwrap());
-            submit();
-            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}");
-            rt.wait().unwrap();
-            submit();
-            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}: gone again");
-            std::thread::scope(|scope| _ = scope.spawn(|| rt.wait().unwrap()));
-            submit();
-            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
         }
     }
 
