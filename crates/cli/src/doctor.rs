@@ -1,10 +1,10 @@
 //! `thalweg doctor`: what is here, how fast it is reached, and what is missing.
 
-use crate::devices::{DeviceFacts, Interface, Measurement, interfaces, measurement};
-use crate::machine::Topology;
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
+use thalweg::devices::{DeviceFacts, Interface, Measurement, interfaces, measurement};
+use thalweg::machine::Topology;
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
@@ -34,32 +34,46 @@ struct Examined {
     devices: Vec<Patient>,
 }
 
-/// A device.
+/// A device: what its interface says of it ([`DeviceFacts`]), and what is found out besides.
 #[derive(Debug, Serialize)]
 struct Patient {
-    #[serde(flatten)]
-    facts: DeviceFacts,
-    #[serde(flatten)]
-    findings: Findings,
-}
-
-/// What is found out about a device besides what its interface says.
-#[derive(Debug, Serialize)]
-struct Findings {
+    name: String,
+    units: Vec<&'static str>,
+    memory_bytes: u64,
+    driver: String,
+    architecture: String,
+    processors: u32,
+    pci: Option<String>,
+    peers: Vec<bool>,
     /// The cores of its side of the machine, as the system writes them (`0-31`), if it says so.
     nearest_cores: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<Measurement>,
+    measured: Option<Measured>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
+}
+
+/// A [`Measurement`].
+#[derive(Debug, Serialize)]
+struct Measured {
+    to_device_bytes_per_s: f64,
+    from_device_bytes_per_s: f64,
+    round_trip_ns: u64,
+    launch_ns: u64,
+}
+
+impl From<Measurement> for Measured {
+    fn from(measurement: Measurement) -> Self {
+        let Measurement { to_device_bytes_per_s, from_device_bytes_per_s, round_trip_ns, launch_ns, .. } = measurement;
+        Self { to_device_bytes_per_s, from_device_bytes_per_s, round_trip_ns, launch_ns }
+    }
 }
 
 pub(super) fn run(options: &Options) -> io::Result<()> {
     let topology = Topology::detect();
     let examine = |interface: Interface| {
         let Interface { name, version, absent, devices, .. } = interface;
-        let patient =
-            |(number, facts): (usize, DeviceFacts)| Patient { findings: find(name, number, &facts, options), facts };
+        let patient = |(number, facts): (usize, DeviceFacts)| examine_device(name, number, facts, options);
         Examined { name, version, absent, devices: devices.into_iter().enumerate().map(patient).collect() }
     };
     let report = Report {
@@ -76,13 +90,22 @@ pub(super) fn run(options: &Options) -> io::Result<()> {
     print(&report, out)
 }
 
-fn find(interface: &str, number: usize, device: &DeviceFacts, options: &Options) -> Findings {
+fn examine_device(interface: &str, number: usize, facts: DeviceFacts, options: &Options) -> Patient {
+    let DeviceFacts { name, units, memory_bytes, driver, architecture, processors, pci, peers, .. } = facts;
     let nearest = |pci: &String| std::fs::read_to_string(format!("/sys/bus/pci/devices/{pci}/local_cpulist")).ok();
     let measured = (!options.quick).then(|| measurement(interface, number));
-    Findings {
-        nearest_cores: device.pci.as_ref().and_then(nearest).map(|cores| cores.trim().to_owned()),
+    Patient {
+        nearest_cores: pci.as_ref().and_then(nearest).map(|cores| cores.trim().to_owned()),
         failed: measured.as_ref().and_then(|measured| measured.as_ref().err()).map(ToString::to_string),
-        measured: measured.and_then(Result::ok),
+        measured: measured.and_then(Result::ok).map(Measured::from),
+        name,
+        units: units.iter().map(|unit| unit.keyword()).collect(),
+        memory_bytes,
+        driver,
+        architecture,
+        processors,
+        pci,
+        peers,
     }
 }
 
@@ -107,19 +130,17 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn print_device(number: usize, patient: &Patient, out: &mut impl Write) -> io::Result<()> {
-    let Patient { facts: device, findings } = patient;
-    let units = device.units.iter().map(|unit| unit.keyword()).collect::<Vec<_>>().join(", ");
+fn print_device(number: usize, device: &Patient, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "  {number}: {}", device.name)?;
-    writeln!(out, "     in unit strings   {units}")?;
+    writeln!(out, "     in unit strings   {}", device.units.join(", "))?;
     writeln!(out, "     memory            {:.1} GiB", device.memory_bytes as f64 / f64::from(1 << 30))?;
     writeln!(out, "     processors        {} ({})", device.processors, device.architecture)?;
     writeln!(out, "     driver            {}", device.driver)?;
     if let Some(pci) = &device.pci {
-        let cores = findings.nearest_cores.as_ref().map_or(String::new(), |cores| format!(", nearest cores {cores}"));
+        let cores = device.nearest_cores.as_ref().map_or(String::new(), |cores| format!(", nearest cores {cores}"));
         writeln!(out, "     PCI address       {pci}{cores}")?;
     }
-    if let Some(measured) = &findings.measured {
+    if let Some(measured) = &device.measured {
         let rate = |bytes_per_s: f64| format!("{:.1} GB/s", bytes_per_s / 1e9);
         writeln!(
             out,
@@ -130,7 +151,7 @@ fn print_device(number: usize, patient: &Patient, out: &mut impl Write) -> io::R
         let (launch, trip) = (measured.launch_ns as f64 / 1e3, measured.round_trip_ns as f64 / 1e3);
         writeln!(out, "     kernels           {launch:.1} us each in a chain, {trip:.1} us there and back")?;
     }
-    if let Some(failed) = &findings.failed {
+    if let Some(failed) = &device.failed {
         writeln!(out, "     does not work     {failed}")?;
     }
     Ok(())
@@ -140,8 +161,7 @@ fn print_peers(devices: &[Patient], out: &mut impl Write) -> io::Result<()> {
     let head: String = (0..devices.len()).map(|n| format!("{n:>4}")).collect();
     writeln!(out, "  reaches the memory of{head}")?;
     for (n, device) in devices.iter().enumerate() {
-        let row: String =
-            device.facts.peers.iter().map(|peer| format!("{:>4}", if *peer { "yes" } else { "no" })).collect();
+        let row: String = device.peers.iter().map(|peer| format!("{:>4}", if *peer { "yes" } else { "no" })).collect();
         writeln!(out, "  {n:>20} {row}")?;
     }
     Ok(())

@@ -19,8 +19,7 @@ enum Command {
     Doctor(doctor::Options),
 }
 
-/// Runs the program with the process's arguments.
-pub fn run() -> ExitCode {
+fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
         Command::Doctor(options) => doctor::run(&options),
