@@ -22,6 +22,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Features of the crate, all off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated
+//! machines and whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
+//!
 //! The words are the field's own (OmpSs, StarPU): see `ARCHITECTURE.md` for them and for the layers below.
 
 // Some of the runtime serves one feature alone. Dead code is looked for in builds with all of them.
@@ -30,6 +33,11 @@
     allow(dead_code, unused_imports)
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+/// The version of `bytemuck` whose `Pod` is asked of elements: who derives or implements it needs this one.
+pub use bytemuck;
+/// The version of `ndarray` whose arrays a program registers, and whose views its bodies get: another one's do not fit.
+pub use ndarray;
 
 pub mod error;
 pub mod ids;
