@@ -36,7 +36,7 @@ mod static_chunks;
 mod static_pcf;
 mod stealing;
 
-pub use adjacency::{Adjacency, cut_edges};
+pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
 pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
 pub use balance::balanced_chunks;
