@@ -125,7 +125,6 @@ impl<V: Clone> BlockMap<V> {
     }
 
     /// How many boxes there are.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.parts.len() - self.free.len()
     }
