@@ -22,6 +22,10 @@ mod body;
 mod commutative;
 mod datum;
 mod fragment;
+#[cfg(feature = "graph")]
+mod graph;
+#[cfg(not(feature = "graph"))]
+#[path = "graph_absent.rs"]
 mod graph;
 #[cfg(test)]
 pub(crate) mod hand_made;
@@ -43,6 +47,7 @@ pub(crate) use body::{Body, Env, Kinds};
 pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum};
 pub(crate) use graph::Recorder;
+#[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::Mode;
 pub(crate) use mode::OpId;

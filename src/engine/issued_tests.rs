@@ -14,7 +14,7 @@ fn engine(units: &str) -> Engine {
     let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
     let capacities = vec![u64::MAX; machine.num_spaces()];
     let policy = Box::new(Stealing::new(machine.num_units()));
-    Engine::new(1, Some(Placement::new(&machine, &capacities, policy)), false)
+    Engine::new(1, Some(Placement::new(&machine, &capacities, policy)), None)
 }
 
 /// Submits a task on all of `x`.

@@ -34,7 +34,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Contribution, Mode, OwnedTask, Recorder, Submitting, TaskGraph, running};
+use crate::depend::{self, AccessRecord, Contribution, Mode, OwnedTask, Recorder, Submitting, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
 use parking_lot::Mutex;
@@ -120,13 +120,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(runtime: u64, placement: Option<Placement>, record_graph: bool) -> Self {
-        Self {
-            runtime,
-            recorder: record_graph.then(Recorder::default),
-            failures: FailureLog::default(),
-            placement: placement.map(Mutex::new),
-        }
+    pub(crate) fn new(runtime: u64, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
+        Self { runtime, recorder, failures: FailureLog::default(), placement: placement.map(Mutex::new) }
     }
 
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
@@ -280,7 +275,8 @@ impl Engine {
     }
 
     /// The graph recorded so far, if it is recorded.
-    pub(crate) fn graph(&self) -> Option<TaskGraph> {
+    #[cfg(feature = "graph")]
+    pub(crate) fn graph(&self) -> Option<depend::TaskGraph> {
         self.recorder.as_ref().map(Recorder::graph)
     }
 

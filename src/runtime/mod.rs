@@ -4,6 +4,8 @@
 //! copies. All of them do the same: take a task, run it, tell the engine, carry out what the engine says.
 
 mod accelerators;
+#[cfg(feature = "sim")]
+mod build_simulated;
 mod builder;
 mod conflict;
 mod core;
@@ -29,12 +31,13 @@ pub use watch::{RunningTask, Stall};
 
 use self::core::{Core, Description};
 use self::host::Host;
-use crate::depend::{Side, TaskGraph};
+use crate::depend::Side;
+#[cfg(feature = "graph")]
+use crate::depend::TaskGraph;
 use crate::error::SubmitError;
 use crate::ids::{DataId, SpaceId};
 use crate::machine::{CoresTaken, Machine, Warning};
 use crate::memory::{DataCell, Element, HostBuffer, NoBody, Out, Payload, Shape, Sole};
-use crate::sched::Model;
 use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
 use ndarray::{Array, Dimension, IntoDimension, Ix1};
 use parking_lot::Mutex;
@@ -42,6 +45,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
+#[cfg(feature = "sim")]
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -79,6 +83,7 @@ pub struct Runtime {
     capacities_bytes: Vec<u64>,
     warnings: Vec<Warning>,
     /// Where the scheduler's performance model is kept between runs.
+    #[cfg(feature = "sim")]
     model_file: Option<PathBuf>,
     next_data: AtomicU32,
     next_space: AtomicU32,
@@ -263,6 +268,7 @@ impl Runtime {
     }
 
     /// The graph of the tasks submitted so far, if [`Builder::record_graph`] was asked for.
+    #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
         self.core.engine.graph()
     }
@@ -299,9 +305,13 @@ fn elements_of<T>(shape: &[usize]) -> usize {
 
 impl Runtime {
     /// Writes what the scheduler has learned, for the next run.
+    #[cfg(feature = "sim")]
     fn save_model(&self) {
         let (Some(path), Some(placement)) = (&self.model_file, self.core.engine.placement()) else { return };
-        let Some(text) = placement.lock().model().filter(|model| !model.is_empty()).map(Model::to_text) else { return };
+        let Some(text) = placement.lock().model().filter(|model| !model.is_empty()).map(crate::sched::Model::to_text)
+        else {
+            return;
+        };
         // In one step: a run that is killed here, or one beside it, leaves a whole file.
         let part = path.with_extension(format!("{}.part", std::process::id()));
         if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
@@ -319,6 +329,7 @@ impl Runtime {
         else {
             return;
         };
+        #[cfg(feature = "sim")]
         self.save_model();
         self.core.shut_down();
         for thread in units {
@@ -343,6 +354,7 @@ impl Runtime {
             configuration: String::new(),
             capacities_bytes: Vec::new(),
             warnings: Vec::new(),
+            #[cfg(feature = "sim")]
             model_file: self.model_file.take(),
             next_data: AtomicU32::new(0),
             next_space: AtomicU32::new(0),

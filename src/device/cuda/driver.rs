@@ -37,7 +37,7 @@ impl Cuda {
     /// # Errors
     /// If nothing can be compiled for it, or it gives no context or stream.
     pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
-        let name = found.name().to_owned();
+        let name = found.facts.name.clone();
         let recipe = compiler::recipe(found.architecture, "kernels", &name)?;
         let mut context: CUcontext = ptr::null_mut();
         // SAFETY: the device exists; the result has a place.

@@ -12,7 +12,9 @@
 //! 4. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
 //!    on nonsense.
 
+#[cfg(any(feature = "cuda", feature = "hip"))]
 mod addressed;
+#[cfg(any(feature = "cuda", feature = "hip"))]
 mod cache;
 mod driver;
 mod kernels;
@@ -22,7 +24,9 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+#[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use addressed::{Addressed, Api, Handle, PEER_ACCESS_ALREADY_ENABLED, Refusal, Side, Transfer, Way};
+#[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::{Cache, Recipe};
 pub(super) use driver::Driver;
 pub(super) use slabs::{Pitches, Slab};
