@@ -35,7 +35,7 @@ use crate::ids::{DataId, SpaceId};
 use crate::machine::{CoresTaken, Machine, Warning};
 use crate::memory::{DataCell, Element, HostBuffer, NoBody, Out, Payload, Shape, Sole};
 use crate::sched::Model;
-use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
+use crate::task::{AccessTuple, Data, IntoRegion, IterationSpace, Owner, ReleasedCell};
 use ndarray::{Array, Dimension, IntoDimension, Ix1};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -251,7 +251,8 @@ impl Runtime {
     }
 
     /// The address spaces in which all of a region is valid at this moment.
-    pub fn valid_in<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Vec<SpaceId> {
+    pub fn valid_in<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Vec<SpaceId> {
+        let region = region.into_region();
         let data = region.data.cell.datum.id;
         let placement = self.core.engine.placement();
         placement.map_or_else(|| vec![SpaceId::HOST], |placement| placement.lock().valid_in(data, &region.block))

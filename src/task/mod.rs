@@ -6,6 +6,7 @@
 mod access;
 mod handle;
 mod iteration;
+mod ranges;
 mod region;
 
 pub(crate) use access::Recorded;
@@ -14,4 +15,5 @@ pub use access::{After, Commutative, Concurrent, Inout, Input, Output, Reducing}
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
-pub use region::{Ranges, Region, blocks};
+pub use ranges::{IndexRange, Ranges};
+pub use region::{IntoRegion, Region, blocks};
