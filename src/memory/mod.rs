@@ -25,6 +25,8 @@ pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
+/// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
+pub use num_complex::Complex;
 pub use payload::{DeviceSlot, IntoOutcome, NoBody, Slot, With};
 pub(crate) use payload::{Payload, Sole};
 pub use shape::{Shape, Spans};

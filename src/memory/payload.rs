@@ -10,7 +10,16 @@ use crate::sealed::Sealed;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// What a body may return: nothing, or a result.
+/// What a body may return: nothing, or a result; a body that does not return at all, as one with `todo!()`, is one too.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1.0);
+/// rt.task("later", (x.inout(),)).cpu(|_, (_x,)| todo!("yet to be written")).submit()?;
+/// assert!(rt.wait().unwrap_err().to_string().contains("yet to be written"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait IntoOutcome {
     /// The failure, if it is one.
     fn into_outcome(self) -> Result<(), BoxError>;
@@ -26,6 +35,23 @@ impl IntoOutcome for () {
 impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
     fn into_outcome(self) -> Result<(), BoxError> {
         self.map_err(Into::into)
+    }
+}
+
+/// Gives the type `!`, which cannot be named otherwise yet: what type inference finds for a closure that does not return.
+#[allow(unreachable_pub)] // a public implementation is spelled with it
+pub trait Returning {
+    /// What is returned.
+    type Output;
+}
+
+impl<R> Returning for fn() -> R {
+    type Output = R;
+}
+
+impl IntoOutcome for <fn() -> ! as Returning>::Output {
+    fn into_outcome(self) -> Result<(), BoxError> {
+        self
     }
 }
 
