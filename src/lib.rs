@@ -47,7 +47,7 @@ pub mod cli;
 
 pub use depend::{Context, Dependence, GraphTask, Mode, TaskGraph};
 pub use device::EmulatedDevice;
-pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder};
+pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle};
 pub use sim::{MachineFileError, SimulatedMachine};
 
 /// The devices of this machine, as `thalweg doctor` shows them.

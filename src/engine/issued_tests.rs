@@ -90,3 +90,22 @@ fn a_commutative_task_ends_when_its_kernels_have() {
     engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }
+
+/// As a task with a handle: who waits for it would else be told when it is issued.
+#[test]
+fn an_awaited_task_lets_go_when_its_kernels_have_ended() {
+    let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
+    let whole = x.whole();
+    let mut awaited = task(1, GPU, &[(&x, whole, Mode::InOut)]);
+    awaited.owned_mut().get_or_insert_default().awaited = true;
+    let mut out = Vec::new();
+    let access = AccessRecord { datum: &x, block: &whole, mode: Mode::InOut };
+    engine.submitted(awaited, &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
+    let first = only_launch(arrive(&engine, out));
+    assert!(submit(&engine, 2, &x, Mode::InOut).is_empty());
+    let mut out = Vec::new();
+    engine.issued(&first.task, &mut out);
+    assert!(out.is_empty() && !first.task.is_finished(), "{out:?}");
+    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
+}

@@ -207,11 +207,11 @@ impl Engine {
     /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait until
     /// it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions: their end is a matter of the host. Nor for tasks that come after others
+    /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the host. Nor for tasks that come after others
     /// without touching what these wrote: who writes it next finds no trace of them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let has_contributions = task.owned().as_ref().is_some_and(|side| side.has_contributions());
-        let mut ends_here = task.shared().commutative || has_contributions;
+        let is_awaited = |side: &depend::Side| side.has_contributions() || side.awaited;
+        let mut ends_here = task.shared().commutative || task.owned().as_deref().is_some_and(is_awaited);
         task.body().accesses(&mut |access| ends_here |= access.mode == Mode::After);
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);

@@ -126,6 +126,12 @@ pub enum SubmitError {
         /// The data's name.
         data: String,
     },
+    /// The task was submitted to another runtime.
+    #[error("cannot wait for task `{task}`: it was submitted to another runtime; try waiting for it there")]
+    ForeignTask {
+        /// The task's name.
+        task: String,
+    },
     /// The data was given back by `take`.
     #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
     Taken {

@@ -8,7 +8,7 @@ use super::wait::internal;
 use crate::depend::{AccessRecord, Mode, Side, running};
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
-use crate::memory::{Accept, Declared, Element, NoBody, Out, Payload, Shape, Slot, Sole};
+use crate::memory::{Accept, Declared, Element, Out, Payload, Shape};
 use crate::task::{IntoRegion, Region};
 
 impl Runtime {
@@ -45,7 +45,7 @@ impl Runtime {
     /// holds the region.
     #[track_caller]
     pub fn clear<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        let zero = Sole(|view: S::ViewMut<'_, T>| S::clear(view));
+        let zero = |view: S::ViewMut<'_, T>| S::clear(view);
         self.mend(region.into_region(), "clear", Mode::Out, Out, zero)
     }
 
@@ -60,7 +60,7 @@ impl Runtime {
     /// As for [`clear`](Self::clear).
     #[track_caller]
     pub fn accept<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        let look = Sole(|_: S::View<'_, T>| ());
+        let look = |_: S::View<'_, T>| ();
         self.mend(region.into_region(), "accept", Mode::Accept, Accept, look)
     }
 
@@ -71,13 +71,13 @@ impl Runtime {
         name: &'static str,
         mode: Mode,
         access: impl FnOnce(Declared<T, S>) -> A,
-        body: impl Slot<(A,)>,
+        body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
         region.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
         running::ancestry(self.core.id).admit(name, &[record])?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
-        self.core.submit(internal(name, side), Payload::new((access,), body, NoBody, NoBody, true), &[record], |_| ())
+        self.core.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
     }
 }

@@ -11,7 +11,7 @@ use super::waiters::{Awaited, own_parker};
 use crate::depend::{Side, Submitting, TaskRef};
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
-use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
+use crate::memory::{Element, HostBuffer, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::task::{AccessSpec, Data, IntoRegion, Recorded, Region};
 use parking_lot::Mutex;
@@ -177,8 +177,8 @@ impl Runtime {
         let everything = data.inout();
         everything.check(self.core.id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
-        let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
-        let payload = Payload::new((everything.store(INTERNAL),), taking, NoBody, NoBody, true);
+        let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
+        let payload = Payload::sole(everything.store(INTERNAL), taking);
         let awaited_by = Some(own_parker());
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
         let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
@@ -256,20 +256,23 @@ impl Runtime {
         let access = region.input();
         access.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
-        let payload = Payload::new((access.store(INTERNAL),), Sole(body), NoBody, NoBody, true);
+        let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
         self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
     fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
-        self.wait_until(Awaited::Told, || u64::from(!task.is_finished()));
-        if !task.is_finished() {
-            self.core.broken()?;
-        }
+        self.await_end(task)?;
         task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
-    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    /// Waits for a task that tells this thread.
+    pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
+        self.wait_until(Awaited::Told, || u64::from(!task.is_finished()));
+        if task.is_finished() { Ok(()) } else { self.core.broken() }
+    }
+
+    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         if Host::in_body(self.core.id) { Err(SubmitError::InsideTask { call }) } else { Ok(()) }
     }
 

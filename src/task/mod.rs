@@ -4,13 +4,15 @@
 //! a mode; the types make sure that a body gets exactly what was declared.
 
 mod access;
+mod accesses;
 mod handle;
 mod iteration;
 mod ranges;
 mod region;
 
 pub(crate) use access::Recorded;
-pub use access::{AccessSpec, AccessTuple};
+pub use access::AccessSpec;
+pub use accesses::Accesses;
 pub use access::{After, Commutative, Concurrent, Inout, Input, Output, Reducing};
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};

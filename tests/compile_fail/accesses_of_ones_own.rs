@@ -4,11 +4,11 @@ use thalweg::error::SubmitError;
 use thalweg::memory::{InOut, Out};
 use thalweg::prelude::*;
 use thalweg::region::Block;
-use thalweg::task::{AccessSpec, AccessTuple, Ranges};
+use thalweg::task::{AccessSpec, Accesses, Ranges};
 
 struct Liar<'d>(&'d Data<u64>);
 
-impl AccessTuple for Liar<'_> {
+impl Accesses for Liar<'_> {
     type Stored = (InOut<u64, Ix1>,);
     fn check(&self, _: u64) -> Result<(), SubmitError> {
         Ok(())
