@@ -24,21 +24,24 @@ fn tuples_in_tuples() {
         let inner = (x[0].input(), x[1].input(), (x[2].input(), ()), x[3].inout());
         let reductions = ((x[4].reduction(Sum), x[5].after()), x[6].reduction(Max), (x[7].commutative(),));
         let rest = (x[8].output(), x[9].output(), x[10].output(), x[11].output());
-        rt.task("nested", (inner, (reductions, rest), ((((x[12].input(),), x[13].inout()), x[14].input()), x[15].inout())))
-            .cpu(|_, ((a, b, (c, ()), d), (((e, ()), f, (g,)), rest), ((((h,), i), j), k))| {
-                d[0] = a[0] + b[1] + c[2];
-                e[0] = 100;
-                f[1] = 200;
-                g[2] = 300;
-                let (p, q, r, s) = rest;
-                for (n, out) in [p, q, r, s].into_iter().enumerate() {
-                    out.fill(n as u64);
-                }
-                i[0] += h[0];
-                k[1] += j[0];
-            })
-            .submit()
-            .unwrap();
+        rt.task(
+            "nested",
+            (inner, (reductions, rest), ((((x[12].input(),), x[13].inout()), x[14].input()), x[15].inout())),
+        )
+        .cpu(|_, ((a, b, (c, ()), d), (((e, ()), f, (g,)), rest), ((((h,), i), j), k))| {
+            d[0] = a[0] + b[1] + c[2];
+            e[0] = 100;
+            f[1] = 200;
+            g[2] = 300;
+            let (p, q, r, s) = rest;
+            for (n, out) in [p, q, r, s].into_iter().enumerate() {
+                out.fill(n as u64);
+            }
+            i[0] += h[0];
+            k[1] += j[0];
+        })
+        .submit()
+        .unwrap();
         let value = |i: usize| rt.read(&x[i]).unwrap();
         assert_eq!(value(3), [3, 3, 3]);
         assert_eq!(value(4), [104, 4, 4]);
@@ -59,10 +62,8 @@ fn lists_of_every_length_and_mode() {
             let parts = || blocks(200, size).take(len);
             let others: Vec<_> = (0..len).map(|_| rt.scalar(0u64)).collect();
             let before = rt.read(&x).unwrap();
-            let (inputs, outputs): (Vec<_>, Vec<_>) = (
-                parts().map(|part| x.slice(part).input()).collect(),
-                others.iter().map(Data::output).collect(),
-            );
+            let (inputs, outputs): (Vec<_>, Vec<_>) =
+                (parts().map(|part| x.slice(part).input()).collect(), others.iter().map(Data::output).collect());
             rt.task("gather", (inputs, outputs))
                 .cpu(move |_, (inputs, outputs)| {
                     assert_eq!((inputs.len(), outputs.len()), (len, len));
@@ -99,14 +100,12 @@ fn lists_of_tuples_and_of_lists() {
         let y: Vec<_> = (0..10).map(|_| rt.scalar(1u64)).collect();
         for _ in 0..3 {
             let pairs: Vec<_> = x.iter().zip(&y).map(|(x, y)| (x.input(), y.reduction(Sum))).collect();
-            rt.task("pairs", pairs)
-                .cpu(|_, pairs| pairs.into_iter().for_each(|(x, y)| y[0] += x[0]))
-                .submit()
-                .unwrap();
+            rt.task("pairs", pairs).cpu(|_, pairs| pairs.into_iter().for_each(|(x, y)| y[0] += x[0])).submit().unwrap();
         }
         let sums: Vec<_> = y.iter().map(|y| rt.read_scalar(y).unwrap()).collect();
         assert_eq!(sums, (0..10).map(|i| 1 + 3 * i).collect::<Vec<u64>>());
-        let triangle: Vec<Vec<_>> = (0..4).map(|n| x[n * (n + 1) / 2..][..n].iter().map(|x| x.reduction(Sum)).collect()).collect();
+        let triangle: Vec<Vec<_>> =
+            (0..4).map(|n| x[n * (n + 1) / 2..][..n].iter().map(|x| x.reduction(Sum)).collect()).collect();
         rt.task("triangle", triangle)
             .cpu(|_, rows| {
                 for (n, row) in rows.into_iter().enumerate() {
@@ -169,7 +168,8 @@ fn tasks_with_lists_are_ordered_by_their_members() {
                 .unwrap();
         }
         let expected = |i: usize| {
-            (0..20).fold(0u64, |x, round| (x + if i % 3 == 0 { i as u64 } else { 0 }).wrapping_mul(3).wrapping_add(round))
+            (0..20)
+                .fold(0u64, |x, round| (x + if i % 3 == 0 { i as u64 } else { 0 }).wrapping_mul(3).wrapping_add(round))
         };
         let values: Vec<_> = x.iter().map(|x| rt.read_scalar(x).unwrap()).collect();
         assert_eq!(values, (0..40).map(expected).collect::<Vec<_>>());

@@ -30,7 +30,7 @@ use thalweg::prelude::*;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Out,
-    InOut,
+    Inout,
     Commutative,
     Concurrent,
     Add,
@@ -203,9 +203,9 @@ impl Program {
         let mut kind = lot.of(&[
             Kind::Out,
             Kind::Out,
-            Kind::InOut,
-            Kind::InOut,
-            Kind::InOut,
+            Kind::Inout,
+            Kind::Inout,
+            Kind::Inout,
             Kind::Commutative,
             Kind::Concurrent,
             Kind::Add,
@@ -257,14 +257,14 @@ impl Oracle {
     fn apply(&mut self, step: &Step) {
         let Step { reads: [a, b], kind, target, update, .. } = step;
         // Who joins a group runs even if another one of the group has failed.
-        let target_is_there = *kind != Kind::InOut || self.values(target).is_some();
+        let target_is_there = *kind != Kind::Inout || self.values(target).is_some();
         let runs = step.end == End::Returns && target_is_there && self.values(update).is_some();
         let h = self.values(a).zip(self.values(b)).map(|(a, b)| hash(hash(step.seed, &a), &b)).filter(|_| runs);
         for (n, e) in target.elements(self.extents).into_iter().enumerate() {
             let x = &mut self.memory[target.data][e];
             *x = h.zip(if *kind == Kind::Out { Some(0) } else { *x }).map(|(h, x)| match kind {
                 Kind::Out => mix(h, n as u64),
-                Kind::InOut => mix(x, h),
+                Kind::Inout => mix(x, h),
                 Kind::Commutative | Kind::Concurrent | Kind::Add => x.wrapping_add(h),
                 Kind::Max => x.max(h),
             });
@@ -404,7 +404,7 @@ macro_rules! submit {
                 Kind::Out => task!(target.output(), |mut t: Mutable<'_>, h| {
                     t.iter_mut().enumerate().for_each(|(n, x)| *x = mix(h, n as u64))
                 }),
-                Kind::InOut => {
+                Kind::Inout => {
                     task!(target.inout(), |mut t: Mutable<'_>, h| t.iter_mut().for_each(|x| *x = mix(*x, h)))
                 }
                 Kind::Commutative => task!(target.commutative(), |mut t: Mutable<'_>, h| {

@@ -88,9 +88,8 @@ fn who_hosts_a_unit_executes_tasks_while_it_waits() {
     watched("hosts", || {
         let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
         let x = rt.scalar(0u64);
-        let tasks: Vec<_> = (0..100)
-            .map(|_| rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap())
-            .collect();
+        let tasks: Vec<_> =
+            (0..100).map(|_| rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap()).collect();
         for task in tasks.iter().rev() {
             rt.wait_for(task).unwrap();
         }

@@ -28,7 +28,7 @@ use thalweg::{Builder, TaskGraph};
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Out,
-    InOut,
+    Inout,
     Commutative,
     Concurrent,
     Add,
@@ -110,7 +110,7 @@ impl Step {
     /// All accesses: part, and what tells whether two of them may run side by side (`None`: reads).
     fn accesses(&self) -> [(&Part, Option<Kind>); 4] {
         let [a, b] = &self.reads;
-        [(a, None), (b, None), (&self.target, Some(self.kind)), (&self.update, Some(Kind::InOut))]
+        [(a, None), (b, None), (&self.target, Some(self.kind)), (&self.update, Some(Kind::Inout))]
     }
 
     fn working_set_bytes(&self) -> u64 {
@@ -122,7 +122,7 @@ impl Step {
 fn ordered(a: (&Part, Option<Kind>), b: (&Part, Option<Kind>)) -> bool {
     let together = match (a.1, b.1) {
         (None, None) => true,
-        (Some(a), Some(b)) => a == b && !matches!(a, Kind::Out | Kind::InOut),
+        (Some(a), Some(b)) => a == b && !matches!(a, Kind::Out | Kind::Inout),
         _ => false,
     };
     !together && a.0.overlaps(b.0)
@@ -162,7 +162,7 @@ impl Memory {
             let x = &mut memory[step.target.data][e];
             *x = match step.kind {
                 Kind::Out => mix(h, n as u64),
-                Kind::InOut => mix(*x, h),
+                Kind::Inout => mix(*x, h),
                 Kind::Commutative | Kind::Concurrent | Kind::Add => x.wrapping_add(h),
                 Kind::Max => (*x).max(h),
             };
@@ -255,7 +255,7 @@ macro_rules! submit {
                 Kind::Out => task!(target.output(), |mut t: Mutable<'_>, h| {
                     t.iter_mut().enumerate().for_each(|(n, x)| *x = mix(h, n as u64))
                 }),
-                Kind::InOut => {
+                Kind::Inout => {
                     task!(target.inout(), |mut t: Mutable<'_>, h| t.iter_mut().for_each(|x| *x = mix(*x, h)))
                 }
                 Kind::Commutative => task!(target.commutative(), |mut t: Mutable<'_>, h| {
@@ -480,7 +480,7 @@ fn program() -> impl Strategy<Value = Program> {
         (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
     let machine = prop_oneof![fast, any_machine];
     // Data of several dimensions remember otherwise who used them as long as nobody joins anybody.
-    const KINDS: [Kind; 6] = [Kind::Out, Kind::InOut, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Max];
+    const KINDS: [Kind; 6] = [Kind::Out, Kind::Inout, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Max];
     let kinds = prop::sample::select(vec![&KINDS[..], &KINDS[..2]]);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0..3usize));
     (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64, kinds, flags).prop_flat_map(

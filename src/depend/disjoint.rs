@@ -22,9 +22,7 @@ pub(crate) fn overlap<'r, 'a>(
 
 /// As [`overlap`], without comparing each with each.
 #[cold]
-fn overlap_of_many<'r, 'a>(
-    accesses: &'r [AccessRecord<'a>],
-) -> Option<(&'r AccessRecord<'a>, &'r AccessRecord<'a>)> {
+fn overlap_of_many<'r, 'a>(accesses: &'r [AccessRecord<'a>]) -> Option<(&'r AccessRecord<'a>, &'r AccessRecord<'a>)> {
     let datum = |i: &usize| std::ptr::from_ref::<Datum>(accesses[*i].datum).addr();
     let mut order: Vec<_> = (0..accesses.len()).collect();
     order.sort_by_key(datum);
@@ -69,13 +67,11 @@ mod tests {
         let data = [0, 1].map(|id| Datum::new(DataId(id), &[100, 100], 8, false));
         let row = |i: usize| Block::new(&[i..i + 1, 0..100]);
         let rows: Vec<_> = (0..40).map(row).collect();
-        let all = |mode| -> Vec<_> {
-            rows.iter().map(|block| AccessRecord { datum: &data[0], block, mode }).collect()
-        };
-        assert_eq!(places(&all(Mode::InOut)), None);
+        let all = |mode| -> Vec<_> { rows.iter().map(|block| AccessRecord { datum: &data[0], block, mode }).collect() };
+        assert_eq!(places(&all(Mode::Inout)), None);
         let (column, nothing) = (Block::new(&[7..100, 3..4]), Block::new(&[7..7, 3..4]));
         for (mode, other, expected) in [
-            (Mode::InOut, Mode::In, Some((7, 40))),
+            (Mode::Inout, Mode::In, Some((7, 40))),
             (Mode::In, Mode::Out, Some((7, 40))),
             (Mode::In, Mode::In, None),
             (Mode::In, Mode::After, None),

@@ -362,6 +362,17 @@ impl fmt::Display for TaskFailure {
     }
 }
 
+impl std::error::Error for TaskFailure {
+    /// The error that the body returned, or the device's.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.reason {
+            FailureReason::Returned(error) => Some(&**error),
+            FailureReason::Device(error) => Some(error),
+            FailureReason::Panicked(_) | FailureReason::DeviceLost(_) | FailureReason::Cancelled => None,
+        }
+    }
+}
+
 /// Every failure since the last wait, in the order in which they happened.
 #[derive(Debug, Clone)]
 pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);

@@ -170,7 +170,7 @@ plain_access! {
     /// `out`: overwrites.
     Out, Mode::Out, ViewMut, view_mut, DeviceViewMut;
     /// `inout`: reads and writes.
-    InOut, Mode::InOut, ViewMut, view_mut, DeviceViewMut;
+    Update, Mode::Inout, ViewMut, view_mut, DeviceViewMut;
     /// `commutative`: as `inout`, in any order, one at a time.
     Commute, Mode::Commutative, ViewMut, view_mut, DeviceViewMut;
     /// The runtime's own: takes what is there for good.

@@ -21,7 +21,7 @@ mod shape;
 mod shared;
 
 pub(crate) use access::Declared;
-pub use access::{Accept, Access, Commute, Concur, Follow, In, InOut, Out, Reduce, Replicated};
+pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update};
 pub(crate) use access_list::both;
 pub use access_list::{AccessList, List};
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
@@ -30,8 +30,8 @@ pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
-pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub(crate) use payload::{HostBody, Payload, Several, nothing};
+pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
 

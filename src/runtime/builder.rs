@@ -18,6 +18,7 @@ use crate::sched::{self, Model, Policy};
 use crate::sim::SimulatedMachine;
 use crossbeam_deque::{Stealer, Worker};
 use parking_lot::Mutex;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -57,6 +58,18 @@ pub struct Builder {
     emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     device_memory_bytes: u64,
     simulated: Option<SimulatedMachine>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("compute_units", &self.units)
+            .field("places", &self.places)
+            .field("scheduler", &self.scheduler)
+            .field("window", &self.window)
+            .field("simulated", &self.simulated.as_ref().map(SimulatedMachine::name))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Builder {

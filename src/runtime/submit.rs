@@ -14,6 +14,7 @@ use crate::task::{Accesses, IterationSpace, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
+use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 
@@ -52,6 +53,18 @@ pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
     priority: i32,
     cost: Option<f64>,
     at: Option<(IterationSpace, usize)>,
+}
+
+impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskBuilder")
+            .field("name", &self.name)
+            .field("bodies", &self.kinds.describe())
+            .field("priority", &self.priority)
+            .field("cost", &self.cost)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {

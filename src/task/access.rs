@@ -4,8 +4,8 @@ use super::Region;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
-    Access, AtomicElement, Commute, Concur, Declared, Element, Follow, In, InOut, Out, Reduce, Reducer,
-    Shape, operation,
+    Access, AtomicElement, Commute, Concur, Declared, Element, Follow, In, Out, Reduce, Reducer, Shape, Update,
+    operation,
 };
 use crate::sealed::{Internal, Sealed};
 use ndarray::Ix1;
@@ -104,7 +104,7 @@ specs! {
     /// A region that the task overwrites.
     Output => Out, Mode::Out;
     /// A region that the task reads and writes.
-    Inout => InOut, Mode::InOut;
+    Inout => Update, Mode::Inout;
     /// A region that the task updates in any order with others, one at a time.
     Commutative => Commute, Mode::Commutative;
     /// A region that the task comes after the writers of, without a view of it.

@@ -10,10 +10,10 @@ mod iteration;
 mod ranges;
 mod region;
 
-pub(crate) use access::Recorded;
 pub use access::AccessSpec;
-pub use accesses::Accesses;
+pub(crate) use access::Recorded;
 pub use access::{After, Commutative, Concurrent, Inout, Input, Output, Reducing};
+pub use accesses::Accesses;
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
