@@ -58,7 +58,7 @@ pub mod devices {
 /// What most programs need.
 pub mod prelude {
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
-    pub use crate::ids::{CuId, DeviceId, SpaceId, TaskId};
+    pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Element, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, IterationSpace, Region, blocks};

@@ -2,7 +2,7 @@
 
 use super::AccessRecord;
 use crate::error::BoxError;
-use crate::ids::{CuId, DeviceId};
+use crate::ids::{DeviceId, UnitId};
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::{Block, MAX_DIMS};
@@ -119,7 +119,7 @@ impl Kinds {
 /// What a body can ask about the unit it runs on (000, Table 2, in Rust's terms).
 #[derive(Debug, Clone)]
 pub struct Context {
-    pub(crate) unit: CuId,
+    pub(crate) unit: UnitId,
     pub(crate) kind: UnitKind,
     pub(crate) device: Option<DeviceId>,
     pub(crate) inner_cores: usize,
@@ -127,7 +127,7 @@ pub struct Context {
 
 impl Context {
     /// The id of the compute unit.
-    pub fn unit(&self) -> CuId {
+    pub fn unit(&self) -> UnitId {
         self.unit
     }
 

@@ -2,7 +2,7 @@
 
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::OwnedTask;
-use crate::ids::{CuId, DataId, DeviceId, SpaceId, TaskId};
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::region::Block;
 use smallvec::SmallVec;
 
@@ -37,7 +37,7 @@ pub(crate) struct Release {
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) task: OwnedTask,
-    pub(crate) unit: CuId,
+    pub(crate) unit: UnitId,
     pub(crate) device: Option<DeviceId>,
     /// The replica of each access, in order; of a reduction, the home (its body works on a private buffer).
     pub(crate) places: SmallVec<[Where; 4]>,

@@ -3,7 +3,7 @@
 use super::command::Where;
 use crate::coherence::Transfer;
 use crate::depend::OwnedTask;
-use crate::ids::{CuId, DataId, SpaceId, TaskId};
+use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct Suited {
 /// A task with a unit and a space, and no memory yet.
 pub(super) struct Assigned {
     pub(super) task: OwnedTask,
-    pub(super) unit: Option<CuId>,
+    pub(super) unit: Option<UnitId>,
     pub(super) space: SpaceId,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Placed {
 
 /// A task that was launched.
 pub(super) struct Running {
-    pub(super) unit: Option<CuId>,
+    pub(super) unit: Option<UnitId>,
     pub(super) space: SpaceId,
     pub(super) replicas: SmallVec<[Where; 4]>,
     pub(super) private_bytes: u64,

@@ -27,13 +27,13 @@ impl Machine {
     /// - [`ConfigError::TooFewPlaces`], [`ConfigError::PlaceSize`]: the places don't fit the units.
     ///
     /// ```
-    /// use thalweg::ids::CuId;
+    /// use thalweg::ids::UnitId;
     /// use thalweg::machine::{ConfigError, Machine, Topology};
     ///
     /// let topology = Topology::from_cores(vec![2, 3, 8, 9, 10]);
     /// let places = "{8,9},{2,3},10".parse().unwrap();
     /// let (machine, _) = Machine::plan(&"2:CPU:2,1:EMU:1".parse()?, Some(&places), &topology)?;
-    /// assert_eq!(machine.unit(CuId(0)).hosting_core(), 8);
+    /// assert_eq!(machine.unit(UnitId(0)).hosting_core(), 8);
     ///
     /// let refused = Machine::plan(&"4:CPU:2".parse()?, Some(&places), &topology);
     /// assert!(matches!(refused, Err(ConfigError::TooFewPlaces { .. })));
@@ -84,7 +84,7 @@ fn assemble(wishes: &[Wish], cores: Cores) -> Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::CuId;
+    use crate::ids::UnitId;
     use crate::machine::UnitKind;
 
     fn plan(config: &str, cores: usize) -> Result<Machine, ConfigError> {
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(unit.cores, expected);
             assert_eq!(unit.devices.len(), usize::from(i >= 4));
         }
-        assert_eq!(machine.unit(CuId(6)).devices, [DeviceId(2)]);
+        assert_eq!(machine.unit(UnitId(6)).devices, [DeviceId(2)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::depend::{Context, OwnedTask};
 use crate::device::{self, EmulatedDevice};
 use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
-use crate::ids::CuId;
+use crate::ids::UnitId;
 use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, UnitKind, Warning};
 use crate::sched::{self, Model, Policy};
 use crate::sim::SimulatedMachine;
@@ -429,7 +429,7 @@ impl Builder {
             let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
             return Err(BuildError::Argument { argument: "window", problem });
         }
-        let home = Context { unit: CuId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
+        let home = Context { unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
         let core = Arc::new(Core::new(
             id,
