@@ -4,7 +4,7 @@ use super::compiler;
 use super::library::{self, Found};
 use crate::device::Accelerator;
 use crate::device::gpu::{
-    Addressed, Api, ApiError, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer, Way,
+    Addressed, Api, ApiError, Direction, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer,
 };
 use crate::error::DeviceError;
 use crate::kernel::Program;
@@ -93,24 +93,24 @@ impl Cuda {
     /// # Safety
     /// As for [`Api::copy`].
     unsafe fn copy_flat(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
-        let Transfer { way, width_bytes, from: Side { address: from, .. }, to: Side { address: to, .. }, .. } =
+        let Transfer { direction, width_bytes, from: Side { address: from, .. }, to: Side { address: to, .. }, .. } =
             *transfer;
         let (source, target) = (from as CUdeviceptr, to as CUdeviceptr);
         // SAFETY: the caller's promise.
         unsafe {
-            match way {
-                Way::In => call(
+            match direction {
+                Direction::In => call(
                     "cuMemcpyHtoDAsync",
                     sys::cuMemcpyHtoDAsync_v2(target, ptr::with_exposed_provenance(from), width_bytes, stream),
                 ),
-                Way::Out => call(
+                Direction::Out => call(
                     "cuMemcpyDtoHAsync",
                     sys::cuMemcpyDtoHAsync_v2(ptr::with_exposed_provenance_mut(to), source, width_bytes, stream),
                 ),
-                Way::Across if owner == self.context() => {
+                Direction::Across if owner == self.context() => {
                     call("cuMemcpyDtoDAsync", sys::cuMemcpyDtoDAsync_v2(target, source, width_bytes, stream))
                 }
-                Way::Across => call(
+                Direction::Across => call(
                     "cuMemcpyPeerAsync",
                     sys::cuMemcpyPeerAsync(target, self.context(), source, owner, width_bytes, stream),
                 ),
@@ -121,16 +121,16 @@ impl Cuda {
     /// # Safety
     /// As for [`Api::copy`].
     unsafe fn copy_box(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
-        let Transfer { way, width_bytes, rows, slices, from, to } = *transfer;
+        let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let memory =
             |is_host| if is_host { CUmemorytype::CU_MEMORYTYPE_HOST } else { CUmemorytype::CU_MEMORYTYPE_DEVICE };
-        let (from_host, to_host) = (way == Way::In, way == Way::Out);
+        let (from_host, to_host) = (direction == Direction::In, direction == Direction::Out);
         let source_host = if from_host { ptr::with_exposed_provenance(from.address) } else { ptr::null::<c_void>() };
         let target_host =
             if to_host { ptr::with_exposed_provenance_mut(to.address) } else { ptr::null_mut::<c_void>() };
         let source_device = if from_host { 0 } else { from.address as CUdeviceptr };
         let target_device = if to_host { 0 } else { to.address as CUdeviceptr };
-        if way == Way::Across && owner != self.context() {
+        if direction == Direction::Across && owner != self.context() {
             let copy = CUDA_MEMCPY3D_PEER {
                 srcXInBytes: 0,
                 srcY: 0,
@@ -300,7 +300,7 @@ impl Api for Cuda {
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError> {
         let mut owner = self.context();
-        if transfer.way == Way::Across {
+        if transfer.direction == Direction::Across {
             owner = self.owner(transfer.from.address as CUdeviceptr)?;
             if owner != self.context() {
                 self.reach(owner);

@@ -22,7 +22,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub(super) use addressed::{Addressed, Api, ApiError, Handle, PEER_ACCESS_ALREADY_ENABLED, Side, Transfer, Way};
+pub(super) use addressed::{Addressed, Api, ApiError, Direction, Handle, PEER_ACCESS_ALREADY_ENABLED, Side, Transfer};
 pub(super) use cache::{Cache, Recipe};
 pub(super) use driver::Driver;
 pub(super) use slabs::{Pitches, Slab};

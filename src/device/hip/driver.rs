@@ -4,7 +4,7 @@ use super::compiler;
 use super::library::{self, Found, Functions};
 use crate::device::Accelerator;
 use crate::device::gpu::{
-    Addressed, Api, ApiError, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer, Way,
+    Addressed, Api, ApiError, Direction, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer,
 };
 use crate::error::DeviceError;
 use crate::kernel::Program;
@@ -84,11 +84,11 @@ fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
     ApiError::unless_success(name, code as i32)
 }
 
-fn kind(way: Way) -> hipMemcpyKind {
-    match way {
-        Way::In => hipMemcpyKind::hipMemcpyHostToDevice,
-        Way::Out => hipMemcpyKind::hipMemcpyDeviceToHost,
-        Way::Across => hipMemcpyKind::hipMemcpyDeviceToDevice,
+fn kind(direction: Direction) -> hipMemcpyKind {
+    match direction {
+        Direction::In => hipMemcpyKind::hipMemcpyHostToDevice,
+        Direction::Out => hipMemcpyKind::hipMemcpyDeviceToHost,
+        Direction::Across => hipMemcpyKind::hipMemcpyDeviceToDevice,
     }
 }
 
@@ -190,10 +190,10 @@ impl Api for Hip {
     }
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError> {
-        let Transfer { way, width_bytes, rows, slices, from, to } = *transfer;
+        let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let stream = stream.0.cast();
         let mut owner = self.number;
-        if way == Way::Across {
+        if direction == Direction::Across {
             owner = self.owner(from.address)?;
             if owner != self.number {
                 self.reach(owner);
@@ -205,8 +205,13 @@ impl Api for Hip {
                 let source: *const c_void = ptr::with_exposed_provenance(from.address);
                 let target: *mut c_void = ptr::with_exposed_provenance_mut(to.address);
                 if owner == self.number {
-                    let copied =
-                        (self.functions().hipMemcpyAsync)(target, source, width_bytes, kind(way) as c_uint, stream);
+                    let copied = (self.functions().hipMemcpyAsync)(
+                        target,
+                        source,
+                        width_bytes,
+                        kind(direction) as c_uint,
+                        stream,
+                    );
                     return call("hipMemcpyAsync", copied);
                 }
                 let copied =
@@ -228,7 +233,7 @@ impl Api for Hip {
                 dstPos: first(),
                 dstPtr: pitched(&to),
                 extent: hipExtent { width: width_bytes, height: rows, depth: slices },
-                kind: kind(way),
+                kind: kind(direction),
             };
             call("hipMemcpy3DAsync", (self.functions().hipMemcpy3DAsync)(&copy, stream))
         }

@@ -14,7 +14,7 @@ mod transfer;
 mod watcher;
 
 pub(in crate::device) use api::{Api, ApiError, Handle, PEER_ACCESS_ALREADY_ENABLED};
-pub(in crate::device) use transfer::{Side, Transfer, Way};
+pub(in crate::device) use transfer::{Direction, Side, Transfer};
 
 use self::api::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
 use self::arguments::Arguments;
@@ -163,16 +163,16 @@ impl<A: Api> Addressed<A> {
     unsafe fn copy(
         &self,
         stream: &Stream<A>,
-        way: Way,
+        direction: Direction,
         from: usize,
         to: usize,
         slab: &Slab,
     ) -> Result<(), DeviceError> {
         self.device.call(|api| {
-            for transfer in transfers(way, from, to, slab) {
+            for transfer in transfers(direction, from, to, slab) {
                 // SAFETY: the caller's promise, for a part of the slab.
                 match unsafe { api.copy(stream.raw, &transfer) } {
-                    Err(ApiError { code: INVALID_VALUE, .. }) if way != Way::Across => {
+                    Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
                             // SAFETY: as above.
                             unsafe { api.copy(stream.raw, &piece)? };
@@ -251,17 +251,17 @@ impl<A: Api> Driver for Addressed<A> {
 
     unsafe fn copy_in(&self, stream: &Stream<A>, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(stream, Way::In, from.expose_provenance(), to, slab) }
+        unsafe { self.copy(stream, Direction::In, from.expose_provenance(), to, slab) }
     }
 
     unsafe fn copy_out(&self, stream: &Stream<A>, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(stream, Way::Out, from, to.expose_provenance(), slab) }
+        unsafe { self.copy(stream, Direction::Out, from, to.expose_provenance(), slab) }
     }
 
     unsafe fn copy_across(&self, stream: &Stream<A>, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(stream, Way::Across, from, to, slab) }
+        unsafe { self.copy(stream, Direction::Across, from, to, slab) }
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
