@@ -28,7 +28,7 @@ mod stages;
 mod units;
 
 pub(crate) use assign::Needs;
-pub(crate) use command::{Command, CopyOrder, Launch, Where};
+pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use failures::FailureLog;
 pub(crate) use placement::Link;
 pub(crate) use placement::Placement;

@@ -1,6 +1,6 @@
 //! A task's stages between ready and finished, and a copy's.
 
-use super::command::Where;
+use super::command::ReplicaRef;
 use crate::coherence::Transfer;
 use crate::depend::OwnedTask;
 use crate::ids::{DataId, SpaceId, TaskId, UnitId};
@@ -26,7 +26,7 @@ pub(super) struct Assigned {
 /// A task with its memory.
 pub(super) struct Placed {
     pub(super) assigned: Assigned,
-    pub(super) replicas: SmallVec<[Where; 4]>,
+    pub(super) replicas: SmallVec<[ReplicaRef; 4]>,
     pub(super) private_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Placed {
 pub(super) struct Running {
     pub(super) unit: Option<UnitId>,
     pub(super) space: SpaceId,
-    pub(super) replicas: SmallVec<[Where; 4]>,
+    pub(super) replicas: SmallVec<[ReplicaRef; 4]>,
     pub(super) private_bytes: u64,
     /// Launched behind another: not counted as given ahead once it is issued.
     pub(super) behind: bool,
