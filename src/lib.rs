@@ -62,6 +62,6 @@ pub mod prelude {
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Element, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, IterationSpace, Region, blocks};
-    pub use crate::{Context, EmulatedDevice, Runtime, SimulatedMachine};
+    pub use crate::{Context, EmulatedDevice, Runtime, SimulatedMachine, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

@@ -182,7 +182,7 @@ fn a_task_on_a_device_has_ended_when_it_is_waited_for() {
     for _ in 0..20 {
         let tasks: Vec<_> = (0..5).map(|_| add()).collect();
         rt.wait_for(&tasks[2]).unwrap();
-        assert!(tasks[..3].iter().all(thalweg::TaskHandle::is_finished));
+        assert!(tasks[..3].iter().all(TaskHandle::is_finished));
         rt.wait_for(&tasks[4]).unwrap();
     }
     assert_eq!(rt.take(x).unwrap(), [100.0; 1000]);
