@@ -30,7 +30,7 @@ fn add_indices<D: Shape>(rt: &Runtime, data: &Data<f64, D>, shape: &Data<u64>) -
                 *x += index.into_dimension().slice().iter().sum::<usize>() as f64;
             });
             let mut corner = D::zeros(last.ndim());
-            view[corner.clone()] = -1.0;
+            view[corner] = -1.0;
             corner.slice_mut().copy_from_slice(last.slice());
             corner.slice_mut().iter_mut().for_each(|index| *index -= 1);
             view[corner] = -2.0;
@@ -54,12 +54,12 @@ fn sum<D: Shape>(rt: &Runtime, data: &Data<f64, D>) -> f64 {
 }
 
 fn all_of_it<D: Shape>(rt: &Runtime, shape: D) {
-    let data: Data<f64, D> = rt.zeros(shape.clone());
+    let data: Data<f64, D> = rt.zeros(shape);
     let seen = rt.data(vec![1u64; 4]);
     number(rt, &data).unwrap();
     add_indices(rt, &data, &seen).unwrap();
     let mut expected =
-        Array::from_shape_fn(shape.clone(), |index| index.into_dimension().slice().iter().sum::<usize>() as f64);
+        Array::from_shape_fn(shape, |index| index.into_dimension().slice().iter().sum::<usize>() as f64);
     expected.iter_mut().enumerate().for_each(|(i, x)| *x += i as f64);
     *expected.first_mut().unwrap() = -1.0;
     *expected.last_mut().unwrap() = -2.0;
