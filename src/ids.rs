@@ -3,7 +3,7 @@
 //! They are newtypes so that a unit's number can't be passed where a space's number is meant.
 //! Nothing here knows whether a number is in use: that is the [`Machine`](crate::machine::Machine)'s knowledge.
 //!
-//! Invariants: ids of one kind count from 0 without gaps, so [`index`](CuId::index) may index a `Vec`;
+//! Invariants: ids of one kind count from 0 without gaps, so [`index`](UnitId::index) may index a `Vec`;
 //! device `d` owns address space `d + 1`, because space 0 is the host's.
 
 use std::fmt;
@@ -13,12 +13,12 @@ use std::fmt;
 /// The numbering is that of González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
 ///
 /// ```
-/// use thalweg::ids::CuId;
-/// assert_eq!(CuId(3).to_string(), "unit 3");
-/// assert_eq!(CuId(3).index(), 3);
+/// use thalweg::ids::UnitId;
+/// assert_eq!(UnitId(3).to_string(), "unit 3");
+/// assert_eq!(UnitId(3).index(), 3);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CuId(pub u16);
+pub struct UnitId(pub u16);
 
 /// An address space (AS): host memory, or the memory of one device.
 ///
@@ -41,7 +41,7 @@ pub struct SpaceId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u16);
 
-impl CuId {
+impl UnitId {
     /// The number as a `Vec` index.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -111,7 +111,7 @@ impl fmt::Display for DataId {
     }
 }
 
-impl fmt::Display for CuId {
+impl fmt::Display for UnitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unit {}", self.0)
     }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn ids_order_by_number() {
-        assert!(CuId(2) < CuId(10));
+        assert!(UnitId(2) < UnitId(10));
         assert!(SpaceId::HOST < SpaceId(1));
         assert!(DeviceId(2) < DeviceId(10));
     }

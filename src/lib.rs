@@ -33,6 +33,7 @@
     allow(dead_code, unused_imports)
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(missing_debug_implementations)]
 
 /// The version of `bytemuck` whose `Pod` is asked of elements: who derives or implements it needs this one.
 pub use bytemuck;
@@ -65,7 +66,7 @@ pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
-pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder};
+pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle};
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
 
@@ -81,10 +82,10 @@ pub mod prelude {
     #[cfg(feature = "sim")]
     pub use crate::SimulatedMachine;
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
-    pub use crate::ids::{CuId, DeviceId, SpaceId, TaskId};
+    pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Element, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, IterationSpace, Region, blocks};
-    pub use crate::{Context, EmulatedDevice, Runtime};
+    pub use crate::{Context, EmulatedDevice, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

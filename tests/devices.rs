@@ -340,7 +340,10 @@ fn bodies_know_where_they_are() {
             assert_eq!((at.kind(), at.inner_cores()), (unit.kind, unit.inner_cores()));
             match body {
                 "host" => {
-                    assert_eq!((at.unit(), at.kind(), at.device(), at.inner_cores()), (CuId(0), UnitKind::Cpu, None, 2))
+                    assert_eq!(
+                        (at.unit(), at.kind(), at.device(), at.inner_cores()),
+                        (UnitId(0), UnitKind::Cpu, None, 2)
+                    )
                 }
                 _ => {
                     let device = at.device().expect("an emulated body runs on a device");

@@ -169,7 +169,7 @@ mod linux {
             watched(&units.clone(), move || {
                 let rt = runtime(&units);
                 let all = Arc::new(Barrier::new(rt.machine().num_units()));
-                let (seen, places): (Sender<(CuId, Vec<String>)>, _) = channel();
+                let (seen, places): (Sender<(UnitId, Vec<String>)>, _) = channel();
                 for unit in rt.machine().units() {
                     let (all, seen) = (all.clone(), seen.clone());
                     let body = move |at: &Context, ()| {

@@ -65,7 +65,7 @@ fn both() -> Result<[Duration; 2], Box<dyn std::error::Error>> {
     let rt = builder.emulated_devices(move |_| device.clone()).build()?;
     let (real, asked) = sleepers(&rt)?;
     let busy = rt.statistics().busy;
-    let ratio = |units: &[(CuId, Duration)], asked: u64| {
+    let ratio = |units: &[(UnitId, Duration)], asked: u64| {
         units.iter().map(|(_, busy)| busy.as_secs_f64()).sum::<f64>() * 1e3 / asked as f64
     };
     let ms_in_ns = [ratio(&busy[..2], asked[0]), ratio(&busy[2..], asked[1])].map(|ms| ms * 1e6);

@@ -13,12 +13,12 @@
 //! 2. A part becomes valid in one replica alone when a task that writes it there has finished; copies add replicas.
 //! 3. A replica that a task or a copy uses is pinned, and a pinned replica is never dropped.
 
+mod capacity;
 mod directory;
-mod memory;
 mod replicas;
 
+pub(crate) use capacity::{Memories, Room};
 pub(crate) use directory::{Directory, Transfer};
-pub(crate) use memory::{Memories, Room};
 pub(crate) use replicas::{Replica, ReplicaId};
 
 /// Names a copy under way.

@@ -2,7 +2,7 @@
 
 use super::AccessRecord;
 use crate::error::BoxError;
-use crate::ids::{CuId, DeviceId};
+use crate::ids::{DeviceId, UnitId};
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::{Block, MAX_DIMS};
@@ -77,14 +77,23 @@ impl Kinds {
     /// No kind.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Those of a task with bodies for CPU units, for emulated devices, for accelerators.
-    pub(crate) fn of(cpu: bool, emulated: bool, gpu: bool) -> Self {
-        let has = |kind| match kind {
-            UnitKind::Cpu => cpu,
-            UnitKind::Emulated => emulated,
-            UnitKind::Cuda | UnitKind::Hip | UnitKind::OpenCl | UnitKind::Fpga | UnitKind::Gpu => gpu,
-        };
-        UnitKind::ALL.into_iter().filter(|kind| has(*kind)).fold(Self::NONE, Self::with)
+    /// What a body for CPU units is for.
+    pub(crate) const CPU: Self = Self::NONE.with(UnitKind::Cpu);
+    /// What a body for emulated devices is for.
+    pub(crate) const EMULATED: Self = Self::NONE.with(UnitKind::Emulated);
+    /// What a body for accelerators is for.
+    pub(crate) const ACCELERATED: Self = {
+        let (mut kinds, mut next) = (Self::NONE, 0);
+        while next < UnitKind::ALL.len() {
+            kinds = kinds.with(UnitKind::ALL[next]);
+            next += 1;
+        }
+        Self(kinds.0 & !Self::CPU.0 & !Self::EMULATED.0)
+    };
+
+    /// These and others.
+    pub(crate) const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     /// These and one more.
@@ -110,7 +119,7 @@ impl Kinds {
 /// What a body can ask about the unit it runs on (000, Table 2, in Rust's terms).
 #[derive(Debug, Clone)]
 pub struct Context {
-    pub(crate) unit: CuId,
+    pub(crate) unit: UnitId,
     pub(crate) kind: UnitKind,
     pub(crate) device: Option<DeviceId>,
     pub(crate) inner_cores: usize,
@@ -118,7 +127,7 @@ pub struct Context {
 
 impl Context {
     /// The id of the compute unit.
-    pub fn unit(&self) -> CuId {
+    pub fn unit(&self) -> UnitId {
         self.unit
     }
 

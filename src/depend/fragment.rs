@@ -78,7 +78,7 @@ impl Fragment {
                 }
                 self.replace(newcomer);
             }
-            Mode::InOut | Mode::Accept => {
+            Mode::Inout | Mode::Accept => {
                 self.wait_for_group(newcomer, flow(mode));
                 self.wait_for_readers(newcomer);
                 self.replace(newcomer);

@@ -114,7 +114,7 @@ fn enter_parts(
         visited += 1;
         fragment.enter(index, &part, access.mode, newcomer);
     });
-    if matches!(access.mode, Mode::Out | Mode::InOut | Mode::Accept) {
+    if matches!(access.mode, Mode::Out | Mode::Inout | Mode::Accept) {
         parts.unite_if_many(access.block, visited);
     }
     visited

@@ -256,7 +256,7 @@ mod tests {
             edges += program.submit(&[(Mode::In, Block::new(&[with_halo(i, side), with_halo(j, side)]))]);
         }
         for (i, j) in tiles() {
-            edges += program.submit(&[(Mode::InOut, Block::new(&[tile(i), tile(j)]))]);
+            edges += program.submit(&[(Mode::Inout, Block::new(&[tile(i), tile(j)]))]);
         }
         let tasks = (2 * side * side) as f64;
         (edges as f64 / tasks, (LOOKED_AT.get() - before) as f64 / tasks)

@@ -218,8 +218,8 @@ mod tests {
     #[test]
     fn an_empty_region_is_waited_for_by_who_gives_the_memory_up_alone() {
         let mut program = Program::over(&[8]);
-        (0..50).for_each(|_| _ = program.submit(&one(Mode::InOut, 3..3)));
-        assert_eq!(program.submit(&one(Mode::InOut, 0..8)), 0);
+        (0..50).for_each(|_| _ = program.submit(&one(Mode::Inout, 3..3)));
+        assert_eq!(program.submit(&one(Mode::Inout, 0..8)), 0);
         program.finish(50);
         assert!(program.give_up() > 0);
         for task in (0..50).rev() {

@@ -11,7 +11,7 @@ pub enum Mode {
     /// Overwrites all of it, without reading.
     Out,
     /// Reads and writes.
-    InOut,
+    Inout,
     /// Updates element by element, atomically, together with other concurrent tasks.
     Concurrent,
     /// Reads and writes, one task at a time, in any order among commutative tasks.
@@ -66,7 +66,7 @@ impl Mode {
     /// Commutative tasks still exclude each other in time.
     #[inline]
     pub fn joins(self, other: Mode) -> bool {
-        self == other && !matches!(self, Mode::Out | Mode::InOut | Mode::Accept)
+        self == other && !matches!(self, Mode::Out | Mode::Inout | Mode::Accept)
     }
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for Mode {
         f.write_str(match self {
             Mode::In => "in",
             Mode::Out => "out",
-            Mode::InOut => "inout",
+            Mode::Inout => "inout",
             Mode::Concurrent => "concurrent",
             Mode::Commutative => "commutative",
             Mode::Reduction(_) => "reduction",

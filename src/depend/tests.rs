@@ -29,7 +29,7 @@ impl Program {
     /// Submits a task that gives the memory up.
     pub(super) fn give_up(&mut self) -> u64 {
         let side = Side { forget: Some(self.datum.id), ..Side::default() };
-        self.submit_with(Some(Box::new(side)), &[(Mode::InOut, self.datum.whole())])
+        self.submit_with(Some(Box::new(side)), &[(Mode::Inout, self.datum.whole())])
     }
 
     fn submit_with(&mut self, side: Option<Box<Side>>, accesses: &[(Mode, Block)]) -> u64 {
@@ -222,7 +222,7 @@ fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     let mode = prop_oneof![
         8 => Just(Mode::In),
         4 => Just(Mode::Out),
-        4 => Just(Mode::InOut),
+        4 => Just(Mode::Inout),
         1 => prop_oneof![Just(Mode::Concurrent), Just(Mode::Commutative), Just(Mode::Reduction(OpId(1)))]
             .prop_map(move |mode| if groups { mode } else { Mode::In }),
     ];

@@ -1,7 +1,7 @@
 //! Bringing a placed task's data to it, launching it, and letting go of replicas.
 
 use super::assign::forgotten_by;
-use super::command::{Command, CopyOrder, Launch, Release, Where};
+use super::command::{Command, CopyOrder, Launch, Release, ReplicaRef};
 use super::placement::Placement;
 use super::stages::{Placed, Running, UnderWay};
 use crate::coherence::{CopyId, Replica, ReplicaId, Transfer};
@@ -85,7 +85,7 @@ impl Placement {
     }
 
     /// Why something that a task reads is lost, if it is.
-    pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[Where]) -> Option<Arc<TaskFailure>> {
+    pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
         let mut places = places.iter();
         task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
@@ -156,7 +156,7 @@ impl Placement {
         let mut end = |id| {
             let replica = directory.replica_mut(id);
             replica.pins += 1;
-            Where { data, replica: id, space: replica.space, holds: replica.block }
+            ReplicaRef { data, replica: id, space: replica.space, holds: replica.block }
         };
         let (from, to) = (end(transfer.from), end(transfer.to));
         let link = self.links.entry((from.space, to.space)).or_default();

@@ -2,7 +2,7 @@
 
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::OwnedTask;
-use crate::ids::{CuId, DataId, DeviceId, SpaceId, TaskId};
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::region::Block;
 use smallvec::SmallVec;
 
@@ -37,10 +37,10 @@ pub(crate) struct Release {
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) task: OwnedTask,
-    pub(crate) unit: CuId,
+    pub(crate) unit: UnitId,
     pub(crate) device: Option<DeviceId>,
     /// The replica of each access, in order; of a reduction, the home (its body works on a private buffer).
-    pub(crate) places: SmallVec<[Where; 4]>,
+    pub(crate) places: SmallVec<[ReplicaRef; 4]>,
     /// Tasks in flight on the device that it has to come behind.
     pub(crate) after: SmallVec<[TaskId; 2]>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Launch {
 /// There is no command to get a replica's memory: commands of two events may be carried out by two threads, so whoever
 /// comes to a replica first makes it. That it fits was settled by the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Where {
+pub(crate) struct ReplicaRef {
     pub(crate) data: DataId,
     pub(crate) replica: ReplicaId,
     pub(crate) space: SpaceId,
@@ -62,8 +62,8 @@ pub(crate) struct Where {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CopyOrder {
     pub(crate) copy: CopyId,
-    pub(crate) from: Where,
-    pub(crate) to: Where,
+    pub(crate) from: ReplicaRef,
+    pub(crate) to: ReplicaRef,
     pub(crate) block: Block,
     pub(crate) element_bytes: usize,
 }

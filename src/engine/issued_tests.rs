@@ -52,8 +52,8 @@ fn only_launch(commands: Vec<Command>) -> Launch {
 #[test]
 fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
     let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
-    let first = only_launch(submit(&engine, 1, &x, Mode::InOut));
-    assert!(submit(&engine, 2, &x, Mode::InOut).is_empty(), "the first is not issued yet");
+    let first = only_launch(submit(&engine, 1, &x, Mode::Inout));
+    assert!(submit(&engine, 2, &x, Mode::Inout).is_empty(), "the first is not issued yet");
     let mut out = Vec::new();
     engine.issued(&first.task, &mut out);
     let second = only_launch(out);
@@ -66,7 +66,7 @@ fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
 #[test]
 fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
     let (engine, x) = (engine("1:CPU:1,1:GPU:1"), datum(1, 10));
-    let first = only_launch(submit(&engine, 1, &x, Mode::InOut));
+    let first = only_launch(submit(&engine, 1, &x, Mode::Inout));
     let cpu = Kinds::NONE.with(UnitKind::Cpu);
     let whole = x.whole();
     let mut out = Vec::new();
@@ -87,6 +87,25 @@ fn a_commutative_task_ends_when_its_kernels_have() {
     let mut out = Vec::new();
     engine.issued(&first.task, &mut out);
     assert!(out.is_empty(), "a turn is the host's matter: {out:?}");
+    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
+}
+
+/// As a task with a handle: who waits for it would else be told when it is issued.
+#[test]
+fn an_awaited_task_lets_go_when_its_kernels_have_ended() {
+    let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
+    let whole = x.whole();
+    let mut awaited = task(1, GPU, &[(&x, whole, Mode::Inout)]);
+    awaited.owned_mut().get_or_insert_default().awaited = true;
+    let mut out = Vec::new();
+    let access = AccessRecord { datum: &x, block: &whole, mode: Mode::Inout };
+    engine.submitted(awaited, &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
+    let first = only_launch(arrive(&engine, out));
+    assert!(submit(&engine, 2, &x, Mode::Inout).is_empty());
+    let mut out = Vec::new();
+    engine.issued(&first.task, &mut out);
+    assert!(out.is_empty() && !first.task.is_finished(), "{out:?}");
     engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }

@@ -99,7 +99,7 @@ fn broken() -> DeviceError {
 #[test]
 fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
     let (mut driver, x, y) = (Driver::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10));
-    driver.submit(1, GPU, &[(&x, Mode::InOut), (&y, Mode::InOut)], None);
+    driver.submit(1, GPU, &[(&x, Mode::Inout), (&y, Mode::Inout)], None);
     driver.submit(2, GPU, &[(&y, Mode::Out)], None);
     let (first, second) = (driver.copy().unwrap(), driver.copy().unwrap());
     driver.on(Event::CopyFailed(first, DeviceId(0), broken()));
@@ -152,7 +152,7 @@ fn what_is_on_its_way_out_is_room_enough() {
     driver.submit(10, GPU, &[(&data[10], Mode::Out)], None);
     // Events that have nothing to do with it.
     for id in 11..20 {
-        driver.submit(id, CPU, &[(&data[id as usize], Mode::InOut)], None);
+        driver.submit(id, CPU, &[(&data[id as usize], Mode::Inout)], None);
         let launch = driver.launch().expect("a core runs it");
         driver.on(Event::Finished(launch.task, Outcome::Done { elapsed_ns: 1 }));
     }
@@ -184,8 +184,8 @@ fn a_datas_replicas_go_before_its_home() {
 #[test]
 fn a_task_behind_one_that_failed_before_it_was_issued_is_poisoned() {
     let (mut driver, x) = (Driver::new("1:GPU:1", &[1000]), datum(1, 10));
-    driver.submit(1, GPU, &[(&x, Mode::InOut)], None);
-    driver.submit(2, GPU, &[(&x, Mode::InOut)], None);
+    driver.submit(1, GPU, &[(&x, Mode::Inout)], None);
+    driver.submit(2, GPU, &[(&x, Mode::Inout)], None);
     driver.settle();
     let first = driver.launch().unwrap();
     driver.engine.issued(&first.task, &mut driver.commands);
@@ -211,7 +211,7 @@ fn what_fits_one_device_of_a_unit_goes_there() {
 #[test]
 fn where_no_device_is_large_enough_hosting_threads_run_what_cores_can() {
     let (mut driver, x) = (Driver::new("1:GPU:1", &[80]), datum(1, 20));
-    driver.submit(1, CPU.with(UnitKind::Gpu), &[(&x, Mode::InOut)], None);
+    driver.submit(1, CPU.with(UnitKind::Gpu), &[(&x, Mode::Inout)], None);
     assert_eq!(driver.launch().expect("the hosting thread runs it").device, None);
 }
 
@@ -225,7 +225,7 @@ fn a_hosting_thread_outlives_its_devices() {
     let (device, what) = ("d".to_owned(), String::new());
     driver.on(Event::Finished(finder.task, Outcome::Failed(FailureReason::Device(DeviceError::Lost { device, what }))));
     driver.settle();
-    driver.submit(2, CPU, &[(&x, Mode::InOut)], None);
+    driver.submit(2, CPU, &[(&x, Mode::Inout)], None);
     driver.run(2);
     driver.submit(3, GPU, &[(&x, Mode::In)], None);
     assert!(matches!(driver.commands.pop(), Some(Command::Skip(task)) if task.is_poisoned()));

@@ -28,7 +28,7 @@ mod stages;
 mod units;
 
 pub(crate) use assign::Needs;
-pub(crate) use command::{Command, CopyOrder, Launch, Where};
+pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use failures::FailureLog;
 pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
@@ -249,10 +249,12 @@ impl Engine {
     /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait until
     /// it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions: their end is a matter of the host. Nor for tasks that come after others
-    /// without touching what these wrote: who writes it next finds no trace of them on the device.
+    /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
+    /// host. Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace of
+    /// them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let mut ends_here = ends_specially(task);
+        let awaited = |side: &depend::Side| side.awaited;
+        let mut ends_here = ends_specially(task) || task.owned().as_deref().is_some_and(awaited);
         task.body().accesses(&mut |access| ends_here |= access.mode == Mode::After);
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
             placement.lock().issued(task, out);

@@ -7,7 +7,7 @@
 //! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
 //! after a write-back home otherwise. Until the driver has given their memory back the task waits and holds nothing.
 
-use super::command::{Command, Where};
+use super::command::{Command, ReplicaRef};
 use super::placement::Placement;
 use super::stages::Assigned;
 use crate::coherence::{ReplicaId, Room};
@@ -30,7 +30,7 @@ struct Wanted {
 /// for one buffer.
 const WHOLE_OF_MEMORY: u64 = 4;
 
-type Reserved = (Assigned, SmallVec<[Where; 4]>, u64);
+type Reserved = (Assigned, SmallVec<[ReplicaRef; 4]>, u64);
 
 impl Placement {
     /// Pins a replica for every access of the task, or changes nothing (but may start write-backs) and gives it back.
@@ -54,7 +54,7 @@ impl Placement {
         if !space.is_host() && !self.make_room(space, &mut wanted, private_bytes, out) {
             return Err(assigned);
         }
-        let mut places: SmallVec<[Where; 4]> = SmallVec::new();
+        let mut places: SmallVec<[ReplicaRef; 4]> = SmallVec::new();
         wanted.sort_by_key(|w| w.access);
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
@@ -63,7 +63,7 @@ impl Placement {
             let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
             let replica = directory.replica_mut(id);
             replica.pins += 1;
-            places.push(Where { data: w.data, replica: id, space: replica.space, holds: replica.block });
+            places.push(ReplicaRef { data: w.data, replica: id, space: replica.space, holds: replica.block });
         }
         if private_bytes > 0 {
             self.memories.reserve(space, private_bytes);

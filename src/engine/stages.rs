@@ -1,9 +1,9 @@
 //! A task's stages between ready and finished, and a copy's.
 
-use super::command::Where;
+use super::command::ReplicaRef;
 use crate::coherence::Transfer;
 use crate::depend::OwnedTask;
-use crate::ids::{CuId, DataId, SpaceId, TaskId};
+use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ pub(super) struct Suited {
 /// A task with a unit and a space, and no memory yet.
 pub(super) struct Assigned {
     pub(super) task: OwnedTask,
-    pub(super) unit: Option<CuId>,
+    pub(super) unit: Option<UnitId>,
     pub(super) space: SpaceId,
 }
 
 /// A task with its memory.
 pub(super) struct Placed {
     pub(super) assigned: Assigned,
-    pub(super) replicas: SmallVec<[Where; 4]>,
+    pub(super) replicas: SmallVec<[ReplicaRef; 4]>,
     pub(super) private_bytes: u64,
 }
 
 /// A task that was launched.
 pub(super) struct Running {
-    pub(super) unit: Option<CuId>,
+    pub(super) unit: Option<UnitId>,
     pub(super) space: SpaceId,
-    pub(super) replicas: SmallVec<[Where; 4]>,
+    pub(super) replicas: SmallVec<[ReplicaRef; 4]>,
     pub(super) private_bytes: u64,
     /// Launched behind another: not counted as given ahead once it is issued.
     pub(super) behind: bool,

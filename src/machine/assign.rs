@@ -9,16 +9,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ConfigError, Places, Topology, UnitKind, Warning};
-use crate::ids::CuId;
+use crate::ids::UnitId;
 
 /// What one unit is to be: its kind, and its cores (CPU unit) or devices (device unit).
 #[derive(Clone, Copy)]
-pub(super) struct Wish {
+pub(super) struct UnitRequest {
     pub(super) kind: UnitKind,
     pub(super) size: usize,
 }
 
-impl Wish {
+impl UnitRequest {
     /// Cores of its own: all of a CPU unit's, one to host a device unit.
     fn num_cores(self) -> usize {
         if self.kind.is_device() { 1 } else { self.size }
@@ -29,22 +29,25 @@ impl Wish {
 pub(super) type Cores = Vec<Vec<usize>>;
 
 /// Cores in ascending order, CPU units first; from the first core again when they run out.
-pub(super) fn consecutive_cores(wishes: &[Wish], topology: &Topology) -> Result<(Cores, Vec<Warning>), ConfigError> {
+pub(super) fn consecutive_cores(
+    requests: &[UnitRequest],
+    topology: &Topology,
+) -> Result<(Cores, Vec<Warning>), ConfigError> {
     let available = topology.cores().len();
     if available == 0 {
         return Err(ConfigError::NoCores);
     }
     let mut next = topology.cores().iter().map(|core| core.id).cycle();
-    let cores = wishes.iter().map(|wish| next.by_ref().take(wish.num_cores()).collect());
+    let cores = requests.iter().map(|request| next.by_ref().take(request.num_cores()).collect());
     let cores = cores.collect();
-    let asked = wishes.iter().map(|wish| wish.num_cores()).sum();
+    let asked = requests.iter().map(|request| request.num_cores()).sum();
     let shared = (asked > available).then_some(Warning::SharedCores { asked, available });
     Ok((cores, shared.into_iter().collect()))
 }
 
 /// The places as they are, each checked against its unit.
 pub(super) fn placed_cores(
-    wishes: &[Wish],
+    requests: &[UnitRequest],
     places: &Places,
     topology: &Topology,
 ) -> Result<(Cores, Vec<Warning>), ConfigError> {
@@ -52,14 +55,14 @@ pub(super) fn placed_cores(
         return Err(ConfigError::NoCores);
     }
     let places = places.as_slice();
-    if places.len() < wishes.len() {
-        return Err(ConfigError::TooFewPlaces { places: places.len(), units: wishes.len() });
+    if places.len() < requests.len() {
+        return Err(ConfigError::TooFewPlaces { places: places.len(), units: requests.len() });
     }
     let (mut overlapping, mut not_allowed) = (Vec::new(), Vec::new());
-    let mut users: BTreeMap<usize, CuId> = BTreeMap::new();
-    for ((unit, wish), place) in ids().zip(wishes).zip(places) {
-        if !wish.kind.is_device() && place.len() != wish.size {
-            return Err(ConfigError::PlaceSize { unit, place_size: place.len(), unit_size: wish.size });
+    let mut users: BTreeMap<usize, UnitId> = BTreeMap::new();
+    for ((unit, request), place) in ids().zip(requests).zip(places) {
+        if !request.kind.is_device() && place.len() != request.size {
+            return Err(ConfigError::PlaceSize { unit, place_size: place.len(), unit_size: request.size });
         }
         let mut sorted = place.clone();
         sorted.sort_unstable();
@@ -76,7 +79,7 @@ pub(super) fn placed_cores(
         }
     }
     overlapping.extend(not_allowed);
-    Ok((places[..wishes.len()].to_vec(), overlapping))
+    Ok((places[..requests.len()].to_vec(), overlapping))
 }
 
 /// Whether the CPU quota is less than the cores in use.
@@ -88,8 +91,8 @@ pub(super) fn over_quota(cores: &Cores, topology: &Topology) -> Option<Warning> 
 }
 
 /// Unit ids from 0. A configuration has at most `MAX_UNITS` units, so the numbers don't run out.
-pub(super) fn ids() -> impl Iterator<Item = CuId> {
-    (0..=u16::MAX).map(CuId)
+pub(super) fn ids() -> impl Iterator<Item = UnitId> {
+    (0..=u16::MAX).map(UnitId)
 }
 
 #[cfg(test)]
@@ -128,7 +131,7 @@ mod tests {
     fn a_place_must_have_the_size_of_its_unit() {
         let topology = Topology::with_cores(16);
         let e = plan("1:CPU:4,1:EMU:1", Some("{0:3}:1:1, {4}:1:1"), &topology).unwrap_err();
-        assert_eq!(e, ConfigError::PlaceSize { unit: CuId(0), place_size: 3, unit_size: 4 });
+        assert_eq!(e, ConfigError::PlaceSize { unit: UnitId(0), place_size: 3, unit_size: 4 });
         assert_eq!(
             e.to_string(),
             "place 0 of OMP_PLACES has 3 cores, but CPU unit 0 is configured with 4; make both the same"
@@ -139,8 +142,8 @@ mod tests {
     fn only_allowed_cores_are_used() {
         let topology = Topology::from_cores(vec![3, 5, 11]);
         let (machine, warnings) = plan("1:CPU:2,1:EMU:1", None, &topology).unwrap();
-        assert_eq!(machine.unit(CuId(0)).cores, [3, 5]);
-        assert_eq!(machine.unit(CuId(1)).cores, [11]);
+        assert_eq!(machine.unit(UnitId(0)).cores, [3, 5]);
+        assert_eq!(machine.unit(UnitId(1)).cores, [11]);
         assert_eq!(warnings, []);
     }
 
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn a_device_unit_takes_what_its_place_has() {
         let (machine, _) = plan("1:EMU:1", Some("{2,3}"), &Topology::with_cores(4)).unwrap();
-        let unit = machine.unit(CuId(0));
+        let unit = machine.unit(UnitId(0));
         assert_eq!((unit.hosting_core(), unit.inner_cores()), (2, 2));
     }
 
@@ -180,7 +183,7 @@ mod tests {
     fn odd_places_are_kept_with_warnings() {
         let (placed, warnings) = cores("3:CPU:2", Some("{0,1},{1,2},{9,9}"), 4);
         assert_eq!(placed, [[0, 1], [1, 2], [9, 9]]);
-        let [one, two, three] = [CuId(0), CuId(1), CuId(2)];
+        let [one, two, three] = [UnitId(0), UnitId(1), UnitId(2)];
         assert_eq!(
             warnings,
             [

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::config::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
-use crate::ids::CuId;
+use crate::ids::UnitId;
 
 /// A part of a configuration term `count:KIND:size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ pub enum ConfigError {
     )]
     PlaceSize {
         /// The unit, and with it the number of its place, from 0 as in OpenMP.
-        unit: CuId,
+        unit: UnitId,
         /// How many cores its place lists.
         place_size: usize,
         /// How many cores the configuration gives it.
@@ -204,16 +204,16 @@ pub enum Warning {
         /// The core.
         core: usize,
         /// The first unit whose place lists it.
-        first: CuId,
+        first: UnitId,
         /// The next one; the same unit when one place lists the core twice.
-        second: CuId,
+        second: UnitId,
     },
     /// A place lists a core that this process may not use; threads can't be pinned to it.
     CoreNotAllowed {
         /// The core.
         core: usize,
         /// The unit whose place lists it.
-        unit: CuId,
+        unit: UnitId,
     },
     /// More cores are in use than the CPU quota pays for.
     OverQuota {

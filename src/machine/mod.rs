@@ -26,7 +26,7 @@ pub use places::{MAX_CORES, MAX_PLACES, Places, PlacesError};
 pub(crate) use taken::CoresTaken;
 pub use topology::{Core, Topology};
 
-use crate::ids::{CuId, DeviceId, SpaceId};
+use crate::ids::{DeviceId, SpaceId, UnitId};
 
 /// What executes tasks: some cores that work together, or a core that leads devices.
 ///
@@ -34,7 +34,7 @@ use crate::ids::{CuId, DeviceId, SpaceId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeUnit {
     /// Its number in the machine.
-    pub id: CuId,
+    pub id: UnitId,
     /// What executes its tasks.
     pub kind: UnitKind,
     /// Its cores, by the system's numbers; the hosting thread's comes first. A core may stand here twice
@@ -69,18 +69,18 @@ impl ComputeUnit {
 /// The compute units and address spaces of a run.
 ///
 /// ```
-/// use thalweg::ids::{CuId, DeviceId, SpaceId};
+/// use thalweg::ids::{UnitId, DeviceId, SpaceId};
 /// use thalweg::machine::{Machine, Topology};
 ///
 /// let (machine, warnings) = Machine::plan(&"1:EMU:2,2:CPU:4".parse()?, None, &Topology::with_cores(9))?;
 /// assert!(warnings.is_empty());
 /// assert_eq!((machine.num_cpu_units(), machine.num_device_units()), (2, 1));
-/// assert_eq!(machine.unit(CuId(1)).cores, [4, 5, 6, 7]);
-/// assert_eq!(machine.unit(CuId(2)).cores, [8]);
+/// assert_eq!(machine.unit(UnitId(1)).cores, [4, 5, 6, 7]);
+/// assert_eq!(machine.unit(UnitId(2)).cores, [8]);
 /// assert_eq!(machine.spaces().collect::<Vec<_>>(), [SpaceId::HOST, SpaceId(1), SpaceId(2)]);
-/// assert_eq!(machine.space_of(CuId(0)), SpaceId::HOST);
-/// assert_eq!(machine.spaces_of(CuId(2)).collect::<Vec<_>>(), [SpaceId(1), SpaceId(2)]);
-/// assert_eq!(machine.unit_of_device(DeviceId(1)), CuId(2));
+/// assert_eq!(machine.space_of(UnitId(0)), SpaceId::HOST);
+/// assert_eq!(machine.spaces_of(UnitId(2)).collect::<Vec<_>>(), [SpaceId(1), SpaceId(2)]);
+/// assert_eq!(machine.unit_of_device(DeviceId(1)), UnitId(2));
 /// # Ok::<(), thalweg::machine::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct Machine {
     units: Vec<ComputeUnit>,
     num_cpu_units: usize,
     /// The unit of each device.
-    device_units: Vec<CuId>,
+    device_units: Vec<UnitId>,
 }
 
 impl Machine {
@@ -102,7 +102,7 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such unit.
-    pub fn unit(&self, id: CuId) -> &ComputeUnit {
+    pub fn unit(&self, id: UnitId) -> &ComputeUnit {
         &self.units[id.index()]
     }
 
@@ -152,7 +152,7 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such unit.
-    pub fn space_of(&self, id: CuId) -> SpaceId {
+    pub fn space_of(&self, id: UnitId) -> SpaceId {
         let first = self.unit(id).devices.first();
         first.map_or(SpaceId::HOST, |device| device.space())
     }
@@ -162,7 +162,7 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such unit.
-    pub fn spaces_of(&self, id: CuId) -> impl Iterator<Item = SpaceId> + '_ {
+    pub fn spaces_of(&self, id: UnitId) -> impl Iterator<Item = SpaceId> + '_ {
         let unit = self.unit(id);
         let host = unit.is_cpu().then_some(SpaceId::HOST);
         host.into_iter().chain(unit.devices.iter().map(|device| device.space()))
@@ -173,7 +173,7 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such device.
-    pub fn unit_of_device(&self, id: DeviceId) -> CuId {
+    pub fn unit_of_device(&self, id: DeviceId) -> UnitId {
         self.device_units[id.index()]
     }
 }
@@ -202,8 +202,8 @@ mod tests {
         let m = machine("2:EMU:1");
         assert_eq!(m.cpu_units().len(), 0);
         assert!(m.device_units().all(|unit| unit.is_device() && unit.inner_cores() == 1));
-        assert_eq!(m.space_of(CuId(1)), SpaceId(2));
-        assert_eq!(m.unit_of_device(DeviceId(1)), CuId(1));
+        assert_eq!(m.space_of(UnitId(1)), SpaceId(2));
+        assert_eq!(m.unit_of_device(DeviceId(1)), UnitId(1));
     }
 
     #[test]
@@ -226,6 +226,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of bounds")]
     fn a_unit_of_another_machine() {
-        machine("2:CPU:1").unit(CuId(2));
+        machine("2:CPU:1").unit(UnitId(2));
     }
 }

@@ -8,7 +8,7 @@
 //! Invariant: what is merely wasteful (units that share cores) is a [`Warning`]; only what
 //! contradicts itself or can't exist is an error.
 
-use super::assign::{Cores, Wish, consecutive_cores, ids, over_quota, placed_cores};
+use super::assign::{Cores, UnitRequest, consecutive_cores, ids, over_quota, placed_cores};
 use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitTerm, Warning};
 use crate::ids::DeviceId;
 
@@ -27,13 +27,13 @@ impl Machine {
     /// - [`ConfigError::TooFewPlaces`], [`ConfigError::PlaceSize`]: the places don't fit the units.
     ///
     /// ```
-    /// use thalweg::ids::CuId;
+    /// use thalweg::ids::UnitId;
     /// use thalweg::machine::{ConfigError, Machine, Topology};
     ///
     /// let topology = Topology::from_cores(vec![2, 3, 8, 9, 10]);
     /// let places = "{8,9},{2,3},10".parse().unwrap();
     /// let (machine, _) = Machine::plan(&"2:CPU:2,1:EMU:1".parse()?, Some(&places), &topology)?;
-    /// assert_eq!(machine.unit(CuId(0)).hosting_core(), 8);
+    /// assert_eq!(machine.unit(UnitId(0)).hosting_core(), 8);
     ///
     /// let refused = Machine::plan(&"4:CPU:2".parse()?, Some(&places), &topology);
     /// assert!(matches!(refused, Err(ConfigError::TooFewPlaces { .. })));
@@ -44,31 +44,31 @@ impl Machine {
         places: Option<&Places>,
         topology: &Topology,
     ) -> Result<(Self, Vec<Warning>), ConfigError> {
-        let wishes = units_in_order(config);
+        let requests = units_in_order(config);
         let (cores, mut warnings) = match places {
-            Some(places) => placed_cores(&wishes, places, topology)?,
-            None => consecutive_cores(&wishes, topology)?,
+            Some(places) => placed_cores(&requests, places, topology)?,
+            None => consecutive_cores(&requests, topology)?,
         };
         warnings.extend(over_quota(&cores, topology));
-        Ok((assemble(&wishes, cores), warnings))
+        Ok((assemble(&requests, cores), warnings))
     }
 }
 
-/// One wish per unit, by unit id.
-fn units_in_order(config: &UnitConfig) -> Vec<Wish> {
-    let units = |&UnitTerm { count, kind, size }: &UnitTerm| vec![Wish { kind, size }; count];
-    let mut wishes: Vec<Wish> = config.terms().iter().flat_map(units).collect();
-    wishes.sort_by_key(|wish| wish.kind.is_device());
-    wishes
+/// One request per unit, by unit id.
+fn units_in_order(config: &UnitConfig) -> Vec<UnitRequest> {
+    let units = |&UnitTerm { count, kind, size }: &UnitTerm| vec![UnitRequest { kind, size }; count];
+    let mut requests: Vec<UnitRequest> = config.terms().iter().flat_map(units).collect();
+    requests.sort_by_key(|request| request.kind.is_device());
+    requests
 }
 
-fn assemble(wishes: &[Wish], cores: Cores) -> Machine {
+fn assemble(requests: &[UnitRequest], cores: Cores) -> Machine {
     // `MAX_DEVICES` is far below `u16::MAX`.
     let mut next_device = (0..=u16::MAX).map(DeviceId);
     let units: Vec<ComputeUnit> = ids()
-        .zip(wishes)
+        .zip(requests)
         .zip(cores)
-        .map(|((id, &Wish { kind, size }), cores)| {
+        .map(|((id, &UnitRequest { kind, size }), cores)| {
             let num_devices = if kind.is_device() { size } else { 0 };
             let devices = next_device.by_ref().take(num_devices).collect();
             ComputeUnit { id, kind, cores, devices }
@@ -84,7 +84,7 @@ fn assemble(wishes: &[Wish], cores: Cores) -> Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::CuId;
+    use crate::ids::UnitId;
     use crate::machine::UnitKind;
 
     fn plan(config: &str, cores: usize) -> Result<Machine, ConfigError> {
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(unit.cores, expected);
             assert_eq!(unit.devices.len(), usize::from(i >= 4));
         }
-        assert_eq!(machine.unit(CuId(6)).devices, [DeviceId(2)]);
+        assert_eq!(machine.unit(UnitId(6)).devices, [DeviceId(2)]);
     }
 
     #[test]

@@ -12,11 +12,12 @@ use crate::depend::{Context, OwnedTask, Recorder};
 use crate::device::{self, EmulatedDevice};
 use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
-use crate::ids::CuId;
+use crate::ids::UnitId;
 use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, UnitKind, Warning};
 use crate::sched::{self, Model, Policy};
 use crossbeam_deque::{Stealer, Worker};
 use parking_lot::Mutex;
+use std::fmt;
 #[cfg(feature = "sim")]
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +60,20 @@ pub struct Builder {
     device_memory_bytes: u64,
     #[cfg(feature = "sim")]
     simulated: Option<crate::sim::SimulatedMachine>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Builder");
+        fields
+            .field("compute_units", &self.units)
+            .field("places", &self.places)
+            .field("scheduler", &self.scheduler)
+            .field("window", &self.window);
+        #[cfg(feature = "sim")]
+        fields.field("simulated", &self.simulated.as_ref().map(crate::sim::SimulatedMachine::name));
+        fields.finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -425,7 +440,7 @@ impl Builder {
             let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
             return Err(BuildError::Argument { argument: "window", problem });
         }
-        let home = Context { unit: CuId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
+        let home = Context { unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
         let core = Arc::new(Core::new(
             id,

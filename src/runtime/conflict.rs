@@ -91,15 +91,15 @@ mod tests {
     fn tasks_that_must_not_run_together_are_reported_with_what_they_access() {
         let (low, high, middle) = (Block::interval(0..5), Block::interval(5..10), Block::interval(3..7));
         let reduction = Mode::Reduction(Reducer::<f64>::id(&Sum));
-        for mode in [Mode::Out, Mode::InOut, Mode::Commutative, Mode::Concurrent, reduction] {
+        for mode in [Mode::Out, Mode::Inout, Mode::Commutative, Mode::Concurrent, reduction] {
             for (running, beginning) in [((low, Mode::In), (middle, mode)), ((middle, mode), (low, Mode::In))] {
                 let found = found(running, beginning);
                 assert_eq!(found.len(), 1, "{mode}: {found:?}");
                 assert!(found[0].contains("task 2") && found[0].contains("task 1") && found[0].contains("0..5"));
             }
-            assert!(super::tests::found((low, mode), (high, Mode::InOut)).is_empty(), "{mode}: other elements");
+            assert!(super::tests::found((low, mode), (high, Mode::Inout)).is_empty(), "{mode}: other elements");
         }
-        for mode in [Mode::Out, Mode::InOut, Mode::Commutative] {
+        for mode in [Mode::Out, Mode::Inout, Mode::Commutative] {
             assert_eq!(found((low, mode), (low, mode)).len(), 1, "{mode}");
         }
         for mode in [Mode::In, Mode::Concurrent, reduction] {

@@ -137,6 +137,12 @@ impl Core {
         if let Driver::Devices(devices) = &self.driver { Some(devices) } else { None }
     }
 
+    /// Whether there may be devices that run bodies.
+    #[inline]
+    pub(super) fn runs_on_devices(&self) -> bool {
+        matches!(self.driver, Driver::Devices(_))
+    }
+
     /// The virtual clock, if there is no real one.
     pub(crate) fn simulation(&self) -> Option<&Simulation> {
         if let Driver::Simulated(simulation) = &self.driver { Some(simulation) } else { None }
@@ -461,10 +467,10 @@ impl Drop for BreakOnUnwind<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{NoBody, Payload, With};
+    use crate::depend::Kinds;
+    use crate::memory::{Payload, With};
     use crate::runtime::Runtime;
     use crate::task::{AccessSpec, Recorded};
-    use std::cell::Cell;
     use std::marker::PhantomData;
     use std::sync::Arc;
     use std::sync::mpsc::{Sender, channel};
@@ -488,10 +494,7 @@ mod tests {
         let (said, heard) = channel();
         let captured = Waits(rt.clone(), said);
         let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
-        let cpu = Cell::new(Some(With(body, PhantomData)));
-        let (emulated, gpu) = (Cell::new(Some(NoBody)), Cell::new(Some(NoBody)));
-        let payload =
-            Payload { accesses: (access.store(crate::sealed::INTERNAL),), cpu, emulated, gpu, host_only: false };
+        let payload = Payload::new((access.store(crate::sealed::INTERNAL),), With(body, PhantomData), Kinds::CPU);
         let Recorded(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), Location::caller());
         let description = Description { name, location, priority: 0, internal: false, side: None };

@@ -6,7 +6,7 @@ use super::accelerators::InFlight;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Device, DeviceCopy, Emulated, End};
-use crate::engine::{Command, CopyOrder, Event, Where};
+use crate::engine::{Command, CopyOrder, Event, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
@@ -83,7 +83,7 @@ impl Devices {
     }
 
     /// Where a task's regions lie that was launched on an emulated device.
-    pub(crate) fn sites(&self, task: &OwnedTask, places: &[Where]) -> Vec<Site> {
+    pub(crate) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Vec<Site> {
         let mut sites = Vec::with_capacity(places.len());
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
             let place = &places[sites.len()];
@@ -93,7 +93,7 @@ impl Devices {
     }
 
     /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means anything.
-    pub(super) fn device_sites(&self, task: &OwnedTask, places: &[Where]) -> Result<Vec<DeviceSite>, DeviceError> {
+    pub(super) fn device_sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<DeviceSite>, DeviceError> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
@@ -147,7 +147,7 @@ impl Devices {
         let [from, to] = ends;
         let (from, to, extents) = (from?, to?, block.extents());
         let copy = DeviceCopy { from, to, extents, element_bytes: *element_bytes };
-        let device = |place: &Where| place.space.device();
+        let device = |place: &ReplicaRef| place.space.device();
         // SAFETY: both replicas are pinned by the copy; the directory lets nobody write what is being read or use what is
         // being filled until it has arrived; the boxes lie inside what the replicas hold.
         unsafe {
@@ -212,7 +212,7 @@ impl Devices {
     }
 
     /// Where a block lies in a replica that the host can reach.
-    fn host_site(&self, place: &Where, block: &Block, element_bytes: usize) -> Option<Site> {
+    fn host_site(&self, place: &ReplicaRef, block: &Block, element_bytes: usize) -> Option<Site> {
         match self.end(place, block, element_bytes) {
             Ok(End::Host { first, strides }) => Some(Site { first, strides }),
             Ok(End::Device(_)) | Err(_) => None,
@@ -220,7 +220,7 @@ impl Devices {
     }
 
     /// Where a block lies in a replica, whose memory is made if this is the first look.
-    fn end(&self, place: &Where, block: &Block, element_bytes: usize) -> Result<End, DeviceError> {
+    fn end(&self, place: &ReplicaRef, block: &Block, element_bytes: usize) -> Result<End, DeviceError> {
         let strides = strides_of(&place.holds.extents());
         let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
         let offset_bytes = offset * element_bytes;

@@ -10,6 +10,7 @@ mod builder;
 mod conflict;
 mod core;
 mod devices;
+mod handle;
 mod host;
 mod progress;
 mod ready;
@@ -25,6 +26,7 @@ mod watch;
 mod window;
 
 pub use builder::Builder;
+pub use handle::TaskHandle;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 pub use watch::{RunningTask, Stall};
@@ -37,8 +39,8 @@ use crate::depend::TaskGraph;
 use crate::error::SubmitError;
 use crate::ids::{DataId, SpaceId};
 use crate::machine::{CoresTaken, Machine, Warning};
-use crate::memory::{DataCell, Element, HostBuffer, NoBody, Out, Payload, Shape, Sole};
-use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
+use crate::memory::{DataCell, Element, HostBuffer, Out, Payload, Shape};
+use crate::task::{Accesses, Data, IntoRegion, IterationSpace, Owner, ReleasedCell};
 use ndarray::{Array, Dimension, IntoDimension, Ix1};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -126,9 +128,9 @@ impl Owner for Releaser {
         let whole = cell.datum.whole();
         let record = crate::depend::AccessRecord { datum: &cell.datum, block: &whole, mode: crate::depend::Mode::Out };
         let kept = cell.clone();
-        let forget = Sole(move |_: &mut [u8]| drop(kept));
+        let forget = move |_: &mut [u8]| drop(kept);
         let nothing = Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell));
-        let payload = Payload::new((nothing,), forget, NoBody, NoBody, true);
+        let payload = Payload::sole(nothing, forget);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
@@ -214,9 +216,9 @@ impl Runtime {
         Data::new(cell, owner)
     }
 
-    /// Begins the description of a task with these accesses, a tuple of up to twelve. Bodies can do so too; what holds for
-    /// them is said at [`TaskBuilder::submit`].
-    pub fn task<A: AccessTuple>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
+    /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so too; what
+    /// holds for them is said at [`TaskBuilder::submit`].
+    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(self, name.into(), accesses)
     }
 
@@ -256,7 +258,8 @@ impl Runtime {
     }
 
     /// The address spaces in which all of a region is valid at this moment.
-    pub fn valid_in<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Vec<SpaceId> {
+    pub fn valid_in<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Vec<SpaceId> {
+        let region = region.into_region();
         let data = region.data.cell.datum.id;
         let placement = self.core.engine.placement();
         placement.map_or_else(|| vec![SpaceId::HOST], |placement| placement.lock().valid_in(data, &region.block))

@@ -1,7 +1,7 @@
 //! What ran where, and what moved.
 
 use super::core::Core;
-use crate::ids::{CuId, SpaceId};
+use crate::ids::{SpaceId, UnitId};
 use crate::sched::AffinityStatistics;
 use std::fmt;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use std::time::Duration;
 #[non_exhaustive]
 pub struct Statistics {
     /// Tasks finished by each unit.
-    pub tasks: Vec<(CuId, u64)>,
+    pub tasks: Vec<(UnitId, u64)>,
     /// How long each unit has run tasks; empty where nobody measures it (the short way of CPU units).
-    pub busy: Vec<(CuId, Duration)>,
+    pub busy: Vec<(UnitId, Duration)>,
     /// What moved between address spaces.
     pub links: Vec<LinkStatistics>,
     /// Replicas evicted to make room.

@@ -10,7 +10,7 @@
 
 use super::core::Core;
 use crate::depend::{Body, ExposedTask, Meta, Task};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::fmt;
@@ -44,7 +44,7 @@ pub struct Stall {
 #[non_exhaustive]
 pub struct RunningTask {
     /// Where it runs.
-    pub unit: CuId,
+    pub unit: UnitId,
     /// The task.
     pub task: TaskId,
     /// Its name.

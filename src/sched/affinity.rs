@@ -4,7 +4,7 @@
 //! before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is counted too.
 
 use super::Place;
-use crate::ids::CuId;
+use crate::ids::UnitId;
 use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
 
@@ -37,7 +37,7 @@ pub struct Affinity {
 
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    unit: CuId,
+    unit: UnitId,
     instance: u64,
     migrated: bool,
 }
@@ -49,18 +49,18 @@ impl Affinity {
     }
 
     /// The unit that an index ran on last.
-    pub fn unit_of(&self, space: u32, index: usize) -> Option<CuId> {
+    pub fn unit_of(&self, space: u32, index: usize) -> Option<UnitId> {
         self.last.get(&space)?.get(index)?.map(|last| last.unit)
     }
 
     /// The unit that has the place's index in the place's instance, or had it in a later one.
-    pub fn unit_in(&self, place: &Place) -> Option<CuId> {
+    pub fn unit_in(&self, place: &Place) -> Option<UnitId> {
         let last = (*self.last.get(&place.space)?.get(place.index)?)?;
         (last.instance >= place.instance).then_some(last.unit)
     }
 
     /// A task goes to `unit`, which lacks so many bytes of its data.
-    pub fn note(&mut self, place: &Place, unit: CuId, missing_bytes: impl FnOnce() -> u64) {
+    pub fn note(&mut self, place: &Place, unit: UnitId, missing_bytes: impl FnOnce() -> u64) {
         let indices = self.last.entry(place.space).or_default();
         if indices.len() <= place.index {
             indices.resize(place.weights.len().max(place.index + 1), None);
@@ -102,19 +102,19 @@ mod tests {
             |index, instance| Place { space: 7, index, instance, weights: vec![1.0; 3].into(), neighbours: None };
         let mut affinity = Affinity::new();
         assert_eq!(affinity.unit_of(7, 0), None);
-        affinity.note(&place(0, 0), CuId(1), || 10); // the first time: neither
-        affinity.note(&place(0, 0), CuId(1), || 10); // the same instance
+        affinity.note(&place(0, 0), UnitId(1), || 10); // the first time: neither
+        affinity.note(&place(0, 0), UnitId(1), || 10); // the same instance
         assert_eq!(affinity.statistics(), AffinityStatistics::default());
-        affinity.note(&place(0, 1), CuId(1), || 10);
-        affinity.note(&place(0, 2), CuId(2), || 10);
-        affinity.note(&place(0, 2), CuId(2), || 5); // further data of the migrated index
-        affinity.note(&place(0, 3), CuId(2), || 10);
-        affinity.note(&place(2, 0), CuId(0), || 10);
+        affinity.note(&place(0, 1), UnitId(1), || 10);
+        affinity.note(&place(0, 2), UnitId(2), || 10);
+        affinity.note(&place(0, 2), UnitId(2), || 5); // further data of the migrated index
+        affinity.note(&place(0, 3), UnitId(2), || 10);
+        affinity.note(&place(2, 0), UnitId(0), || 10);
         let expected = AffinityStatistics { hits: 2, migrations: 1, migrated_bytes: 15 };
-        assert_eq!((affinity.statistics(), affinity.unit_of(7, 0)), (expected, Some(CuId(2))));
+        assert_eq!((affinity.statistics(), affinity.unit_of(7, 0)), (expected, Some(UnitId(2))));
         assert_eq!(
             (affinity.unit_of(7, 1), affinity.unit_of(7, 2), affinity.unit_of(8, 0)),
-            (None, Some(CuId(0)), None)
+            (None, Some(UnitId(0)), None)
         );
     }
 }

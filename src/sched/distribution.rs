@@ -19,7 +19,7 @@ mod instance;
 use self::instance::Space;
 use super::queues::Queues;
 use super::{Affinity, AffinityStatistics, Distribution, Policy, ReadyTask, Sample, View};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 
 /// A policy that shares out iteration spaces as a distribution says; each space has a copy of its own of it.
@@ -44,7 +44,7 @@ impl<D: Distribution + Clone> Distributed<D> {
         }
     }
 
-    fn queue(&mut self, wanted: CuId, task: ReadyTask) {
+    fn queue(&mut self, wanted: UnitId, task: ReadyTask) {
         let unit = task.unit_from(wanted).unwrap_or(wanted);
         self.queues.push(unit, task);
     }
@@ -69,7 +69,7 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
         let Some(place) = task.place.clone() else {
             let busy = |unit: &&super::UnitView| (self.queues.len(unit.id) + unit.in_flight, unit.id);
             let unit = view.units.iter().filter(|unit| task.runs_on(unit.id)).min_by_key(busy);
-            return self.queues.push(unit.map_or(CuId(0), |unit| unit.id), task);
+            return self.queues.push(unit.map_or(UnitId(0), |unit| unit.id), task);
         };
         let prototype = &self.prototype;
         let state =
@@ -83,7 +83,7 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
         }
     }
 
-    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         if self.held > 0 && self.queues.is_empty() && view.is_idle() {
             let spaces: Vec<u32> = self.spaces.keys().copied().collect();
             spaces.into_iter().for_each(|space| self.decide(space, true));

@@ -7,7 +7,7 @@
 
 use super::queues::{Queues, insert};
 use super::{Affinity, AffinityStatistics, Place, Policy, ReadyTask, View};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use std::collections::VecDeque;
 
 /// First come, first served, by priority.
@@ -42,7 +42,7 @@ impl Dynamic {
     }
 
     /// The unit that has the place's index in its instance, if that is settled.
-    fn owner(&self, place: &Place) -> Option<CuId> {
+    fn owner(&self, place: &Place) -> Option<UnitId> {
         match place.instance >= self.memo {
             true => self.affinity.unit_of(place.space, place.index),
             false => self.affinity.unit_in(place),
@@ -50,7 +50,7 @@ impl Dynamic {
     }
 
     /// `unit` takes the block that `place` is in: its indices and their tasks.
-    fn take_block(&mut self, place: &Place, unit: CuId) {
+    fn take_block(&mut self, place: &Place, unit: UnitId) {
         let first = place.index / self.chunk * self.chunk;
         for index in first..(first + self.chunk).min(place.weights.len()) {
             let place = Place { index, ..place.clone() };
@@ -85,7 +85,7 @@ impl Policy for Dynamic {
         }
     }
 
-    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let task = self.taken.pop(unit).or_else(|| {
             let position = self.common.iter().position(|task| task.runs_on(unit))?;
             let task = self.common.remove(position)?;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn next(policy: &mut Dynamic, unit: u16) -> Option<u64> {
-        policy.next(CuId(unit), &VIEW).map(|task| task.0)
+        policy.next(UnitId(unit), &VIEW).map(|task| task.0)
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use super::queues::Queues;
 use super::{Affinity, AffinityStatistics, Model, Policy, ReadyTask, Sample, UnitView, View};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ pub struct Eft {
 
 #[derive(Debug, Clone, Copy)]
 struct Expected {
-    unit: CuId,
+    unit: UnitId,
     kind: UnitKind,
     ns: f64,
     trial: bool,
@@ -126,7 +126,7 @@ impl Policy for Eft {
         self.queues.push(unit.id, task);
     }
 
-    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let task = self.queues.pop(unit)?;
         if let Some(place) = &task.place {
             self.affinity.note(place, unit, || view.missing_at(task.id, unit));
@@ -159,7 +159,7 @@ mod tests {
     use crate::ids::SpaceId;
 
     fn units() -> Vec<UnitView> {
-        let unit = |id, kind, space| UnitView { id: CuId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
+        let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
         vec![unit(0, UnitKind::Cpu, 0), unit(1, UnitKind::Cpu, 0), unit(2, UnitKind::Emulated, 1)]
     }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn finish(policy: &mut Eft, task: u64, unit: u16, elapsed_ns: u64) {
-        let (task, unit) = (TaskId(task), CuId(unit));
+        let (task, unit) = (TaskId(task), UnitId(unit));
         policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, place: None });
     }
 
@@ -217,8 +217,8 @@ mod tests {
         for (id, priority) in [(0, 0), (1, 3), (2, 0), (3, 3)] {
             policy.ready(ReadyTask { priority, ..ReadyTask::of(id, &[true; 3]) }, &view);
         }
-        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(2), &view)).map(|task| task.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(2), &view)).map(|task| task.0).collect();
         assert_eq!(order, [1, 3, 0, 2]);
-        assert_eq!(policy.next(CuId(0), &view), None, "no stealing: the others would finish later");
+        assert_eq!(policy.next(UnitId(0), &view), None, "no stealing: the others would finish later");
     }
 }

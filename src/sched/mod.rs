@@ -58,7 +58,7 @@ pub use static_chunks::{Static, static_chunks};
 pub use static_pcf::{StaticPcf, device_tasks as static_pcf_device_tasks};
 pub use stealing::Stealing;
 
-use crate::ids::{CuId, SpaceId, TaskId};
+use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub trait Policy: Send {
     fn ready(&mut self, task: ReadyTask, view: &View<'_>);
 
     /// `unit` has room for a task: which one? Only a task with `runs_on(unit)` may be named.
-    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId>;
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId>;
 
     /// A task has run.
     fn finished(&mut self, _sample: &Sample) {}
@@ -116,14 +116,14 @@ pub struct ReadyTask {
 
 impl ReadyTask {
     /// Whether the task has a body for this unit, and its data fit into the unit's memory.
-    pub fn runs_on(&self, unit: CuId) -> bool {
+    pub fn runs_on(&self, unit: UnitId) -> bool {
         self.units[unit.index()]
     }
 
     /// `wanted` if the task runs there, otherwise the next unit, in the order of ids and then from the first, on which it does.
-    pub(crate) fn unit_from(&self, wanted: CuId) -> Option<CuId> {
+    pub(crate) fn unit_from(&self, wanted: UnitId) -> Option<UnitId> {
         let units = self.units.len();
-        (0..units).map(|step| CuId(((wanted.index() + step) % units) as u16)).find(|unit| self.runs_on(*unit))
+        (0..units).map(|step| UnitId(((wanted.index() + step) % units) as u16)).find(|unit| self.runs_on(*unit))
     }
 }
 
@@ -152,7 +152,7 @@ pub struct Sample {
     /// The bytes of all its regions together.
     pub bytes: u64,
     /// Where it ran.
-    pub unit: CuId,
+    pub unit: UnitId,
     /// How long its body took.
     pub elapsed_ns: u64,
     /// Its place in an iteration space, if it recurs.
@@ -163,7 +163,7 @@ pub struct Sample {
 #[derive(Debug, Clone)]
 pub struct UnitView {
     /// The unit.
-    pub id: CuId,
+    pub id: UnitId,
     /// Its kind.
     pub kind: UnitKind,
     /// The memories its tasks can work in.
@@ -186,7 +186,7 @@ impl View<'_> {
     }
 
     /// As [`missing_bytes`](Self::missing_bytes), in that memory of a unit where the least is missing.
-    pub fn missing_at(&self, task: TaskId, unit: CuId) -> u64 {
+    pub fn missing_at(&self, task: TaskId, unit: UnitId) -> u64 {
         let spaces = self.units.get(unit.index()).map(|unit| unit.spaces.as_slice()).unwrap_or_default();
         spaces.iter().map(|space| self.missing_bytes(task, *space)).min().unwrap_or(0)
     }

@@ -5,7 +5,7 @@
 //! time first: Graham, "Bounds on multiprocessing timing anomalies", 1969), then the older task.
 
 use super::{Policy, ReadyTask, View};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl Policy for Priority {
         self.tasks.insert(rank(&task), task);
     }
 
-    fn next(&mut self, unit: CuId, _: &View<'_>) -> Option<TaskId> {
+    fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
         let rank = *self.tasks.iter().find(|(_, task)| task.runs_on(unit))?.0;
         self.tasks.remove(&rank).map(|task| task.id)
     }
@@ -65,8 +65,8 @@ mod tests {
         for (id, priority, cost, on) in tasks {
             policy.ready(ReadyTask { priority, cost, ..ReadyTask::of(id, &[on, true]) }, &view);
         }
-        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(0), &view)).map(|task| task.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(0), &view)).map(|task| task.0).collect();
         assert_eq!(order, [3, 1, 0, 5, 2, 6]);
-        assert_eq!(policy.next(CuId(1), &view), Some(TaskId(4)));
+        assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(4)));
     }
 }

@@ -47,7 +47,7 @@ fn run(policy: &mut dyn Policy, program: &Program) {
     let weights: Arc<[f64]> = (0..indices).map(|index| 1.0 + index as f64).collect();
     let neighbours: Arc<[Vec<usize>]> = (0..indices).map(|index| vec![(index + 1) % indices]).collect();
     let mut units: Vec<UnitView> = (program.kinds.iter().enumerate())
-        .map(|(id, kind)| UnitView { id: CuId(id as u16), kind: *kind, spaces: vec![SpaceId(0)], in_flight: 0 })
+        .map(|(id, kind)| UnitView { id: UnitId(id as u16), kind: *kind, spaces: vec![SpaceId(0)], in_flight: 0 })
         .collect();
     let number =
         |instance: u64, index: usize, stage: usize| instance * per_instance as u64 + (index * stages + stage) as u64;
@@ -59,7 +59,7 @@ fn run(policy: &mut dyn Policy, program: &Program) {
     let total = instances * per_instance as u64;
     let mut done = BTreeSet::new();
     let mut told = BTreeSet::new();
-    let mut flying: BTreeMap<u64, CuId> = BTreeMap::new();
+    let mut flying: BTreeMap<u64, UnitId> = BTreeMap::new();
     let mut turn = 0;
     while (done.len() as u64) < total {
         let is_ready = |task: u64, done: &BTreeSet<u64>| {
@@ -87,10 +87,10 @@ fn run(policy: &mut dyn Policy, program: &Program) {
             for unit in 0..units.len() {
                 while units[unit].in_flight < program.depth[unit] {
                     let view = View { units: &units, missing_bytes: &|task, _| task.0 % 7 };
-                    let Some(TaskId(task)) = policy.next(CuId(unit as u16), &view) else { break };
+                    let Some(TaskId(task)) = policy.next(UnitId(unit as u16), &view) else { break };
                     assert!(program.on[task as usize % per_instance][unit], "no body there");
                     assert!(told.contains(&task) && !done.contains(&task), "task {task} was not ready");
-                    assert!(flying.insert(task, CuId(unit as u16)).is_none(), "task {task} twice");
+                    assert!(flying.insert(task, UnitId(unit as u16)).is_none(), "task {task} twice");
                     units[unit].in_flight += 1;
                 }
             }

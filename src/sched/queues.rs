@@ -1,7 +1,7 @@
 //! A queue of ready tasks per unit: urgent tasks first, equals in the order in which they became ready.
 
 use super::ReadyTask;
-use crate::ids::CuId;
+use crate::ids::UnitId;
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    pub(crate) fn push(&mut self, unit: CuId, task: ReadyTask) {
+    pub(crate) fn push(&mut self, unit: UnitId, task: ReadyTask) {
         if self.queues.len() <= unit.index() {
             self.queues.resize_with(unit.index() + 1, VecDeque::new);
         }
@@ -19,13 +19,13 @@ impl Queues {
         self.len += 1;
     }
 
-    pub(crate) fn pop(&mut self, unit: CuId) -> Option<ReadyTask> {
+    pub(crate) fn pop(&mut self, unit: UnitId) -> Option<ReadyTask> {
         let task = self.queues.get_mut(unit.index())?.pop_front()?;
         self.len -= 1;
         Some(task)
     }
 
-    pub(crate) fn len(&self, unit: CuId) -> usize {
+    pub(crate) fn len(&self, unit: UnitId) -> usize {
         self.queues.get(unit.index()).map_or(0, VecDeque::len)
     }
 

@@ -4,7 +4,7 @@
 //! own deques do the same without a lock (the short way). With devices, data that have to move decide.
 
 use super::{Policy, ReadyTask, View};
-use crate::ids::{CuId, TaskId};
+use crate::ids::{TaskId, UnitId};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Stealing {
     }
 
     /// Among the classes that `thief` can run, the one whose task is the last in the queue of `victim`.
-    fn last_of(&self, victim: usize, thief: CuId) -> Option<usize> {
+    fn last_of(&self, victim: usize, thief: UnitId) -> Option<usize> {
         let last = |index: &usize| self.classes[*index].queues[victim].back().copied();
         let stealable = (0..self.classes.len()).filter(|index| self.classes[*index].units[thief.index()]);
         stealable.filter(|index| last(index).is_some()).max_by_key(last)
@@ -81,7 +81,7 @@ impl Policy for Stealing {
         queue.insert(position, (rank, task.id));
     }
 
-    fn next(&mut self, unit: CuId, view: &View<'_>) -> Option<TaskId> {
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let own = unit.index();
         if self.lens[own] > 0 {
             let classes = self.classes.iter_mut().filter(|class| !class.queues[own].is_empty());
@@ -115,7 +115,7 @@ mod tests {
     use crate::sched::UnitView;
 
     fn units() -> Vec<UnitView> {
-        let unit = |id, kind, space| UnitView { id: CuId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
+        let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
         vec![unit(0, UnitKind::Cpu, 0), unit(1, UnitKind::Emulated, 1), unit(2, UnitKind::Emulated, 2)]
     }
 
@@ -132,10 +132,10 @@ mod tests {
         for id in [2, 5, 8] {
             policy.ready(task(id, [id != 8, true, true]), &view);
         }
-        assert_eq!(policy.next(CuId(2), &view), Some(TaskId(2)), "its own, the first");
-        assert_eq!(policy.next(CuId(0), &view), Some(TaskId(5)), "stolen: task 8 has no body for a CPU unit");
-        assert_eq!(policy.next(CuId(0), &view), None);
-        assert_eq!(policy.next(CuId(1), &view), Some(TaskId(8)));
+        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(2)), "its own, the first");
+        assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(5)), "stolen: task 8 has no body for a CPU unit");
+        assert_eq!(policy.next(UnitId(0), &view), None);
+        assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(8)));
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         for (id, priority) in [(0, 0), (1, 5), (2, 0), (3, 5)] {
             policy.ready(ReadyTask { priority, ..task(id, [true; 3]) }, &view);
         }
-        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(0), &view)).map(|task| task.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(0), &view)).map(|task| task.0).collect();
         assert_eq!(order, [1, 3, 0, 2]);
     }
 
@@ -159,8 +159,8 @@ mod tests {
         for (id, priority) in [(0, 0), (1, 0), (2, 1), (3, 0)] {
             policy.ready(ReadyTask { priority, ..task(id as u64, on[id]) }, &view);
         }
-        assert_eq!(policy.next(CuId(2), &view), Some(TaskId(0)), "the last of those that it can run");
-        let order: Vec<_> = std::iter::from_fn(|| policy.next(CuId(1), &view)).map(|task| task.0).collect();
+        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(0)), "the last of those that it can run");
+        let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(1), &view)).map(|task| task.0).collect();
         assert_eq!(order, [2, 1, 3]);
     }
 }

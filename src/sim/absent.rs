@@ -3,7 +3,7 @@
 use crate::coherence::CopyId;
 use crate::depend::{Kinds, OwnedTask};
 use crate::engine::{Command, Nanos};
-use crate::ids::CuId;
+use crate::ids::UnitId;
 use parking_lot::MutexGuard;
 
 /// The driver of a runtime that simulates; there is none.
@@ -12,7 +12,7 @@ pub(crate) enum Simulation {}
 /// What happens next; nothing does.
 pub(crate) enum Happened {
     #[allow(dead_code, reason = "the runtime is written for builds that simulate")]
-    Ran(OwnedTask, CuId, Nanos),
+    Ran(OwnedTask, UnitId, Nanos),
     #[allow(dead_code, reason = "as above")]
     Copied(CopyId),
 }

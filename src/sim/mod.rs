@@ -28,7 +28,7 @@ pub use machine::SimulatedMachine;
 use crate::coherence::CopyId;
 use crate::depend::{Kinds, OwnedTask};
 use crate::engine::{Command, CopyOrder, Launch, Nanos};
-use crate::ids::CuId;
+use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
 use links::Links;
 use machine::{Times, Work};
@@ -51,7 +51,7 @@ pub(crate) struct Simulation {
 /// What happens next.
 pub(crate) enum Happened {
     /// A task has run on a unit, for so long.
-    Ran(OwnedTask, CuId, Nanos),
+    Ran(OwnedTask, UnitId, Nanos),
     /// A copy has arrived.
     Copied(CopyId),
 }
@@ -67,7 +67,7 @@ struct World {
 }
 
 struct Unit {
-    id: CuId,
+    id: UnitId,
     kind: UnitKind,
     /// Its cores, or one device.
     load: f64,

@@ -18,7 +18,7 @@ use thalweg::prelude::*;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Out,
-    InOut,
+    Inout,
     Commutative,
     Concurrent,
     Add,
@@ -87,7 +87,7 @@ impl Kind {
     pub fn value(self, x: u64, h: u64, n: usize) -> u64 {
         match self {
             Kind::Out => mix(h, n as u64),
-            Kind::InOut => mix(x, h),
+            Kind::Inout => mix(x, h),
             Kind::Commutative | Kind::Concurrent | Kind::Add => x.wrapping_add(h),
             Kind::Max => x.max(h),
         }
@@ -180,7 +180,7 @@ macro_rules! submit {
             };
             match kind {
                 Kind::Out => task!(target.output(), change),
-                Kind::InOut => task!(target.inout(), change),
+                Kind::Inout => task!(target.inout(), change),
                 Kind::Commutative => task!(target.commutative(), change),
                 Kind::Concurrent => task!(target.concurrent(), |target: Shared<'_, u64>, h| {
                     (0..target.len()).for_each(|n| target.update(n, |x| kind.value(x, h, n)))

@@ -23,7 +23,7 @@ impl Oracle {
     pub(crate) fn apply(&mut self, step: &Step) {
         let Step { reads: [a, b], kind, target, update, .. } = step;
         // Who joins a group runs even if another one of the group has failed.
-        let target_is_there = *kind != Kind::InOut || self.values(target).is_some();
+        let target_is_there = *kind != Kind::Inout || self.values(target).is_some();
         let runs = step.end == End::Returns && target_is_there && self.values(update).is_some();
         let h = self.values(a).zip(self.values(b)).map(|(a, b)| hash(hash(step.seed, &a), &b)).filter(|_| runs);
         for (n, e) in target.elements(self.extents).into_iter().enumerate() {

@@ -121,9 +121,9 @@ impl Program {
         let mut kind = lot.of(&[
             Kind::Out,
             Kind::Out,
-            Kind::InOut,
-            Kind::InOut,
-            Kind::InOut,
+            Kind::Inout,
+            Kind::Inout,
+            Kind::Inout,
             Kind::Commutative,
             Kind::Concurrent,
             Kind::Add,

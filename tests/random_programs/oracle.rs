@@ -20,7 +20,7 @@ impl Step {
     /// All accesses: part, and what tells whether two of them may run side by side (`None`: reads).
     fn accesses(&self) -> [(&Part, Option<Kind>); 4] {
         let [a, b] = &self.reads;
-        [(a, None), (b, None), (&self.target, Some(self.kind)), (&self.update, Some(Kind::InOut))]
+        [(a, None), (b, None), (&self.target, Some(self.kind)), (&self.update, Some(Kind::Inout))]
     }
 
     pub(crate) fn working_set_bytes(&self) -> u64 {
@@ -32,7 +32,7 @@ impl Step {
 fn ordered(a: (&Part, Option<Kind>), b: (&Part, Option<Kind>)) -> bool {
     let together = match (a.1, b.1) {
         (None, None) => true,
-        (Some(a), Some(b)) => a == b && !matches!(a, Kind::Out | Kind::InOut),
+        (Some(a), Some(b)) => a == b && !matches!(a, Kind::Out | Kind::Inout),
         _ => false,
     };
     !together && a.0.overlaps(b.0)

@@ -79,7 +79,7 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
         (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
     let machine = prop_oneof![fast, any_machine];
     // Data of several dimensions remember otherwise who used them as long as nobody joins anybody.
-    const KINDS: [Kind; 6] = [Kind::Out, Kind::InOut, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Max];
+    const KINDS: [Kind; 6] = [Kind::Out, Kind::Inout, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Max];
     let kinds = prop::sample::select(vec![&KINDS[..], &KINDS[..2]]);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0..3usize));
     (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64, kinds, flags).prop_flat_map(

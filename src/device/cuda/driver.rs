@@ -4,7 +4,7 @@ use super::compiler;
 use super::library::{self, Found};
 use crate::device::Accelerator;
 use crate::device::gpu::{
-    Addressed, Api, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Refusal, Side, Transfer, Way,
+    Addressed, Api, ApiError, Direction, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer,
 };
 use crate::error::DeviceError;
 use crate::kernel::Program;
@@ -43,7 +43,7 @@ impl Cuda {
         // SAFETY: the device exists; the result has a place.
         let retained =
             call("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, found.device) });
-        retained.map_err(|Refusal { call, code }| DeviceError::Call {
+        retained.map_err(|ApiError { call, code }| DeviceError::Call {
             device: name.clone(),
             call,
             api: Self::NAME,
@@ -60,7 +60,7 @@ impl Cuda {
     }
 
     /// The context that memory was allocated in.
-    fn owner(&self, address: CUdeviceptr) -> Result<CUcontext, Refusal> {
+    fn owner(&self, address: CUdeviceptr) -> Result<CUcontext, ApiError> {
         let mut context: CUcontext = ptr::null_mut();
         // SAFETY: this attribute is a context, which has a place.
         call("cuPointerGetAttribute", unsafe {
@@ -83,8 +83,8 @@ impl Cuda {
         peers.push(address);
         // SAFETY: the context has memory, so it is alive. It refuses where the hardware can't.
         match call("cuCtxEnablePeerAccess", unsafe { sys::cuCtxEnablePeerAccess(peer, 0) }) {
-            Ok(()) | Err(Refusal { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => {}
-            Err(Refusal { code, .. }) => {
+            Ok(()) | Err(ApiError { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => {}
+            Err(ApiError { code, .. }) => {
                 tracing::debug!("{} copies through the host: {}", self.name, self.describe(code))
             }
         }
@@ -92,25 +92,25 @@ impl Cuda {
 
     /// # Safety
     /// As for [`Api::copy`].
-    unsafe fn copy_flat(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), Refusal> {
-        let Transfer { way, width_bytes, from: Side { address: from, .. }, to: Side { address: to, .. }, .. } =
+    unsafe fn copy_flat(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
+        let Transfer { direction, width_bytes, from: Side { address: from, .. }, to: Side { address: to, .. }, .. } =
             *transfer;
         let (source, target) = (from as CUdeviceptr, to as CUdeviceptr);
         // SAFETY: the caller's promise.
         unsafe {
-            match way {
-                Way::In => call(
+            match direction {
+                Direction::In => call(
                     "cuMemcpyHtoDAsync",
                     sys::cuMemcpyHtoDAsync_v2(target, ptr::with_exposed_provenance(from), width_bytes, stream),
                 ),
-                Way::Out => call(
+                Direction::Out => call(
                     "cuMemcpyDtoHAsync",
                     sys::cuMemcpyDtoHAsync_v2(ptr::with_exposed_provenance_mut(to), source, width_bytes, stream),
                 ),
-                Way::Across if owner == self.context() => {
+                Direction::Across if owner == self.context() => {
                     call("cuMemcpyDtoDAsync", sys::cuMemcpyDtoDAsync_v2(target, source, width_bytes, stream))
                 }
-                Way::Across => call(
+                Direction::Across => call(
                     "cuMemcpyPeerAsync",
                     sys::cuMemcpyPeerAsync(target, self.context(), source, owner, width_bytes, stream),
                 ),
@@ -120,17 +120,17 @@ impl Cuda {
 
     /// # Safety
     /// As for [`Api::copy`].
-    unsafe fn copy_box(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), Refusal> {
-        let Transfer { way, width_bytes, rows, slices, from, to } = *transfer;
+    unsafe fn copy_box(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
+        let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let memory =
             |is_host| if is_host { CUmemorytype::CU_MEMORYTYPE_HOST } else { CUmemorytype::CU_MEMORYTYPE_DEVICE };
-        let (from_host, to_host) = (way == Way::In, way == Way::Out);
+        let (from_host, to_host) = (direction == Direction::In, direction == Direction::Out);
         let source_host = if from_host { ptr::with_exposed_provenance(from.address) } else { ptr::null::<c_void>() };
         let target_host =
             if to_host { ptr::with_exposed_provenance_mut(to.address) } else { ptr::null_mut::<c_void>() };
         let source_device = if from_host { 0 } else { from.address as CUdeviceptr };
         let target_device = if to_host { 0 } else { to.address as CUdeviceptr };
-        if way == Way::Across && owner != self.context() {
+        if direction == Direction::Across && owner != self.context() {
             let copy = CUDA_MEMCPY3D_PEER {
                 srcXInBytes: 0,
                 srcY: 0,
@@ -197,14 +197,14 @@ impl Drop for Cuda {
     fn drop(&mut self) {
         // SAFETY: retained once, when the device was opened; all that was in the context is gone.
         let released = call("cuDevicePrimaryCtxRelease", unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) });
-        if let Err(Refusal { code, .. }) = released {
+        if let Err(ApiError { code, .. }) = released {
             tracing::debug!("{}: cuDevicePrimaryCtxRelease: {}", self.name, self.describe(code));
         }
     }
 }
 
-fn call(name: &'static str, result: CUresult) -> Result<(), Refusal> {
-    Refusal::unless_success(name, result as i32)
+fn call(name: &'static str, result: CUresult) -> Result<(), ApiError> {
+    ApiError::unless_success(name, result as i32)
 }
 
 impl Api for Cuda {
@@ -216,7 +216,7 @@ impl Api for Cuda {
         0 // any two devices copy; without a direct way, through the host
     }
 
-    fn bind(&self) -> Result<(), Refusal> {
+    fn bind(&self) -> Result<(), ApiError> {
         // SAFETY: the context is retained.
         call("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context()) })
     }
@@ -225,82 +225,82 @@ impl Api for Cuda {
         library::describe(code)
     }
 
-    fn free_bytes(&self) -> Result<u64, Refusal> {
+    fn free_bytes(&self) -> Result<u64, ApiError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the results have places.
         call("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
         Ok(free as u64)
     }
 
-    fn allocate(&self, bytes: usize) -> Result<usize, Refusal> {
+    fn allocate(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = 0;
         // SAFETY: the result has a place.
         call("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&mut address, bytes) })?;
         Ok(address as usize)
     }
 
-    unsafe fn free(&self, base: usize) -> Result<(), Refusal> {
+    unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuMemFree", unsafe { sys::cuMemFree_v2(base as CUdeviceptr) })
     }
 
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), Refusal> {
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuMemHostRegister", unsafe { sys::cuMemHostRegister_v2(first.cast(), bytes, PORTABLE) })
     }
 
-    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), Refusal> {
+    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(first.cast()) })
     }
 
-    fn create_stream(&self) -> Result<Handle, Refusal> {
+    fn create_stream(&self) -> Result<Handle, ApiError> {
         let mut stream = ptr::null_mut();
         // SAFETY: the result has a place.
         call("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut stream, NON_BLOCKING) })?;
         Ok(Handle(stream.cast()))
     }
 
-    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), Refusal> {
+    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuStreamDestroy", unsafe { sys::cuStreamDestroy_v2(stream.0.cast()) })
     }
 
-    fn create_event(&self) -> Result<Handle, Refusal> {
+    fn create_event(&self) -> Result<Handle, ApiError> {
         let mut event = ptr::null_mut();
         // SAFETY: the result has a place.
         call("cuEventCreate", unsafe { sys::cuEventCreate(&mut event, BLOCKING_SYNC_WITHOUT_TIMING) })?;
         Ok(Handle(event.cast()))
     }
 
-    unsafe fn destroy_event(&self, event: Handle) -> Result<(), Refusal> {
+    unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(event.0.cast()) })
     }
 
-    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), Refusal> {
+    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuEventRecord", unsafe { sys::cuEventRecord(event.0.cast(), stream.0.cast()) })
     }
 
-    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), Refusal> {
+    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream.0.cast(), event.0.cast(), 0) })
     }
 
-    unsafe fn query(&self, event: Handle) -> Result<(), Refusal> {
+    unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuEventQuery", unsafe { sys::cuEventQuery(event.0.cast()) })
     }
 
-    unsafe fn synchronize(&self, event: Handle) -> Result<(), Refusal> {
+    unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event.0.cast()) })
     }
 
-    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), Refusal> {
+    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError> {
         let mut owner = self.context();
-        if transfer.way == Way::Across {
+        if transfer.direction == Direction::Across {
             owner = self.owner(transfer.from.address as CUdeviceptr)?;
             if owner != self.context() {
                 self.reach(owner);
@@ -324,19 +324,19 @@ impl Api for Cuda {
         compiler::compile(program, &self.recipe, &self.name)
     }
 
-    fn load(&self, image: &[u8]) -> Result<Handle, Refusal> {
+    fn load(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
         // SAFETY: code that says its own length, or text with a zero at its end; the result has a place.
         call("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
         Ok(Handle(module.cast()))
     }
 
-    unsafe fn unload(&self, module: Handle) -> Result<(), Refusal> {
+    unsafe fn unload(&self, module: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("cuModuleUnload", unsafe { sys::cuModuleUnload(module.0.cast()) })
     }
 
-    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, Refusal> {
+    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
         // SAFETY: the contract of Api; the result has a place.
         call("cuModuleGetFunction", unsafe {
@@ -352,7 +352,7 @@ impl Api for Cuda {
         [x, y, z]: [u32; 3],
         [in_x, in_y, in_z]: [u32; 3],
         arguments: &mut [*mut c_void],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
         // SAFETY: the contract of Api.
         call("cuLaunchKernel", unsafe {

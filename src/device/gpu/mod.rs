@@ -25,7 +25,7 @@ mod streams;
 mod tests;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
-pub(super) use addressed::{Addressed, Api, Handle, PEER_ACCESS_ALREADY_ENABLED, Refusal, Side, Transfer, Way};
+pub(super) use addressed::{Addressed, Api, ApiError, Direction, Handle, PEER_ACCESS_ALREADY_ENABLED, Side, Transfer};
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::{Cache, Recipe};
 pub(super) use driver::Driver;

@@ -8,7 +8,7 @@ use super::types::{
 };
 use crate::device::Accelerator;
 use crate::device::gpu::{
-    Addressed, Api, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Refusal, Side, Transfer, Way,
+    Addressed, Api, ApiError, Direction, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer,
 };
 use crate::error::DeviceError;
 use crate::kernel::Program;
@@ -50,7 +50,7 @@ impl Hip {
     }
 
     /// The device that memory was allocated on.
-    fn owner(&self, address: usize) -> Result<c_int, Refusal> {
+    fn owner(&self, address: usize) -> Result<c_int, ApiError> {
         let mut owner: c_int = 0;
         // SAFETY: this attribute is a device's number, which has a place.
         call("hipPointerGetAttribute", unsafe {
@@ -72,23 +72,23 @@ impl Hip {
         peers.push(peer);
         // SAFETY: the device has memory, so it exists. It refuses where the hardware can't.
         match call("hipDeviceEnablePeerAccess", unsafe { (self.functions().hipDeviceEnablePeerAccess)(peer, 0) }) {
-            Ok(()) | Err(Refusal { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => {}
-            Err(Refusal { code, .. }) => {
+            Ok(()) | Err(ApiError { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => {}
+            Err(ApiError { code, .. }) => {
                 tracing::debug!("{} does not reach device {peer}: {}", self.name, self.describe(code));
             }
         }
     }
 }
 
-fn call(name: &'static str, code: c_uint) -> Result<(), Refusal> {
-    Refusal::unless_success(name, code as i32)
+fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
+    ApiError::unless_success(name, code as i32)
 }
 
-fn kind(way: Way) -> CopyKind {
-    match way {
-        Way::In => HOST_TO_DEVICE,
-        Way::Out => DEVICE_TO_HOST,
-        Way::Across => DEVICE_TO_DEVICE,
+fn kind(direction: Direction) -> CopyKind {
+    match direction {
+        Direction::In => HOST_TO_DEVICE,
+        Direction::Out => DEVICE_TO_HOST,
+        Direction::Across => DEVICE_TO_DEVICE,
     }
 }
 
@@ -101,7 +101,7 @@ impl Api for Hip {
         self.domain
     }
 
-    fn bind(&self) -> Result<(), Refusal> {
+    fn bind(&self) -> Result<(), ApiError> {
         // SAFETY: the device exists.
         call("hipSetDevice", unsafe { (self.functions().hipSetDevice)(self.number) })
     }
@@ -110,38 +110,38 @@ impl Api for Hip {
         self.library.describe(code)
     }
 
-    fn free_bytes(&self) -> Result<u64, Refusal> {
+    fn free_bytes(&self) -> Result<u64, ApiError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the results have places.
         call("hipMemGetInfo", unsafe { (self.functions().hipMemGetInfo)(&mut free, &mut total) })?;
         Ok(free as u64)
     }
 
-    fn allocate(&self, bytes: usize) -> Result<usize, Refusal> {
+    fn allocate(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = ptr::null_mut();
         // SAFETY: the result has a place.
         call("hipMalloc", unsafe { (self.functions().hipMalloc)(&mut address, bytes) })?;
         Ok(address.expose_provenance())
     }
 
-    unsafe fn free(&self, base: usize) -> Result<(), Refusal> {
+    unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipFree", unsafe { (self.functions().hipFree)(ptr::with_exposed_provenance_mut(base)) })
     }
 
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), Refusal> {
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipHostRegister", unsafe {
             (self.functions().hipHostRegister)(first.cast(), bytes, HOST_REGISTER_PORTABLE)
         })
     }
 
-    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), Refusal> {
+    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipHostUnregister", unsafe { (self.functions().hipHostUnregister)(first.cast()) })
     }
 
-    fn create_stream(&self) -> Result<Handle, Refusal> {
+    fn create_stream(&self) -> Result<Handle, ApiError> {
         let mut stream = ptr::null_mut();
         // SAFETY: the result has a place.
         call("hipStreamCreateWithFlags", unsafe {
@@ -150,12 +150,12 @@ impl Api for Hip {
         Ok(Handle(stream))
     }
 
-    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), Refusal> {
+    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipStreamDestroy", unsafe { (self.functions().hipStreamDestroy)(stream.0) })
     }
 
-    fn create_event(&self) -> Result<Handle, Refusal> {
+    fn create_event(&self) -> Result<Handle, ApiError> {
         let mut event = ptr::null_mut();
         // SAFETY: the result has a place.
         call("hipEventCreateWithFlags", unsafe {
@@ -164,36 +164,36 @@ impl Api for Hip {
         Ok(Handle(event))
     }
 
-    unsafe fn destroy_event(&self, event: Handle) -> Result<(), Refusal> {
+    unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipEventDestroy", unsafe { (self.functions().hipEventDestroy)(event.0) })
     }
 
-    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), Refusal> {
+    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipEventRecord", unsafe { (self.functions().hipEventRecord)(event.0, stream.0) })
     }
 
-    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), Refusal> {
+    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipStreamWaitEvent", unsafe { (self.functions().hipStreamWaitEvent)(stream.0, event.0, 0) })
     }
 
-    unsafe fn query(&self, event: Handle) -> Result<(), Refusal> {
+    unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipEventQuery", unsafe { (self.functions().hipEventQuery)(event.0) })
     }
 
-    unsafe fn synchronize(&self, event: Handle) -> Result<(), Refusal> {
+    unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipEventSynchronize", unsafe { (self.functions().hipEventSynchronize)(event.0) })
     }
 
-    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), Refusal> {
-        let Transfer { way, width_bytes, rows, slices, from, to } = *transfer;
+    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError> {
+        let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let stream = stream.0;
         let mut owner = self.number;
-        if way == Way::Across {
+        if direction == Direction::Across {
             owner = self.owner(from.address)?;
             if owner != self.number {
                 self.reach(owner);
@@ -205,7 +205,8 @@ impl Api for Hip {
                 let source: *const c_void = ptr::with_exposed_provenance(from.address);
                 let target: *mut c_void = ptr::with_exposed_provenance_mut(to.address);
                 if owner == self.number {
-                    let copied = (self.functions().hipMemcpyAsync)(target, source, width_bytes, kind(way), stream);
+                    let copied =
+                        (self.functions().hipMemcpyAsync)(target, source, width_bytes, kind(direction), stream);
                     return call("hipMemcpyAsync", copied);
                 }
                 let copied =
@@ -226,7 +227,7 @@ impl Api for Hip {
                 dst_pos: Position::default(),
                 dst_ptr: pitched(&to),
                 extent: Extent { width: width_bytes, height: rows, depth: slices },
-                kind: kind(way),
+                kind: kind(direction),
             };
             call("hipMemcpy3DAsync", (self.functions().hipMemcpy3DAsync)(&copy, stream))
         }
@@ -240,19 +241,19 @@ impl Api for Hip {
         compiler::compile(program, &self.recipe, &self.name)
     }
 
-    fn load(&self, image: &[u8]) -> Result<Handle, Refusal> {
+    fn load(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
         // SAFETY: code that says its own length; the result has a place.
         call("hipModuleLoadData", unsafe { (self.functions().hipModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
         Ok(Handle(module))
     }
 
-    unsafe fn unload(&self, module: Handle) -> Result<(), Refusal> {
+    unsafe fn unload(&self, module: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipModuleUnload", unsafe { (self.functions().hipModuleUnload)(module.0) })
     }
 
-    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, Refusal> {
+    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
         // SAFETY: the contract of Api; the result has a place.
         call("hipModuleGetFunction", unsafe {
@@ -268,7 +269,7 @@ impl Api for Hip {
         [x, y, z]: [u32; 3],
         [in_x, in_y, in_z]: [u32; 3],
         arguments: &mut [*mut c_void],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ApiError> {
         let (stream, values, others) = (stream.0, arguments.as_mut_ptr(), ptr::null_mut());
         // SAFETY: the contract of Api.
         call("hipModuleLaunchKernel", unsafe {

@@ -1,6 +1,6 @@
 //! One iteration space under a distribution: its instances, from their first ready task to their times.
 
-use crate::ids::CuId;
+use crate::ids::UnitId;
 use crate::sched::{Assignment, Distribution, Place, ReadyTask, Team, Times, View, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const REMEMBERED: usize = 64;
 pub(super) struct Space<D> {
     distribution: D,
     /// The unit in every slot.
-    team: Vec<CuId>,
+    team: Vec<UnitId>,
     counts: Team,
     weights: Arc<[f64]>,
     neighbours: Option<Arc<[Vec<usize>]>>,
@@ -83,7 +83,7 @@ impl<D: Distribution> Space<D> {
     }
 
     /// A task is ready: gives it back with its unit, or holds it back for an instance that is not decided.
-    pub(super) fn arrive(&mut self, task: ReadyTask, place: &Place) -> Option<(CuId, ReadyTask)> {
+    pub(super) fn arrive(&mut self, task: ReadyTask, place: &Place) -> Option<(UnitId, ReadyTask)> {
         let late = self.decided.is_some_and(|decided| place.instance < decided);
         let instance = self.instances.entry(place.instance).or_insert_with(|| Instance::new(self.weights.len()));
         if instance.assignment.is_none() && late {
@@ -103,14 +103,14 @@ impl<D: Distribution> Space<D> {
     }
 
     /// The unit that a place is assigned to.
-    pub(super) fn unit_of(&self, place: &Place) -> Option<CuId> {
+    pub(super) fn unit_of(&self, place: &Place) -> Option<UnitId> {
         let of_instance = self.instances.get(&place.instance).and_then(|instance| instance.assignment.as_ref());
         let slot = *of_instance.or(self.present.as_ref())?.slots().get(place.index)?;
         self.team.get(slot).copied()
     }
 
     /// A task has run. What ran elsewhere, for want of a body, can not be moved and does not count.
-    pub(super) fn finished(&mut self, place: &Place, unit: CuId, elapsed_ns: f64) {
+    pub(super) fn finished(&mut self, place: &Place, unit: UnitId, elapsed_ns: f64) {
         let in_its_place = self.unit_of(place) == Some(unit);
         let Some(instance) = self.instances.get_mut(&place.instance) else { return };
         instance.open = instance.open.saturating_sub(1);
@@ -128,7 +128,7 @@ impl<D: Distribution> Space<D> {
     }
 
     /// Decides all instances that can be, or at least one if all is idle; gives the tasks that were held back.
-    pub(super) fn decide(&mut self, mut idle: bool) -> Vec<(CuId, ReadyTask)> {
+    pub(super) fn decide(&mut self, mut idle: bool) -> Vec<(UnitId, ReadyTask)> {
         let mut released = Vec::new();
         while let Some(number) = self.first_undecided() {
             let Some(assignment) = self.assignment_for(number, idle) else { break };

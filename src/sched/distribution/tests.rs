@@ -35,7 +35,7 @@ struct Bench<D> {
 impl<D: Distribution + Clone> Bench<D> {
     fn new(distribution: D, kinds: &[UnitKind], indices: usize) -> Self {
         let unit = |(id, kind): (usize, &UnitKind)| UnitView {
-            id: CuId(id as u16),
+            id: UnitId(id as u16),
             kind: *kind,
             spaces: vec![SpaceId(u16::from(kind.is_device()) * id as u16)],
             in_flight: 0,
@@ -52,7 +52,7 @@ impl<D: Distribution + Clone> Bench<D> {
     }
 
     fn next(&mut self, unit: u16) -> Option<u64> {
-        let next = self.policy.next(CuId(unit), &View { units: &self.units, missing_bytes: &|_, _| 8 });
+        let next = self.policy.next(UnitId(unit), &View { units: &self.units, missing_bytes: &|_, _| 8 });
         self.units[unit as usize].in_flight += usize::from(next.is_some());
         next.map(|task| task.0)
     }
@@ -61,7 +61,7 @@ impl<D: Distribution + Clone> Bench<D> {
         self.units[unit as usize].in_flight -= 1;
         let place = Place { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
         let (task, name) = (TaskId(0), "t".into());
-        self.policy.finished(&Sample { task, name, bytes: 0, unit: CuId(unit), elapsed_ns, place: Some(place) });
+        self.policy.finished(&Sample { task, name, bytes: 0, unit: UnitId(unit), elapsed_ns, place: Some(place) });
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
-use thalweg::task::AccessTuple;
+use thalweg::task::Accesses;
 use thalweg::{Context, TaskBuilder};
 
 use crate::Result;
@@ -103,7 +103,7 @@ impl Program<'_> {
         Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }
     }
 
-    fn task<A: AccessTuple>(&self, stage: &Stage, accesses: A) -> TaskBuilder<'_, A> {
+    fn task<A: Accesses>(&self, stage: &Stage, accesses: A) -> TaskBuilder<'_, A> {
         let (.., name, share) = STAGES
             .into_iter()
             .find(|(benchmark, stage_name, ..)| (*benchmark, *stage_name) == (self.benchmark, stage.name))

@@ -17,7 +17,7 @@ unsafe impl Sync for Handle {}
 
 /// A call that the interface refused, with its code. HIP has CUDA's codes, as far as they matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::device) struct Refusal {
+pub(in crate::device) struct ApiError {
     pub(in crate::device) call: &'static str,
     pub(in crate::device) code: i32,
 }
@@ -27,7 +27,7 @@ pub(in crate::device) const OUT_OF_MEMORY: i32 = 2;
 pub(in crate::device) const NOT_READY: i32 = 600;
 pub(in crate::device) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 
-impl Refusal {
+impl ApiError {
     /// `Ok` for code 0.
     pub(in crate::device) fn unless_success(call: &'static str, code: i32) -> Result<(), Self> {
         if code == 0 { Ok(()) } else { Err(Self { call, code }) }
@@ -59,37 +59,37 @@ pub(in crate::device) trait Api: Send + Sync + 'static {
     /// Tells apart the groups of devices that can copy among each other.
     fn domain(&self) -> usize;
     /// Makes it the device of the calling thread.
-    fn bind(&self) -> Result<(), Refusal>;
+    fn bind(&self) -> Result<(), ApiError>;
     /// The code, in words.
     fn describe(&self, code: i32) -> String;
     /// Bytes that nobody has allocated.
-    fn free_bytes(&self) -> Result<u64, Refusal>;
+    fn free_bytes(&self) -> Result<u64, ApiError>;
 
-    fn allocate(&self, bytes: usize) -> Result<usize, Refusal>;
-    unsafe fn free(&self, base: usize) -> Result<(), Refusal>;
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), Refusal>;
-    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), Refusal>;
+    fn allocate(&self, bytes: usize) -> Result<usize, ApiError>;
+    unsafe fn free(&self, base: usize) -> Result<(), ApiError>;
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError>;
+    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError>;
 
     /// A stream that knows nothing of the default one.
-    fn create_stream(&self) -> Result<Handle, Refusal>;
-    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), Refusal>;
+    fn create_stream(&self) -> Result<Handle, ApiError>;
+    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError>;
     /// An event that measures no time, and for which threads sleep.
-    fn create_event(&self) -> Result<Handle, Refusal>;
-    unsafe fn destroy_event(&self, event: Handle) -> Result<(), Refusal>;
-    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), Refusal>;
-    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), Refusal>;
+    fn create_event(&self) -> Result<Handle, ApiError>;
+    unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError>;
+    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError>;
+    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError>;
     /// Refuses with [`NOT_READY`] if it has not come.
-    unsafe fn query(&self, event: Handle) -> Result<(), Refusal>;
-    unsafe fn synchronize(&self, event: Handle) -> Result<(), Refusal>;
+    unsafe fn query(&self, event: Handle) -> Result<(), ApiError>;
+    unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError>;
 
-    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), Refusal>;
+    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError>;
 
     /// How programs are compiled for this device.
     fn recipe(&self) -> &Recipe;
     fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError>;
-    fn load(&self, image: &[u8]) -> Result<Handle, Refusal>;
-    unsafe fn unload(&self, module: Handle) -> Result<(), Refusal>;
-    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, Refusal>;
+    fn load(&self, image: &[u8]) -> Result<Handle, ApiError>;
+    unsafe fn unload(&self, module: Handle) -> Result<(), ApiError>;
+    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError>;
     unsafe fn launch(
         &self,
         stream: Handle,
@@ -97,5 +97,5 @@ pub(in crate::device) trait Api: Send + Sync + 'static {
         groups: [u32; 3],
         group: [u32; 3],
         arguments: &mut [*mut c_void],
-    ) -> Result<(), Refusal>;
+    ) -> Result<(), ApiError>;
 }

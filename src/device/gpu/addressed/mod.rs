@@ -13,8 +13,8 @@ mod tests;
 mod transfer;
 mod watcher;
 
-pub(in crate::device) use api::{Api, Handle, PEER_ACCESS_ALREADY_ENABLED, Refusal};
-pub(in crate::device) use transfer::{Side, Transfer, Way};
+pub(in crate::device) use api::{Api, ApiError, Handle, PEER_ACCESS_ALREADY_ENABLED};
+pub(in crate::device) use transfer::{Direction, Side, Transfer};
 
 use self::api::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
 use self::arguments::Arguments;
@@ -74,24 +74,24 @@ struct PageLock<A: Api> {
 
 impl<A: Api> Device<A> {
     /// Calls the interface on this device.
-    fn call<T>(&self, call: impl FnOnce(&A) -> Result<T, Refusal>) -> Result<T, DeviceError> {
+    fn call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, DeviceError> {
         self.try_call(call).map_err(|refusal| self.error(refusal))
     }
 
-    fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
         self.api.bind()?;
         call(&self.api)
     }
 
     /// Calls the interface where nobody can be told that it refuses.
-    fn clean_up(&self, call: impl FnOnce(&A) -> Result<(), Refusal>) {
+    fn clean_up(&self, call: impl FnOnce(&A) -> Result<(), ApiError>) {
         if let Err(refusal) = self.try_call(call) {
             tracing::debug!("{}", self.error(refusal));
         }
     }
 
-    fn error(&self, refusal: Refusal) -> DeviceError {
-        let Refusal { call, code } = refusal;
+    fn error(&self, refusal: ApiError) -> DeviceError {
+        let ApiError { call, code } = refusal;
         let what = self.api.describe(code);
         if refusal.is_loss() {
             let what = format!("{call}: {} error {code}: {what}", A::NAME);
@@ -163,16 +163,16 @@ impl<A: Api> Addressed<A> {
     unsafe fn copy(
         &self,
         stream: &Stream<A>,
-        way: Way,
+        direction: Direction,
         from: usize,
         to: usize,
         slab: &Slab,
     ) -> Result<(), DeviceError> {
         self.device.call(|api| {
-            for transfer in transfers(way, from, to, slab) {
+            for transfer in transfers(direction, from, to, slab) {
                 // SAFETY: the caller's promise, for a part of the slab.
                 match unsafe { api.copy(stream.raw, &transfer) } {
-                    Err(Refusal { code: INVALID_VALUE, .. }) if way != Way::Across => {
+                    Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
                             // SAFETY: as above.
                             unsafe { api.copy(stream.raw, &piece)? };
@@ -251,17 +251,17 @@ impl<A: Api> Driver for Addressed<A> {
 
     unsafe fn copy_in(&self, stream: &Stream<A>, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(stream, Way::In, from.expose_provenance(), to, slab) }
+        unsafe { self.copy(stream, Direction::In, from.expose_provenance(), to, slab) }
     }
 
     unsafe fn copy_out(&self, stream: &Stream<A>, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(stream, Way::Out, from, to.expose_provenance(), slab) }
+        unsafe { self.copy(stream, Direction::Out, from, to.expose_provenance(), slab) }
     }
 
     unsafe fn copy_across(&self, stream: &Stream<A>, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.copy(stream, Way::Across, from, to, slab) }
+        unsafe { self.copy(stream, Direction::Across, from, to, slab) }
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
@@ -317,7 +317,7 @@ impl<A: Api> Driver for Addressed<A> {
     fn is_complete(&self, event: &Arc<Event<A>>) -> Result<bool, DeviceError> {
         // SAFETY: it is alive.
         match self.device.try_call(|api| unsafe { api.query(event.raw) }) {
-            Err(Refusal { code: NOT_READY, .. }) => Ok(false),
+            Err(ApiError { code: NOT_READY, .. }) => Ok(false),
             result => result.map(|()| true).map_err(|refusal| self.device.error(refusal)),
         }
     }

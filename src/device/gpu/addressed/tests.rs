@@ -18,24 +18,24 @@ impl Api for Compiler {
     const MOST_THREADS: u64 = 1;
 
     fn domain(&self) -> usize { 0 }
-    fn bind(&self) -> Result<(), Refusal> { Ok(()) }
+    fn bind(&self) -> Result<(), ApiError> { Ok(()) }
     fn describe(&self, _: i32) -> String { String::new() }
-    fn free_bytes(&self) -> Result<u64, Refusal> { Ok(1 << 20) }
+    fn free_bytes(&self) -> Result<u64, ApiError> { Ok(1 << 20) }
 
-    fn allocate(&self, _: usize) -> Result<usize, Refusal> { unreachable!() }
-    unsafe fn free(&self, _: usize) -> Result<(), Refusal> { unreachable!() }
-    unsafe fn page_lock(&self, _: *mut u8, _: usize) -> Result<(), Refusal> { unreachable!() }
-    unsafe fn page_unlock(&self, _: *mut u8) -> Result<(), Refusal> { unreachable!() }
+    fn allocate(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
+    unsafe fn free(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn page_lock(&self, _: *mut u8, _: usize) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn page_unlock(&self, _: *mut u8) -> Result<(), ApiError> { unreachable!() }
 
-    fn create_stream(&self) -> Result<Handle, Refusal> { unreachable!() }
-    unsafe fn destroy_stream(&self, _: Handle) -> Result<(), Refusal> { unreachable!() }
-    fn create_event(&self) -> Result<Handle, Refusal> { unreachable!() }
-    unsafe fn destroy_event(&self, _: Handle) -> Result<(), Refusal> { unreachable!() }
-    unsafe fn record(&self, _: Handle, _: Handle) -> Result<(), Refusal> { unreachable!() }
-    unsafe fn wait(&self, _: Handle, _: Handle) -> Result<(), Refusal> { unreachable!() }
-    unsafe fn query(&self, _: Handle) -> Result<(), Refusal> { unreachable!() }
-    unsafe fn synchronize(&self, _: Handle) -> Result<(), Refusal> { unreachable!() }
-    unsafe fn copy(&self, _: Handle, _: &Transfer) -> Result<(), Refusal> { unreachable!() }
+    fn create_stream(&self) -> Result<Handle, ApiError> { unreachable!() }
+    unsafe fn destroy_stream(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    fn create_event(&self) -> Result<Handle, ApiError> { unreachable!() }
+    unsafe fn destroy_event(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn record(&self, _: Handle, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn wait(&self, _: Handle, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn query(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn synchronize(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn copy(&self, _: Handle, _: &Transfer) -> Result<(), ApiError> { unreachable!() }
 
     fn recipe(&self) -> &Recipe { &self.recipe }
 
@@ -44,15 +44,15 @@ impl Api for Compiler {
         Ok(program.name().as_bytes().to_vec())
     }
 
-    fn load(&self, image: &[u8]) -> Result<Handle, Refusal> {
+    fn load(&self, image: &[u8]) -> Result<Handle, ApiError> {
         assert_eq!(image, b"one.cl", "what was compiled is what is loaded");
         Ok(Handle(std::ptr::null_mut()))
     }
 
-    unsafe fn unload(&self, _: Handle) -> Result<(), Refusal> { Ok(()) }
-    unsafe fn function(&self, _: Handle, _: &CStr) -> Result<Handle, Refusal> { unreachable!() }
+    unsafe fn unload(&self, _: Handle) -> Result<(), ApiError> { Ok(()) }
+    unsafe fn function(&self, _: Handle, _: &CStr) -> Result<Handle, ApiError> { unreachable!() }
 
-    unsafe fn launch(&self, _: Handle, _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void]) -> Result<(), Refusal> {
+    unsafe fn launch(&self, _: Handle, _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void]) -> Result<(), ApiError> {
         unreachable!()
     }
 }
