@@ -278,6 +278,9 @@ impl Grid {
 
 #[cfg(test)]
 mod tests {
+    #[path = "../../crates/npb/src/testing.rs"]
+    mod testing;
+
     use super::*;
 
     fn solved(units: &str, flags: &[&str]) -> Solution {
@@ -336,7 +339,7 @@ mod tests {
             let flags = ["--size", "40", "--block", block, "--tolerance", "1e-9"];
             let first = solved("2:CPU:1", &flags);
             for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
-                let Some(rt) = common::accelerated(units) else { return };
+                let Some(rt) = testing::accelerated(units) else { return };
                 let options = Options::parse_from([&["jacobi"], &flags[..]].concat());
                 let other = solve(&rt, &options, &ProgressBar::hidden()).unwrap();
                 assert_eq!((other.sweeps, other.bound), (first.sweeps, first.bound), "{units}");

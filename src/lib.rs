@@ -22,7 +22,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Features of the crate, all off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated
+//! machines and whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
+//!
 //! The words are the field's own (OmpSs, StarPU): see `ARCHITECTURE.md` for them and for the layers below.
+
+// Some of the runtime serves one feature alone. Dead code is looked for in builds with all of them.
+#![cfg_attr(
+    not(all(feature = "cuda", feature = "hip", feature = "opencl", feature = "sim", feature = "graph")),
+    allow(dead_code, unused_imports)
+)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(missing_debug_implementations)]
+
+/// The version of `bytemuck` whose `Pod` is asked of elements: who derives or implements it needs this one.
+pub use bytemuck;
+/// The version of `ndarray` whose arrays a program registers, and whose views its bodies get: another one's do not fit.
+pub use ndarray;
 
 pub mod error;
 pub mod ids;
@@ -39,29 +55,37 @@ mod device;
 mod engine;
 mod runtime;
 mod sealed;
+#[cfg(feature = "sim")]
+mod sim;
+#[cfg(not(feature = "sim"))]
+#[path = "sim/absent.rs"]
 mod sim;
 mod sync;
 
-#[cfg(feature = "cli")]
-pub mod cli;
-
-pub use depend::{Context, Dependence, GraphTask, Mode, TaskGraph};
+pub use depend::{Context, Mode};
+#[cfg(feature = "graph")]
+pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
-pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder};
+pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle};
+#[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
 
 /// The devices of this machine, as `thalweg doctor` shows them.
 pub mod devices {
-    pub use crate::device::{DeviceFacts, Interface, Measurement, interfaces, measurement};
+    pub use crate::device::{DeviceFacts, Interface, interfaces};
+    #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+    pub use crate::device::{Measurement, measurement};
 }
 
 /// What most programs need.
 pub mod prelude {
+    #[cfg(feature = "sim")]
+    pub use crate::SimulatedMachine;
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Element, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, IterationSpace, Region, blocks};
-    pub use crate::{Context, EmulatedDevice, Runtime, SimulatedMachine};
+    pub use crate::{Context, EmulatedDevice, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

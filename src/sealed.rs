@@ -23,7 +23,7 @@ macro_rules! others {
     )*};
 }
 
-others! { f64 f32 i64 u64 i32 u32 std::ops::Range<usize> }
+others! { f64 f32 i64 u64 isize usize i32 u32 }
 
 macro_rules! tuples {
     ($($t:ident)*) => {

@@ -121,3 +121,81 @@ fn a_task_for_cores_runs_on_a_hosting_thread_if_there_is_no_other() {
     rt.task("core", (x.inout(),)).cpu(|_, (x,)| x[0] += x[3]).submit().unwrap();
     assert_eq!(rt.take(x).unwrap()[..4], [14.0, 9.0, 1.0, 5.0]);
 }
+
+/// Whether there is a body for accelerators may be decided as the program runs: the variable's type stays.
+#[test]
+fn a_body_for_accelerators_can_be_added_or_not() {
+    let Some(rt) = runtime("1:OPENCL:1") else { return };
+    let x = rt.data(vec![1.0; 100]);
+    for (on_device, expected) in [(true, 2.0), (false, 7.0), (true, 2.0)] {
+        let mut task = rt.task("fill or add", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 5.0));
+        if on_device {
+            task = task.gpu(|k, (mut x,)| {
+                let n = x.len();
+                k.launch(&FILL, n, (&mut x, 2.0, n as i32))
+            });
+        }
+        task.submit().unwrap();
+        assert_eq!(rt.read(&x).unwrap(), [expected; 100]);
+    }
+}
+
+#[test]
+fn lists_of_regions_on_a_device() {
+    let Some(rt) = runtime("1:OPENCL:1") else { return };
+    let x = rt.data((0..100).map(f64::from).collect::<Vec<_>>());
+    let y: Vec<_> = (0..20).map(|i| rt.data(vec![f64::from(i); 5])).collect();
+    let total = rt.scalar(0.0);
+    for _ in 0..3 {
+        let parts: Vec<_> = blocks(100, 5).map(|part| x.slice(part).input()).collect();
+        let outputs: Vec<_> = y.iter().map(|y| y.inout()).collect();
+        rt.task("axpys", ((parts, outputs), total.reduction(Sum), Vec::<thalweg::task::Input<'_, f64>>::new()))
+            .gpu(|k, ((parts, outputs), mut total, none)| {
+                assert_eq!((parts.len(), none.len()), (20, 0));
+                for (x, mut y) in parts.iter().zip(outputs) {
+                    k.launch(&AXPY, 5, (2.0, x, &mut y, 5))?;
+                    k.launch(&SUM, 5, (x, &mut total, 5))?;
+                }
+                Ok::<(), DeviceError>(())
+            })
+            .submit()
+            .unwrap();
+    }
+    for (i, y) in y.iter().enumerate() {
+        let expected: Vec<_> = (0..5).map(|k| i as f64 + 6.0 * (5 * i + k) as f64).collect();
+        assert_eq!(rt.read(y).unwrap(), expected);
+    }
+    assert_eq!(rt.read_scalar(&total).unwrap(), 3.0 * 4950.0);
+}
+
+/// Tasks on a device let go of their successors when they are issued; who waits for one waits for its end all the same.
+#[test]
+fn a_task_on_a_device_has_ended_when_it_is_waited_for() {
+    let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
+    let x = rt.data(vec![0.0; 1000]);
+    let add = || {
+        rt.task("add", (x.inout(),))
+            .gpu(|k, (mut x,)| k.launch(&ADD_BLOCK, [1000, 1], (&mut x, 1, 1000, 1000, 1.0)))
+            .submit_handle()
+            .unwrap()
+    };
+    for _ in 0..20 {
+        let tasks: Vec<_> = (0..5).map(|_| add()).collect();
+        rt.wait_for(&tasks[2]).unwrap();
+        assert!(tasks[..3].iter().all(TaskHandle::is_finished));
+        rt.wait_for(&tasks[4]).unwrap();
+    }
+    assert_eq!(rt.take(x).unwrap(), [100.0; 1000]);
+    let y = rt.data(vec![0.0; 10]);
+    let fails = rt
+        .task("fails", (y.inout(),))
+        .gpu(|k, (mut y,)| {
+            k.launch(&FILL, 10, (&mut y, 2.0, 10))?;
+            Err::<(), Box<dyn std::error::Error + Send + Sync>>("no".into())
+        })
+        .submit_handle()
+        .unwrap();
+    let skipped = rt.task("skipped", (y.inout(),)).cpu(|_, _| ()).submit_handle().unwrap();
+    assert!(rt.wait_for(&skipped).unwrap_err().to_string().contains("`fails`"));
+    assert!(rt.wait_for(&fails).is_err());
+}

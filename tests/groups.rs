@@ -317,6 +317,32 @@ fn who_is_early_is_let_in_part_by_part_and_whether_the_tasks_before_have_failed_
 }
 
 #[test]
+fn reductions_are_combined_in_the_order_of_submission_though_the_last_runs_first() {
+    const LAST: u64 = 20;
+    for units in ["1:CPU:1", "1:EMU:1"] {
+        let builder = Runtime::builder().compute_units(units).scheduler("priority").submitter_hosts_unit(false);
+        let rt = builder.build().unwrap();
+        let (x, g, ran) = (rt.scalar(0u64), rt.scalar(0u64), Arc::new(Mutex::new(Vec::new())));
+        let (open, wait) = gate();
+        rt.task("gate", (g.output(),)).cpu(move |_, _| wait()).submit().unwrap();
+        // The second of two contributions wins, whichever that is.
+        let latest = Reduction::new("latest", 0, |a: &mut u64, b| *a = if b == 0 { *a } else { b });
+        for i in 1..=LAST {
+            let ran = ran.clone();
+            let body = move |_: &thalweg::Context, (x, _): (&mut [u64], &[u64])| {
+                ran.lock().unwrap().push(i);
+                x[0] = i;
+            };
+            let task = rt.task("set", (x.reduction(latest.clone()), g.input()));
+            task.priority(i as i32).cpu(body).submit().unwrap();
+        }
+        drop(open);
+        assert_eq!(rt.read_scalar(&x).unwrap(), LAST);
+        assert_eq!(ran.lock().unwrap()[0], LAST, "it was early");
+    }
+}
+
+#[test]
 fn in_any_order_nobody_waits_for_an_earlier_submission() {
     let rt = runtime("2:CPU:1");
     let (x, y) = (rt.data(vec![0u64; 4]), rt.scalar(0u64));

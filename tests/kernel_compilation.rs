@@ -24,10 +24,10 @@ const COMPILERS: [Compiler; 2] = [
 /// What texts leave to the host to say.
 const DEFINES: [(&str, i64); 2] = [("BLOCK_X", 32), ("LANES", 8)];
 
-/// The files in `kernels/` with this ending, by name.
+/// The files in `kernels/`, here and of the benchmarks, with this ending, by name.
 fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let folders = ["kernels", "crates/npb/kernels"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let files = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|e| e == ending)).collect();
     files.sort();
     let text = |file: &PathBuf| -> (&'static str, &'static str) {

@@ -29,7 +29,7 @@ fn on_each(test: impl Fn(&Runtime, &Data<f64>) + Clone + Send + 'static) {
 }
 
 /// What is said about a task that only declares these accesses.
-fn refusal(rt: &Runtime, accesses: impl thalweg::task::AccessTuple) -> String {
+fn refusal(rt: &Runtime, accesses: impl thalweg::task::Accesses) -> String {
     rt.task("t", accesses).host(|_, _| ()).submit().unwrap_err().to_string()
 }
 

@@ -28,7 +28,7 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
 }
 
 /// A task with nothing to do.
-fn touch<A: thalweg::task::AccessTuple>(rt: &Runtime, name: &'static str, accesses: A) -> Submitted {
+fn touch<A: thalweg::task::Accesses>(rt: &Runtime, name: &'static str, accesses: A) -> Submitted {
     rt.task(name, accesses).cpu(|_, _| ()).submit()
 }
 

@@ -4,6 +4,8 @@
 //! that instances overlap and distributions have to wait for each other's times.
 
 mod common;
+#[path = "common/emulated.rs"]
+mod emulated;
 
 use common::watched;
 use thalweg::prelude::*;
@@ -142,38 +144,14 @@ fn failed_tasks_leave_no_distribution_waiting() {
     }
 }
 
-/// A machine of one core and one device that takes four times as long.
-fn uneven() -> SimulatedMachine {
-    let text = r#"
-        name = "uneven"
-        [units.CPU]
-        count = 1
-        bytes_per_s = 1e9
-        [units.EMU]
-        count = 1
-        memory_bytes = 1_000_000
-        bytes_per_s = 1e9
-        [[links]]
-        between = ["host", "EMU"]
-        latency_ns = 1000
-        bytes_per_s = 1e9
-        [[tasks]]
-        name = "work"
-        cost = 1
-        [tasks.time_ns]
-        CPU = { 1 = 2_000_000 }
-        EMU = { 1 = 8_000_000 }
-        "#;
-    text.parse().unwrap()
-}
-
-/// Who runs what after a while. On a simulated machine, where times are what they are said to be; that real ones are
-/// measured and passed on is the test after this one.
+/// Who runs what after a while, with a device that takes four times as long as a core. On a simulated machine, where times
+/// are what they are said to be; that real ones are measured and passed on is the test after this one.
 #[test]
 fn measured_times_give_the_faster_unit_more() {
     for scheduler in ["static-pcf:profile", "pcf-guided:profile", "clustered-guided", "adjacency", "eft"] {
+        let uneven = emulated::machine(1, 1, "work", [2e6, 8e6]);
         let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler);
-        let rt = builder.simulate(uneven()).build().unwrap();
+        let rt = builder.simulate(uneven).build().unwrap();
         let data: Vec<Data<u64>> = (0..10).map(|_| rt.zeros(1)).collect();
         let space = rt.iteration_space("parts", vec![1.0; 10]);
         let mut of_cpu = 0;

@@ -1,15 +1,14 @@
 //! Simulated machines: closed forms, determinism, and a real run beside.
 
+#[path = "common/emulated.rs"]
+mod emulated;
+
 use std::time::Duration;
 use thalweg::prelude::*;
 
-fn machine(text: &str) -> SimulatedMachine {
-    text.parse().unwrap_or_else(|error| panic!("{error}"))
-}
-
 /// Four cores that share nothing, two GPUs with a link each (or one for both).
 fn plain(shared: bool) -> SimulatedMachine {
-    machine(&format!(
+    let text = format!(
         r#"
         name = "plain"
         [units.CPU]
@@ -41,7 +40,8 @@ fn plain(shared: bool) -> SimulatedMachine {
         [tasks.speed_up]
         2 = 1.6
         "#
-    ))
+    );
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn runtime(machine: SimulatedMachine, units: &str, scheduler: &str) -> Runtime {
@@ -255,28 +255,8 @@ fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
 fn a_program_does_the_same_in_a_simulation_and_on_emulated_units() {
     const UNITS: &str = "1:CPU:1,1:EMU:1";
     const ROUNDS: u64 = 5;
-    let text = r#"
-        name = "emulated"
-        [units.CPU]
-        count = 1
-        bytes_per_s = 1e9
-        [units.EMU]
-        count = 1
-        bytes_per_s = 1e9
-        memory_bytes = 100_000_000
-        [[links]]
-        between = ["host", "EMU"]
-        latency_ns = 500_000
-        bytes_per_s = 2e9
-        [[tasks]]
-        name = "add"
-        cost = 1
-        [tasks.time_ns]
-        CPU = { 1 = 1000 }
-        EMU = { 1 = 1000 }
-        "#;
     let real = Runtime::builder().compute_units(UNITS).scheduler("static").build().unwrap();
-    let simulated = runtime(machine(text), UNITS, "static");
+    let simulated = runtime(emulated::machine(1, 1, "add", [1000.0; 2]), UNITS, "static");
     let run = |rt: &Runtime| {
         let data: Vec<Data<u64>> = (0..12).map(|_| rt.zeros(1000)).collect();
         let space = rt.iteration_space("parts", vec![1.0; data.len()]);

@@ -19,8 +19,8 @@ const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../k
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch the points of a field that `nx`, `ny` and `nz` say is there; memory holds no more than 2³¹.
-const OPERATOR: Program = unsafe { Program::new("operator.cl", include_str!("../../kernels/operator.cl")) }
-    .header("npb_common.h", include_str!("../../kernels/npb_common.h"));
+const OPERATOR: Program = unsafe { Program::new("operator.cl", include_str!("../../crates/npb/kernels/operator.cl")) }
+    .header("npb_common.h", include_str!("../../crates/npb/kernels/npb_common.h"));
 
 static COPY: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "copy");
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&BLAS, "fill");

@@ -2,67 +2,10 @@
 //!
 //! `cargo bench --bench npb_mz -- --class W --json FILE` writes rows `{bench, class, threads, mops, stage_seconds, ...}`.
 //! Threads are CPU units of one core. Each repetition runs, by turns, the zones' steps as one task each, as one task per
-//! stage, and, on one thread, as a plain loop without the runtime, which shows what the runtime costs. The program is
-//! the example `npb_mz`, whose files are compiled into this bench.
+//! stage, and, on one thread, as a plain loop without the runtime, which shows what the runtime costs.
 
-// Cargo builds benches without a harness with their modules' tests, but runs none; and this one needs not all of the rest.
-#![allow(dead_code, unused_imports, clippy::reversed_empty_ranges)]
-
-#[macro_use]
-#[path = "../../examples/npb_mz/lanes.rs"]
-mod lanes;
-
-#[path = "../../examples/npb_mz/bt/mod.rs"]
-mod bt;
-#[path = "../../examples/npb_mz/classes.rs"]
-mod classes;
-#[path = "../../examples/common/mod.rs"]
-mod common;
-#[path = "../../examples/npb_mz/components.rs"]
-mod components;
-#[path = "../../examples/npb_mz/exchange.rs"]
-mod exchange;
-#[path = "../../examples/npb_mz/gpu/mod.rs"]
-mod gpu;
-#[path = "../../examples/npb_mz/initial.rs"]
-mod initial;
-#[path = "../../examples/npb_mz/lines.rs"]
-mod lines;
-#[path = "../../examples/npb_mz/log.rs"]
-mod log;
-#[path = "../../examples/npb_mz/lu/mod.rs"]
-mod lu;
-#[path = "../../examples/npb_mz/norms.rs"]
-mod norms;
-#[path = "../../examples/npb_mz/operator.rs"]
-mod operator;
-#[path = "../../examples/npb_mz/physics.rs"]
-mod physics;
-#[path = "../../examples/npb_mz/planes.rs"]
-mod planes;
-#[path = "../../examples/npb_mz/program.rs"]
-mod program;
 #[path = "../harness/report.rs"]
 mod report;
-#[path = "../../examples/npb_mz/rows.rs"]
-mod rows;
-#[path = "../../examples/npb_mz/serial.rs"]
-mod serial;
-#[path = "../../examples/npb_mz/sp/mod.rs"]
-mod sp;
-#[path = "../../examples/npb_mz/stages.rs"]
-mod stages;
-#[path = "../../examples/npb_mz/stencil.rs"]
-mod stencil;
-#[path = "../../examples/npb_mz/stopwatch.rs"]
-mod stopwatch;
-#[cfg(test)]
-#[path = "../../examples/npb_mz/tests/mod.rs"]
-mod tests;
-#[path = "../../examples/npb_mz/verify.rs"]
-mod verify;
-#[path = "../../examples/npb_mz/zones.rs"]
-mod zones;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -71,14 +14,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use indicatif::ProgressBar;
+use npb::mz::{Benchmark, Class, Fuse, Problem, Program, Settings, Verdict, run_serially};
 use serde::Serialize;
 use thalweg::Runtime;
 
-use classes::{Benchmark, Class, Fuse, Problem};
-use program::{Program, Settings};
 use report::Table;
-use verify::Verdict;
 
 /// BT-MZ, SP-MZ and LU-MZ: Mop/s by benchmark, class and threads
 #[derive(Debug, Parser)]
@@ -160,7 +100,7 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
         samples.push(as_tasks(bench, &problem, threads, Fuse::Step)?.0);
         in_stages.push(as_tasks(bench, &problem, threads, Fuse::Stages)?);
         if threads == 1 {
-            let run = serial::run(bench, &problem, problem.steps, 1, Fuse::Step);
+            let run = run_serially(bench, &problem, problem.steps, 1, Fuse::Step);
             verify(&Verdict::new(&problem, &run.norms))?;
             serial.push(problem.operations(bench, problem.steps) / run.seconds);
         }
@@ -176,7 +116,7 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
 fn as_tasks(bench: Benchmark, problem: &Problem, threads: usize, fuse: Fuse) -> Result<(f64, Seconds), Box<dyn Error>> {
     let rt = Runtime::builder().compute_units(format!("{threads}:CPU:1")).submitter_hosts_unit(true).build()?;
     let program = Program::new(&rt, bench, problem, Settings { steps: problem.steps, fuse, periods: false });
-    let (times, norms) = program.run(&ProgressBar::hidden())?;
+    let (times, norms) = program.run(|| ())?;
     verify(&Verdict::new(problem, &norms))?;
     let stages = program.log().stages().0.clone();
     Ok((problem.operations(bench, problem.steps) / times.total.as_secs_f64(), stages))

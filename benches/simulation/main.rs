@@ -5,6 +5,8 @@
 //! with those of the real run, which a busy machine makes longer than asked for; what has to agree is all the rest: who gets
 //! what when, and the copies. With `--check` it fails if not even the best repetition agrees to 10 %.
 
+#[path = "../../tests/common/emulated.rs"]
+mod emulated;
 #[path = "../harness/report.rs"]
 #[allow(dead_code)] // this bench writes no JSON
 mod report;
@@ -15,7 +17,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use thalweg::MachineFileError;
 use thalweg::prelude::*;
 
 const UNITS: &str = "2:CPU:1,2:EMU:1";
@@ -34,40 +35,6 @@ struct Arguments {
     /// Passed by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-/// The machine that two emulated devices beside two CPU units are, as measured: so many milliseconds for one asked for.
-fn emulated_units(cpu: f64, emulated: f64) -> Result<SimulatedMachine, MachineFileError> {
-    let text = format!(
-        r#"
-        name = "emulated"
-        [units.CPU]
-        count = 4
-        bytes_per_s = 1e9
-        [units.EMU]
-        count = 2
-        bytes_per_s = 1e9
-        memory_bytes = 100_000_000
-        [[links]]
-        between = ["host", "EMU"]
-        latency_ns = 500_000
-        bytes_per_s = 2e9
-        duplex = false              # an emulated device has one copy engine
-        [[links]]
-        between = ["EMU", "EMU"]
-        latency_ns = 500_000
-        bytes_per_s = 2e9
-        [[tasks]]
-        name = "sleep"
-        cost = 1
-        [tasks.time_ns]
-        CPU = {{ 1 = {} }}
-        EMU = {{ 1 = {} }}
-        "#,
-        cpu * 1e6,
-        emulated * 1e6
-    );
-    text.parse()
 }
 
 /// Chains of tasks that sleep for a known time, over twelve data; how long it took by the clock on the wall, and how many
@@ -101,7 +68,8 @@ fn both() -> Result<[Duration; 2], Box<dyn std::error::Error>> {
     let ratio = |units: &[(UnitId, Duration)], asked: u64| {
         units.iter().map(|(_, busy)| busy.as_secs_f64()).sum::<f64>() * 1e3 / asked as f64
     };
-    let model = emulated_units(ratio(&busy[..2], asked[0]), ratio(&busy[2..], asked[1]))?;
+    let ms_in_ns = [ratio(&busy[..2], asked[0]), ratio(&busy[2..], asked[1])].map(|ms| ms * 1e6);
+    let model = emulated::machine(4, 2, "sleep", ms_in_ns);
     let rt = Runtime::builder().compute_units(UNITS).scheduler("dynamic").simulate(model).build()?;
     sleepers(&rt)?;
     Ok([real, rt.now()])

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::classes::Benchmark;
+use npb::mz::Benchmark;
 
 /// Cores of the configurations.
 const CORES: [usize; 4] = [16, 32, 48, 64];

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use indicatif::ProgressBar;
+use npb::mz::{Benchmark, Class, Fuse, Norms, Periods, Program, Settings, Verdict};
 use serde::Serialize;
 use thalweg::{EmulatedDevice, Runtime, SimulatedMachine};
 
-use crate::classes::{Benchmark, Class, Fuse};
 use crate::common::Result;
 use crate::configurations::Configuration;
-use crate::program::{Periods, Program, Settings};
-use crate::verify::{Norms, Verdict};
 
 /// Steps at the end of a run that count: by then distributions have found their answer.
 const COUNTED: usize = 8;
@@ -71,7 +68,7 @@ pub(crate) fn run(
     let rt = builder.build()?;
     let settings = Settings { steps, fuse: Fuse::Step, periods: true };
     let program = Program::new(&rt, benchmark, &benchmark.problem(class), settings);
-    let (times, norms) = program.run(&ProgressBar::hidden())?;
+    let (times, norms) = program.run(|| ())?;
     if let Some(&Norms { residual, error, surface }) = expected {
         let mut problem = benchmark.problem(class);
         (problem.residual, problem.error, problem.surface) = (residual, error, surface);

@@ -10,80 +10,26 @@
 //! cargo run --release --example schedulers -- --class W --real
 //! ```
 
-// The benchmarks are those of the example `npb_mz`, whose files are compiled into this program; it needs not all of them.
-#![allow(dead_code, unused_imports, clippy::reversed_empty_ranges)]
-
-#[macro_use]
-#[path = "../npb_mz/lanes.rs"]
-mod lanes;
-
-#[path = "../npb_mz/bt/mod.rs"]
-mod bt;
-#[path = "../npb_mz/classes.rs"]
-mod classes;
 #[path = "../common/mod.rs"]
+#[allow(dead_code, reason = "this program has flags of its own")]
 mod common;
-#[path = "../npb_mz/components.rs"]
-mod components;
 mod configurations;
 mod evaluation;
-#[path = "../npb_mz/exchange.rs"]
-mod exchange;
-#[path = "../npb_mz/gpu/mod.rs"]
-mod gpu;
-#[path = "../npb_mz/initial.rs"]
-mod initial;
-#[path = "../npb_mz/lines.rs"]
-mod lines;
-#[path = "../npb_mz/log.rs"]
-mod log;
-#[path = "../npb_mz/lu/mod.rs"]
-mod lu;
-#[path = "../npb_mz/norms.rs"]
-mod norms;
-#[path = "../npb_mz/operator.rs"]
-mod operator;
-#[path = "../npb_mz/physics.rs"]
-mod physics;
-#[path = "../npb_mz/planes.rs"]
-mod planes;
-#[path = "../npb_mz/program.rs"]
-mod program;
 mod published;
 mod report;
-#[path = "../npb_mz/rows.rs"]
-mod rows;
-#[path = "../npb_mz/serial.rs"]
-mod serial;
-#[path = "../npb_mz/sp/mod.rs"]
-mod sp;
-#[path = "../npb_mz/stages.rs"]
-mod stages;
-#[path = "../npb_mz/stencil.rs"]
-mod stencil;
-#[path = "../npb_mz/stopwatch.rs"]
-mod stopwatch;
-#[cfg(test)]
-#[path = "../npb_mz/tests/mod.rs"]
-mod tests;
-#[path = "../npb_mz/verify.rs"]
-mod verify;
-#[path = "../npb_mz/zones.rs"]
-mod zones;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use npb::mz::{Benchmark, Class, Fuse, Norms, run_serially};
 use rayon::prelude::*;
 use thalweg::SimulatedMachine;
 
-use classes::{Benchmark, Class, Fuse};
 use common::{Result, integer};
 use configurations::{Configuration, SCHEDULERS};
 use evaluation::{Measured, Place, Row};
-use verify::Norms;
 
 /// The sources' evaluation of work distributions, again
 #[derive(Parser)]
@@ -195,7 +141,7 @@ impl Options {
 
     /// What a run of so many steps has to result in, by a plain loop.
     fn expected(&self, benchmark: Benchmark) -> Norms {
-        serial::run(benchmark, &benchmark.problem(self.class), self.steps, 1, Fuse::Step).norms
+        run_serially(benchmark, &benchmark.problem(self.class), self.steps, 1, Fuse::Step).norms
     }
 
     fn measure(

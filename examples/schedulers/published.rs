@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::classes::Benchmark;
 use crate::evaluation::{Period, Row};
+use npb::mz::Benchmark;
 
 /// One range.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,11 +7,11 @@ use std::path::Path;
 use comfy_table::{CellAlignment, Table, presets};
 use plotters::prelude::*;
 
-use crate::classes::Benchmark;
 use crate::common::Result;
 use crate::configurations::{CHARTED, Configuration, SCHEDULERS};
 use crate::evaluation::{Period, Row};
 use crate::published::Range;
+use npb::mz::Benchmark;
 
 /// Times of both periods and speed-ups of every row.
 pub(crate) fn print_rows(rows: &[Row]) {

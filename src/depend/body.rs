@@ -87,14 +87,23 @@ impl Kinds {
     /// No kind.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Those of a task with bodies for CPU units, for emulated devices, for accelerators.
-    pub(crate) fn of(cpu: bool, emulated: bool, gpu: bool) -> Self {
-        let has = |kind| match kind {
-            UnitKind::Cpu => cpu,
-            UnitKind::Emulated => emulated,
-            UnitKind::Cuda | UnitKind::Hip | UnitKind::OpenCl | UnitKind::Fpga | UnitKind::Gpu => gpu,
-        };
-        UnitKind::ALL.into_iter().filter(|kind| has(*kind)).fold(Self::NONE, Self::with)
+    /// What a body for CPU units is for.
+    pub(crate) const CPU: Self = Self::NONE.with(UnitKind::Cpu);
+    /// What a body for emulated devices is for.
+    pub(crate) const EMULATED: Self = Self::NONE.with(UnitKind::Emulated);
+    /// What a body for accelerators is for.
+    pub(crate) const ACCELERATED: Self = {
+        let (mut kinds, mut next) = (Self::NONE, 0);
+        while next < UnitKind::ALL.len() {
+            kinds = kinds.with(UnitKind::ALL[next]);
+            next += 1;
+        }
+        Self(kinds.0 & !Self::CPU.0 & !Self::EMULATED.0)
+    };
+
+    /// These and others.
+    pub(crate) const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     /// These and one more.

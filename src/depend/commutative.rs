@@ -190,11 +190,10 @@ fn turns_of(task: &mut OwnedTask) -> Option<&mut Turns> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::depend::{Body, Meta, Side, Submitting};
+    use crate::depend::{Body, Kinds, Meta, Side, Submitting};
     use crate::ids::TaskId;
     use crate::memory::{NoBody, Payload};
     use std::borrow::Cow;
-    use std::cell::Cell;
     use std::panic::Location;
 
     /// A ready task with a turn at each of these lines.
@@ -205,8 +204,7 @@ mod tests {
         let mut side = Box::<Side>::default();
         lines.iter().for_each(|line| side.turns.join(line));
         side.turns.settle();
-        let none = || Cell::new(Some(NoBody));
-        let body = Payload { accesses: (), cpu: none(), emulated: none(), gpu: none(), host_only: true };
+        let body = Payload::new((), NoBody, Kinds::NONE);
         Submitting::new(|| meta, Some(side), body, 0, |p| p as *mut (dyn Body + 'static))
             .commit()
             .expect("it waits for nobody")

@@ -12,10 +12,9 @@
 //!
 //! Where the graph is recorded there are no others: it shows what was declared.
 
-use super::{AccessRecord, Accumulation, Body, Env, Kinds, Meta, OwnedTask, Submitting, TaskRef};
-use crate::error::BoxError;
+use super::bodiless::Bodiless;
+use super::{AccessRecord, Accumulation, Body, Kinds, Meta, OwnedTask, Submitting, TaskRef};
 use crate::ids::TaskId;
-use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use crate::sync::Flow;
 use smallvec::SmallVec;
@@ -51,7 +50,7 @@ impl LastJoin {
             return join.clone();
         }
         let (name, location) = (Cow::Borrowed("join"), Location::caller());
-        let (join, ready) = make(&tasks, (made_for, name, location), Nothing);
+        let (join, ready) = make(&tasks, (made_for, name, location), Bodiless::new(Kinds::NONE, |_| ()));
         if let Some(ready) = ready {
             ready.finish(|_| unreachable!("nobody knows of a new join"));
         }
@@ -67,7 +66,12 @@ pub(super) fn combining(
     part: Block,
 ) -> (TaskRef, Option<OwnedTask>) {
     let first = members[0].0.shared();
-    make(members, (first.id, first.name.clone(), first.location), Combining { group, part })
+    let accesses = {
+        let group = group.clone();
+        move |visit: &mut dyn FnMut(AccessRecord<'_>)| group.visit(&part, visit)
+    };
+    let body = Bodiless::new(Kinds::NONE, accesses).completing(move || group.combine(&part));
+    make(members, (first.id, first.name.clone(), first.location), body)
 }
 
 fn make<B: Body + 'static>(
@@ -91,65 +95,6 @@ fn make<B: Body + 'static>(
 /// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
 pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
     !task.is_finished() || flow == Flow::Value && task.is_poisoned()
-}
-
-/// What most joins do.
-struct Nothing;
-
-/// What those of groups that accumulate do.
-struct Combining {
-    group: Arc<Accumulation>,
-    part: Block,
-}
-
-macro_rules! never_run {
-    () => {
-        fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
-            unreachable!("joins are not run")
-        }
-
-        fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
-            unreachable!("joins are not launched")
-        }
-
-        fn discard(&self) {}
-
-        fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
-            None
-        }
-
-        fn combine(&self, _: usize, _: &Block) {}
-
-        fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
-            None
-        }
-
-        fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
-
-        fn retire(&self, _: usize) {}
-
-        fn kinds(&self) -> Kinds {
-            Kinds::NONE
-        }
-    };
-}
-
-impl Body for Nothing {
-    fn accesses(&self, _: &mut dyn FnMut(AccessRecord<'_>)) {}
-
-    never_run!();
-}
-
-impl Body for Combining {
-    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
-        self.group.visit(&self.part, visit);
-    }
-
-    fn complete(&self) {
-        self.group.combine(&self.part);
-    }
-
-    never_run!();
 }
 
 #[cfg(test)]

@@ -18,10 +18,16 @@
 
 mod accumulation;
 mod ancestry;
+mod bodiless;
 mod body;
 mod commutative;
 mod datum;
+mod disjoint;
 mod fragment;
+#[cfg(feature = "graph")]
+mod graph;
+#[cfg(not(feature = "graph"))]
+#[path = "graph_absent.rs"]
 mod graph;
 #[cfg(test)]
 pub(crate) mod hand_made;
@@ -43,12 +49,14 @@ pub(crate) use body::Site;
 pub(crate) use body::{Body, Env, Kinds};
 pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum};
+pub(crate) use disjoint::overlap;
 pub(crate) use graph::Recorder;
+#[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::Mode;
 pub(crate) use mode::OpId;
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
-pub(crate) use register::{Leftover, MOST_ACCESSES, register};
+pub(crate) use register::{FEW_ACCESSES, Leftover, register};
 pub(crate) use running::Team;
 
 use crate::error::TaskFailure;
@@ -112,6 +120,8 @@ pub(crate) struct Side {
     pub(crate) forget: Option<crate::ids::DataId>,
     /// The thread that waits for this (internal) task.
     pub(crate) awaited_by: Option<Arc<sync::Parker>>,
+    /// Somebody may wait for the end of this task, so it does not let go of others before.
+    pub(crate) awaited: bool,
     /// In whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
 }

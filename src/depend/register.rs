@@ -9,10 +9,11 @@ use crate::ids::TaskId;
 use crate::region::Block;
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
+use std::ops::DerefMut;
 use std::sync::Arc;
 
-/// The most accesses that a task can declare.
-pub(crate) const MOST_ACCESSES: usize = 12;
+/// As many accesses are worked on without allocating memory.
+pub(crate) const FEW_ACCESSES: usize = 12;
 
 type Guard<'a> = LockGuard<'a, History>;
 
@@ -48,7 +49,8 @@ pub(crate) fn register(
                 history.enter(0, one, &mut newcomer);
             }
         }
-        several => newcomer.enter_all(several)?,
+        few if few.len() <= FEW_ACCESSES => newcomer.enter_few(few)?,
+        many => newcomer.enter_many(many)?,
     }
     if let Some(side) = newcomer.task.owned_mut() {
         side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
@@ -70,6 +72,12 @@ fn seen(address: usize, flow: Flow) -> usize {
     address | usize::from(flow == Flow::Value)
 }
 
+/// What the locks of data are ordered by.
+#[inline]
+fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
+    std::ptr::from_ref(accesses[i].datum).addr()
+}
+
 #[cold]
 fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
     SubmitError::Taken { task: task.shared().name.clone().into_owned(), data: datum.to_string() }
@@ -89,32 +97,51 @@ pub(super) struct Newcomer<'a> {
 
 impl Newcomer<'_> {
     /// Enters several accesses, data by data in the order of their addresses.
-    fn enter_all(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
-        let address = |i: usize| std::ptr::from_ref(accesses[i].datum).addr();
-        let mut order = [0; MOST_ACCESSES];
+    #[inline]
+    fn enter_few(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
+        let mut order = [0; FEW_ACCESSES];
         let order = &mut order[..accesses.len()];
         for i in 1..accesses.len() {
             let mut at = i;
-            while at > 0 && address(order[at - 1]) > address(i) {
+            while at > 0 && address(accesses, order[at - 1]) > address(accesses, i) {
                 order[at] = order[at - 1];
                 at -= 1;
             }
             order[at] = i;
         }
-        let mut guards: ArrayVec<Guard<'_>, MOST_ACCESSES> = ArrayVec::new();
+        self.enter_all(accesses, order, ArrayVec::<_, FEW_ACCESSES>::new(), ArrayVec::push)
+    }
+
+    /// As [`Self::enter_few`].
+    #[cold]
+    fn enter_many(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
+        let mut order: Vec<_> = (0..accesses.len()).collect();
+        order.sort_by_key(|i| address(accesses, *i));
+        self.enter_all(accesses, &order, Vec::new(), Vec::push)
+    }
+
+    /// Enters accesses in this order, in which those of one data object are side by side, and keeps its lock in `guards`.
+    #[inline]
+    fn enter_all<'a, G: DerefMut<Target = [Guard<'a>]>>(
+        &mut self,
+        accesses: &[AccessRecord<'a>],
+        order: &[usize],
+        mut guards: G,
+        keep: impl Fn(&mut G, Guard<'a>),
+    ) -> Result<(), SubmitError> {
         let mut previous = 0;
-        for &i in &*order {
-            if address(i) != previous {
-                previous = address(i);
+        for &i in order {
+            if address(accesses, i) != previous {
+                previous = address(accesses, i);
                 let mut history = accesses[i].datum.history.lock();
                 self.admit(&accesses[i], &mut history)?;
-                guards.push(history);
+                keep(&mut guards, history);
             }
         }
-        let (mut guard, mut previous) = (0, address(order[0]));
-        for &i in &*order {
-            guard += usize::from(address(i) != previous);
-            previous = address(i);
+        let (mut guard, mut previous) = (0, address(accesses, order[0]));
+        for &i in order {
+            guard += usize::from(address(accesses, i) != previous);
+            previous = address(accesses, i);
             guards[guard].enter(i, &accesses[i], self);
         }
         Ok(())

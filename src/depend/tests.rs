@@ -1,48 +1,13 @@
 //! Whole programs against the order of submission: what every task meets when it runs is what the ones before have left.
 
+use super::bodiless::Bodiless;
 use super::*;
-use crate::error::{BoxError, TaskFailure};
+use crate::error::TaskFailure;
 use crate::ids::DataId;
-use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use crate::sync::LINKED;
 use proptest::prelude::*;
 use std::sync::Arc;
-
-/// A body that is never run.
-struct Nothing;
-
-impl Body for Nothing {
-    fn accesses(&self, _: &mut dyn FnMut(AccessRecord<'_>)) {}
-
-    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
-        unreachable!("these tasks are finished by hand")
-    }
-
-    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
-        unreachable!("these tasks are finished by hand")
-    }
-
-    fn discard(&self) {}
-
-    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
-        None
-    }
-
-    fn combine(&self, _: usize, _: &Block) {}
-
-    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
-        None
-    }
-
-    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
-
-    fn retire(&self, _: usize) {}
-
-    fn kinds(&self) -> Kinds {
-        Kinds::NONE
-    }
-}
 
 /// Submits tasks to one data object and finishes them by hand.
 pub(super) struct Program {
@@ -78,7 +43,8 @@ impl Program {
             join: false,
             lane: 0,
         };
-        let mut task = Submitting::new(|| meta, side, Nothing, 0, |nothing| nothing as *mut dyn Body);
+        let mut task =
+            Submitting::new(|| meta, side, Bodiless::new(Kinds::NONE, |_| ()), 0, |body| body as *mut dyn Body);
         let before = LINKED.get();
         let datum = &self.datum;
         let records: Vec<_> = accesses.iter().map(|(mode, block)| AccessRecord { datum, block, mode: *mode }).collect();

@@ -3,13 +3,10 @@
 //! Emulated devices are made; accelerators are looked for, each interface once. `GPU` is CUDA's or HIP's, and OpenCL's only
 //! where these have none, since the same device may have several interfaces.
 
-use super::cuda::{self, Cuda};
-use super::hip::{self, Hip};
-use super::opencl::{self, OpenCl};
+use super::interfaces::InterfaceId;
 use super::{Accelerator, Device, Emulated, EmulatedDevice};
 use crate::error::BuildError;
 use crate::machine::{Machine, UnitKind};
-use opencl3::device::{CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU};
 
 /// The machine's devices, by number. `emulated` describes the emulated ones.
 pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice) -> Result<Vec<Device>, BuildError> {
@@ -37,49 +34,27 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
     Ok(devices)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Interface {
-    Cuda,
-    Hip,
-    OpenCl,
-}
-
-impl Interface {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Cuda => "CUDA",
-            Self::Hip => "HIP",
-            Self::OpenCl => "OpenCL",
-        }
-    }
-}
-
 /// Which accelerators have been given out, by their numbers.
 #[derive(Default)]
 struct Search {
-    taken: Vec<(Interface, usize)>,
+    taken: Vec<(InterfaceId, usize)>,
 }
 
 impl Search {
     /// The next accelerator for a kind of unit, or why there is none: for each interface that was tried.
     fn next(&mut self, kind: UnitKind) -> Result<Box<dyn Accelerator>, String> {
-        let interfaces: &[Interface] = match kind {
-            UnitKind::Cuda => &[Interface::Cuda],
-            UnitKind::Hip => &[Interface::Hip],
-            UnitKind::Gpu if self.taken.iter().any(|(interface, _)| *interface != Interface::OpenCl) => {
-                &[Interface::Cuda, Interface::Hip]
+        let interfaces: &[InterfaceId] = match kind {
+            UnitKind::Cuda => &[InterfaceId::Cuda],
+            UnitKind::Hip => &[InterfaceId::Hip],
+            UnitKind::Gpu if self.taken.iter().any(|(interface, _)| *interface != InterfaceId::OpenCl) => {
+                &[InterfaceId::Cuda, InterfaceId::Hip]
             }
-            UnitKind::Gpu => &[Interface::Cuda, Interface::Hip, Interface::OpenCl],
-            _ => &[Interface::OpenCl],
+            UnitKind::Gpu => &[InterfaceId::Cuda, InterfaceId::Hip, InterfaceId::OpenCl],
+            _ => &[InterfaceId::OpenCl],
         };
         let mut reasons = Vec::new();
         for interface in interfaces {
-            let opened = match interface {
-                Interface::Cuda => self.cuda(),
-                Interface::Hip => self.hip(),
-                Interface::OpenCl => self.opencl(kind),
-            };
-            match opened {
+            match self.open(*interface, kind) {
                 Ok(device) => return Ok(device),
                 Err(why) => reasons.push(format!("{}: {why}", interface.name())),
             }
@@ -87,36 +62,24 @@ impl Search {
         Err(reasons.join("; "))
     }
 
-    fn cuda(&mut self) -> Result<Box<dyn Accelerator>, String> {
-        let all = cuda::find()?;
-        let names: Vec<_> = all.iter().map(|found| found.name().to_owned()).collect();
-        let n = self.pick(Interface::Cuda, &names, "CUDA device", |_| true)?;
-        Cuda::open(&all[n]).map_err(|error| error.to_string())
-    }
-
-    fn hip(&mut self) -> Result<Box<dyn Accelerator>, String> {
-        let all = hip::find()?;
-        let names: Vec<_> = all.iter().map(|found| found.name().to_owned()).collect();
-        let n = self.pick(Interface::Hip, &names, "HIP device", |_| true)?;
-        Hip::open(&all[n]).map_err(|error| error.to_string())
-    }
-
-    fn opencl(&mut self, kind: UnitKind) -> Result<Box<dyn Accelerator>, String> {
-        let all = opencl::find()?;
-        let names: Vec<_> = all.iter().map(opencl::Found::describe).collect();
-        let (what, types) = match kind {
-            UnitKind::Fpga => ("accelerator", CL_DEVICE_TYPE_ACCELERATOR),
-            UnitKind::Gpu => ("GPU", CL_DEVICE_TYPE_GPU),
-            _ => ("OpenCL device", !0),
+    fn open(&mut self, interface: InterfaceId, kind: UnitKind) -> Result<Box<dyn Accelerator>, String> {
+        let all = interface.find()?;
+        let names: Vec<_> = all.iter().map(|found| found.name()).collect();
+        let what = match (interface, kind) {
+            (InterfaceId::Cuda, _) => "CUDA device",
+            (InterfaceId::Hip, _) => "HIP device",
+            (InterfaceId::OpenCl, UnitKind::Fpga) => "accelerator",
+            (InterfaceId::OpenCl, UnitKind::Gpu) => "GPU",
+            (InterfaceId::OpenCl, _) => "OpenCL device",
         };
-        let n = self.pick(Interface::OpenCl, &names, what, |n| all[n].kind & types != 0)?;
-        OpenCl::open(&all[n]).map_err(|error| error.to_string())
+        let n = self.pick(interface, &names, what, |n| all[n].serves(kind))?;
+        all[n].open().map_err(|error| error.to_string())
     }
 
     /// The number of an interface's first device that fits and is free, which it is no more.
     fn pick(
         &mut self,
-        interface: Interface,
+        interface: InterfaceId,
         names: &[String],
         what: &str,
         fits: impl Fn(usize) -> bool,
@@ -146,11 +109,11 @@ mod tests {
         let mut search = Search::default();
         let names = ["a (GPU)".to_owned(), "b (CPU)".to_owned()];
         let mut pick = |interface, what, n: usize| search.pick(interface, &names, what, |number| number < n);
-        assert_eq!(pick(Interface::Cuda, "GPU", 1), Ok(0));
+        assert_eq!(pick(InterfaceId::Cuda, "GPU", 1), Ok(0));
         let taken = "2 devices, and each GPU is in use by another of these units (a (GPU), b (CPU))";
-        assert_eq!(pick(Interface::Cuda, "GPU", 1), Err(taken.to_owned()));
-        assert_eq!(pick(Interface::OpenCl, "GPU", 2), Ok(0), "another interface counts by itself");
-        assert_eq!(pick(Interface::OpenCl, "GPU", 2), Ok(1));
-        assert_eq!(pick(Interface::Hip, "GPU", 0), Err("2 devices, no GPU among them (a (GPU), b (CPU))".to_owned()));
+        assert_eq!(pick(InterfaceId::Cuda, "GPU", 1), Err(taken.to_owned()));
+        assert_eq!(pick(InterfaceId::OpenCl, "GPU", 2), Ok(0), "another interface counts by itself");
+        assert_eq!(pick(InterfaceId::OpenCl, "GPU", 2), Ok(1));
+        assert_eq!(pick(InterfaceId::Hip, "GPU", 0), Err("2 devices, no GPU among them (a (GPU), b (CPU))".to_owned()));
     }
 }

@@ -1,10 +1,10 @@
 //! How fast a device is reached: copies, and the way of a launch.
 
+use super::interfaces::InterfaceId;
 use super::{Accelerator, Completion, DeviceCopy, End, Mark, Work};
 use crate::error::{BoxError, DeviceError};
 use crate::ids::TaskId;
 use crate::kernel::{DeviceSite, DeviceViewMut, Enqueue, Kernel, Launcher, Program, Write};
-use serde::Serialize;
 use std::time::Instant;
 
 const BYTES: usize = 64 << 20;
@@ -17,7 +17,7 @@ const PROGRAM: Program = unsafe { Program::new("measure.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
 /// What was measured of a device, the best of several times.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Measurement {
     /// Bytes a second from page-locked host memory, where that can be had.
@@ -30,11 +30,23 @@ pub struct Measurement {
     pub launch_ns: u64,
 }
 
+/// Measures how fast a device is reached: the `number`-th of an interface.
+///
+/// # Errors
+/// If there is none, or it fails.
+pub fn measurement(interface: &str, number: usize) -> Result<Measurement, DeviceError> {
+    let device = format!("{interface} device {number}");
+    let missing = || DeviceError::Lost { device: device.clone(), what: "it is not there".to_owned() };
+    let interface = InterfaceId::ALL.into_iter().find(|known| known.name() == interface).ok_or_else(missing)?;
+    let found = interface.find().map_err(|_| missing())?;
+    measure(&*found.get(number).ok_or_else(missing)?.open()?)
+}
+
 /// Measures a device.
 ///
 /// # Errors
 /// If it fails.
-pub(super) fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
+fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
     let memory = device.allocate(BYTES as u64)?;
     let mut host = vec![1u8; BYTES];
     // SAFETY: the vector outlives the lock, which is dropped first.

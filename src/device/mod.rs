@@ -10,23 +10,32 @@
 #![allow(unsafe_code)] // raw memory is handed out and copied here; every use states its reason
 
 mod accelerator;
+#[cfg(any(feature = "cuda", feature = "hip"))]
 mod compile;
+#[cfg(feature = "cuda")]
 mod cuda;
 mod discover;
 mod emulated;
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 mod gpu;
+#[cfg(feature = "hip")]
 mod hip;
+mod interfaces;
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 mod measure;
+#[cfg(feature = "opencl")]
 mod opencl;
 mod survey;
 
 pub(crate) use accelerator::{Accelerator, Completion, DeviceCopy, End, Mark, Waker, Work};
+#[cfg(any(feature = "cuda", feature = "hip"))]
 pub(crate) use compile::compile_for;
 pub(crate) use discover::open;
 pub(crate) use emulated::Emulated;
 pub use emulated::EmulatedDevice;
-pub use measure::Measurement;
-pub use survey::{DeviceFacts, Interface, interfaces, measurement};
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+pub use measure::{Measurement, measurement};
+pub use survey::{DeviceFacts, Interface, interfaces};
 
 use std::fmt;
 use std::ptr::NonNull;

@@ -1,15 +1,10 @@
 //! What accelerators there are, and why others are not: what `thalweg doctor` shows.
 
-use super::cuda::{self, Cuda};
-use super::hip::{self, Hip};
-use super::measure::{Measurement, measure};
-use super::opencl::{self, OpenCl};
-use crate::error::DeviceError;
+use super::interfaces::InterfaceId;
 use crate::machine::UnitKind;
-use serde::Serialize;
 
 /// One interface, and its devices if it is there.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Interface {
     /// CUDA, HIP or OpenCL.
@@ -23,13 +18,12 @@ pub struct Interface {
 }
 
 /// One device, as its interface describes it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeviceFacts {
     /// Its name.
     pub name: String,
     /// What may stand for it in a unit string: [`UnitKind::Cuda`] and [`UnitKind::Gpu`], for instance.
-    #[serde(serialize_with = "keywords")]
     pub units: Vec<UnitKind>,
     /// All of its memory, in bytes.
     pub memory_bytes: u64,
@@ -56,29 +50,5 @@ pub struct DeviceFacts {
 /// }
 /// ```
 pub fn interfaces() -> Vec<Interface> {
-    vec![cuda::survey(), hip::survey(), opencl::survey()]
-}
-
-/// Measures how fast a device is reached: the `number`-th of an interface.
-///
-/// # Errors
-/// If there is none, or it fails.
-pub fn measurement(interface: &str, number: usize) -> Result<Measurement, DeviceError> {
-    let missing =
-        || DeviceError::Lost { device: format!("{interface} device {number}"), what: "it is not there".to_owned() };
-    let device = match interface {
-        "CUDA" => numbered(cuda::find(), number).map(Cuda::open),
-        "HIP" => numbered(hip::find(), number).map(Hip::open),
-        "OpenCL" => numbered(opencl::find(), number).map(OpenCl::open),
-        _ => None,
-    };
-    measure(&*device.ok_or_else(missing)??)
-}
-
-fn numbered<T>(found: Result<&'static [T], &str>, number: usize) -> Option<&'static T> {
-    found.ok()?.get(number)
-}
-
-fn keywords<S: serde::Serializer>(units: &[UnitKind], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(units.iter().map(|unit| unit.keyword()))
+    InterfaceId::ALL.map(InterfaceId::survey).into()
 }

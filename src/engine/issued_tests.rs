@@ -14,7 +14,7 @@ fn engine(units: &str) -> Engine {
     let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
     let capacities = vec![u64::MAX; machine.num_spaces()];
     let policy = Box::new(Stealing::new(machine.num_units()));
-    Engine::new(1, 1, Some(Placement::new(&machine, &capacities, policy)), false)
+    Engine::new(1, 1, Some(Placement::new(&machine, &capacities, policy)), None)
 }
 
 /// Submits a task on all of `x`.
@@ -87,6 +87,25 @@ fn a_commutative_task_ends_when_its_kernels_have() {
     let mut out = Vec::new();
     engine.issued(&first.task, &mut out);
     assert!(out.is_empty(), "a turn is the host's matter: {out:?}");
+    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
+}
+
+/// As a task with a handle: who waits for it would else be told when it is issued.
+#[test]
+fn an_awaited_task_lets_go_when_its_kernels_have_ended() {
+    let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
+    let whole = x.whole();
+    let mut awaited = task(1, GPU, &[(&x, whole, Mode::Inout)]);
+    awaited.owned_mut().get_or_insert_default().awaited = true;
+    let mut out = Vec::new();
+    let access = AccessRecord { datum: &x, block: &whole, mode: Mode::Inout };
+    engine.submitted(awaited, &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
+    let first = only_launch(arrive(&engine, out));
+    assert!(submit(&engine, 2, &x, Mode::Inout).is_empty());
+    let mut out = Vec::new();
+    engine.issued(&first.task, &mut out);
+    assert!(out.is_empty() && !first.task.is_finished(), "{out:?}");
     engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }

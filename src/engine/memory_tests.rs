@@ -27,7 +27,7 @@ impl Driver {
         let capacities: Vec<u64> = [u64::MAX].iter().chain(capacities_bytes).copied().collect();
         let policy = Box::new(Stealing::new(machine.num_units()));
         let placement = Placement::new(&machine, &capacities, policy).with_hosts_at_home();
-        Self { engine: Engine::new(1, 1, Some(placement), false), commands: Vec::new() }
+        Self { engine: Engine::new(1, 1, Some(placement), None), commands: Vec::new() }
     }
 
     fn submit(&mut self, id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Mode)], side: Option<Side>) {

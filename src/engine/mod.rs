@@ -34,9 +34,7 @@ pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
 
 use crate::coherence::CopyId;
-use crate::depend::{
-    self, AccessRecord, Contribution, Leftover, Mode, OwnedTask, Recorder, Submitting, TaskGraph, running,
-};
+use crate::depend::{self, AccessRecord, Contribution, Leftover, Mode, OwnedTask, Recorder, Submitting, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
 use crate::sync::drop_quietly;
@@ -142,14 +140,9 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// The engine of a runtime with so many units.
-    pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, record_graph: bool) -> Self {
-        Self {
-            runtime,
-            width: if placement.is_some() { units * MOST_GIVEN } else { units },
-            recorder: record_graph.then(Recorder::default),
-            failures: FailureLog::default(),
-            placement: placement.map(Mutex::new),
-        }
+    pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
+        let width = if placement.is_some() { units * MOST_GIVEN } else { units };
+        Self { runtime, width, recorder, failures: FailureLog::default(), placement: placement.map(Mutex::new) }
     }
 
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
@@ -288,10 +281,12 @@ impl Engine {
     /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait until
     /// it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions: their end is a matter of the host. Nor for tasks that come after others
-    /// without touching what these wrote: who writes it next finds no trace of them on the device.
+    /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
+    /// host. Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace of
+    /// them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let mut ends_here = false;
+        let awaited = |side: &depend::Side| side.awaited;
+        let mut ends_here = task.owned().as_deref().is_some_and(awaited);
         let ends_with_it = |mode| matches!(mode, Mode::After | Mode::Commutative | Mode::Reduction(_));
         task.body().accesses(&mut |access| ends_here |= ends_with_it(access.mode));
         if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
@@ -315,7 +310,8 @@ impl Engine {
     }
 
     /// The graph recorded so far, if it is recorded.
-    pub(crate) fn graph(&self) -> Option<TaskGraph> {
+    #[cfg(feature = "graph")]
+    pub(crate) fn graph(&self) -> Option<depend::TaskGraph> {
         self.recorder.as_ref().map(Recorder::graph)
     }
 

@@ -126,6 +126,12 @@ pub enum SubmitError {
         /// The data's name.
         data: String,
     },
+    /// The task was submitted to another runtime.
+    #[error("cannot wait for task `{task}`: it was submitted to another runtime; try waiting for it there")]
+    ForeignTask {
+        /// The task's name.
+        task: String,
+    },
     /// The data was given back by `take`.
     #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
     Taken {
@@ -352,6 +358,17 @@ impl fmt::Display for TaskFailure {
         match self.skipped() {
             0 => Ok(()),
             n => write!(f, " ({n} tasks that use what it should have written were skipped)"),
+        }
+    }
+}
+
+impl std::error::Error for TaskFailure {
+    /// The error that the body returned, or the device's.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.reason {
+            FailureReason::Returned(error) => Some(&**error),
+            FailureReason::Device(error) => Some(error),
+            FailureReason::Panicked(_) | FailureReason::DeviceLost(_) | FailureReason::Cancelled => None,
         }
     }
 }

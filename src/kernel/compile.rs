@@ -4,7 +4,7 @@ use super::Program;
 use crate::error::DeviceError;
 
 /// Compiles a program for an architecture, with the options that its devices get. No device is needed, only the
-/// architecture's compiler: NVRTC for `sm_90` and the like, hipRTC (with the feature `hip`) for `gfx90a` and the like.
+/// architecture's compiler: NVRTC (with the feature `cuda`) for `sm_90` and the like, hipRTC (`hip`) for `gfx90a` and the like.
 ///
 /// It is for checks: what it returns is the compiler's output, an object file or PTX, and the runtime has no use for it.
 ///

@@ -12,6 +12,7 @@
 
 mod argument;
 mod bounds;
+#[cfg(any(feature = "cuda", feature = "hip"))]
 mod compile;
 mod cursor;
 mod launcher;
@@ -20,6 +21,7 @@ mod signature;
 mod view;
 
 pub use argument::{Argument, Arguments, Parameters, Read, Scalar, Write};
+#[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
 pub use launcher::{Launcher, Threads};
 pub use program::{Kernel, Program};

@@ -30,7 +30,7 @@ pub(super) type Cores = Vec<Vec<usize>>;
 
 /// Cores in ascending order, CPU units first; from the first core again when they run out.
 pub(super) fn consecutive_cores(
-    wishes: &[UnitRequest],
+    requests: &[UnitRequest],
     topology: &Topology,
 ) -> Result<(Cores, Vec<Warning>), ConfigError> {
     let available = topology.cores().len();
@@ -38,16 +38,16 @@ pub(super) fn consecutive_cores(
         return Err(ConfigError::NoCores);
     }
     let mut next = topology.cores().iter().map(|core| core.id).cycle();
-    let cores = wishes.iter().map(|wish| next.by_ref().take(wish.num_cores()).collect());
+    let cores = requests.iter().map(|request| next.by_ref().take(request.num_cores()).collect());
     let cores = cores.collect();
-    let asked = wishes.iter().map(|wish| wish.num_cores()).sum();
+    let asked = requests.iter().map(|request| request.num_cores()).sum();
     let shared = (asked > available).then_some(Warning::SharedCores { asked, available });
     Ok((cores, shared.into_iter().collect()))
 }
 
 /// The places as they are, each checked against its unit.
 pub(super) fn placed_cores(
-    wishes: &[UnitRequest],
+    requests: &[UnitRequest],
     places: &Places,
     topology: &Topology,
 ) -> Result<(Cores, Vec<Warning>), ConfigError> {
@@ -55,14 +55,14 @@ pub(super) fn placed_cores(
         return Err(ConfigError::NoCores);
     }
     let places = places.as_slice();
-    if places.len() < wishes.len() {
-        return Err(ConfigError::TooFewPlaces { places: places.len(), units: wishes.len() });
+    if places.len() < requests.len() {
+        return Err(ConfigError::TooFewPlaces { places: places.len(), units: requests.len() });
     }
     let (mut overlapping, mut not_allowed) = (Vec::new(), Vec::new());
     let mut users: BTreeMap<usize, UnitId> = BTreeMap::new();
-    for ((unit, wish), place) in ids().zip(wishes).zip(places) {
-        if !wish.kind.is_device() && place.len() != wish.size {
-            return Err(ConfigError::PlaceSize { unit, place_size: place.len(), unit_size: wish.size });
+    for ((unit, request), place) in ids().zip(requests).zip(places) {
+        if !request.kind.is_device() && place.len() != request.size {
+            return Err(ConfigError::PlaceSize { unit, place_size: place.len(), unit_size: request.size });
         }
         let mut sorted = place.clone();
         sorted.sort_unstable();
@@ -79,7 +79,7 @@ pub(super) fn placed_cores(
         }
     }
     overlapping.extend(not_allowed);
-    Ok((places[..wishes.len()].to_vec(), overlapping))
+    Ok((places[..requests.len()].to_vec(), overlapping))
 }
 
 /// Whether the CPU quota is less than the cores in use.

@@ -1,6 +1,6 @@
-//! What units a user wishes for: 4 CPU units of 4 cores, 2 units of one GPU.
+//! What units a user requests for: 4 CPU units of 4 cores, 2 units of one GPU.
 //!
-//! A wish is a list of terms, the computing unit descriptors of González-Tallada and Morancho, "Compute units in
+//! A request is a list of terms, the computing unit descriptors of González-Tallada and Morancho, "Compute units in
 //! OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse` reads them.
 //!
 //! This file never looks at the machine: whether the units can be had is [`Machine::plan`](super::Machine::plan)'s say.
@@ -96,7 +96,7 @@ impl fmt::Display for UnitTerm {
     }
 }
 
-/// The units that a program wishes for: a list of terms, in the user's order.
+/// The units that a program requests for: a list of terms, in the user's order.
 ///
 /// ```
 /// use thalweg::machine::UnitConfig;

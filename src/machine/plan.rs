@@ -44,29 +44,29 @@ impl Machine {
         places: Option<&Places>,
         topology: &Topology,
     ) -> Result<(Self, Vec<Warning>), ConfigError> {
-        let wishes = units_in_order(config);
+        let requests = units_in_order(config);
         let (cores, mut warnings) = match places {
-            Some(places) => placed_cores(&wishes, places, topology)?,
-            None => consecutive_cores(&wishes, topology)?,
+            Some(places) => placed_cores(&requests, places, topology)?,
+            None => consecutive_cores(&requests, topology)?,
         };
         warnings.extend(over_quota(&cores, topology));
-        Ok((assemble(&wishes, cores), warnings))
+        Ok((assemble(&requests, cores), warnings))
     }
 }
 
-/// One wish per unit, by unit id.
+/// One request per unit, by unit id.
 fn units_in_order(config: &UnitConfig) -> Vec<UnitRequest> {
     let units = |&UnitTerm { count, kind, size }: &UnitTerm| vec![UnitRequest { kind, size }; count];
-    let mut wishes: Vec<UnitRequest> = config.terms().iter().flat_map(units).collect();
-    wishes.sort_by_key(|wish| wish.kind.is_device());
-    wishes
+    let mut requests: Vec<UnitRequest> = config.terms().iter().flat_map(units).collect();
+    requests.sort_by_key(|request| request.kind.is_device());
+    requests
 }
 
-fn assemble(wishes: &[UnitRequest], cores: Cores) -> Machine {
+fn assemble(requests: &[UnitRequest], cores: Cores) -> Machine {
     // `MAX_DEVICES` is far below `u16::MAX`.
     let mut next_device = (0..=u16::MAX).map(DeviceId);
     let units: Vec<ComputeUnit> = ids()
-        .zip(wishes)
+        .zip(requests)
         .zip(cores)
         .map(|((id, &UnitRequest { kind, size }), cores)| {
             let num_devices = if kind.is_device() { size } else { 0 };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// One declared access, stored in its task.
 ///
 /// Implemented here for every mode; the trait is public only because bodies' argument types are spelled with it.
-pub trait Access: Sealed + Send + 'static {
+pub trait Access: Replicated + Send + 'static {
     /// What the body gets.
     type View<'a>;
     /// What a body for accelerators gets.
@@ -34,8 +34,11 @@ pub trait Access: Sealed + Send + 'static {
     fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a>;
 
     #[doc(hidden)]
-    fn visit(&self, visit: &mut dyn FnMut(crate::memory::access::Record<'_>));
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
+}
 
+/// What an access does with a private replica, which reductions alone have.
+pub trait Replicated: Sealed {
     /// Where a new private replica lies, and its bytes, if the access has one.
     ///
     /// # Safety
@@ -170,6 +173,8 @@ macro_rules! plain_access {
 
         impl<T, S: Shape> Sealed for $name<T, S> {}
 
+        impl<T, S: Shape> Replicated for $name<T, S> {}
+
         impl<T: Element, S: Shape> Access for $name<T, S> {
             type View<'a> = S::$view<'a, T>;
             type DeviceView<'a> = $device_view<'a, T>;
@@ -198,7 +203,7 @@ plain_access! {
     /// `out`: overwrites.
     Out, Mode::Out, ViewMut, view_mut, DeviceViewMut;
     /// `inout`: reads and writes.
-    Inout, Mode::Inout, ViewMut, view_mut, DeviceViewMut;
+    Update, Mode::Inout, ViewMut, view_mut, DeviceViewMut;
     /// `commutative`: as `inout`, in any order, one at a time.
     Commute, Mode::Commutative, ViewMut, view_mut, DeviceViewMut;
     /// The runtime's own: takes what is there for good.
@@ -210,6 +215,8 @@ plain_access! {
 pub struct Follow<T, S: Shape>(pub(crate) Declared<T, S>);
 
 impl<T, S: Shape> Sealed for Follow<T, S> {}
+
+impl<T, S: Shape> Replicated for Follow<T, S> {}
 
 impl<T: Element, S: Shape> Access for Follow<T, S> {
     type View<'a> = ();
@@ -229,6 +236,8 @@ impl<T: Element, S: Shape> Access for Follow<T, S> {
 pub struct Concur<T, S: Shape>(pub(crate) Declared<T, S>);
 
 impl<T, S: Shape> Sealed for Concur<T, S> {}
+
+impl<T, S: Shape> Replicated for Concur<T, S> {}
 
 impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     type View<'a> = Shared<'a, T>;
@@ -293,14 +302,16 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
         DeviceViewMut::new(site)
     }
 
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        self.declared.record(self.mode, visit);
+    }
+}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         // SAFETY: the caller's promise.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
         Some((bytes.as_mut_ptr(), bytes.len()))
-    }
-
-    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        self.declared.record(self.mode, visit);
     }
 
     unsafe fn combine(&self, block: &Block) {
@@ -378,158 +389,4 @@ fn combine_all<T: Element>(reducer: &impl Reducer<T>, accumulators: &mut [T], co
     for (accumulator, contribution) in accumulators.iter_mut().zip(contributions) {
         reducer.combine(accumulator, *contribution);
     }
-}
-
-/// The accesses of one task: a tuple of up to twelve.
-pub trait AccessList: Sealed + Send + 'static {
-    /// The tuple of views that the body gets.
-    type Views<'a>;
-    /// The tuple of views that a body for accelerators gets.
-    type DeviceViews<'a>;
-
-    /// # Safety
-    /// As for [`Access::view`], for each.
-    #[doc(hidden)]
-    unsafe fn views<'a>(&'a self, sites: Option<&[Site]>) -> Self::Views<'a>;
-
-    #[doc(hidden)]
-    fn device_views<'a>(&'a self, sites: &[DeviceSite]) -> Self::DeviceViews<'a>;
-
-    #[doc(hidden)]
-    fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
-
-    /// # Safety
-    /// As for [`Access::private`].
-    #[doc(hidden)]
-    unsafe fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
-
-    /// # Safety
-    /// As for [`Access::combine`].
-    #[doc(hidden)]
-    unsafe fn combine(&self, access: usize, block: &Block);
-
-    /// # Safety
-    /// As for [`Access::replica`].
-    #[doc(hidden)]
-    unsafe fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
-
-    /// # Safety
-    /// As for [`Access::absorb`].
-    #[doc(hidden)]
-    unsafe fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block));
-
-    /// # Safety
-    /// As for [`Access::retire`].
-    #[doc(hidden)]
-    unsafe fn retire(&self, access: usize);
-
-    /// # Safety
-    /// As for [`Access::enlist`].
-    #[doc(hidden)]
-    unsafe fn enlist(&self, access: usize, group: Group);
-
-    /// # Safety
-    /// As for [`Access::keep`], for each.
-    #[doc(hidden)]
-    unsafe fn keep(&self);
-}
-
-macro_rules! tuples {
-    ($(($($a:ident $i:tt),*))*) => {$(
-        impl<$($a: Access),*> AccessList for ($($a,)*) {
-            type Views<'a> = ($($a::View<'a>,)*);
-            type DeviceViews<'a> = ($($a::DeviceView<'a>,)*);
-
-            #[inline]
-            #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // the empty tuple has neither views nor sites
-            unsafe fn views<'a>(&'a self, sites: Option<&[Site]>) -> Self::Views<'a> {
-                // SAFETY: the caller's promise.
-                unsafe { ($(self.$i.view(sites.map(|sites| sites[$i])),)*) }
-            }
-
-            #[allow(clippy::unused_unit, unused_variables)] // as above
-            fn device_views<'a>(&'a self, sites: &[DeviceSite]) -> Self::DeviceViews<'a> {
-                ($(self.$i.device_view(sites[$i]),)*)
-            }
-
-            #[inline]
-            #[allow(unused_variables)] // of the empty tuple
-            fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-                $(self.$i.visit(visit);)*
-            }
-
-            unsafe fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
-                match access {
-                    // SAFETY: the caller's promise.
-                    $($i => unsafe { self.$i.private() },)*
-                    _ => unreachable!("a task has no access {access}"),
-                }
-            }
-
-            #[allow(unused_variables)] // of the empty tuple
-            unsafe fn combine(&self, access: usize, block: &Block) {
-                match access {
-                    // SAFETY: the caller's promise.
-                    $($i => unsafe { self.$i.combine(block) },)*
-                    _ => unreachable!("a task has no access {access}"),
-                }
-            }
-
-            unsafe fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-                match access {
-                    // SAFETY: the caller's promise.
-                    $($i => unsafe { self.$i.replica() },)*
-                    _ => unreachable!("a task has no access {access}"),
-                }
-            }
-
-            #[allow(unused_variables)] // of the empty tuple
-            unsafe fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-                match access {
-                    // SAFETY: the caller's promise.
-                    $($i => unsafe { self.$i.absorb(block, other) },)*
-                    _ => unreachable!("a task has no access {access}"),
-                }
-            }
-
-            unsafe fn retire(&self, access: usize) {
-                match access {
-                    // SAFETY: the caller's promise.
-                    $($i => unsafe { self.$i.retire() },)*
-                    _ => unreachable!("a task has no access {access}"),
-                }
-            }
-
-            #[allow(unused_variables)] // of the empty tuple
-            unsafe fn enlist(&self, access: usize, group: Group) {
-                match access {
-                    // SAFETY: the caller's promise.
-                    $($i => unsafe { self.$i.enlist(group) },)*
-                    _ => unreachable!("a task has no access {access}"),
-                }
-            }
-
-            #[inline]
-            unsafe fn keep(&self) {
-                // SAFETY: the caller's promise.
-                $(unsafe { self.$i.keep() };)*
-            }
-        }
-    )*};
-}
-
-tuples! {
-    ()
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
 }

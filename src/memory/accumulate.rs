@@ -2,7 +2,7 @@
 //!
 //! What a replica begins with, and who may use it when, [`Accumulation`] says; here are the elements.
 
-use super::access::{Access, Declared, Group, Record, combine_at_home};
+use super::access::{Access, Declared, Group, Record, Replicated, combine_at_home};
 use super::combine::operation;
 use super::replica::Replica;
 use super::{Element, Reducer, Shape};
@@ -105,14 +105,16 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Accumulate<T, S, R> {
         DeviceViewMut::new(site)
     }
 
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        self.declared.record(self.mode, visit);
+    }
+}
+
+impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Accumulate<T, S, R> {
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         // SAFETY: the caller's promise.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
         Some((bytes.as_mut_ptr(), bytes.len()))
-    }
-
-    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        self.declared.record(self.mode, visit);
     }
 
     unsafe fn enlist(&self, group: Group) {

@@ -2,6 +2,7 @@
 
 use super::Element;
 use crate::depend::OpId;
+use num_complex::Complex;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,16 +31,31 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
     if reducer.in_any_order() { id.in_any_order() } else { id }
 }
 
-/// Addition, from zero. Of integers in any order; of floating-point numbers, whose sums are rounded, in the order of
-/// submission, unless in [`AnyOrder`].
+/// Addition, from zero, of numbers of all kinds. Of integers in any order; of floating-point numbers, whose sums are rounded,
+/// in the order of submission, unless in [`AnyOrder`]; of [complex numbers](super::Complex) as of their parts.
+///
+/// Sums of integers wrap around at the bounds of their type, as [`i32::wrapping_add`] does: so they are the same in any
+/// order, and a sum that fits is right even if a part of it would not.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let sum = rt.scalar(0i8);
+/// for x in [100, 100, -100] {
+///     rt.task("add", (sum.reduction(Sum),)).cpu(move |_, (sum,)| sum[0] += x).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&sum)?, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum;
 
-/// The smallest value, from the largest there is.
+/// The smallest value, from the largest there is; of integers and floating-point numbers. A NaN is passed over, and -0.0 is
+/// less than 0.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Min;
 
-/// The largest value, from the smallest there is.
+/// The largest value, from the smallest there is; otherwise as [`Min`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Max;
 
@@ -82,17 +98,26 @@ macro_rules! ranked {
     )*};
 }
 
-ranked! { integers u64 i64 u32 i32 usize }
+ranked! { integers u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize }
 ranked! { floats f64 f32 }
 
 macro_rules! built_in {
-    ($($t:ty, $least:expr, $most:expr, sums in any order: $any:literal;)*) => {$(
+    (integers $($t:ty)*) => {
+        built_in! { $($t, |a, b| a.wrapping_add(b), sums in any order: true, from <$t>::MIN, to <$t>::MAX;)* }
+    };
+    (floats $($t:ty)*) => {
+        built_in! { $($t, |a, b| a + b, sums in any order: false, from <$t>::NEG_INFINITY, to <$t>::INFINITY;)* }
+    };
+    ($($t:ty, |$a:ident, $b:ident| $add:expr, sums in any order: $any:literal, from $least:expr, to $most:expr;)*) => {$(
         impl Reducer<$t> for Sum {
+            #[inline]
             fn identity(&self) -> $t {
                 <$t>::default()
             }
+            #[inline]
             fn combine(&self, accumulator: &mut $t, contribution: $t) {
-                *accumulator += contribution;
+                let ($a, $b) = (*accumulator, contribution);
+                *accumulator = $add;
             }
             fn id(&self) -> OpId {
                 SUM
@@ -101,49 +126,55 @@ macro_rules! built_in {
                 $any
             }
         }
-        impl Reducer<$t> for Min {
-            fn identity(&self) -> $t {
-                $most
-            }
-            fn combine(&self, accumulator: &mut $t, contribution: $t) {
-                if contribution.is_below(*accumulator) {
-                    *accumulator = contribution;
-                }
-            }
-            fn id(&self) -> OpId {
-                MIN
-            }
-            fn in_any_order(&self) -> bool {
-                true
-            }
-        }
-        impl Reducer<$t> for Max {
-            fn identity(&self) -> $t {
-                $least
-            }
-            fn combine(&self, accumulator: &mut $t, contribution: $t) {
-                if contribution.is_above(*accumulator) {
-                    *accumulator = contribution;
-                }
-            }
-            fn id(&self) -> OpId {
-                MAX
-            }
-            fn in_any_order(&self) -> bool {
-                true
-            }
-        }
+        built_in! { extremes Min $t, $most, is_below, MIN }
+        built_in! { extremes Max $t, $least, is_above, MAX }
     )*};
+    (extremes $name:ident $t:ty, $identity:expr, $replaces:ident, $id:ident) => {
+        impl Reducer<$t> for $name {
+            #[inline]
+            fn identity(&self) -> $t {
+                $identity
+            }
+            #[inline]
+            fn combine(&self, accumulator: &mut $t, contribution: $t) {
+                if contribution.$replaces(*accumulator) {
+                    *accumulator = contribution;
+                }
+            }
+            fn id(&self) -> OpId {
+                $id
+            }
+            fn in_any_order(&self) -> bool {
+                true
+            }
+        }
+    };
 }
 
-built_in! {
-    f64, f64::NEG_INFINITY, f64::INFINITY, sums in any order: false;
-    f32, f32::NEG_INFINITY, f32::INFINITY, sums in any order: false;
-    u64, u64::MIN, u64::MAX, sums in any order: true;
-    i64, i64::MIN, i64::MAX, sums in any order: true;
-    u32, u32::MIN, u32::MAX, sums in any order: true;
-    i32, i32::MIN, i32::MAX, sums in any order: true;
-    usize, usize::MIN, usize::MAX, sums in any order: true;
+built_in! { integers u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize }
+built_in! { floats f64 f32 }
+
+/// Complex numbers are added by their parts, and have no order to find a smallest one by.
+impl<T> Reducer<Complex<T>> for Sum
+where
+    Sum: Reducer<T>,
+{
+    fn identity(&self) -> Complex<T> {
+        Complex { re: self.identity(), im: self.identity() }
+    }
+
+    fn combine(&self, accumulator: &mut Complex<T>, contribution: Complex<T>) {
+        self.combine(&mut accumulator.re, contribution.re);
+        self.combine(&mut accumulator.im, contribution.im);
+    }
+
+    fn id(&self) -> OpId {
+        SUM
+    }
+
+    fn in_any_order(&self) -> bool {
+        Reducer::<T>::in_any_order(self)
+    }
 }
 
 /// An operation whose contributions may be combined in any order: `AnyOrder(Sum)` of floating-point numbers.
@@ -288,6 +319,25 @@ mod tests {
         }
         assert_eq!((reduce::<u32, _>(Min, &[]), reduce::<u32, _>(Max, &[])), (u32::MAX, u32::MIN));
         assert_eq!((reduce::<f32, _>(Min, &[]), reduce::<f32, _>(Max, &[])), (f32::INFINITY, f32::NEG_INFINITY));
+    }
+
+    #[test]
+    fn sums_of_integers_wrap_and_are_the_same_in_every_order() {
+        for values in [[100i8, 100, -100], [100, -100, 100], [-100, 100, 100]] {
+            assert_eq!(reduce(Sum, &values), 100);
+        }
+        assert_eq!(reduce(Sum, &[u128::MAX, 3]), 2);
+        assert_eq!((reduce::<u8, _>(Min, &[]), reduce::<i16, _>(Max, &[])), (u8::MAX, i16::MIN));
+        assert_eq!((reduce(Min, &[isize::MAX, -5, 7]), reduce(Max, &[3u128, 9, 1])), (-5, 9));
+    }
+
+    #[test]
+    fn complex_numbers_are_added_by_their_parts() {
+        let values = [Complex { re: 1.0, im: -2.0 }, Complex { re: 0.5, im: 4.0 }];
+        assert_eq!(reduce(Sum, &values), Complex { re: 1.5, im: 2.0 });
+        assert_eq!(reduce(Sum, &[Complex { re: 200u8, im: 1 }, Complex { re: 57, im: 1 }]), Complex { re: 1, im: 2 });
+        assert!(!Reducer::<Complex<f64>>::in_any_order(&Sum), "their sums are rounded");
+        assert!(Reducer::<Complex<i32>>::in_any_order(&Sum));
     }
 
     #[test]

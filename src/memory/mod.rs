@@ -11,6 +11,7 @@
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
 
 mod access;
+mod access_list;
 mod accumulate;
 mod buffer;
 mod combine;
@@ -21,14 +22,18 @@ mod shape;
 mod shared;
 
 pub(crate) use access::Declared;
-pub use access::{Accept, Access, AccessList, Commute, Concur, Follow, In, Inout, Out, Reduce};
+pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update};
+pub(crate) use access_list::both;
+pub use access_list::{AccessList, List};
 pub use accumulate::Accumulate;
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
-pub use payload::{DeviceSlot, IntoOutcome, NoBody, Slot, With};
-pub(crate) use payload::{Payload, Sole};
+/// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
+pub use num_complex::Complex;
+pub(crate) use payload::{HostBody, Payload, Several, nothing};
+pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
 

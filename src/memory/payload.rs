@@ -1,6 +1,7 @@
 //! A task's accesses and bodies side by side, with their types: what the engine runs as a [`Body`].
 
 use super::access::Group;
+use super::access_list::{DeviceSites, Sites};
 use super::{Access, AccessList};
 use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds};
 use crate::error::BoxError;
@@ -9,10 +10,20 @@ use crate::machine::UnitKind;
 use crate::region::Block;
 use crate::sealed::Sealed;
 use std::cell::Cell;
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What a body may return: nothing, or a result.
+/// What a body may return: nothing, or a result; a body that does not return at all, as one with `todo!()`, is one too.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1.0);
+/// rt.task("later", (x.inout(),)).cpu(|_, (_x,)| todo!("yet to be written")).submit()?;
+/// assert!(rt.wait().unwrap_err().to_string().contains("yet to be written"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait IntoOutcome {
     /// The failure, if it is one.
     fn into_outcome(self) -> Result<(), BoxError>;
@@ -31,17 +42,44 @@ impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
     }
 }
 
-/// A place for a body: [`NoBody`], or a closure in [`With`].
-pub trait Slot<A: AccessList>: Sealed + Send + 'static {
-    /// Whether there is a body here.
-    const PRESENT: bool;
-
-    /// Runs the body.
-    #[doc(hidden)]
-    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
+/// Gives the type `!`, which cannot be named otherwise yet: what type inference finds for a closure that does not return.
+#[allow(unreachable_pub)] // a public implementation is spelled with it
+pub trait Returning {
+    /// What is returned.
+    type Output;
 }
 
-/// No body for this kind of unit.
+impl<R> Returning for fn() -> R {
+    type Output = R;
+}
+
+impl IntoOutcome for <fn() -> ! as Returning>::Output {
+    fn into_outcome(self) -> Result<(), BoxError> {
+        self
+    }
+}
+
+/// The bodies that a task is stored with: [`NoBody`], a closure in [`With`], or several.
+pub trait Slot<A: AccessList>: Sealed + Send + 'static {
+    /// Whether there is a body for CPU units.
+    const PRESENT: bool;
+
+    /// Runs the body that fits the unit.
+    #[doc(hidden)]
+    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
+
+    /// Runs the body for accelerators.
+    #[doc(hidden)]
+    fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError>
+    where
+        Self: Sized,
+    {
+        let _ = (launcher, views);
+        unreachable!("tasks are placed only on units that they have a body for")
+    }
+}
+
+/// No body for CPU units.
 #[derive(Debug)]
 pub struct NoBody;
 
@@ -60,6 +98,12 @@ pub struct With<F, R>(pub(crate) F, pub(crate) PhantomData<fn() -> R>);
 
 impl<F, R> Sealed for With<F, R> {}
 
+impl<F, R> fmt::Debug for With<F, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("With(..)")
+    }
+}
+
 impl<A, F, R> Slot<A> for With<F, R>
 where
     A: AccessList,
@@ -71,37 +115,6 @@ where
     #[inline]
     fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
         (self.0)(context, views).into_outcome()
-    }
-}
-
-/// A place for a body that enqueues kernels: [`NoBody`], or a closure in [`With`].
-pub trait DeviceSlot<A: AccessList>: Sealed + Send + 'static {
-    /// Whether there is a body here.
-    const PRESENT: bool;
-
-    /// Runs the body.
-    #[doc(hidden)]
-    fn call(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError>;
-}
-
-impl<A: AccessList> DeviceSlot<A> for NoBody {
-    const PRESENT: bool = false;
-
-    fn call(self, _: &mut Launcher<'_>, _: A::DeviceViews<'_>) -> Result<(), BoxError> {
-        unreachable!("tasks are placed only on units that they have a body for")
-    }
-}
-
-impl<A, F, R> DeviceSlot<A> for With<F, R>
-where
-    A: AccessList,
-    F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'a>) -> R + Send + 'static,
-    R: IntoOutcome + 'static,
-{
-    const PRESENT: bool = true;
-
-    fn call(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
-        (self.0)(launcher, views).into_outcome()
     }
 }
 
@@ -123,33 +136,100 @@ where
     }
 }
 
-/// The typed content of a task.
-pub(crate) struct Payload<A, C, E, G> {
-    pub(crate) accesses: A,
-    /// For CPU units, and for emulated devices unless `host_only`.
-    pub(crate) cpu: Cell<Option<C>>,
-    /// For emulated devices; preferred there.
-    pub(crate) emulated: Cell<Option<E>>,
-    /// For accelerators.
-    pub(crate) gpu: Cell<Option<G>>,
-    pub(crate) host_only: bool,
+/// A body of any type.
+pub(crate) trait HostBody<A: AccessList>: Send {
+    fn call(self: Box<Self>, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
 }
 
-impl<A, C, E, G> Payload<A, C, E, G> {
-    /// Accesses and bodies side by side.
-    #[inline]
-    pub(crate) fn new(accesses: A, cpu: C, emulated: E, gpu: G, host_only: bool) -> Self {
-        Self {
-            accesses,
-            cpu: Cell::new(Some(cpu)),
-            emulated: Cell::new(Some(emulated)),
-            gpu: Cell::new(Some(gpu)),
-            host_only,
-        }
+impl<A: AccessList, B: Slot<A>> HostBody<A> for B {
+    fn call(self: Box<Self>, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
+        Slot::call(*self, context, views)
     }
 }
 
-impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A, C, E, G> {
+/// A body of any type that enqueues kernels.
+pub(crate) trait DeviceBody<A: AccessList>: Send {
+    fn call(self: Box<Self>, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError>;
+}
+
+impl<A, F, R> DeviceBody<A> for With<F, R>
+where
+    A: AccessList,
+    F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'a>) -> R + Send + 'static,
+    R: IntoOutcome + 'static,
+{
+    fn call(self: Box<Self>, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
+        (self.0)(launcher, views).into_outcome()
+    }
+}
+
+/// Bodies for several kinds of unit, of which one will be run.
+///
+/// Each has a box of its own, so that a task's type need not say which there are: a program may decide that as it runs. A
+/// task with a body for CPU units alone, which may be short, is stored without any.
+pub(crate) struct Several<A: AccessList> {
+    /// For CPU units, and for emulated devices that have no body of their own.
+    pub(crate) cpu: Option<Box<dyn HostBody<A>>>,
+    /// For emulated devices.
+    pub(crate) emulated: Option<Box<dyn HostBody<A>>>,
+    /// For accelerators.
+    pub(crate) gpu: Option<Box<dyn DeviceBody<A>>>,
+}
+
+impl<A: AccessList> Default for Several<A> {
+    fn default() -> Self {
+        Self { cpu: None, emulated: None, gpu: None }
+    }
+}
+
+impl<A: AccessList> Sealed for Box<Several<A>> {}
+
+impl<A: AccessList> Slot<A> for Box<Several<A>> {
+    const PRESENT: bool = true;
+
+    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
+        let Several { cpu, emulated, gpu } = *self;
+        drop(gpu);
+        let own = emulated.filter(|_| context.kind == UnitKind::Emulated);
+        let body = own.or(cpu).expect("tasks are placed only on units that they have a body for");
+        body.call(context, views)
+    }
+
+    fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
+        let Several { cpu, emulated, gpu } = *self;
+        drop((cpu, emulated));
+        gpu.expect("tasks are placed only on units that they have a body for").call(launcher, views)
+    }
+}
+
+/// The typed content of a task.
+pub(crate) struct Payload<A, B> {
+    accesses: A,
+    bodies: Cell<Option<B>>,
+    kinds: Kinds,
+}
+
+impl<A, B> Payload<A, B> {
+    /// Accesses and bodies side by side, for units of these kinds.
+    #[inline]
+    pub(crate) fn new(accesses: A, bodies: B, kinds: Kinds) -> Self {
+        Self { accesses, bodies: Cell::new(Some(bodies)), kinds }
+    }
+}
+
+impl<A: Access, F> Payload<(A,), Sole<F>> {
+    /// One of the runtime's own tasks, for the host alone.
+    pub(crate) fn sole(access: A, body: F) -> Self {
+        Self::new((access,), Sole(body), Kinds::CPU)
+    }
+}
+
+/// One of the runtime's own tasks, which accesses and does nothing.
+pub(crate) fn nothing() -> Payload<(), impl Slot<()>> {
+    Payload::new((), With(|_: &Context, ()| (), PhantomData), Kinds::CPU)
+}
+
+impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         self.accesses.visit(&mut |record| visit(record.0));
     }
@@ -157,61 +237,49 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), BoxError> {
         // SAFETY: the engine runs a body once, when its dependences are satisfied and its regions lie where `env` says.
-        let views = unsafe { self.accesses.views(env.sites) };
-        if G::PRESENT {
-            drop(self.gpu.take());
-        }
-        if E::PRESENT && env.context.kind == UnitKind::Emulated {
-            drop(self.cpu.take());
-            self.emulated.take().expect("a body runs once").call(env.context, views)?;
-        } else {
-            if E::PRESENT {
-                drop(self.emulated.take());
-            }
-            self.cpu.take().expect("a body runs once").call(env.context, views)?;
-        }
+        let views = unsafe { self.accesses.views(&mut Sites::new(env.sites)) };
+        self.bodies.take().expect("a body runs once").call(env.context, views)?;
         self.keep();
         Ok(())
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
-        drop((self.cpu.take(), self.emulated.take()));
-        let views = self.accesses.device_views(sites);
-        self.gpu.take().expect("a body runs once").call(launcher, views)
+        let views = self.accesses.device_views(&mut DeviceSites::new(sites));
+        self.bodies.take().expect("a body runs once").enqueue(launcher, views)
     }
 
     fn discard(&self) {
-        drop((self.cpu.take(), self.emulated.take(), self.gpu.take()));
+        drop(self.bodies.take());
     }
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
         // SAFETY: the engine asks for it before it enqueues the body, and for no other reason.
-        unsafe { self.accesses.private(access) }
+        unsafe { self.accesses.at(access).private() }
     }
 
     fn combine(&self, access: usize, block: &Block) {
         // SAFETY: the engine combines what a body has left when that has ended, in its turn.
-        unsafe { self.accesses.combine(access, block) }
+        unsafe { self.accesses.at(access).combine(block) }
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
         // SAFETY: as above.
-        unsafe { self.accesses.replica(access) }
+        unsafe { self.accesses.at(access).replica() }
     }
 
     fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
         // SAFETY: as above; the other replica is another task's.
-        unsafe { self.accesses.absorb(access, block, other) }
+        unsafe { self.accesses.at(access).absorb(block, other) }
     }
 
     fn retire(&self, access: usize) {
         // SAFETY: as above.
-        unsafe { self.accesses.retire(access) }
+        unsafe { self.accesses.at(access).retire() }
     }
 
     fn enlist(&self, access: usize, group: &Arc<Accumulation>, part: &Block) {
         // SAFETY: the dependence layer does so while the task is being submitted.
-        unsafe { self.accesses.enlist(access, Group(group.clone(), *part)) }
+        unsafe { self.accesses.at(access).enlist(Group(group.clone(), *part)) }
     }
 
     #[inline]
@@ -221,6 +289,6 @@ impl<A: AccessList, C: Slot<A>, E: Slot<A>, G: DeviceSlot<A>> Body for Payload<A
     }
 
     fn kinds(&self) -> Kinds {
-        Kinds::of(C::PRESENT, E::PRESENT || (C::PRESENT && !self.host_only), G::PRESENT)
+        self.kinds
     }
 }

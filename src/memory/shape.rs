@@ -4,19 +4,46 @@ use super::Element;
 use crate::depend::Site;
 use crate::region::{Block, MAX_DIMS};
 use crate::sealed::Sealed;
-use ndarray::{ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
+use ndarray::{Array, ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
 use std::fmt::Debug;
 
 /// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4): one dimension gives slices, more give ndarray's views.
-pub trait Shape: Dimension + Send + Sync + Sealed + 'static {
+///
+/// Code for any number of dimensions makes an ndarray view of either, by `into`:
+///
+/// ```
+/// use ndarray::{ArrayView, ArrayViewMut};
+/// use thalweg::memory::Shape;
+/// use thalweg::prelude::*;
+///
+/// /// Sets each element of `y` to twice that of `x`.
+/// fn double<D: Shape>(rt: &Runtime, x: &Data<f64, D>, y: &Data<f64, D>) -> Result<TaskId, SubmitError> {
+///     rt.task("double", (x.input(), y.output()))
+///         .cpu(|_, (x, y)| {
+///             let (x, mut y): (ArrayView<'_, f64, D>, ArrayViewMut<'_, f64, D>) = (x.into(), y.into());
+///             y.zip_mut_with(&x, |y, x| *y = 2.0 * x);
+///         })
+///         .submit()
+/// }
+///
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (x, y) = (rt.data(vec![1.0, 2.0]), rt.zeros(2));
+/// double(&rt, &x, &y)?;
+/// assert_eq!(rt.read(&y)?, [2.0, 4.0]);
+/// let (x, y) = (rt.array(ndarray::array![[1.0], [3.0]]), rt.zeros([2, 1]));
+/// double(&rt, &x, &y)?;
+/// assert_eq!(rt.read(&y)?, ndarray::array![[2.0], [6.0]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Shape: Dimension + Copy + Send + Sync + Sealed + 'static {
     /// Index ranges of a region, one per dimension.
     type Spans: Spans;
     /// What `in` gives a body.
-    type View<'a, T: Element>;
+    type View<'a, T: Element>: Into<ArrayView<'a, T, Self>> + Copy + Send + Sync;
     /// What `out` and `inout` give a body.
-    type ViewMut<'a, T: Element>;
+    type ViewMut<'a, T: Element>: Into<ArrayViewMut<'a, T, Self>> + Send + Sync;
     /// An owned copy of a region.
-    type Owned<T: Element>: Send;
+    type Owned<T: Element>: Into<Array<T, Self>> + Clone + Send + Sync;
 
     /// A view of the region at `site`.
     ///
@@ -133,7 +160,7 @@ macro_rules! several_dimensions {
             type Spans = SpansOf<$n>;
             type View<'a, T: Element> = ArrayView<'a, T, $ix>;
             type ViewMut<'a, T: Element> = ArrayViewMut<'a, T, $ix>;
-            type Owned<T: Element> = ndarray::Array<T, $ix>;
+            type Owned<T: Element> = Array<T, $ix>;
 
             #[inline]
             unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T> {
@@ -163,7 +190,7 @@ macro_rules! several_dimensions {
 
             fn from_vec<T: Element>(elements: Vec<T>, shape: &[usize]) -> Self::Owned<T> {
                 let shape: [usize; $n] = std::array::from_fn(|d| shape[d]);
-                ndarray::Array::from_shape_vec(ndarray::Dim(shape), elements).expect("the vector has the data's size")
+                Array::from_shape_vec(ndarray::Dim(shape), elements).expect("the vector has the data's size")
             }
         }
     )*};

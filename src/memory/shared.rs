@@ -4,7 +4,7 @@ use super::Element;
 use crate::sealed::Sealed;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// A region that other tasks update at the same time; every operation on an element is atomic.
 ///
@@ -71,6 +71,7 @@ macro_rules! atomic_elements {
 
 atomic_elements! {
     f64 as u64, AtomicU64; u64 as u64, AtomicU64; i64 as u64, AtomicU64;
+    usize as usize, AtomicUsize; isize as usize, AtomicUsize;
     f32 as u32, AtomicU32; u32 as u32, AtomicU32; i32 as u32, AtomicU32;
 }
 

@@ -16,7 +16,7 @@ pub(super) const PARTS_LEFT_APART: usize = 64;
 
 /// Values over disjoint boxes that cover one box.
 #[derive(Debug)]
-pub struct BlockMap<V> {
+pub(crate) struct BlockMap<V> {
     whole: Block,
     parts: Vec<Option<Entry<V>>>,
     free: Vec<u32>,
@@ -35,7 +35,7 @@ struct Entry<V> {
 
 impl<V: Clone> BlockMap<V> {
     /// One box with one value.
-    pub fn new(whole: Block, value: V) -> Self {
+    pub(crate) fn new(whole: Block, value: V) -> Self {
         let mut map = Self {
             whole,
             parts: Vec::new(),
@@ -51,7 +51,7 @@ impl<V: Clone> BlockMap<V> {
     }
 
     /// Visits every box inside `block`, after splitting those that cross its faces.
-    pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
+    pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
         if let Some(&index) = self.exact.get(block) {
             if let Some(part) = &mut self.parts[index as usize] {
                 visit(part.block, &mut part.value);
@@ -72,7 +72,7 @@ impl<V: Clone> BlockMap<V> {
     }
 
     /// Visits the overlap with `block` of every box that has one.
-    pub fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
+    pub(crate) fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
         let mut look = |index: u32| {
             if let Some(part) = &self.parts[index as usize]
                 && let Some(inside) = part.block.intersection(block)
@@ -101,7 +101,7 @@ impl<V: Clone> BlockMap<V> {
     }
 
     /// Makes one box of all that lie inside `block`; none may cross its faces. One of their values stays.
-    pub fn unite(&mut self, block: &Block) {
+    pub(crate) fn unite(&mut self, block: &Block) {
         let Some(block) = self.whole.intersection(block) else { return };
         let mut found = Vec::new();
         self.tree.find(&block, |index| found.push(index));
@@ -125,13 +125,8 @@ impl<V: Clone> BlockMap<V> {
     }
 
     /// How many boxes there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.parts.len() - self.free.len()
-    }
-
-    /// Whether there is no box.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// One part is all there is: begins anew.

@@ -12,7 +12,7 @@ pub(super) const PARTS_LEFT_APART: usize = 6;
 
 /// Values over disjoint intervals that cover one range.
 #[derive(Debug)]
-pub struct IntervalMap<V> {
+pub(crate) struct IntervalMap<V> {
     parts: Parts<V>,
 }
 
@@ -25,7 +25,7 @@ enum Parts<V> {
 
 impl<V: Clone> IntervalMap<V> {
     /// One interval with one value.
-    pub fn new(whole: Range<usize>, value: V) -> Self {
+    pub(crate) fn new(whole: Range<usize>, value: V) -> Self {
         Self { parts: Parts::One(whole, value) }
     }
 
@@ -40,7 +40,7 @@ impl<V: Clone> IntervalMap<V> {
 
     /// Visits every interval inside `range` in ascending order, after splitting those that cross its ends.
     #[inline]
-    pub fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {
+    pub(crate) fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {
         if range.is_empty() {
             return;
         }
@@ -68,7 +68,7 @@ impl<V: Clone> IntervalMap<V> {
     }
 
     /// Visits the overlap with `range` of every interval that has one, in ascending order.
-    pub fn peek(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &V)) {
+    pub(crate) fn peek(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &V)) {
         if range.is_empty() {
             return;
         }
@@ -92,7 +92,7 @@ impl<V: Clone> IntervalMap<V> {
     }
 
     /// Makes one interval of all that lie inside `range`, which must begin and end where intervals do.
-    pub fn unite(&mut self, range: Range<usize>) {
+    pub(crate) fn unite(&mut self, range: Range<usize>) {
         let Parts::Many(parts) = &mut self.parts else { return };
         if range.is_empty() {
             return;
@@ -107,16 +107,12 @@ impl<V: Clone> IntervalMap<V> {
     }
 
     /// How many intervals there are.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
         match &self.parts {
             Parts::One(whole, _) => usize::from(!whole.is_empty()),
             Parts::Many(parts) => parts.len(),
         }
-    }
-
-    /// Whether there is no interval.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything here is pure arithmetic on index ranges: no data, no tasks, no locks. A [`Block`] is a half-open box of
 //! up to [`MAX_DIMS`] dimensions. Two maps keep a value per part of a data and split their parts where a new block
-//! crosses them: [`IntervalMap`] for one dimension (ordered), [`BlockMap`] for more (a hash and a tree of boxes).
+//! crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash and a tree of boxes).
 //!
 //! Invariants of both maps:
 //! 1. The parts are disjoint and together cover the whole data, always.
@@ -15,27 +15,18 @@ mod interval_map;
 mod narrow;
 
 pub use block::{Block, MAX_DIMS};
-pub use block_map::BlockMap;
+pub(crate) use block_map::BlockMap;
 pub(crate) use box_tree::BoxTree;
 #[cfg(test)]
 pub(crate) use box_tree::LOOKED_AT;
-pub use interval_map::IntervalMap;
+pub(crate) use interval_map::IntervalMap;
 pub(crate) use narrow::NarrowBlock;
 
 use std::ops::Range;
 
 /// A map from the parts of a data to values, whichever the number of dimensions.
-///
-/// ```
-/// use thalweg::region::{Block, RegionMap};
-/// let mut map = RegionMap::new(Block::whole(&[100]), 1, "old");
-/// map.visit(&Block::interval(20..30), |_, value| *value = "new");
-/// let mut seen = vec![];
-/// map.visit(&Block::whole(&[100]), |part, value| seen.push((part.block().range(0), *value)));
-/// assert_eq!(seen, [(0..20, "old"), (20..30, "new"), (30..100, "old")]);
-/// ```
 #[derive(Debug)]
-pub enum RegionMap<V> {
+pub(crate) enum RegionMap<V> {
     /// One dimension: intervals, visited in ascending order.
     Line(IntervalMap<V>),
     /// More dimensions: boxes, visited in no particular (but deterministic) order.
@@ -44,7 +35,7 @@ pub enum RegionMap<V> {
 
 /// A part that is visited, in the form in which its map has it.
 #[derive(Debug)]
-pub enum Part<'m> {
+pub(crate) enum Part<'m> {
     /// One dimension.
     Interval(Range<usize>),
     /// More dimensions.
@@ -53,7 +44,7 @@ pub enum Part<'m> {
 
 impl Part<'_> {
     /// The part as a block.
-    pub fn block(&self) -> Block {
+    pub(crate) fn block(&self) -> Block {
         match self {
             Self::Interval(range) => Block::interval(range.clone()),
             Self::Box(block) => **block,
@@ -63,7 +54,7 @@ impl Part<'_> {
 
 impl<V: Clone> RegionMap<V> {
     /// A map over `whole`, a block of `ndim` dimensions, with the same value everywhere.
-    pub fn new(whole: Block, ndim: usize, value: V) -> Self {
+    pub(crate) fn new(whole: Block, ndim: usize, value: V) -> Self {
         if ndim <= 1 {
             Self::Line(IntervalMap::new(whole.range(0), value))
         } else {
@@ -73,7 +64,7 @@ impl<V: Clone> RegionMap<V> {
 
     /// The value of a map in one dimension that has one part, if that is `block`: the case that most data never leave.
     #[inline]
-    pub fn undivided(&mut self, block: &Block) -> Option<&mut V> {
+    pub(crate) fn undivided(&mut self, block: &Block) -> Option<&mut V> {
         match self {
             Self::Line(map) => map.undivided(block.lo()[0], block.hi()[0]),
             Self::Grid(_) => None,
@@ -82,7 +73,7 @@ impl<V: Clone> RegionMap<V> {
 
     /// Visits every part inside `block`, after splitting the parts that cross its faces.
     #[inline]
-    pub fn visit(&mut self, block: &Block, mut visit: impl FnMut(Part<'_>, &mut V)) {
+    pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Part<'_>, &mut V)) {
         match self {
             Self::Line(map) => map.visit(block.range(0), |range, value| visit(Part::Interval(range), value)),
             Self::Grid(map) => map.visit(block, |block, value| visit(Part::Box(&block), value)),
@@ -90,7 +81,7 @@ impl<V: Clone> RegionMap<V> {
     }
 
     /// Visits every part that overlaps `block`, splitting nothing; the visitor sees the overlap, not the whole part.
-    pub fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
+    pub(crate) fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
         match self {
             Self::Line(map) => map.peek(block.range(0), |range, value| visit(Block::interval(range), value)),
             Self::Grid(map) => map.peek(block, visit),
@@ -102,24 +93,25 @@ impl<V: Clone> RegionMap<V> {
     /// To be called when all parts inside `block` hold equal values (after a write of the whole block), so that a long
     /// history of crossing blocks does not leave a long list of small parts.
     #[inline]
-    pub fn unite_if_many(&mut self, block: &Block, visited: usize) {
+    pub(crate) fn unite_if_many(&mut self, block: &Block, visited: usize) {
         match self {
             Self::Line(map) if visited > interval_map::PARTS_LEFT_APART => map.unite(block.range(0)),
             Self::Grid(map) if visited > block_map::PARTS_LEFT_APART => map.unite(block),
             Self::Line(_) | Self::Grid(_) => {}
         }
     }
+}
 
-    /// How many parts there are.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Line(map) => map.len(),
-            Self::Grid(map) => map.len(),
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Whether there is no part at all (a data without elements).
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    #[test]
+    fn one_dimension_is_visited_in_order() {
+        let mut map = RegionMap::new(Block::whole(&[100]), 1, "old");
+        map.visit(&Block::interval(20..30), |_, value| *value = "new");
+        let mut seen = vec![];
+        map.visit(&Block::whole(&[100]), |part, value| seen.push((part.block().range(0), *value)));
+        assert_eq!(seen, [(0..20, "old"), (20..30, "new"), (30..100, "old")]);
     }
 }

@@ -9,16 +9,17 @@ use super::threads::{ThreadStyle, inner_pool, start_copy_engine, start_unit};
 use super::watch::{REPORT_AFTER, Stall, Tell, Watch};
 use super::window::Window;
 use super::{Releaser, Runtime, Seat, Threads};
-use crate::depend::{Context, OwnedTask};
+use crate::depend::{Context, OwnedTask, Recorder};
 use crate::device::{self, EmulatedDevice};
 use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
 use crate::ids::UnitId;
 use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, UnitKind, Warning};
 use crate::sched::{self, Model, Policy};
-use crate::sim::SimulatedMachine;
 use crossbeam_deque::{Stealer, Worker};
 use parking_lot::Mutex;
+use std::fmt;
+#[cfg(feature = "sim")]
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -46,6 +47,7 @@ pub struct Builder {
     pub(super) units: Option<String>,
     pub(super) places: Option<String>,
     scheduler: String,
+    #[cfg(feature = "sim")]
     model_file: Option<PathBuf>,
     submitter_hosts_unit: bool,
     window: Option<usize>,
@@ -53,11 +55,26 @@ pub struct Builder {
     stack_bytes: Option<usize>,
     report_stalls_after: Option<Duration>,
     on_stall: Option<Tell>,
-    record_graph: bool,
+    recorder: Option<Recorder>,
     detect_conflicts: bool,
     emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     device_memory_bytes: u64,
-    simulated: Option<SimulatedMachine>,
+    #[cfg(feature = "sim")]
+    simulated: Option<crate::sim::SimulatedMachine>,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Builder");
+        fields
+            .field("compute_units", &self.units)
+            .field("places", &self.places)
+            .field("scheduler", &self.scheduler)
+            .field("window", &self.window);
+        #[cfg(feature = "sim")]
+        fields.field("simulated", &self.simulated.as_ref().map(crate::sim::SimulatedMachine::name));
+        fields.finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -66,6 +83,7 @@ impl Builder {
             units: None,
             places: None,
             scheduler: "stealing".to_owned(),
+            #[cfg(feature = "sim")]
             model_file: None,
             submitter_hosts_unit: false,
             window: None,
@@ -73,10 +91,11 @@ impl Builder {
             stack_bytes: None,
             report_stalls_after: Some(REPORT_AFTER),
             on_stall: None,
-            record_graph: false,
+            recorder: None,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
+            #[cfg(feature = "sim")]
             simulated: None,
         }
     }
@@ -157,6 +176,7 @@ impl Builder {
     /// assert!(builder().build().unwrap_err().to_string().contains("not a performance model"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[cfg(feature = "sim")]
     pub fn model_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.model_file = Some(path.into());
         self
@@ -258,8 +278,9 @@ impl Builder {
     }
 
     /// Records all tasks and dependences for [`Runtime::graph`]. Memory grows with every task.
+    #[cfg(feature = "graph")]
     pub fn record_graph(mut self, yes: bool) -> Self {
-        self.record_graph = yes;
+        self.recorder = yes.then(Recorder::default);
         self
     }
 
@@ -282,7 +303,8 @@ impl Builder {
     /// that they were registered with. Time passes while the program waits, or has submitted more than the window holds;
     /// one submitting thread gives the same times in every run, to the nanosecond. Units of any kind that the machine has
     /// can be asked for; the default is all of it. Pinning, and who hosts a unit, mean nothing.
-    pub fn simulate(mut self, machine: SimulatedMachine) -> Self {
+    #[cfg(feature = "sim")]
+    pub fn simulate(mut self, machine: crate::SimulatedMachine) -> Self {
         self.simulated = Some(machine);
         self
     }
@@ -293,6 +315,7 @@ impl Builder {
     /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is out of
     /// its range, a machine to simulate has not the units, or the system gives no thread.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
+        #[cfg(feature = "sim")]
         if let Some(model) = self.simulated.clone() {
             return self.build_simulated(model);
         }
@@ -336,6 +359,7 @@ impl Builder {
             threads.pool = inner_pool(&runtime.core, &unit, style, false)?.map(Arc::new);
             let host = |slot, deque| Host::new(&runtime.core, 0, slot, deque, threads.pool.as_ref());
             host(0, deque).enter();
+            runtime.core.hosting[0].is_nobody(); // until it waits
             runtime.seat = Some(Mutex::new(Seat(host(runtime.core.machine.num_units(), guest))));
         }
         for (deque, unit) in deques {
@@ -421,7 +445,7 @@ impl Builder {
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
         let core = Arc::new(Core::new(
             id,
-            Engine::new(id, machine.num_units(), placement, self.record_graph),
+            Engine::new(id, machine.num_units(), placement, self.recorder.take()),
             ReadyQueues::new(&machine, stealers, home),
             driver,
             self.detect_conflicts.then(Default::default),
@@ -437,6 +461,7 @@ impl Builder {
             capacities_bytes: Vec::new(),
             largest_by_kind: LargestByKind::default(),
             warnings: Vec::new(),
+            #[cfg(feature = "sim")]
             model_file: self.model_file.clone(),
             next_data: AtomicU32::new(0),
             next_space: AtomicU32::new(0),
@@ -444,6 +469,8 @@ impl Builder {
         })
     }
 
+    /// What is known of tasks' times from runs before.
+    #[cfg(feature = "sim")]
     fn model(&self) -> Result<Model, BuildError> {
         let Some(path) = &self.model_file else { return Ok(Model::default()) };
         let error = |problem: String| BuildError::Argument {
@@ -455,6 +482,12 @@ impl Builder {
             Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => Ok(Model::default()),
             Err(problem) => Err(error(problem.to_string())),
         }
+    }
+
+    /// What is known of tasks' times from runs before: nothing.
+    #[cfg(not(feature = "sim"))]
+    fn model(&self) -> Result<Model, BuildError> {
+        Ok(Model::default())
     }
 }
 

@@ -6,9 +6,9 @@ use super::host::Host;
 use super::progress::Progress;
 use super::ready::ReadyQueues;
 use super::threads::Hosting;
-use super::waiters::{Awaited, Waiters, own_parker};
+use super::waiters::Waiters;
 use super::watch::Watch;
-use super::window::{Motion, NOTHING_RUNS, Window};
+use super::window::Window;
 use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
 use crate::engine::{Command, Engine, Event, Outcome, Refused};
@@ -113,7 +113,7 @@ impl Core {
             progress: Progress::new(machine.num_units()),
             nested: CachePadded::default(),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
-            hosting: (0..machine.num_units() + 1).map(|_| Hosting::default()).collect(),
+            hosting: (0..machine.num_units() + 1).map(|slot| Hosting::new(slot < machine.num_units())).collect(),
             conflicts,
             shutdown: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -135,6 +135,12 @@ impl Core {
     #[inline]
     pub(crate) fn devices(&self) -> Option<&Devices> {
         if let Driver::Devices(devices) = &self.driver { Some(devices) } else { None }
+    }
+
+    /// Whether there may be devices that run bodies.
+    #[inline]
+    pub(super) fn runs_on_devices(&self) -> bool {
+        matches!(self.driver, Driver::Devices(_))
     }
 
     /// The virtual clock, if there is no real one.
@@ -226,65 +232,6 @@ impl Core {
         self.carry_out(host, &mut out);
         commands(out);
         entered
-    }
-
-    /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
-    fn respect_window(&self, host: Option<&Host>) {
-        if let Some(simulation) = self.simulation() {
-            return self.simulate_beyond_window(simulation);
-        }
-        if self.progress.pending() > self.window.size() && !Host::in_body(self.id) {
-            self.wait_for_window(host);
-        }
-    }
-
-    #[cold]
-    fn wait_for_window(&self, host: Option<&Host>) {
-        let (finished, pending) = (self.progress.finished(), self.progress.pending());
-        let Some(target) = self.window.target(pending, finished) else { return };
-        let waiting = self.waiters.enter(own_parker(), Awaited::AtMost(target));
-        let nap = Cell::new(NOTHING_RUNS);
-        let left = || {
-            let left = self.progress.pending().saturating_sub(target);
-            if left == 0 || self.is_broken() {
-                return 0;
-            }
-            match self.window.patience(self.progress.finished(), || self.motion()) {
-                Some(patience) => {
-                    nap.set(patience);
-                    left
-                }
-                None => {
-                    self.window.grant(target + left);
-                    0
-                }
-            }
-        };
-        match host {
-            Some(host) => host.run_until(self, waiting.parker(), Some(&waiting), left, || Some(nap.get())),
-            None => {
-                waiting.ask(true);
-                while left() > 0 {
-                    waiting.parker().park(Some(nap.get()));
-                }
-            }
-        }
-    }
-
-    /// Whether a task may finish without anything else being submitted, as far as can be seen.
-    fn motion(&self) -> Motion {
-        let (mut shown, mut asleep) = (0, 0);
-        for (slot, exposed) in self.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
-            (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
-        }
-        let has_idle_unit = shown < self.machine.num_units();
-        let is_ready = || has_idle_unit && (0..self.machine.num_units()).any(|unit| self.ready.in_sight(unit));
-        let in_flight = || self.engine.placement().map_or(0, |placement| placement.lock().in_flight());
-        match () {
-            () if asleep < shown || is_ready() || in_flight() > shown => Motion::Working,
-            () if shown > 0 => Motion::Sleeping,
-            () => Motion::Nothing,
-        }
     }
 
     /// Carries out what the engine asked for, and what follows from that at once.
@@ -516,10 +463,10 @@ impl Drop for BreakOnUnwind<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{NoBody, Payload, With};
+    use crate::depend::Kinds;
+    use crate::memory::{Payload, With};
     use crate::runtime::Runtime;
     use crate::task::{AccessSpec, Recorded};
-    use std::cell::Cell;
     use std::marker::PhantomData;
     use std::sync::Arc;
     use std::sync::mpsc::{Sender, channel};
@@ -543,10 +490,7 @@ mod tests {
         let (said, heard) = channel();
         let captured = Waits(rt.clone(), said);
         let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
-        let cpu = Cell::new(Some(With(body, PhantomData)));
-        let (emulated, gpu) = (Cell::new(Some(NoBody)), Cell::new(Some(NoBody)));
-        let payload =
-            Payload { accesses: (access.store(crate::sealed::INTERNAL),), cpu, emulated, gpu, host_only: false };
+        let payload = Payload::new((access.store(crate::sealed::INTERNAL),), With(body, PhantomData), Kinds::CPU);
         let Recorded(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), Location::caller());
         let description = Description { name, location, priority: 0, internal: false, side: None };

@@ -217,6 +217,7 @@ impl Host {
             }
         }
         self.oldest_after.set(oldest_after);
+        core.hosting[self.slot].is_nobody();
         if executed {
             core.tell_waiters();
         }

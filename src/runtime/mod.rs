@@ -4,10 +4,13 @@
 //! copies. All of them do the same: take a task, run it, tell the engine, carry out what the engine says.
 
 mod accelerators;
+#[cfg(feature = "sim")]
+mod build_simulated;
 mod builder;
 mod conflict;
 mod core;
 mod devices;
+mod handle;
 mod host;
 mod progress;
 mod ready;
@@ -23,6 +26,7 @@ mod watch;
 mod window;
 
 pub use builder::Builder;
+pub use handle::TaskHandle;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 pub use watch::{RunningTask, Stall};
@@ -30,19 +34,21 @@ pub use watch::{RunningTask, Stall};
 use self::core::{Core, Description};
 use self::host::Host;
 use self::submit::LargestByKind;
-use crate::depend::{Side, TaskGraph};
+use crate::depend::Side;
+#[cfg(feature = "graph")]
+use crate::depend::TaskGraph;
 use crate::error::SubmitError;
 use crate::ids::{DataId, SpaceId};
 use crate::machine::{CoresTaken, Machine, Warning};
-use crate::memory::{DataCell, Element, HostBuffer, NoBody, Out, Payload, Shape, Sole};
-use crate::sched::Model;
-use crate::task::{AccessTuple, Data, IterationSpace, Owner, Region, ReleasedCell};
+use crate::memory::{DataCell, Element, HostBuffer, Out, Payload, Shape};
+use crate::task::{Accesses, Data, IntoRegion, IterationSpace, Owner, ReleasedCell};
 use ndarray::{Array, Dimension, IntoDimension, Ix1};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
+#[cfg(feature = "sim")]
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,6 +87,7 @@ pub struct Runtime {
     largest_by_kind: LargestByKind,
     warnings: Vec<Warning>,
     /// Where the scheduler's performance model is kept between runs.
+    #[cfg(feature = "sim")]
     model_file: Option<PathBuf>,
     next_data: AtomicU32,
     next_space: AtomicU32,
@@ -123,9 +130,9 @@ impl Owner for Releaser {
         let whole = cell.datum.whole();
         let record = crate::depend::AccessRecord { datum: &cell.datum, block: &whole, mode: crate::depend::Mode::Out };
         let kept = cell.clone();
-        let forget = Sole(move |_: &mut [u8]| drop(kept));
+        let forget = move |_: &mut [u8]| drop(kept);
         let nothing = Out::<u8, Ix1>(crate::memory::Declared::of_nothing(&cell));
-        let payload = Payload::new((nothing,), forget, NoBody, NoBody, true);
+        let payload = Payload::sole(nothing, forget);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
@@ -211,9 +218,9 @@ impl Runtime {
         Data::new(cell, owner)
     }
 
-    /// Begins the description of a task with these accesses, a tuple of up to twelve. Bodies can do so too; what holds for
-    /// them is said at [`TaskBuilder::submit`].
-    pub fn task<A: AccessTuple>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
+    /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so too; what
+    /// holds for them is said at [`TaskBuilder::submit`].
+    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(self, name.into(), accesses)
     }
 
@@ -253,7 +260,8 @@ impl Runtime {
     }
 
     /// The address spaces in which all of a region is valid at this moment.
-    pub fn valid_in<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Vec<SpaceId> {
+    pub fn valid_in<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Vec<SpaceId> {
+        let region = region.into_region();
         let data = region.data.cell.datum.id;
         let placement = self.core.engine.placement();
         placement.map_or_else(|| vec![SpaceId::HOST], |placement| placement.lock().valid_in(data, &region.block))
@@ -265,6 +273,7 @@ impl Runtime {
     }
 
     /// The graph of the tasks submitted so far, if [`Builder::record_graph`] was asked for.
+    #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
         self.core.engine.graph()
     }
@@ -301,9 +310,13 @@ fn elements_of<T>(shape: &[usize]) -> usize {
 
 impl Runtime {
     /// Writes what the scheduler has learned, for the next run.
+    #[cfg(feature = "sim")]
     fn save_model(&self) {
         let (Some(path), Some(placement)) = (&self.model_file, self.core.engine.placement()) else { return };
-        let Some(text) = placement.lock().model().filter(|model| !model.is_empty()).map(Model::to_text) else { return };
+        let Some(text) = placement.lock().model().filter(|model| !model.is_empty()).map(crate::sched::Model::to_text)
+        else {
+            return;
+        };
         // In one step: a run that is killed here, or one beside it, leaves a whole file.
         let part = path.with_extension(format!("{}.part", std::process::id()));
         if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
@@ -321,6 +334,7 @@ impl Runtime {
         else {
             return;
         };
+        #[cfg(feature = "sim")]
         self.save_model();
         self.core.shut_down();
         for thread in units {
@@ -346,6 +360,7 @@ impl Runtime {
             capacities_bytes: Vec::new(),
             largest_by_kind: self.largest_by_kind,
             warnings: Vec::new(),
+            #[cfg(feature = "sim")]
             model_file: self.model_file.take(),
             next_data: AtomicU32::new(0),
             next_space: AtomicU32::new(0),

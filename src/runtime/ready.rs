@@ -132,6 +132,11 @@ impl ReadyQueues {
         launch
     }
 
+    /// How many tasks placed on `unit` its thread has yet to begin.
+    pub(crate) fn launches(&self, unit: usize) -> usize {
+        self.inboxes[unit].len.load(Ordering::Acquire)
+    }
+
     /// Whether urgent tasks wait.
     #[inline]
     pub(crate) fn has_urgent(&self) -> bool {

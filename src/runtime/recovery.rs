@@ -8,8 +8,8 @@ use super::wait::internal;
 use crate::depend::{AccessRecord, Mode, Side, running};
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
-use crate::memory::{Accept, Declared, Element, NoBody, Out, Payload, Shape, Slot, Sole};
-use crate::task::Region;
+use crate::memory::{Accept, Declared, Element, Out, Payload, Shape};
+use crate::task::{IntoRegion, Region};
 
 impl Runtime {
     /// Makes a region good again after a failure, with zeros: what would use it is not skipped any more from here on.
@@ -26,7 +26,7 @@ impl Runtime {
     /// };
     /// add(Err("no number"))?;
     /// add(Ok(10))?;               // skipped
-    /// rt.clear(&sum.all())?;
+    /// rt.clear(&sum)?;
     /// add(Ok(20))?;               // runs
     /// assert!(rt.wait().is_err()); // tells of the failure, once
     /// assert!(rt.wait().is_ok());
@@ -44,9 +44,9 @@ impl Runtime {
     /// If the region is out of bounds, belongs to another runtime or was taken; or if this is called inside a task that
     /// holds the region.
     #[track_caller]
-    pub fn clear<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), SubmitError> {
-        let zero = Sole(|view: S::ViewMut<'_, T>| S::clear(view));
-        self.mend(region, "clear", Mode::Out, Out, zero)
+    pub fn clear<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
+        let zero = |view: S::ViewMut<'_, T>| S::clear(view);
+        self.mend(region.into_region(), "clear", Mode::Out, Out, zero)
     }
 
     /// Takes a region as it is for good after a failure, without changing it: what would use it is not skipped any more from
@@ -59,25 +59,25 @@ impl Runtime {
     /// # Errors
     /// As for [`clear`](Self::clear).
     #[track_caller]
-    pub fn accept<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), SubmitError> {
-        let look = Sole(|_: S::View<'_, T>| ());
-        self.mend(region, "accept", Mode::Accept, Accept, look)
+    pub fn accept<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
+        let look = |_: S::View<'_, T>| ();
+        self.mend(region.into_region(), "accept", Mode::Accept, Accept, look)
     }
 
     #[track_caller]
     fn mend<T: Element, S: Shape, A: crate::memory::Access>(
         &self,
-        region: &Region<'_, T, S>,
+        region: Region<'_, T, S>,
         name: &'static str,
         mode: Mode,
         access: impl FnOnce(Declared<T, S>) -> A,
-        body: impl Slot<(A,)>,
+        body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
         region.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
         running::ancestry(self.core.id).admit(name, &[record])?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
-        self.core.submit(internal(name, side), Payload::new((access,), body, NoBody, NoBody, true), &[record], |_| ())
+        self.core.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
     }
 }

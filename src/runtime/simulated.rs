@@ -3,51 +3,15 @@
 //! The simulated driver ([`crate::sim`]) says what happens next; here it is told to the engine, and what the engine asks for
 //! goes back. One thread at a time does this, event by event.
 
-use super::Runtime;
-use super::builder::{Builder, places_error};
-use super::core::{Core, Driver};
+use super::core::Core;
 use super::host::Host;
-use crate::engine::{Command, Event, Outcome, Placement};
-use crate::error::BuildError;
-use crate::machine::{Machine, Places, Topology, UnitConfig, UnitKind};
-use crate::sim::{Happened, SimulatedMachine, Simulation};
+use crate::engine::{Command, Event, Outcome};
+use crate::sim::{Happened, Simulation};
 use parking_lot::MutexGuard;
 use std::time::{Duration, Instant};
 
 /// How long a thread waits for others to submit what it waits for, before it takes the runtime for broken.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-impl Builder {
-    pub(super) fn build_simulated(mut self, model: SimulatedMachine) -> Result<Runtime, BuildError> {
-        let config: UnitConfig = self.units.clone().unwrap_or_else(|| model.default_units()).parse()?;
-        for kind in UnitKind::ALL {
-            let terms = config.terms().iter().filter(|term| term.kind == kind);
-            let asked: usize = terms.map(|term| term.count * term.size).sum();
-            let (there, parts) = (model.count(kind), if kind.is_device() { "devices" } else { "cores" });
-            // More units than cores share them, as on a real machine; there is no sharing of what does not exist.
-            if asked > there && (kind.is_device() || there == 0) {
-                let name = model.name();
-                let problem = format!("{config} asks for {asked} {kind} {parts}, and `{name}` has {there}");
-                return Err(BuildError::Argument { argument: "simulate", problem });
-            }
-        }
-        let hosting: usize = config.num_devices();
-        let topology = Topology::with_cores((model.count(UnitKind::Cpu)).max(hosting));
-        let places: Option<Places> = self.places.as_deref().map(str::parse).transpose().map_err(places_error)?;
-        let (machine, warnings) = Machine::plan(&config, places.as_ref(), &topology)?;
-        let mut capacities_bytes = vec![u64::MAX];
-        let of_device =
-            |unit: &crate::machine::ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
-        capacities_bytes.extend(machine.device_units().flat_map(of_device));
-        let placement = Placement::new(&machine, &capacities_bytes, self.policy(&machine, &config)?);
-        let simulation = Simulation::new(model, &machine);
-        let mut runtime =
-            self.assemble(machine, Some(placement), Driver::Simulated(Box::new(simulation)), Vec::new())?;
-        (runtime.configuration, runtime.warnings) = (config.to_string(), warnings);
-        runtime.set_capacities(capacities_bytes);
-        Ok(runtime)
-    }
-}
 
 impl Core {
     /// Lets time pass until `done`.

@@ -1,117 +1,146 @@
 //! Describing a task and submitting it.
 
-use super::Runtime;
 use super::core::Description;
-use crate::Context;
-use crate::depend::{AccessRecord, Kinds, MOST_ACCESSES, Side, running};
+use super::{Runtime, TaskHandle};
+use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use crate::kernel::Launcher;
-use crate::machine::UnitKind;
-use crate::memory::{DeviceSlot, IntoOutcome, NoBody, Payload, Slot, With};
+use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
 use crate::sched::Place;
 use crate::sealed::INTERNAL;
-use crate::task::{AccessTuple, IterationSpace, Recorded};
+use crate::task::{Accesses, IterationSpace, Recorded};
+use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
+use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 
 /// A task that is being described; nothing happens until [`submit`](TaskBuilder::submit).
 ///
-/// Made by [`Runtime::task`].
+/// Made by [`Runtime::task`]. Adding a body for devices does not change the type, so that a program may decide as it runs:
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build()?;
+/// let x = rt.data(vec![1.0; 100]);
+/// for on_device in [false, true] {
+///     let mut task = rt.task("double", (x.inout(),)).host(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0));
+///     if on_device {
+///         task = task.emulated(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0));
+///     }
+///     task.submit()?;
+/// }
+/// assert_eq!(rt.take(x)?, [4.0; 100]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The body for CPU units is a part of the type, `C`: it is stored beside the accesses, without an allocation of its own.
 #[must_use = "a task runs only once it is submitted"]
-pub struct TaskBuilder<'rt, A, C = NoBody, E = NoBody, G = NoBody> {
+pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
     runtime: &'rt Runtime,
     name: Cow<'static, str>,
     accesses: A,
     cpu: C,
-    emulated: E,
-    gpu: G,
+    /// The bodies for devices, as far as the machine has any: elsewhere a program with such bodies costs what one without
+    /// costs.
+    for_devices: Option<Box<Several<A::Stored>>>,
+    /// What there are bodies for, kept or not.
+    kinds: Kinds,
     host_only: bool,
     priority: i32,
     cost: Option<f64>,
     at: Option<(IterationSpace, usize)>,
 }
 
-impl<'rt, A: AccessTuple> TaskBuilder<'rt, A> {
+impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskBuilder")
+            .field("name", &self.name)
+            .field("bodies", &self.kinds.describe())
+            .field("priority", &self.priority)
+            .field("cost", &self.cost)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
     pub(super) fn new(runtime: &'rt Runtime, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
             runtime,
             name,
             accesses,
             cpu: NoBody,
-            emulated: NoBody,
-            gpu: NoBody,
+            for_devices: None,
+            kinds: Kinds::NONE,
             host_only: false,
             priority: 0,
             cost: None,
             at: None,
         }
     }
-}
 
-impl<'rt, A: AccessTuple, E, G> TaskBuilder<'rt, A, NoBody, E, G> {
     /// The body for CPU units and emulated devices. It gets the unit's [`Context`] and the views of the accesses, and
     /// returns nothing or a `Result<(), E>` with any error.
-    pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E, G>
+    pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>>
     where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, name, accesses, cpu: NoBody, emulated, gpu, host_only, priority, cost, at } = self;
-        let cpu = With(body, PhantomData);
-        TaskBuilder { runtime, name, accesses, cpu, emulated, gpu, host_only, priority, cost, at }
+        TaskBuilder { kinds: self.kinds.and(Kinds::CPU).and(Kinds::EMULATED), host_only: false, ..self.host(body) }
     }
 
-    /// As [`cpu`](Self::cpu), for CPU units only: the task never runs on an emulated device.
-    pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>, E, G>
+    /// As [`cpu`](Self::cpu), for CPU units only: the task never runs on an emulated device, unless it has a body for
+    /// these of its own.
+    pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>>
     where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        TaskBuilder { host_only: true, ..self.cpu(body) }
-    }
-}
-
-impl<'rt, A: AccessTuple, C, G> TaskBuilder<'rt, A, C, NoBody, G> {
-    /// A body for emulated devices, preferred there over the one for CPU units.
-    pub fn emulated<F, R>(self, body: F) -> TaskBuilder<'rt, A, C, With<F, R>, G>
-    where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as crate::memory::AccessList>::Views<'a>) -> R + Send + 'static,
-        R: IntoOutcome + 'static,
-    {
-        let Self { runtime, name, accesses, cpu, emulated: NoBody, gpu, host_only, priority, cost, at } = self;
-        let emulated = With(body, PhantomData);
-        TaskBuilder { runtime, name, accesses, cpu, emulated, gpu, host_only, priority, cost, at }
+        let Self { runtime, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, priority, cost, at } = self;
+        let (cpu, kinds) = (With(body, PhantomData), kinds.and(Kinds::CPU));
+        TaskBuilder { runtime, name, accesses, cpu, for_devices, kinds, host_only: true, priority, cost, at }
     }
 }
 
-impl<'rt, A: AccessTuple, C, E> TaskBuilder<'rt, A, C, E, NoBody> {
+impl<A, C> TaskBuilder<'_, A, C>
+where
+    A: Accesses,
+    C: Slot<A::Stored>,
+{
+    /// A body for emulated devices, preferred there over the one for CPU units. A second one replaces the first.
+    pub fn emulated<F, R>(mut self, body: F) -> Self
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
+        R: IntoOutcome + 'static,
+    {
+        self.kinds = self.kinds.and(Kinds::EMULATED);
+        if self.runtime.core.runs_on_devices() {
+            self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
+        }
+        self
+    }
+
     /// The body for accelerators (CUDA, HIP, OpenCL): it gets a [`Launcher`], with which it enqueues kernels, and for
     /// every access a view of where the region lies in the device's memory. It runs on the unit's hosting thread and does
-    /// not wait for what it enqueues. See [`Launcher`] for an example.
-    pub fn gpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, C, E, With<F, R>>
+    /// not wait for what it enqueues. A second one replaces the first. See [`Launcher`] for an example.
+    pub fn gpu<F, R>(mut self, body: F) -> Self
     where
-        F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as crate::memory::AccessList>::DeviceViews<'a>) -> R
+        F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
             + Send
             + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, name, accesses, cpu, emulated, gpu: NoBody, host_only, priority, cost, at } = self;
-        let gpu = With(body, PhantomData);
-        TaskBuilder { runtime, name, accesses, cpu, emulated, gpu, host_only, priority, cost, at }
+        self.kinds = self.kinds.and(Kinds::ACCELERATED);
+        if self.runtime.core.runs_on_devices() {
+            self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
+        }
+        self
     }
-}
 
-impl<A, C, E, G> TaskBuilder<'_, A, C, E, G>
-where
-    A: AccessTuple,
-    C: Slot<A::Stored>,
-    E: Slot<A::Stored>,
-    G: DeviceSlot<A::Stored>,
-{
     /// Among ready tasks, larger priorities go first. A hint; the default is 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
@@ -168,34 +197,85 @@ where
     /// writes; if there is no body for any unit of the machine, or no memory large enough; if it is submitted inside a task that
     /// holds what it accesses. Nothing is changed then.
     #[track_caller]
+    #[inline]
     pub fn submit(self) -> Result<TaskId, SubmitError> {
-        let location = Location::caller();
+        self.submit_as(Location::caller(), false, |task| task.shared().id)
+    }
+
+    /// As [`submit`](Self::submit); what is returned can be waited for ([`Runtime::wait_for`]).
+    ///
+    /// A method of its own, since it costs what tasks that nobody waits for should not pay: the handle shares the ownership of
+    /// the task with the runtime, and on a device the task's successors are launched when it has ended rather than behind it.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1.0; 8]);
+    /// let task = rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit_handle()?;
+    /// rt.wait_for(&task)?;
+    /// assert!(task.is_finished());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`submit`](Self::submit).
+    #[track_caller]
+    pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
+        let runtime = self.runtime.core.id;
+        let task = self.submit_as(Location::caller(), true, Submitting::share)?;
+        Ok(TaskHandle::new(runtime, task))
+    }
+
+    /// Submits the task, and says whether it is `awaited` by itself; `watch` makes what is returned of it.
+    fn submit_as<W>(
+        self,
+        location: &'static Location<'static>,
+        awaited: bool,
+        watch: impl FnOnce(&mut Submitting) -> W,
+    ) -> Result<W, SubmitError> {
         let core = &*self.runtime.core;
         self.accesses.check(core.id).map_err(|refusal| refusal.of_task(&self.name))?;
-        let mut records: ArrayVec<AccessRecord<'_>, MOST_ACCESSES> = ArrayVec::new();
-        self.accesses.visit(&mut |Recorded(record)| records.push(record));
-        check_disjoint(&self.name, &records)?;
-        let portable = C::PRESENT && !self.host_only;
-        let mut kinds = Kinds::of(C::PRESENT, E::PRESENT || portable, G::PRESENT);
+        let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
+        let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
+            few = ArrayVec::new();
+            self.accesses.visit(&mut |Recorded(record)| few.push(record));
+            &few
+        } else {
+            let mut all = Vec::new();
+            self.accesses.visit(&mut |Recorded(record)| all.push(record));
+            many = all;
+            &many
+        };
+        if let Some((first, second)) = overlap(records) {
+            return Err(overlapping(&self.name, first, second));
+        }
+        let mut kinds = self.kinds;
         let simulation = core.simulation();
         if let Some(simulation) = simulation {
-            kinds = simulation.kinds(&self.name, kinds, portable);
+            kinds = simulation.kinds(&self.name, kinds, C::PRESENT && !self.host_only);
         }
         if !C::PRESENT || !core.on_short_way() {
-            self.check_units(kinds, &records)?;
+            self.check_units(kinds, records)?;
         }
         let ancestry = running::ancestry(core.id);
         let mut side = self.side()?;
         if !ancestry.is_empty() {
-            ancestry.admit(&self.name, &records)?;
+            ancestry.admit(&self.name, records)?;
             side.get_or_insert_default().ancestry = ancestry;
         }
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        let payload = Payload::new(self.accesses.store(INTERNAL), self.cpu, self.emulated, self.gpu, self.host_only);
+        if awaited && !core.on_short_way() {
+            side.get_or_insert_default().awaited = true;
+        }
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
-        core.submit(description, payload, &records, |task| task.shared().id)
+        let accesses = self.accesses.store(INTERNAL);
+        if let Some(mut bodies) = self.for_devices {
+            bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
+            return core.submit(description, Payload::new(accesses, bodies, kinds), records, watch);
+        }
+        core.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
     }
 
     /// What policies may ask about the task; nothing on the short way, where none is asked.
@@ -225,7 +305,7 @@ where
 
     /// Whether some unit has a body and enough memory.
     fn check_units(&self, kinds: Kinds, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
-        if !C::PRESENT && !E::PRESENT && !G::PRESENT {
+        if self.kinds == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
         let core = &self.runtime.core;
@@ -269,21 +349,8 @@ impl Runtime {
     }
 }
 
-/// Within one task, views of what is written must not overlap any other.
-#[inline]
-fn check_disjoint(task: &str, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
-    for (i, second) in records.iter().enumerate() {
-        for first in &records[..i] {
-            if std::ptr::eq(first.datum, second.datum) && first.conflicts_with(second) {
-                return Err(overlap(task, first, second));
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cold]
-fn overlap(task: &str, first: &AccessRecord<'_>, second: &AccessRecord<'_>) -> SubmitError {
+fn overlapping(task: &str, first: &AccessRecord<'_>, second: &AccessRecord<'_>) -> SubmitError {
     let words = |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(record.block), record.mode);
     SubmitError::OverlappingAccesses {
         task: task.to_owned(),

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
@@ -26,9 +27,12 @@ fn pin(core: usize) {
     }
 }
 
-/// Which thread executes for a unit, so that others can see whether it sleeps.
-#[derive(Default)]
-pub(super) struct Hosting(Mutex<Option<Arc<Path>>>);
+/// Which thread executes for a unit, so that others can see whether it sleeps, or is elsewhere.
+pub(super) struct Hosting {
+    /// Where the system says what the thread does, if it does.
+    state: Mutex<Option<Arc<Path>>>,
+    is_there: AtomicBool,
+}
 
 thread_local! {
     /// Where the system says what this thread does, if it does: `None` until asked for.
@@ -39,15 +43,31 @@ thread_local! {
 }
 
 impl Hosting {
+    /// The thread that is to execute is there, or it is not yet.
+    pub(super) fn new(is_there: bool) -> Self {
+        Self { state: Mutex::default(), is_there: AtomicBool::new(is_there) }
+    }
+
     /// It is the calling thread.
     pub(super) fn is_this_thread(&self) {
         let state = STATE.try_with(Clone::clone).ok().flatten();
-        *self.0.lock() = state;
+        *self.state.lock() = state;
+        self.is_there.store(true, Ordering::Relaxed);
+    }
+
+    /// No thread executes for the unit until one says that it does.
+    pub(super) fn is_nobody(&self) {
+        self.is_there.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a thread executes for the unit, or is going to by itself.
+    pub(super) fn is_there(&self) -> bool {
+        self.is_there.load(Ordering::Relaxed)
     }
 
     /// Whether the thread sleeps, as far as the system says.
     pub(super) fn is_asleep(&self) -> bool {
-        let state = self.0.lock().clone();
+        let state = self.state.lock().clone();
         let text = state.and_then(|state| std::fs::read_to_string(state).ok());
         // The name, which may hold anything, ends with the last parenthesis; the state comes next.
         text.is_some_and(|text| text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S')))
@@ -176,6 +196,7 @@ pub(super) fn start_copy_engine(
 
 #[cfg(test)]
 mod tests {
+    use crate::Context;
     use crate::error::{RunError, SubmitError};
     use crate::runtime::{Builder, Runtime};
     use std::sync::atomic::Ordering;
@@ -207,34 +228,36 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_told_that_a_units_thread_has_died() {
-        for (units, unit) in [("1:CPU:1", 0), ("2:CPU:1", 1), ("1:CPU:1,1:EMU:1", 1), ("1:CPU:2", 0)] {
+        let machines = ["1:CPU:1", "1:CPU:2", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(|units| (units, false));
+        for (units, on_device) in machines.into_iter().chain([("1:CPU:1,1:EMU:1", true)]) {
             watched(move || {
                 let rt = builder(units).build().unwrap();
-                let (x, (open, opened)) = (rt.data(vec![0u64; 100]), channel::<()>());
+                let x = rt.data(vec![0u64; 100]);
+                let ((open, opened), (began, begins)) = (channel::<()>(), channel());
+                let gate = move |at: &Context, _: (&mut [u64],)| {
+                    began.send(at.unit().index()).unwrap();
+                    _ = opened.recv();
+                };
+                let task = rt.task("gate", (x.inout(),));
+                if on_device { task.emulated(gate).submit() } else { task.host(gate).submit() }.unwrap();
+                // What is urgent goes through a queue: a thread looks whether it is to die before it takes it.
+                rt.task("behind", (x.inout(),)).priority(1).cpu(|_, _| ()).submit().unwrap();
+                let busy = begins.recv().unwrap();
+                let doomed = (busy + 1) % rt.machine().num_units();
                 std::thread::scope(|scope| {
-                    let gate = move |_: &crate::Context, _: (&mut [u64],)| _ = opened.recv();
-                    rt.task("gate", (x.inout(),)).cpu(gate).submit().unwrap();
-                    rt.task("behind", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
                     let waits = [scope.spawn(|| rt.wait()), scope.spawn(|| rt.read(&x.all()).map(drop))];
-                    rt.core.doomed.store(unit, Ordering::Relaxed);
-                    rt.core.idle.wake_all();
-                    let mut open = Some(open);
-                    while !rt.core.is_broken() {
-                        // The doomed one may be the one at the gate.
-                        if rt.core.running[unit].is_shown() {
-                            drop(open.take());
-                        }
+                    while rt.core.waiters.len() < waits.len() {
                         std::thread::yield_now();
                     }
-                    drop(open.take());
-                    let [all, value] = waits.map(|wait| wait.join().unwrap());
-                    if all.is_err() {
-                        is_broken(all); // else it was told before
+                    rt.core.doomed.store(doomed, Ordering::Relaxed);
+                    // The gate stays closed while they are told, unless the only unit is at it: that one dies behind it.
+                    let closed = (doomed != busy).then_some(open);
+                    while !rt.core.is_broken() {
+                        rt.core.idle.wake_all();
+                        std::thread::yield_now();
                     }
-                    // The doomed one may have died with nothing in hand: then the value may be there.
-                    if value.is_err() {
-                        is_broken(value);
-                    }
+                    waits.into_iter().for_each(|wait| is_broken(wait.join().unwrap()));
+                    drop(closed);
                 });
                 is_broken(rt.wait());
                 is_broken(rt.take(x).map_err(RunError::from));

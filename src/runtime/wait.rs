@@ -11,9 +11,9 @@ use super::waiters::{Awaited, own_parker};
 use crate::depend::{Side, Submitting, TaskRef};
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
-use crate::memory::{Element, HostBuffer, NoBody, Payload, Shape, Sole};
+use crate::memory::{Element, HostBuffer, Payload, Shape};
 use crate::sealed::INTERNAL;
-use crate::task::{AccessSpec, Data, Recorded, Region};
+use crate::task::{AccessSpec, Data, IntoRegion, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -110,9 +110,9 @@ impl Runtime {
     /// # Errors
     /// If the region is not one of this runtime's, or the value was lost in a failure.
     #[track_caller]
-    pub fn wait_on<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<(), RunError> {
+    pub fn wait_on<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), RunError> {
         self.outside_body("wait_on")?;
-        let task = self.internal_read(region, "wait_on", SpaceId::HOST, true, |_| ())?;
+        let task = self.internal_read(region.into_region(), "wait_on", SpaceId::HOST, true, |_| ())?;
         self.await_value(&task)
     }
 
@@ -121,8 +121,9 @@ impl Runtime {
     /// # Errors
     /// As for [`wait_on`](Self::wait_on).
     #[track_caller]
-    pub fn read<T: Element, S: Shape>(&self, region: &Region<'_, T, S>) -> Result<S::Owned<T>, RunError> {
+    pub fn read<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<S::Owned<T>, RunError> {
         self.outside_body("read")?;
+        let region = region.into_region();
         let value = Arc::new(Mutex::new(None));
         let result = value.clone();
         let task = self.internal_read(region, "read", SpaceId::HOST, true, move |view| {
@@ -143,7 +144,7 @@ impl Runtime {
     /// As for [`wait_on`](Self::wait_on), or if the data is empty.
     #[track_caller]
     pub fn read_scalar<T: Element>(&self, data: &Data<T>) -> Result<T, RunError> {
-        Ok(self.read(&data.slice(0..1))?[0])
+        Ok(self.read(data.slice(0))?[0])
     }
 
     /// Waits for a data object's value and gives it back with its memory; tasks cannot use the data any more.
@@ -168,7 +169,7 @@ impl Runtime {
     #[track_caller]
     fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
         self.outside_body("take")?;
-        let value = self.internal_read(&data.all(), "take", SpaceId::HOST, true, |_| ())?;
+        let value = self.internal_read(data.all(), "take", SpaceId::HOST, true, |_| ())?;
         self.await_value(&value)?;
         let cell = data.cell.clone();
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
@@ -176,8 +177,8 @@ impl Runtime {
         let everything = data.inout();
         everything.check(self.core.id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
-        let taking = Sole(move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer());
-        let payload = Payload::new((everything.store(INTERNAL),), taking, NoBody, NoBody, true);
+        let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
+        let payload = Payload::sole(everything.store(INTERNAL), taking);
         let awaited_by = Some(own_parker());
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
         let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
@@ -198,8 +199,12 @@ impl Runtime {
     /// # Errors
     /// If the region is not one of this runtime's, or there is no such space.
     #[track_caller]
-    pub fn prefetch<T: Element, S: Shape>(&self, region: &Region<'_, T, S>, space: SpaceId) -> Result<(), SubmitError> {
-        self.copy_ahead(region, space, "prefetch", false).map(drop)
+    pub fn prefetch<'d, T: Element, S: Shape>(
+        &self,
+        region: impl IntoRegion<'d, T, S>,
+        space: SpaceId,
+    ) -> Result<(), SubmitError> {
+        self.copy_ahead(region.into_region(), space, "prefetch", false).map(drop)
     }
 
     /// Makes a region valid in an address space, and waits until it is.
@@ -207,16 +212,20 @@ impl Runtime {
     /// # Errors
     /// As for [`prefetch`](Self::prefetch), or if the value was lost in a failure.
     #[track_caller]
-    pub fn copy<T: Element, S: Shape>(&self, region: &Region<'_, T, S>, space: SpaceId) -> Result<(), RunError> {
+    pub fn copy<'d, T: Element, S: Shape>(
+        &self,
+        region: impl IntoRegion<'d, T, S>,
+        space: SpaceId,
+    ) -> Result<(), RunError> {
         self.outside_body("copy")?;
-        let task = self.copy_ahead(region, space, "copy", true)?;
+        let task = self.copy_ahead(region.into_region(), space, "copy", true)?;
         self.await_value(&task)
     }
 
     #[track_caller]
     fn copy_ahead<T: Element, S: Shape>(
         &self,
-        region: &Region<'_, T, S>,
+        region: Region<'_, T, S>,
         space: SpaceId,
         name: &'static str,
         awaited: bool,
@@ -238,7 +247,7 @@ impl Runtime {
     #[track_caller]
     fn internal_read<T: Element, S: Shape>(
         &self,
-        region: &Region<'_, T, S>,
+        region: Region<'_, T, S>,
         name: &'static str,
         space: SpaceId,
         awaited: bool,
@@ -247,20 +256,23 @@ impl Runtime {
         let access = region.input();
         access.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
-        let payload = Payload::new((access.store(INTERNAL),), Sole(body), NoBody, NoBody, true);
+        let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
         self.core.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
     fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
-        self.wait_until(Awaited::Told, || u64::from(!task.is_finished()));
-        if !task.is_finished() {
-            self.core.broken()?;
-        }
+        self.await_end(task)?;
         task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
-    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    /// Waits for a task that tells this thread.
+    pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
+        self.wait_until(Awaited::Told, || u64::from(!task.is_finished()));
+        if task.is_finished() { Ok(()) } else { self.core.broken() }
+    }
+
+    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         if Host::in_body(self.core.id) { Err(SubmitError::InsideTask { call }) } else { Ok(()) }
     }
 

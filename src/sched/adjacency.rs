@@ -20,7 +20,6 @@ mod graph;
 mod grow;
 mod refine;
 
-pub use graph::cut_edges;
 use graph::{Graph, Problem};
 
 use super::{Assignment, ClusteredGuided, Distribution, Times, Workload};

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(balanced_chunks(&[2.0; 3], &[1.0; 5]).iter().map(ExactSizeIterator::len).max(), Some(1));
         assert_eq!(balanced_chunks(&[0.0; 4], &[1.0; 2]), [0..2, 2..4], "nothing measured: equal parts");
         assert_eq!(balanced_chunks(&[], &[1.0; 2]), [0..0, 0..0]);
-        assert_eq!(balanced_chunks(&[1.0], &[]), []);
+        assert!(balanced_chunks(&[1.0], &[]).is_empty());
     }
 
     proptest! {

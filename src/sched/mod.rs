@@ -23,6 +23,8 @@ mod dynamic;
 mod eft;
 mod guided;
 mod model;
+#[cfg(feature = "sim")]
+mod model_text;
 mod pcf;
 mod pcf_guided;
 mod pcf_static;
@@ -35,7 +37,7 @@ mod static_chunks;
 mod static_pcf;
 mod stealing;
 
-pub use adjacency::{Adjacency, cut_edges};
+pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
 pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
 pub use balance::balanced_chunks;
@@ -44,7 +46,9 @@ pub use distribution::Distributed;
 pub use dynamic::Dynamic;
 pub use eft::{Eft, LinkEstimate};
 pub use guided::{GuidedRuntime, GuidedSizes, guided_step};
-pub use model::{Model, ModelError};
+pub use model::Model;
+#[cfg(feature = "sim")]
+pub use model_text::ModelError;
 pub use pcf::{Pcf, profiled as profiled_pcf};
 pub use pcf_guided::PcfGuided;
 pub use pcf_static::{PcfStatic, cpu_tasks as pcf_static_cpu_tasks};

@@ -4,19 +4,10 @@
 //! platform for task scheduling on heterogeneous multicore architectures", 2011). For a size without history the time is
 //! taken to grow with the bytes, from all sizes of the same name and kind.
 //!
-//! A model is a value: it can be written as text and read again. Nothing here touches a file.
+//! A model is a value, which `model_text` writes as text and reads again. Nothing here touches a file.
 
 use crate::machine::UnitKind;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// What is wrong with the text of a model.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("not a performance model: {problem}")]
-pub struct ModelError {
-    /// What and where.
-    pub problem: String,
-}
 
 /// Mean times of tasks.
 ///
@@ -29,37 +20,17 @@ pub struct ModelError {
 /// assert_eq!(model.estimate_ns("axpy", UnitKind::Cpu, 8000), Some(120.0));
 /// assert_eq!(model.estimate_ns("axpy", UnitKind::Cpu, 16000), Some(240.0)); // as bytes grow
 /// assert_eq!(model.estimate_ns("axpy", UnitKind::Emulated, 8000), None);
-/// assert_eq!(Model::from_text(&model.to_text())?, model);
-/// # Ok::<(), thalweg::sched::ModelError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Model {
     /// By name, kind and bytes.
-    histories: BTreeMap<String, BTreeMap<UnitKind, BTreeMap<u64, History>>>,
+    pub(super) histories: BTreeMap<String, BTreeMap<UnitKind, BTreeMap<u64, History>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct History {
-    runs: u64,
-    mean_ns: f64,
-}
-
-/// One history, as the text has it.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    task: String,
-    unit: String,
-    bytes: u64,
-    runs: u64,
-    mean_ns: f64,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Text {
-    #[serde(default)]
-    history: Vec<Line>,
+pub(super) struct History {
+    pub(super) runs: u64,
+    pub(super) mean_ns: f64,
 }
 
 /// So many runs weigh as much as all before: a model follows a machine that changes.
@@ -98,43 +69,6 @@ impl Model {
     pub fn is_empty(&self) -> bool {
         self.histories.is_empty()
     }
-
-    /// As TOML: a table `[[history]]` for each.
-    pub fn to_text(&self) -> String {
-        let mut text = Text { history: Vec::new() };
-        for (task, kinds) in &self.histories {
-            for (unit, sizes) in kinds {
-                text.history.extend(sizes.iter().map(|(bytes, history)| Line {
-                    task: task.clone(),
-                    unit: unit.keyword().to_owned(),
-                    bytes: *bytes,
-                    runs: history.runs,
-                    mean_ns: history.mean_ns,
-                }));
-            }
-        }
-        toml::to_string(&text).expect("strings and numbers can be written as TOML")
-    }
-
-    /// Reads what [`to_text`](Self::to_text) wrote.
-    ///
-    /// # Errors
-    /// If it is not that, with the line; if a kind of unit does not exist, or a time is not a time.
-    pub fn from_text(text: &str) -> Result<Self, ModelError> {
-        let text: Text = toml::from_str(text).map_err(|error| ModelError { problem: error.to_string() })?;
-        let mut model = Self::default();
-        for Line { task, unit, bytes, runs, mean_ns } in text.history {
-            let kind = UnitKind::ALL.into_iter().find(|kind| kind.keyword() == unit);
-            let kind =
-                kind.ok_or_else(|| ModelError { problem: format!("task `{task}`: no kind of unit is `{unit}`") })?;
-            if !(mean_ns.is_finite() && mean_ns >= 0.0) || runs == 0 {
-                let problem = format!("task `{task}` on {unit}: a mean of {mean_ns} ns from {runs} runs");
-                return Err(ModelError { problem });
-            }
-            model.histories.entry(task).or_default().entry(kind).or_default().insert(bytes, History { runs, mean_ns });
-        }
-        Ok(model)
-    }
 }
 
 #[cfg(test)]
@@ -142,27 +76,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_texts_say_what_is_wrong() {
-        let said = |text: &str| Model::from_text(text).unwrap_err().to_string();
-        let line = |unit: &str, runs: &str, mean: &str| {
-            format!("[[history]]\ntask = \"t\"\nunit = \"{unit}\"\nbytes = 8\nruns = {runs}\nmean_ns = {mean}\n")
-        };
-        assert!(Model::from_text(&line("CPU", "3", "5.0")).is_ok());
-        assert!(said(&line("TPU", "3", "5.0")).ends_with("task `t`: no kind of unit is `TPU`"));
-        assert!(said(&line("CPU", "0", "5.0")).ends_with("a mean of 5 ns from 0 runs"));
-        assert!(said(&line("CPU", "1", "nan")).ends_with("a mean of NaN ns from 1 runs"));
-        assert!(said(&line("CPU", "1", "-1.0")).contains("a mean of -1 ns"));
-        assert!(said(&line("CPU", "many", "1.0")).contains("line 5"));
-        assert!(said("colour = 3").contains("colour"));
-        assert!(Model::from_text("").unwrap().is_empty());
-    }
-
-    #[test]
-    fn names_may_hold_anything_and_old_times_fade() {
+    fn old_times_fade() {
         let mut model = Model::default();
-        model.learn("a \"b\"\n[c]", UnitKind::Emulated, 0, 7.0);
-        assert_eq!(Model::from_text(&model.to_text()).unwrap(), model);
-        assert_eq!(model.estimate_ns("a \"b\"\n[c]", UnitKind::Emulated, 9), Some(7.0), "no bytes to scale with");
+        model.learn("t", UnitKind::Emulated, 0, 7.0);
+        assert_eq!(model.estimate_ns("t", UnitKind::Emulated, 9), Some(7.0), "no bytes to scale with");
         (0..1000).for_each(|_| model.learn("t", UnitKind::Cpu, 8, 100.0));
         (0..500).for_each(|_| model.learn("t", UnitKind::Cpu, 8, 10.0));
         let now = model.estimate_ns("t", UnitKind::Cpu, 8).unwrap();

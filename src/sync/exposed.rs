@@ -6,7 +6,8 @@
 //!
 //! Invariant: while a look is under way, a task that was seen is not let go: its thread waits at `looking` in `hide`.
 //! Proof: the thread hides (1) and then reads `looked_at` (2); who looks sets `looked_at` (3) and then reads what is shown
-//! (4). With a fence between on both sides, either (4) sees (1) or (2) sees (3).
+//! (4). With a fence between on both sides, either (4) sees (1) or (2) sees (3). Who has looked takes (3) back (5): where (2)
+//! sees that, what was read has been read (`tests/loom`).
 
 use super::atomic::{AtomicBool, AtomicPtr, Mutex, Ordering, heavy_fence, light_fence};
 use super::task::{Kind, OwnedTask, Task};
@@ -53,7 +54,7 @@ impl<K: Kind> Exposed<K> {
         // thread has no more than shared references to meanwhile; the caller answers for what is read.
         let result =
             unsafe { self.shown.load(Ordering::Acquire).as_ref().map(|task| see(task, task.body_address().as_ref())) };
-        self.looked_at.store(false, Ordering::Relaxed);
+        self.looked_at.store(false, Ordering::Release);
         result
     }
 
@@ -61,7 +62,7 @@ impl<K: Kind> Exposed<K> {
     fn hide(&self) {
         self.shown.store(ptr::null_mut(), Ordering::Release);
         light_fence();
-        if self.looked_at.load(Ordering::Relaxed) {
+        if self.looked_at.load(Ordering::Acquire) {
             self.wait();
         }
     }

@@ -13,7 +13,7 @@ pub(crate) type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 #[derive(Debug)]
 pub(crate) struct RawLock(Spin);
 
-// SAFETY: `Spin::take` returns to one thread at a time until that gives the flag back (`tests/loom.rs`).
+// SAFETY: `Spin::take` returns to one thread at a time until that gives the flag back (`tests/loom`).
 unsafe impl lock_api::RawMutex for RawLock {
     #[allow(clippy::declare_interior_mutable_const)] // the trait's way to make a free lock
     const INIT: Self = Self(Spin { taken: AtomicBool::new(false) });

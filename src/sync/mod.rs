@@ -17,6 +17,7 @@
 
 mod atomic;
 mod barrier;
+mod batch;
 mod edges;
 mod exposed;
 mod lock;

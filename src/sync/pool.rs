@@ -1,84 +1,40 @@
 //! Memory for task blocks: size classes, a cache per thread, batches between threads.
 //!
 //! Tasks are born on one thread and die on another, millions of times; a general allocator makes both sides meet at a
-//! lock for each. Here a thread keeps freed blocks to itself and only full batches change hands, under a lock that is
-//! taken once per [`BATCH`] blocks. Blocks are never handed back to the system: the pool stays at the size of the
-//! program's peak of pending tasks.
+//! lock for each. Here a thread keeps freed blocks to itself and only full batches change hands ([`super::batch`]). Blocks
+//! are never handed back to the system: the pool stays at the size of the program's peak of pending tasks.
 //!
 //! Blocks that are larger than the largest class, or aligned to more than [`ALIGN`], are allocated alone.
 //!
-//! Invariants:
-//! 1. A block belongs to one size class for ever, and is aligned to [`ALIGN`].
-//! 2. A free block is linked in exactly one list: a thread's cache or one shared batch.
+//! Invariant: a block belongs to one size class for ever, and is aligned to [`ALIGN`].
 
-use parking_lot::Mutex;
+use super::atomic::Mutex;
+use super::batch::{Batches, Cache, List};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 /// Alignment of every block, and the step between size classes: one cache line.
 pub(super) const ALIGN: usize = 64;
 const CLASSES: usize = 16;
+/// How many blocks change hands at once.
 const BATCH: usize = 64;
 /// A class that means: too large for the pool, or aligned to more, allocated alone.
 const ALONE: usize = CLASSES;
 
-/// A free block: the link lies in the block itself.
-struct Free {
-    next: *mut Free,
-}
+static SHARED: [Batches; CLASSES] = [const { Batches { full: Mutex::new(Vec::new()) } }; CLASSES];
 
-/// A singly linked list of free blocks.
-#[derive(Clone, Copy)]
-struct List {
-    head: *mut Free,
-    len: usize,
-}
+/// A thread's caches, one per class.
+struct Caches([Cache<BATCH>; CLASSES]);
 
-// SAFETY: a list owns its free blocks; nobody else refers to them (invariant 2).
-unsafe impl Send for List {}
-
-impl List {
-    const EMPTY: Self = Self { head: ptr::null_mut(), len: 0 };
-
-    fn push(&mut self, block: NonNull<u8>) {
-        let block = block.cast::<Free>().as_ptr();
-        // SAFETY: a free block is at least one cache line of memory that nobody else uses.
-        unsafe { (*block).next = self.head };
-        self.head = block;
-        self.len += 1;
-    }
-
-    fn pop(&mut self) -> Option<NonNull<u8>> {
-        let block = NonNull::new(self.head)?;
-        // SAFETY: blocks in the list are valid and ours.
-        self.head = unsafe { block.as_ref().next };
-        self.len -= 1;
-        Some(block.cast())
-    }
-}
-
-struct Class {
-    local: List,
-    /// A second, full list, so that a thread that swings around a batch boundary does not go to the shared pool each time.
-    spare: List,
-}
-
-static SHARED: [Mutex<Vec<List>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];
-
-struct Cache([Class; CLASSES]);
-
-impl Drop for Cache {
+impl Drop for Caches {
     fn drop(&mut self) {
-        for (class, shared) in self.0.iter().zip(&SHARED) {
-            shared.lock().extend([class.local, class.spare].into_iter().filter(|list| list.len > 0));
-        }
+        self.0.iter_mut().zip(&SHARED).for_each(|(cache, shared)| cache.leave(shared));
     }
 }
 
 thread_local! {
-    static CACHE: RefCell<Cache> =
-        const { RefCell::new(Cache([const { Class { local: List::EMPTY, spare: List::EMPTY } }; CLASSES])) };
+    static CACHES: RefCell<Caches> = const { RefCell::new(Caches([const { Cache::new() }; CLASSES])) };
 }
 
 /// The class of a block with this layout.
@@ -99,11 +55,8 @@ pub(super) fn allocate(wanted: Layout, class: usize) -> NonNull<u8> {
     if class == ALONE {
         return system(wanted);
     }
-    CACHE
-        .try_with(|cache| {
-            let class_cache = &mut cache.borrow_mut().0[class];
-            class_cache.local.pop().unwrap_or_else(|| refill(class, class_cache))
-        })
+    CACHES
+        .try_with(|caches| caches.borrow_mut().0[class].take(&SHARED[class], || fresh(class)))
         .unwrap_or_else(|_| system(layout(class, 1)))
 }
 
@@ -118,40 +71,25 @@ pub(super) unsafe fn free(block: NonNull<u8>, class: usize, layout: impl FnOnce(
         unsafe { dealloc(block.as_ptr(), layout()) };
         return;
     }
-    let cached = CACHE.try_with(|cache| {
-        let class_cache = &mut cache.borrow_mut().0[class];
-        if class_cache.local.len >= BATCH {
-            let full = std::mem::replace(&mut class_cache.spare, class_cache.local);
-            class_cache.local = List::EMPTY;
-            if full.len > 0 {
-                SHARED[class].lock().push(full);
-            }
-        }
-        class_cache.local.push(block);
-    });
+    // SAFETY: nobody uses the block, which is one of this class.
+    let cached = CACHES.try_with(|caches| unsafe { caches.borrow_mut().0[class].put(block, &SHARED[class]) });
     if cached.is_err() {
-        // The thread is ending and its cache is gone.
-        let mut list = List::EMPTY;
-        list.push(block);
-        SHARED[class].lock().push(list);
+        // SAFETY: as above; the thread is ending and its caches are gone.
+        unsafe { SHARED[class].put_alone(block) };
     }
 }
 
+/// A batch of new blocks.
 #[cold]
-fn refill(class: usize, cache: &mut Class) -> NonNull<u8> {
-    if cache.spare.len > 0 {
-        cache.local = std::mem::replace(&mut cache.spare, List::EMPTY);
-    } else if let Some(list) = SHARED[class].lock().pop() {
-        cache.local = list;
-    } else {
-        let bytes = (class + 1) * ALIGN;
-        let chunk = system(layout(class, BATCH));
-        for i in (0..BATCH).rev() {
-            // SAFETY: the chunk holds BATCH blocks of this size, one after the other.
-            cache.local.push(unsafe { chunk.add(i * bytes) });
-        }
+fn fresh(class: usize) -> List {
+    let bytes = (class + 1) * ALIGN;
+    let chunk = system(layout(class, BATCH));
+    let mut list = List::EMPTY;
+    for i in (0..BATCH).rev() {
+        // SAFETY: the chunk holds BATCH blocks of this size, one after the other, which nobody uses yet.
+        unsafe { list.push(chunk.add(i * bytes)) };
     }
-    cache.local.pop().expect("the list was just filled")
+    list
 }
 
 fn system(layout: Layout) -> NonNull<u8> {
@@ -212,7 +150,7 @@ mod tests {
             .join()
             .unwrap();
         }
-        let shared: usize = SHARED[class_of(LAYOUT)].lock().iter().map(|list| list.len).sum();
+        let shared: usize = SHARED[class_of(LAYOUT)].full.lock().unwrap().iter().map(List::len).sum();
         assert!(shared <= 2048 + BATCH, "freed blocks come back instead of piling up: {shared}");
     }
 }

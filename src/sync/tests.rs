@@ -1,4 +1,4 @@
-//! Tests of task blocks; beside them, since `tests/loom.rs` compiles their file over other primitives.
+//! Tests of task blocks; beside them, since `tests/loom` compiles their file over other primitives.
 
 use super::successors::Closed;
 use super::{Flow, Kind, Submitting, TaskRef};

@@ -4,12 +4,13 @@ use super::Region;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
-    Access, AccessList, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, Inout, Out, Reduce,
-    Reducer, Shape, operation,
+    Access, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, Out, Reduce, Reducer, Shape,
+    Update, operation,
 };
 use crate::sealed::{Internal, Sealed};
+use ndarray::Ix1;
 
-/// One access in a task's tuple: what [`Region::input`] and its siblings make.
+/// One access of a task: what [`Region::input`] and its siblings make.
 pub trait AccessSpec: Sealed {
     /// What the task keeps of it.
     type Stored: Access;
@@ -28,21 +29,6 @@ pub trait AccessSpec: Sealed {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Recorded<'a>(pub(crate) AccessRecord<'a>);
-
-/// All accesses of one task.
-pub trait AccessTuple: Sealed {
-    /// What the task keeps of them.
-    type Stored: AccessList;
-
-    #[doc(hidden)]
-    fn check(&self, runtime: u64) -> Result<(), SubmitError>;
-
-    #[doc(hidden)]
-    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>));
-
-    #[doc(hidden)]
-    fn store(&self, right: Internal) -> Self::Stored;
-}
 
 impl<T: Element, S: Shape> Region<'_, T, S> {
     fn record(&self, mode: Mode) -> Recorded<'_> {
@@ -87,7 +73,7 @@ macro_rules! specs {
     ($($(#[$doc:meta])* $name:ident => $stored:ident, $mode:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone)]
-        pub struct $name<'d, T, S: Shape>(pub(super) Region<'d, T, S>);
+        pub struct $name<'d, T, S: Shape = Ix1>(pub(super) Region<'d, T, S>);
 
         impl<T, S: Shape> Sealed for $name<'_, T, S> {}
 
@@ -118,7 +104,7 @@ specs! {
     /// A region that the task overwrites.
     Output => Out, Mode::Out;
     /// A region that the task reads and writes.
-    Inout => Inout, Mode::Inout;
+    Inout => Update, Mode::Inout;
     /// A region that the task updates in any order with others, one at a time.
     Commutative => Commute, Mode::Commutative;
     /// A region that the task comes after the writers of, without a view of it.
@@ -127,7 +113,7 @@ specs! {
 
 /// A region whose elements the task updates atomically, together with others.
 #[derive(Debug, Clone)]
-pub struct Concurrent<'d, T, S: Shape>(pub(super) Region<'d, T, S>);
+pub struct Concurrent<'d, T, S: Shape = Ix1>(pub(super) Region<'d, T, S>);
 
 impl<T, S: Shape> Sealed for Concurrent<'_, T, S> {}
 
@@ -195,47 +181,4 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Accumulating<'_, T, S, 
     fn store(&self, _: Internal) -> Self::Stored {
         Accumulate::new(self.0.declare(), self.1.clone())
     }
-}
-
-macro_rules! tuples {
-    ($(($($a:ident $i:tt),*))*) => {$(
-        impl<$($a: AccessSpec),*> AccessTuple for ($($a,)*) {
-            type Stored = ($($a::Stored,)*);
-
-            #[inline]
-            #[allow(unused_variables)] // of the empty tuple
-            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-                $(self.$i.check(runtime)?;)*
-                Ok(())
-            }
-
-            #[inline]
-            #[allow(unused_variables)] // of the empty tuple
-            fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
-                $(visit(self.$i.record());)*
-            }
-
-            #[inline]
-            #[allow(clippy::unused_unit, unused_variables)] // of the empty tuple
-            fn store(&self, right: Internal) -> Self::Stored {
-                ($(self.$i.store(right),)*)
-            }
-        }
-    )*};
-}
-
-tuples! {
-    ()
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
 }

@@ -1,11 +1,10 @@
 //! The handle of a registered data.
 
-use super::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Ranges, Reducing, Region};
+use super::{Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Output, Ranges, Reducing, Region};
 use crate::memory::{DataCell, Element, Shape};
 use ndarray::Ix1;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
 use std::sync::{Arc, Weak};
 
 /// A data registered with a runtime: `T`'s in `S` dimensions. Clones name the same data.
@@ -77,9 +76,20 @@ impl<T: Element, S: Shape> Data<T, S> {
         Region::new(self, self.cell.datum.whole())
     }
 
-    /// A box of it: one range per dimension, as a tuple. Bounds are checked at submission.
+    /// A box of it: an index or a range per dimension, as a tuple. Open ends are those of the data object; bounds are
+    /// checked at submission. A single index leaves its dimension there, with an extent of 1.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x: Data<u32, Ix2> = rt.zeros([4, 6]);
+    /// rt.task("columns", (x.block((.., 0..=2)).output(),)).cpu(|_, (mut x,)| x.fill(1)).submit()?;
+    /// rt.task("row", (x.block((3, ..)).inout(),)).cpu(|_, (mut x,)| x.mapv_inplace(|x| x + 1)).submit()?;
+    /// assert_eq!(rt.read(x.block((2.., 2..4)))?, ndarray::array![[1, 0], [2, 1]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn block<R: Ranges<S>>(&self, ranges: R) -> Region<'_, T, S> {
-        Region::new(self, ranges.block())
+        Region::new(self, ranges.block(self.cell.datum.shape()))
     }
 
     /// Reads all of it.
@@ -124,10 +134,9 @@ impl<T: Element, S: Shape> Data<T, S> {
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// A part of a one-dimensional data. Bounds are checked at submission.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Region<'_, T, Ix1> {
-        let block = super::region::interval(range, self.len());
-        Region::new(self, block)
+    /// A part of a one-dimensional data: an index or a range. Bounds are checked at submission.
+    pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
+        self.block((range,))
     }
 }
 

@@ -4,14 +4,18 @@
 //! a mode; the types make sure that a body gets exactly what was declared.
 
 mod access;
+mod accesses;
 mod handle;
 mod iteration;
+mod ranges;
 mod region;
 
+pub use access::AccessSpec;
 pub(crate) use access::Recorded;
-pub use access::{AccessSpec, AccessTuple};
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing};
+pub use accesses::Accesses;
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
-pub use region::{Ranges, Region, blocks};
+pub use ranges::{IndexRange, Ranges};
+pub use region::{IntoRegion, Region, blocks};

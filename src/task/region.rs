@@ -4,9 +4,9 @@ use super::{Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Ou
 use crate::memory::{Element, Shape};
 use crate::region::Block;
 use crate::sealed::Sealed;
-use ndarray::{Ix1, Ix2, Ix3, Ix4};
+use ndarray::Ix1;
 use std::fmt;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::Range;
 
 /// A region of a data; to be declared as an access of a task, or read. It borrows the data's handle.
 ///
@@ -139,49 +139,45 @@ impl<T, S: Shape> fmt::Debug for Region<'_, T, S> {
     }
 }
 
-/// What [`Data::block`] takes: a tuple with one range per dimension (a single range for one dimension).
-pub trait Ranges<S: Shape>: Sealed {
-    /// The ranges as a block.
-    fn block(self) -> Block;
+/// What a request for a region takes: a [`Region`], or a [`Data`] for all of it; by reference, or a region by value.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![1, 2, 3]);
+/// assert_eq!(rt.read(&x)?, [1, 2, 3]);
+/// assert_eq!(rt.read(x.slice(1..))?, [2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait IntoRegion<'d, T, S: Shape>: Sealed {
+    /// The region.
+    fn into_region(self) -> Region<'d, T, S>;
 }
 
-impl Ranges<Ix1> for Range<usize> {
-    fn block(self) -> Block {
-        Block::interval(self)
+impl<T, S: Shape> Sealed for Region<'_, T, S> {}
+impl<T, S: Shape> Sealed for Data<T, S> {}
+impl<R: Sealed + ?Sized> Sealed for &R {}
+
+impl<'d, T, S: Shape> IntoRegion<'d, T, S> for Region<'d, T, S> {
+    #[inline]
+    fn into_region(self) -> Self {
+        self
     }
 }
 
-impl Ranges<Ix2> for (Range<usize>, Range<usize>) {
-    fn block(self) -> Block {
-        Block::new(&[self.0, self.1])
+impl<'d, T: Element, S: Shape> IntoRegion<'d, T, S> for &'d Data<T, S> {
+    #[inline]
+    fn into_region(self) -> Region<'d, T, S> {
+        self.all()
     }
 }
 
-impl Ranges<Ix3> for (Range<usize>, Range<usize>, Range<usize>) {
-    fn block(self) -> Block {
-        Block::new(&[self.0, self.1, self.2])
+/// Of regions, and of references to data objects.
+impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &R {
+    #[inline]
+    fn into_region(self) -> Region<'d, T, S> {
+        (*self).into_region()
     }
-}
-
-impl Ranges<Ix4> for (Range<usize>, Range<usize>, Range<usize>, Range<usize>) {
-    fn block(self) -> Block {
-        Block::new(&[self.0, self.1, self.2, self.3])
-    }
-}
-
-/// Open ends are those of the data; what no data has stays out of bounds.
-pub(super) fn interval(range: impl RangeBounds<usize>, len: usize) -> Block {
-    let start = match range.start_bound() {
-        Bound::Included(&start) => start,
-        Bound::Excluded(&before) => before.saturating_add(1),
-        Bound::Unbounded => 0,
-    };
-    let end = match range.end_bound() {
-        Bound::Included(&last) => last.saturating_add(1),
-        Bound::Excluded(&end) => end,
-        Bound::Unbounded => len.max(start),
-    };
-    Block::interval(start..end)
 }
 
 /// Cuts `0..len` into ranges of `size`, the last one perhaps shorter.

@@ -7,6 +7,7 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use thalweg::Builder;
 use thalweg::prelude::*;
 
 /// The machines that behaviour must not depend on.
@@ -56,6 +57,11 @@ pub fn runtime(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).build().unwrap()
 }
 
+/// A builder of a runtime with these units, one of which the submitter hosts or not.
+pub fn builder(units: &str, hosts: bool) -> Builder {
+    Runtime::builder().compute_units(units).submitter_hosts_unit(hosts)
+}
+
 /// A gate that is closed: whoever waits at the second goes on when the first is used or dropped.
 pub fn gate() -> (Sender<()>, impl FnOnce() + Send + 'static) {
     let (open, opened): (Sender<()>, Receiver<()>) = channel();
@@ -80,7 +86,7 @@ pub fn poison<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> (St
 
 /// A builder of machines with accelerators; `None`, and said, if these are missing. `OPENCL` in `units` stands for the kind
 /// that `THALWEG_TEST_UNITS` names; where `THALWEG_REQUIRE` (a list) has the kind, a missing one is a failure.
-pub fn accelerated(units: &str) -> Option<thalweg::Builder> {
+pub fn accelerated(units: &str) -> Option<Builder> {
     let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     let builder = || Runtime::builder().compute_units(units.replace("OPENCL", &kind));

@@ -1,15 +1,16 @@
 // What a task accesses is declared by regions alone: these declare nothing and would give `&mut` views.
 #![forbid(unsafe_code)]
 use thalweg::error::SubmitError;
-use thalweg::memory::{Inout, Out};
+use thalweg::memory::{Update, Out};
 use thalweg::prelude::*;
 use thalweg::region::Block;
-use thalweg::task::{AccessSpec, AccessTuple, Ranges};
+use thalweg::task::{AccessSpec, Accesses, IndexRange, IntoRegion, Ranges};
 
 struct Liar<'d>(&'d Data<u64>);
 
-impl AccessTuple for Liar<'_> {
-    type Stored = (Inout<u64, Ix1>,);
+impl Accesses for Liar<'_> {
+    type Stored = (Update<u64, Ix1>,);
+    const COUNT: Option<usize> = Some(1);
     fn check(&self, _: u64) -> Result<(), SubmitError> {
         Ok(())
     }
@@ -25,8 +26,20 @@ impl AccessSpec for Liar<'_> {
 struct Elsewhere;
 
 impl Ranges<Ix1> for Elsewhere {
-    fn block(self) -> Block {
+    fn block(self, _: &[usize]) -> Block {
         Block::new(&[0..1, 0..1 << 40])
+    }
+}
+
+impl IndexRange for Elsewhere {
+    fn range(self, _: usize) -> std::ops::Range<usize> {
+        0..1 << 40
+    }
+}
+
+impl<'d> IntoRegion<'d, u64, Ix1> for Liar<'d> {
+    fn into_region(self) -> Region<'d, u64, Ix1> {
+        self.0.all()
     }
 }
 

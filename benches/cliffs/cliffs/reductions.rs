@@ -75,7 +75,7 @@ pub(super) fn tasks_over_loop(n: usize) -> Result<f64> {
     for _ in 0..n {
         rt.task("add", (x.reduction(Sum),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1.0)).submit()?;
     }
-    rt.wait_on(&x.all())?;
+    rt.wait_on(&x)?;
     let tasks = start.elapsed();
     let start = Instant::now();
     for _ in 0..n {

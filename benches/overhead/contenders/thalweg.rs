@@ -14,11 +14,12 @@ type Outcome = Result<(), Box<dyn Error>>;
 
 /// Runs `problem` on `workers` CPU units of one core.
 pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
-    let rt = Runtime::builder()
-        .compute_units(format!("{workers}:CPU:1"))
-        // In memory a hosting submitter could take the gate, which never ends, itself.
-        .submitter_hosts_unit(problem != Problem::Memory)
-        .build()?;
+    let builder = Runtime::builder().compute_units(format!("{workers}:CPU:1"));
+    let rt = match problem {
+        // A hosting submitter could take the gate, which never ends, itself; and nobody is to wait for what is behind it.
+        Problem::Memory => builder.submitter_hosts_unit(false).window(usize::MAX).build()?,
+        _ => builder.build()?,
+    };
     match problem {
         Problem::Independent => measure(tasks, passes, || {
             for _ in 0..tasks {

@@ -37,7 +37,7 @@ impl Cuda {
     /// # Errors
     /// If nothing can be compiled for it, or it gives no context or stream.
     pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
-        let name = found.name().to_owned();
+        let name = found.facts.name.clone();
         let recipe = compiler::recipe(found.architecture, "kernels", &name)?;
         let mut context: CUcontext = ptr::null_mut();
         // SAFETY: the device exists; the result has a place.
@@ -93,12 +93,12 @@ impl Cuda {
     /// # Safety
     /// As for [`Api::copy`].
     unsafe fn copy_flat(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
-        let Transfer { way, width_bytes, from: Side { address: from, .. }, to: Side { address: to, .. }, .. } =
+        let Transfer { direction, width_bytes, from: Side { address: from, .. }, to: Side { address: to, .. }, .. } =
             *transfer;
         let (source, target) = (from as CUdeviceptr, to as CUdeviceptr);
         // SAFETY: the caller's promise.
         unsafe {
-            match way {
+            match direction {
                 Direction::In => call(
                     "cuMemcpyHtoDAsync",
                     sys::cuMemcpyHtoDAsync_v2(target, ptr::with_exposed_provenance(from), width_bytes, stream),
@@ -121,16 +121,16 @@ impl Cuda {
     /// # Safety
     /// As for [`Api::copy`].
     unsafe fn copy_box(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
-        let Transfer { way, width_bytes, rows, slices, from, to } = *transfer;
+        let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let memory =
             |is_host| if is_host { CUmemorytype::CU_MEMORYTYPE_HOST } else { CUmemorytype::CU_MEMORYTYPE_DEVICE };
-        let (from_host, to_host) = (way == Direction::In, way == Direction::Out);
+        let (from_host, to_host) = (direction == Direction::In, direction == Direction::Out);
         let source_host = if from_host { ptr::with_exposed_provenance(from.address) } else { ptr::null::<c_void>() };
         let target_host =
             if to_host { ptr::with_exposed_provenance_mut(to.address) } else { ptr::null_mut::<c_void>() };
         let source_device = if from_host { 0 } else { from.address as CUdeviceptr };
         let target_device = if to_host { 0 } else { to.address as CUdeviceptr };
-        if way == Direction::Across && owner != self.context() {
+        if direction == Direction::Across && owner != self.context() {
             let copy = CUDA_MEMCPY3D_PEER {
                 srcXInBytes: 0,
                 srcY: 0,
@@ -300,7 +300,7 @@ impl Api for Cuda {
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError> {
         let mut owner = self.context();
-        if transfer.way == Direction::Across {
+        if transfer.direction == Direction::Across {
             owner = self.owner(transfer.from.address as CUdeviceptr)?;
             if owner != self.context() {
                 self.reach(owner);

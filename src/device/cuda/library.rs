@@ -1,7 +1,10 @@
 //! Which CUDA devices there are, if there is CUDA at all.
 
 use super::compiler;
+use crate::device::Accelerator;
+use crate::device::interfaces::Discovered;
 use crate::device::survey::{DeviceFacts, Interface};
+use crate::error::DeviceError;
 use crate::machine::UnitKind;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute, CUresult};
@@ -56,12 +59,16 @@ pub(in crate::device) struct Found {
     pub(super) device: CUdevice,
     /// Compute capability, as one number: 90 for 9.0.
     pub(super) architecture: u32,
-    facts: DeviceFacts,
+    pub(super) facts: DeviceFacts,
 }
 
-impl Found {
-    pub(in crate::device) fn name(&self) -> &str {
-        &self.facts.name
+impl Discovered for Found {
+    fn name(&self) -> String {
+        self.facts.name.clone()
+    }
+
+    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
+        super::Cuda::open(self)
     }
 }
 

@@ -9,11 +9,12 @@
 //! 1. A file appears under its name complete: it is written under another and renamed. So writers may race.
 //! 2. What is read is what was written, or it counts as absent.
 
-use etcetera::BaseStrategy;
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// In front of a file; another format gets another one.
 const MAGIC: &[u8; 8] = b"thalweg1";
@@ -45,7 +46,7 @@ impl Cache {
         let folder = match folder {
             Some(folder) if folder.is_empty() => None,
             Some(folder) => Some(PathBuf::from(folder)),
-            None => etcetera::base_strategy::Xdg::new().ok().map(|xdg| xdg.cache_dir().join("thalweg")),
+            None => users_own(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir()),
         };
         Self { folder }
     }
@@ -73,6 +74,13 @@ impl Cache {
     }
 }
 
+/// The user's cache folder by the XDG Base Directory Specification, which ignores paths that are not absolute.
+fn users_own(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let xdg = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = xdg.or_else(|| home.filter(|path| path.is_absolute()).map(|home| home.join(".cache")));
+    cache.map(|cache| cache.join("thalweg"))
+}
+
 /// Lengths are hashed before texts, so that no two lists of texts look alike.
 fn name(recipe: &Recipe, source: &str) -> String {
     let mut hasher = Sha256::new();
@@ -84,7 +92,7 @@ fn name(recipe: &Recipe, source: &str) -> String {
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {
-    let mut content = std::fs::read(path).ok()?;
+    let mut content = fs::read(path).ok()?;
     let head = content.get(..MAGIC.len() + DIGEST_BYTES)?;
     let (magic, digest) = head.split_at(MAGIC.len());
     if magic != MAGIC || digest != &Sha256::digest(&content[head.len()..])[..] {
@@ -95,21 +103,38 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     Some(content)
 }
 
-fn write(folder: &Path, path: &Path, content: &[u8]) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    for part in [MAGIC, &Sha256::digest(content)[..], content] {
-        file.write_all(part)?;
+fn write(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    fs::create_dir_all(folder)?;
+    // A process that was ended may have left such a name behind, and another machine that shares the folder may be using it.
+    let names = (0..100).map(|_| format!("{}-{}.new", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
+    let (mut file, new) = create_new(folder, names)?;
+    let written = [MAGIC, &Sha256::digest(content)[..], content].into_iter().try_for_each(|part| file.write_all(part));
+    let kept = written.and_then(|()| fs::rename(&new, path));
+    if kept.is_err() {
+        let _ = fs::remove_file(&new); // the first error is the one that counts
     }
-    file.persist(path)?;
-    Ok(())
+    kept
+}
+
+/// A file that did not exist, under the first of these names that is free.
+fn create_new(folder: &Path, names: impl Iterator<Item = String>) -> io::Result<(File, PathBuf)> {
+    let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
+    for name in names {
+        let path = folder.join(name);
+        match File::create_new(&path) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(taken)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::convert::Infallible;
-    use std::fs;
 
     fn cache() -> (tempfile::TempDir, Cache) {
         let folder = tempfile::tempdir().unwrap();
@@ -143,6 +168,31 @@ mod tests {
         assert_eq!(Cache::named(Some("here".into())).folder, Some("here".into()));
         assert_eq!(Cache::named(Some("".into())).folder, None);
         assert!(Cache::named(None).folder.is_none_or(|folder| folder.ends_with("thalweg")));
+        let of = |xdg: Option<&str>, home: Option<&str>| users_own(xdg.map(OsString::from), home.map(PathBuf::from));
+        assert_eq!(of(Some("/cache"), Some("/home")), Some("/cache/thalweg".into()));
+        for unset in [None, Some(""), Some("relative")] {
+            assert_eq!(of(unset, Some("/home")), Some("/home/.cache/thalweg".into()));
+            assert_eq!(of(unset, unset), None, "never in the current folder");
+        }
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = || ["a", "b"].map(str::to_owned).into_iter();
+        for free in ["a", "b"] {
+            let (mut file, path) = create_new(folder.path(), names()).unwrap();
+            assert_eq!(path, folder.path().join(free));
+            file.write_all(free.as_bytes()).unwrap();
+        }
+        assert_eq!(create_new(folder.path(), names()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"a");
+
+        // What cannot be renamed is not left behind either.
+        let target = folder.path().join("target");
+        fs::create_dir_all(target.join("in the way")).unwrap();
+        write(folder.path(), &target, b"content").unwrap_err();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 
     #[test]

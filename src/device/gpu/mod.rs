@@ -13,7 +13,9 @@
 //! 5. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
 //!    on nonsense.
 
+#[cfg(any(feature = "cuda", feature = "hip"))]
 mod addressed;
+#[cfg(any(feature = "cuda", feature = "hip"))]
 mod cache;
 mod driver;
 mod kernels;
@@ -23,7 +25,9 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+#[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use addressed::{Addressed, Api, ApiError, Direction, Handle, PEER_ACCESS_ALREADY_ENABLED, Side, Transfer};
+#[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::{Cache, Recipe};
 pub(super) use driver::Driver;
 pub(super) use slabs::{Pitches, Slab};

@@ -67,7 +67,7 @@ pub(super) fn version() -> Result<&'static Compiler, &'static str> {
 /// It is in HIP's library; newer releases have one of its own besides.
 fn look() -> Result<Compiler, String> {
     let hip = library::load()?;
-    // SAFETY: the types are those of ROCm 5 and 6, which this is; the libraries stay open as long as the process runs.
+    // SAFETY: the types are those of ROCm 5 to 7; the libraries stay open as long as the process runs.
     let (functions, library) = match unsafe { Functions::of(&hip.library) } {
         Ok(functions) => (functions, None),
         Err(_) => {

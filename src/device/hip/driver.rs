@@ -2,16 +2,16 @@
 
 use super::compiler;
 use super::library::{self, Found, Functions};
+use super::types::{
+    Copy3d, CopyKind, DEVICE_ORDINAL, DEVICE_TO_DEVICE, DEVICE_TO_HOST, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING,
+    Extent, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, PitchedPointer, Position, STREAM_NON_BLOCKING,
+};
 use crate::device::Accelerator;
 use crate::device::gpu::{
     Addressed, Api, ApiError, Direction, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer,
 };
 use crate::error::DeviceError;
 use crate::kernel::Program;
-use hip_runtime_sys::{
-    hipEventBlockingSync, hipEventDisableTiming, hipExtent, hipHostRegisterPortable, hipMemcpy3DParms, hipMemcpyKind,
-    hipPitchedPtr, hipPointer_attribute, hipPos, hipStreamNonBlocking,
-};
 use parking_lot::Mutex;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr;
@@ -33,7 +33,7 @@ impl Hip {
     /// # Errors
     /// If nothing can be compiled for it, or it gives no stream.
     pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
-        let name = found.name().to_owned();
+        let name = found.facts.name.clone();
         let recipe = compiler::recipe(&found.facts.architecture, "kernels", &name)?;
         // Where some do not reach the memory of others, all copy through the host.
         let all = library::find().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Hip {
         call("hipPointerGetAttribute", unsafe {
             (self.functions().hipPointerGetAttribute)(
                 ptr::from_mut(&mut owner).cast(),
-                hipPointer_attribute::HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                DEVICE_ORDINAL,
                 ptr::with_exposed_provenance_mut(address),
             )
         })?;
@@ -84,11 +84,11 @@ fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
     ApiError::unless_success(name, code as i32)
 }
 
-fn kind(way: Direction) -> hipMemcpyKind {
-    match way {
-        Direction::In => hipMemcpyKind::hipMemcpyHostToDevice,
-        Direction::Out => hipMemcpyKind::hipMemcpyDeviceToHost,
-        Direction::Across => hipMemcpyKind::hipMemcpyDeviceToDevice,
+fn kind(direction: Direction) -> CopyKind {
+    match direction {
+        Direction::In => HOST_TO_DEVICE,
+        Direction::Out => DEVICE_TO_HOST,
+        Direction::Across => DEVICE_TO_DEVICE,
     }
 }
 
@@ -132,7 +132,7 @@ impl Api for Hip {
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
         call("hipHostRegister", unsafe {
-            (self.functions().hipHostRegister)(first.cast(), bytes, hipHostRegisterPortable)
+            (self.functions().hipHostRegister)(first.cast(), bytes, HOST_REGISTER_PORTABLE)
         })
     }
 
@@ -145,55 +145,55 @@ impl Api for Hip {
         let mut stream = ptr::null_mut();
         // SAFETY: the result has a place.
         call("hipStreamCreateWithFlags", unsafe {
-            (self.functions().hipStreamCreateWithFlags)(&mut stream, hipStreamNonBlocking)
+            (self.functions().hipStreamCreateWithFlags)(&mut stream, STREAM_NON_BLOCKING)
         })?;
-        Ok(Handle(stream.cast()))
+        Ok(Handle(stream))
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
-        call("hipStreamDestroy", unsafe { (self.functions().hipStreamDestroy)(stream.0.cast()) })
+        call("hipStreamDestroy", unsafe { (self.functions().hipStreamDestroy)(stream.0) })
     }
 
     fn create_event(&self) -> Result<Handle, ApiError> {
         let mut event = ptr::null_mut();
         // SAFETY: the result has a place.
         call("hipEventCreateWithFlags", unsafe {
-            (self.functions().hipEventCreateWithFlags)(&mut event, hipEventBlockingSync | hipEventDisableTiming)
+            (self.functions().hipEventCreateWithFlags)(&mut event, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING)
         })?;
-        Ok(Handle(event.cast()))
+        Ok(Handle(event))
     }
 
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
-        call("hipEventDestroy", unsafe { (self.functions().hipEventDestroy)(event.0.cast()) })
+        call("hipEventDestroy", unsafe { (self.functions().hipEventDestroy)(event.0) })
     }
 
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
-        call("hipEventRecord", unsafe { (self.functions().hipEventRecord)(event.0.cast(), stream.0.cast()) })
+        call("hipEventRecord", unsafe { (self.functions().hipEventRecord)(event.0, stream.0) })
     }
 
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
-        call("hipStreamWaitEvent", unsafe { (self.functions().hipStreamWaitEvent)(stream.0.cast(), event.0.cast(), 0) })
+        call("hipStreamWaitEvent", unsafe { (self.functions().hipStreamWaitEvent)(stream.0, event.0, 0) })
     }
 
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
-        call("hipEventQuery", unsafe { (self.functions().hipEventQuery)(event.0.cast()) })
+        call("hipEventQuery", unsafe { (self.functions().hipEventQuery)(event.0) })
     }
 
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
-        call("hipEventSynchronize", unsafe { (self.functions().hipEventSynchronize)(event.0.cast()) })
+        call("hipEventSynchronize", unsafe { (self.functions().hipEventSynchronize)(event.0) })
     }
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError> {
-        let Transfer { way, width_bytes, rows, slices, from, to } = *transfer;
-        let stream = stream.0.cast();
+        let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
+        let stream = stream.0;
         let mut owner = self.number;
-        if way == Direction::Across {
+        if direction == Direction::Across {
             owner = self.owner(from.address)?;
             if owner != self.number {
                 self.reach(owner);
@@ -206,29 +206,28 @@ impl Api for Hip {
                 let target: *mut c_void = ptr::with_exposed_provenance_mut(to.address);
                 if owner == self.number {
                     let copied =
-                        (self.functions().hipMemcpyAsync)(target, source, width_bytes, kind(way) as c_uint, stream);
+                        (self.functions().hipMemcpyAsync)(target, source, width_bytes, kind(direction), stream);
                     return call("hipMemcpyAsync", copied);
                 }
                 let copied =
                     (self.functions().hipMemcpyPeerAsync)(target, self.number, source, owner, width_bytes, stream);
                 return call("hipMemcpyPeerAsync", copied);
             }
-            let pitched = |side: &Side| hipPitchedPtr {
+            let pitched = |side: &Side| PitchedPointer {
                 ptr: ptr::with_exposed_provenance_mut(side.address),
                 pitch: side.pitch_bytes,
                 xsize: width_bytes,
                 ysize: side.height,
             };
-            let first = || hipPos { x: 0, y: 0, z: 0 };
-            let copy = hipMemcpy3DParms {
-                srcArray: ptr::null_mut(),
-                srcPos: first(),
-                srcPtr: pitched(&from),
-                dstArray: ptr::null_mut(),
-                dstPos: first(),
-                dstPtr: pitched(&to),
-                extent: hipExtent { width: width_bytes, height: rows, depth: slices },
-                kind: kind(way),
+            let copy = Copy3d {
+                src_array: ptr::null_mut(),
+                src_pos: Position::default(),
+                src_ptr: pitched(&from),
+                dst_array: ptr::null_mut(),
+                dst_pos: Position::default(),
+                dst_ptr: pitched(&to),
+                extent: Extent { width: width_bytes, height: rows, depth: slices },
+                kind: kind(direction),
             };
             call("hipMemcpy3DAsync", (self.functions().hipMemcpy3DAsync)(&copy, stream))
         }
@@ -246,21 +245,21 @@ impl Api for Hip {
         let mut module = ptr::null_mut();
         // SAFETY: code that says its own length; the result has a place.
         call("hipModuleLoadData", unsafe { (self.functions().hipModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
-        Ok(Handle(module.cast()))
+        Ok(Handle(module))
     }
 
     unsafe fn unload(&self, module: Handle) -> Result<(), ApiError> {
         // SAFETY: the contract of Api.
-        call("hipModuleUnload", unsafe { (self.functions().hipModuleUnload)(module.0.cast()) })
+        call("hipModuleUnload", unsafe { (self.functions().hipModuleUnload)(module.0) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
         // SAFETY: the contract of Api; the result has a place.
         call("hipModuleGetFunction", unsafe {
-            (self.functions().hipModuleGetFunction)(&mut function, module.0.cast(), name.as_ptr())
+            (self.functions().hipModuleGetFunction)(&mut function, module.0, name.as_ptr())
         })?;
-        Ok(Handle(function.cast()))
+        Ok(Handle(function))
     }
 
     unsafe fn launch(
@@ -271,22 +270,10 @@ impl Api for Hip {
         [in_x, in_y, in_z]: [u32; 3],
         arguments: &mut [*mut c_void],
     ) -> Result<(), ApiError> {
-        let (stream, values, others) = (stream.0.cast(), arguments.as_mut_ptr(), ptr::null_mut());
+        let (stream, values, others) = (stream.0, arguments.as_mut_ptr(), ptr::null_mut());
         // SAFETY: the contract of Api.
         call("hipModuleLaunchKernel", unsafe {
-            (self.functions().hipModuleLaunchKernel)(
-                function.0.cast(),
-                x,
-                y,
-                z,
-                in_x,
-                in_y,
-                in_z,
-                0,
-                stream,
-                values,
-                others,
-            )
+            (self.functions().hipModuleLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream, values, others)
         })
     }
 }

@@ -1,19 +1,21 @@
 //! HIP's functions, from the library that is there, and which devices it finds.
 
 use super::compiler;
-use crate::device::survey::{DeviceFacts, Interface};
-use crate::machine::UnitKind;
-use hip_runtime_sys::{
-    hipDeviceProp_t, hipDeviceptr_t, hipEvent_t, hipFunction_t, hipMemcpy3DParms, hipModule_t, hipPointer_attribute,
-    hipStream_t,
+use super::types::{
+    ARCHITECTURE_BYTES, Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, MULTIPROCESSOR_COUNT, Object,
+    PointerAttribute, Properties, architecture_at,
 };
+use crate::device::Accelerator;
+use crate::device::interfaces::Discovered;
+use crate::device::survey::{DeviceFacts, Interface};
+use crate::error::DeviceError;
+use crate::machine::UnitKind;
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-/// Declares a table of functions that a library has, all returning a code. Codes are numbers here: the bindings have an
-/// enumeration, which a code that is newer than they are would not fit.
+/// Declares a table of functions that a library has, all returning a code. Codes are numbers, so that one that is newer
+/// than this program is one too.
 macro_rules! functions {
     ($table:ident { $($name:ident($($type:ty),*);)* }) => {
         #[allow(non_snake_case)] // the library's names
@@ -36,34 +38,36 @@ pub(super) use functions;
 functions! { Functions {
     hipDeviceCanAccessPeer(*mut c_int, c_int, c_int);
     hipDeviceEnablePeerAccess(c_int, c_uint);
+    hipDeviceGetAttribute(*mut c_int, DeviceAttribute, c_int);
+    hipDeviceGetName(*mut c_char, c_int, c_int);
     hipDeviceGetPCIBusId(*mut c_char, c_int, c_int);
-    hipEventCreateWithFlags(*mut hipEvent_t, c_uint);
-    hipEventDestroy(hipEvent_t);
-    hipEventQuery(hipEvent_t);
-    hipEventRecord(hipEvent_t, hipStream_t);
-    hipEventSynchronize(hipEvent_t);
+    hipDeviceTotalMem(*mut usize, c_int);
+    hipEventCreateWithFlags(*mut Object, c_uint);
+    hipEventDestroy(Object);
+    hipEventQuery(Object);
+    hipEventRecord(Object, Object);
+    hipEventSynchronize(Object);
     hipFree(*mut c_void);
     hipGetDeviceCount(*mut c_int);
-    hipGetDeviceProperties(*mut hipDeviceProp_t, c_int);
     hipHostRegister(*mut c_void, usize, c_uint);
     hipHostUnregister(*mut c_void);
     hipInit(c_uint);
     hipMalloc(*mut *mut c_void, usize);
     hipMemGetInfo(*mut usize, *mut usize);
-    hipMemcpy3DAsync(*const hipMemcpy3DParms, hipStream_t);
-    hipMemcpyAsync(*mut c_void, *const c_void, usize, c_uint, hipStream_t);
-    hipMemcpyPeerAsync(*mut c_void, c_int, *const c_void, c_int, usize, hipStream_t);
-    hipModuleGetFunction(*mut hipFunction_t, hipModule_t, *const c_char);
-    hipModuleLaunchKernel(hipFunction_t, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, hipStream_t,
+    hipMemcpy3DAsync(*const Copy3d, Object);
+    hipMemcpyAsync(*mut c_void, *const c_void, usize, CopyKind, Object);
+    hipMemcpyPeerAsync(*mut c_void, c_int, *const c_void, c_int, usize, Object);
+    hipModuleGetFunction(*mut Object, Object, *const c_char);
+    hipModuleLaunchKernel(Object, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Object,
         *mut *mut c_void, *mut *mut c_void);
-    hipModuleLoadData(*mut hipModule_t, *const c_void);
-    hipModuleUnload(hipModule_t);
-    hipPointerGetAttribute(*mut c_void, hipPointer_attribute, hipDeviceptr_t);
+    hipModuleLoadData(*mut Object, *const c_void);
+    hipModuleUnload(Object);
+    hipPointerGetAttribute(*mut c_void, PointerAttribute, DevicePointer);
     hipRuntimeGetVersion(*mut c_int);
     hipSetDevice(c_int);
-    hipStreamCreateWithFlags(*mut hipStream_t, c_uint);
-    hipStreamDestroy(hipStream_t);
-    hipStreamWaitEvent(hipStream_t, hipEvent_t, c_uint);
+    hipStreamCreateWithFlags(*mut Object, c_uint);
+    hipStreamDestroy(Object);
+    hipStreamWaitEvent(Object, Object, c_uint);
 } }
 
 /// The library, with its functions.
@@ -71,6 +75,9 @@ pub(super) struct Hip {
     pub(super) library: Library,
     pub(super) functions: Functions,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
+    properties: GetProperties,
+    /// Where the architecture is in what that fills.
+    architecture_at: usize,
     /// Major, minor, patch.
     pub(super) version: [c_int; 3],
 }
@@ -96,9 +103,13 @@ pub(in crate::device) struct Found {
     pub(super) facts: DeviceFacts,
 }
 
-impl Found {
-    pub(in crate::device) fn name(&self) -> &str {
-        &self.facts.name
+impl Discovered for Found {
+    fn name(&self) -> String {
+        self.facts.name.clone()
+    }
+
+    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
+        super::Hip::open(self)
     }
 }
 
@@ -143,13 +154,23 @@ pub(super) fn open_first(names: &[&str]) -> Option<Library> {
 }
 
 fn open() -> Result<Hip, String> {
-    let names = ["libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
-    let library = open_first(&names).ok_or("the runtime's library (libamdhip64.so of ROCm 5 or 6) is not installed")?;
+    let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
+    let library =
+        open_first(&names).ok_or("the runtime's library (libamdhip64.so of ROCm 5 or newer) is not installed")?;
     let lacks = |symbol| format!("the runtime's library has no {symbol}");
-    // SAFETY: the types are those of ROCm 5 and 6 (checked below); the library stays open as long as the process runs.
+    // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get another
+    // name, as those for properties did; the library stays open as long as the process runs.
     let functions = unsafe { Functions::of(&library) }.map_err(lacks)?;
     // SAFETY: as above.
     let describe = *unsafe { library.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
+    // ROCm 6 put another structure under a new name, and keeps the old name for programs that were built with ROCm 5.
+    // SAFETY: as above; each name goes with the place of the architecture in its structure.
+    let properties = unsafe {
+        let of = |name: &str| library.get::<GetProperties>(name).map(|function| *function);
+        let newer = of("hipGetDevicePropertiesR0600").map(|function| (function, true));
+        newer.or_else(|_| of("hipGetDeviceProperties").map(|function| (function, false)))
+    };
+    let (properties, is_r0600) = properties.map_err(|_| lacks("hipGetDeviceProperties"))?;
     let mut number = 0;
     // SAFETY: the result has a place. This needs no device.
     let code = unsafe { (functions.hipRuntimeGetVersion)(&mut number) };
@@ -158,10 +179,10 @@ fn open() -> Result<Hip, String> {
     }
     // The manual: HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH
     let version @ [major, minor, _] = [number / 10_000_000, number / 100_000 % 100, number % 100_000];
-    if !(5..=6).contains(&major) {
-        return Err(format!("the runtime is HIP {major}.{minor}; versions 5 and 6 are known"));
+    if major < 5 {
+        return Err(format!("the runtime is HIP {major}.{minor}, which is too old; try ROCm 5 or newer"));
     }
-    Ok(Hip { library, functions, describe, version })
+    Ok(Hip { library, functions, describe, properties, architecture_at: architecture_at(is_r0600), version })
 }
 
 fn look() -> Result<Vec<Found>, String> {
@@ -183,15 +204,23 @@ fn look() -> Result<Vec<Found>, String> {
 }
 
 fn look_at(hip: &Hip, number: c_int, count: c_int) -> Result<Found, String> {
-    let mut properties = MaybeUninit::<hipDeviceProp_t>::zeroed();
-    // SAFETY: the result has a place; under this name the function fills the structure of ROCm 5 in ROCm 6, too.
-    let properties = unsafe {
-        let code = (hip.functions.hipGetDeviceProperties)(properties.as_mut_ptr(), number);
-        if code != 0 {
-            return Err(format!("the runtime answers: {}", hip.describe(code as i32)));
-        }
-        properties.assume_init()
+    let check = |code: c_uint| match code {
+        0 => Ok(()),
+        code => Err(format!("the runtime answers: {}", hip.describe(code as i32))),
     };
+    let (mut name, mut memory_bytes, mut processors) = ([0; 256], 0, 0);
+    let mut properties = Properties::ZERO;
+    // SAFETY: numbers below the count are devices; the results have places, the name of the size that is given.
+    unsafe {
+        check((hip.functions.hipDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, number))?;
+        check((hip.functions.hipDeviceTotalMem)(&mut memory_bytes, number))?;
+        check((hip.functions.hipDeviceGetAttribute)(&mut processors, MULTIPROCESSOR_COUNT, number))?;
+        check((hip.properties)(&mut properties, number))?;
+    }
+    let architecture = text(&properties.0[hip.architecture_at..][..ARCHITECTURE_BYTES]);
+    if !architecture.starts_with("gfx") {
+        return Err(format!("device {number} says that its architecture is `{architecture}`, which is none of AMD's"));
+    }
     let reaches = |peer: c_int| {
         let mut reaches = 0;
         // SAFETY: numbers below the count are devices; the result has a place.
@@ -203,19 +232,20 @@ fn look_at(hip: &Hip, number: c_int, count: c_int) -> Result<Found, String> {
     let code = unsafe { (hip.functions.hipDeviceGetPCIBusId)(pci.as_mut_ptr(), pci.len() as c_int, number) };
     let [major, minor, patch] = hip.version;
     let facts = DeviceFacts {
-        name: text(&properties.name),
+        name: text(&name.map(|c: c_char| c as u8)),
         units: vec![UnitKind::Hip, UnitKind::Gpu],
-        memory_bytes: properties.totalGlobalMem as u64,
+        memory_bytes: memory_bytes as u64,
         driver: format!("HIP {major}.{minor}.{patch}"),
-        architecture: text(&properties.gcnArchName),
-        processors: properties.multiProcessorCount as u32,
-        pci: (code == 0).then(|| text(&pci).to_lowercase()),
+        architecture,
+        processors: processors as u32,
+        pci: (code == 0).then(|| text(&pci.map(|c: c_char| c as u8)).to_lowercase()),
         peers: (0..count).map(reaches).collect(),
     };
     Ok(Found { number, facts })
 }
 
-fn text(characters: &[c_char]) -> String {
-    let bytes: Vec<u8> = characters.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
-    String::from_utf8_lossy(&bytes).trim().to_owned()
+/// A text that ends with its first zero.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
 }

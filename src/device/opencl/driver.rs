@@ -1,6 +1,6 @@
 //! One OpenCL device behind the calls that [`Driver`] asks for.
 
-use super::Found;
+use super::library::Found;
 use crate::device::Accelerator;
 use crate::device::gpu::{Driver, Gpu, Pitches, Slab};
 use crate::error::DeviceError;

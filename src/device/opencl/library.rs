@@ -1,6 +1,9 @@
 //! Which devices there are, if there is OpenCL at all.
 
+use crate::device::Accelerator;
+use crate::device::interfaces::Discovered;
 use crate::device::survey::{DeviceFacts, Interface};
+use crate::error::DeviceError;
 use crate::machine::UnitKind;
 use opencl3::context::Context;
 use opencl3::device::{
@@ -16,9 +19,9 @@ pub(in crate::device) struct Found {
     pub(super) context: Arc<Context>,
     /// The number of its platform, whose devices copy among each other.
     pub(super) platform: usize,
-    pub(in crate::device) name: String,
-    pub(in crate::device) kind: cl_device_type,
-    pub(in crate::device) driver: String,
+    pub(super) name: String,
+    kind: cl_device_type,
+    driver: String,
 }
 
 // SAFETY: a device's id is a name, which every thread may use.
@@ -26,10 +29,22 @@ unsafe impl Send for Found {}
 // SAFETY: as above.
 unsafe impl Sync for Found {}
 
-impl Found {
-    /// GPU, CPU or accelerator, in words.
-    pub(in crate::device) fn describe(&self) -> String {
+impl Discovered for Found {
+    /// With what it is in words: GPU, CPU or accelerator.
+    fn name(&self) -> String {
         format!("{} ({})", self.name, device_type_text(self.kind).trim_start_matches("CL_DEVICE_TYPE_"))
+    }
+
+    fn serves(&self, kind: UnitKind) -> bool {
+        match kind {
+            UnitKind::Fpga => self.kind & CL_DEVICE_TYPE_ACCELERATOR != 0,
+            UnitKind::Gpu => self.kind & CL_DEVICE_TYPE_GPU != 0,
+            _ => true,
+        }
+    }
+
+    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
+        super::OpenCl::open(self)
     }
 }
 
@@ -93,12 +108,10 @@ pub(in crate::device) fn survey() -> Interface {
     };
     let facts = |found: &Found| {
         let device = Device::new(found.id);
-        let is = |kind: cl_device_type| found.kind & kind != 0;
-        let more = [(CL_DEVICE_TYPE_ACCELERATOR, UnitKind::Fpga), (CL_DEVICE_TYPE_GPU, UnitKind::Gpu)];
-        let more = more.into_iter().filter(|(kind, _)| is(*kind)).map(|(_, unit)| unit);
+        let units = [UnitKind::OpenCl, UnitKind::Fpga, UnitKind::Gpu];
         DeviceFacts {
-            name: found.describe(),
-            units: [UnitKind::OpenCl].into_iter().chain(more).collect(),
+            name: Discovered::name(found),
+            units: units.into_iter().filter(|kind| found.serves(*kind)).collect(),
             memory_bytes: device.global_mem_size().unwrap_or(0),
             driver: found.driver.clone(),
             architecture: device.opencl_c_version().unwrap_or_default().trim().to_owned(),

@@ -7,4 +7,4 @@ mod driver;
 mod library;
 
 pub(super) use driver::OpenCl;
-pub(super) use library::{Found, find, survey};
+pub(super) use library::{find, survey};

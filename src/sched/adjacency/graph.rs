@@ -1,6 +1,6 @@
 //! Who exchanges data with whom, and what an assignment cuts.
 
-use crate::sched::{Assignment, Team};
+use crate::sched::Team;
 
 /// An undirected graph without loops; every edge stands at both of its ends, once.
 #[derive(Debug)]
@@ -52,17 +52,6 @@ impl Graph {
         links.sort_unstable();
         links
     }
-}
-
-/// How many pairs of neighbours an assignment puts on different units; a pair may be listed at one of the two or both.
-///
-/// ```
-/// use thalweg::sched::{Assignment, cut_edges};
-/// let ring = [vec![1], vec![2], vec![3], vec![0]];
-/// assert_eq!(cut_edges(&Assignment::new(vec![0, 0, 1, 1]), &ring), 2);
-/// ```
-pub fn cut_edges(assignment: &Assignment, neighbours: &[Vec<usize>]) -> usize {
-    Graph::new(neighbours, assignment.slots().len()).cut(assignment.slots())
 }
 
 /// What a partition is measured by.

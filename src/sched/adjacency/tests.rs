@@ -14,6 +14,17 @@ fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<usize>> {
     (0..x * y).map(zone).collect()
 }
 
+/// How many pairs of neighbours an assignment puts on different units; a pair may be listed at one of the two or both.
+fn cut_edges(assignment: &Assignment, neighbours: &[Vec<usize>]) -> usize {
+    Graph::new(neighbours, assignment.slots().len()).cut(assignment.slots())
+}
+
+#[test]
+fn an_edge_is_cut_between_units() {
+    let ring = [vec![1], vec![2], vec![3], vec![0]];
+    assert_eq!(cut_edges(&Assignment::new(vec![0, 0, 1, 1]), &ring), 2);
+}
+
 /// Runs a distribution until it is steady.
 fn settle(
     distribution: &mut impl Distribution,

@@ -163,16 +163,16 @@ impl<A: Api> Addressed<A> {
     unsafe fn copy(
         &self,
         stream: &Stream<A>,
-        way: Direction,
+        direction: Direction,
         from: usize,
         to: usize,
         slab: &Slab,
     ) -> Result<(), DeviceError> {
         self.device.call(|api| {
-            for transfer in transfers(way, from, to, slab) {
+            for transfer in transfers(direction, from, to, slab) {
                 // SAFETY: the caller's promise, for a part of the slab.
                 match unsafe { api.copy(stream.raw, &transfer) } {
-                    Err(ApiError { code: INVALID_VALUE, .. }) if way != Direction::Across => {
+                    Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
                             // SAFETY: as above.
                             unsafe { api.copy(stream.raw, &piece)? };

@@ -28,7 +28,7 @@ pub(in crate::device) struct Side {
 /// What is copied by one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct Transfer {
-    pub(in crate::device) way: Direction,
+    pub(in crate::device) direction: Direction,
     pub(in crate::device) width_bytes: usize,
     pub(in crate::device) rows: usize,
     pub(in crate::device) slices: usize,
@@ -38,9 +38,9 @@ pub(in crate::device) struct Transfer {
 
 impl Transfer {
     /// A run of bytes.
-    fn flat(way: Direction, width_bytes: usize, from: usize, to: usize) -> Self {
+    fn flat(direction: Direction, width_bytes: usize, from: usize, to: usize) -> Self {
         let side = |address| Side { address, pitch_bytes: width_bytes, height: 1 };
-        Self { way, width_bytes, rows: 1, slices: 1, from: side(from), to: side(to) }
+        Self { direction, width_bytes, rows: 1, slices: 1, from: side(from), to: side(to) }
     }
 
     pub(in crate::device) fn is_flat(&self) -> bool {
@@ -53,7 +53,7 @@ impl Transfer {
     /// last page in common with another one, which is locked.
     pub(super) fn by_pages(&self) -> impl Iterator<Item = Self> {
         let this = *self;
-        let host = if this.way == Direction::Out { this.to } else { this.from };
+        let host = if this.direction == Direction::Out { this.to } else { this.from };
         let rows = (0..this.slices).flat_map(move |slice| (0..this.rows).map(move |row| (slice, row)));
         rows.flat_map(move |(slice, row)| {
             let offset = |side: &Side| (slice * side.height + row) * side.pitch_bytes;
@@ -62,16 +62,15 @@ impl Transfer {
             let body = start.next_multiple_of(PAGE_BYTES).min(end);
             let tail = (end / PAGE_BYTES * PAGE_BYTES).max(body);
             let (from, to) = (this.from.address + offset(&this.from), this.to.address + offset(&this.to));
-            [(start, body), (body, tail), (tail, end)]
-                .into_iter()
-                .filter(|(first, end)| first < end)
-                .map(move |(first, end)| Self::flat(this.way, end - first, from + first - start, to + first - start))
+            [(start, body), (body, tail), (tail, end)].into_iter().filter(|(first, end)| first < end).map(
+                move |(first, end)| Self::flat(this.direction, end - first, from + first - start, to + first - start),
+            )
         })
     }
 }
 
 /// The transfers that make up a slab: one if the interfaces take it as it is, else one per slice or per row.
-pub(super) fn transfers(way: Direction, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
+pub(super) fn transfers(direction: Direction, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
     let Slab { width_bytes, rows, slices, from: f, to: t } = *slab;
     let side = |base: usize, end: &Pitches, slice: usize, height: usize| Side {
         address: base + end.offset_bytes + slice * end.slice_bytes,
@@ -79,7 +78,7 @@ pub(super) fn transfers(way: Direction, from: usize, to: usize, slab: &Slab) -> 
         height,
     };
     let of_slice = |slice: usize, heights: (usize, usize), slices: usize| Transfer {
-        way,
+        direction,
         width_bytes,
         rows,
         slices,
@@ -87,14 +86,14 @@ pub(super) fn transfers(way: Direction, from: usize, to: usize, slab: &Slab) -> 
         to: side(to, &t, slice, heights.1),
     };
     if slab.is_flat() {
-        return vec![Transfer::flat(way, width_bytes, from + f.offset_bytes, to + t.offset_bytes)];
+        return vec![Transfer::flat(direction, width_bytes, from + f.offset_bytes, to + t.offset_bytes)];
     }
     let fits = |end: &Pitches| (width_bytes..=MOST_PITCH_BYTES).contains(&end.row_bytes);
     if !(fits(&f) && fits(&t)) {
         let of_row = |slice: usize, row: usize| {
             let at =
                 |base: usize, end: &Pitches| base + end.offset_bytes + slice * end.slice_bytes + row * end.row_bytes;
-            Transfer::flat(way, width_bytes, at(from, &f), at(to, &t))
+            Transfer::flat(direction, width_bytes, at(from, &f), at(to, &t))
         };
         return (0..slices).flat_map(|slice| (0..rows).map(move |row| of_row(slice, row))).collect();
     }
@@ -175,8 +174,8 @@ mod tests {
     proptest! {
         #[test]
         fn transfers_copy_the_slab(slab in slab(), from in 0..9000usize, to in 0..9000usize) {
-            for way in [Direction::In, Direction::Out, Direction::Across] {
-                let transfers = transfers(way, from, to, &slab);
+            for direction in [Direction::In, Direction::Out, Direction::Across] {
+                let transfers = transfers(direction, from, to, &slab);
                 prop_assert_eq!(of_transfers(transfers.iter().copied()), of_slab(from, to, &slab));
                 let mut pages = of_transfers(transfers.iter().flat_map(Transfer::by_pages));
                 let mut expected = of_slab(from, to, &slab);
@@ -187,11 +186,11 @@ mod tests {
         }
 
         #[test]
-        fn no_piece_has_part_of_an_outer_page_and_more(first in 0..20_000usize, len in 1..20_000usize, way in 0..2usize) {
-            let way = [Direction::In, Direction::Out][way];
+        fn no_piece_has_part_of_an_outer_page_and_more(first in 0..20_000usize, len in 1..20_000usize, direction in 0..2usize) {
+            let direction = [Direction::In, Direction::Out][direction];
             let end = first + len;
             let boundaries = [first.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES];
-            for piece in Transfer::flat(way, len, first, first).by_pages() {
+            for piece in Transfer::flat(direction, len, first, first).by_pages() {
                 let inside = piece.from.address + 1..piece.from.address + piece.width_bytes;
                 prop_assert!(!boundaries.iter().any(|boundary| inside.contains(boundary)));
             }

@@ -1,0 +1,34 @@
+//! The `thalweg` program: what a user asks of the runtime from a shell.
+
+mod doctor;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Thalweg, a dataflow task-graph runtime.
+#[derive(Debug, Parser)]
+#[command(name = "thalweg", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Shows the cores and devices of this machine, how fast they are reached, and why others are not there
+    Doctor(doctor::Options),
+}
+
+fn main() -> ExitCode {
+    let Arguments { command } = Arguments::parse();
+    let result = match command {
+        Command::Doctor(options) => doctor::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("thalweg: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The phases of the iteration on accelerators: `kernels/cg.cl`, the counterpart of [`super::kernels`].
+//!
+//! What is enqueued adds to sums in the order in which groups of threads end: ζ may differ in its last digits from run to
+//! run.
+
+#[cfg(test)]
+mod tests;
+
+use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
+use thalweg::prelude::DeviceError;
+
+/// Threads per row of the matrix: rows have some ten to some hundred entries.
+const LANES: usize = 8;
+
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch what is theirs by row or index, which they compare with `rows` and `n`, and what offsets and
+// columns lead to, which they compare with `entries` and `width`.
+const CG: Program = unsafe { Program::new("cg.cl", include_str!("../../../kernels/cg.cl")) }
+    .header("csr.h", include_str!("../../../../../kernels/csr.h"))
+    .header("reduce.h", include_str!("../../../../../kernels/reduce.h"))
+    .define("LANES", LANES as i64);
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../../../kernels/blas.cl")) }
+    .header("reduce.h", include_str!("../../../../../kernels/reduce.h"));
+
+/// A region that a task reads.
+type Reads<'a> = &'a DeviceView<'a, f64>;
+/// A region that a task writes.
+type Writes<'a, 'b> = &'a mut DeviceViewMut<'b, f64>;
+/// Whether everything could be enqueued.
+type Enqueued = Result<(), DeviceError>;
+
+/// Parameters of kernels.
+type Rd = Read<f64>;
+type Wr = Write<f64>;
+
+/// Offsets, columns, values, p, q; sum; number of the first row, rows, entries, columns of the matrix.
+type Multiply = (Read<u32>, Read<u32>, Rd, Rd, Wr, Wr, i32, i32, i32, i32);
+/// Offsets, columns, values, x, z; three sums; number of the first row, rows, entries, columns of the matrix.
+type Norms = (Read<u32>, Read<u32>, Rd, Rd, Rd, Wr, Wr, Wr, i32, i32, i32, i32);
+
+static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
+static BEGIN: Kernel<(Rd, Wr, Wr, Wr, Wr, i32)> = Kernel::new(&CG, "begin");
+static MULTIPLY: Kernel<Multiply> = Kernel::new(&CG, "multiply");
+static UPDATE_RESIDUAL: Kernel<(Rd, Rd, Rd, Wr, Wr, i32)> = Kernel::new(&CG, "update_residual");
+static ADVANCE: Kernel<(Rd, Rd, Rd, Wr, Wr, i32)> = Kernel::new(&CG, "advance");
+static NORMS: Kernel<Norms> = Kernel::new(&CG, "norms");
+static ZETA: Kernel<(Rd, Rd, Wr, f64)> = Kernel::new(&CG, "zeta");
+static NORMALISE: Kernel<(Rd, Rd, Wr, i32)> = Kernel::new(&CG, "normalise");
+
+/// A block of rows of the matrix, as [`super::kernels::Rows`].
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    /// Where the entries of each row start.
+    pub(crate) offsets: &'a DeviceView<'a, u32>,
+    /// Column of each entry of the block.
+    pub(crate) columns: &'a DeviceView<'a, u32>,
+    /// Value of each entry of the block.
+    pub(crate) values: Reads<'a>,
+    /// Number of the block's first row in the matrix.
+    pub(crate) first: usize,
+}
+
+impl Rows<'_> {
+    fn count(&self) -> usize {
+        self.offsets.len() - 1
+    }
+}
+
+/// Every element of `x` becomes `value`.
+pub(crate) fn fill(k: &mut Launcher<'_>, x: Writes<'_, '_>, value: f64) -> Enqueued {
+    let n = x.len();
+    k.launch(&FILL, n, (x, value, number(n)))
+}
+
+/// `z = 0`, `r = p = x`; adds x · x to `rho`.
+pub(crate) fn begin(
+    k: &mut Launcher<'_>,
+    x: Reads<'_>,
+    [z, r, p]: [Writes<'_, '_>; 3],
+    rho: Writes<'_, '_>,
+) -> Enqueued {
+    k.launch(&BEGIN, x.len(), (x, z, r, p, rho, number(x.len())))
+}
+
+/// `q = A p` on a block of rows; adds the block's part of p · q to `p_dot_q`.
+pub(crate) fn multiply(
+    k: &mut Launcher<'_>,
+    rows: Rows<'_>,
+    p: Reads<'_>,
+    q: Writes<'_, '_>,
+    p_dot_q: Writes<'_, '_>,
+) -> Enqueued {
+    let Rows { offsets, columns, values, first } = rows;
+    let [first, count, entries, width] = [first, rows.count(), values.len(), p.len()].map(number);
+    let arguments = (offsets, columns, values, p, q, p_dot_q, first, count, entries, width);
+    k.launch(&MULTIPLY, LANES * rows.count(), arguments)
+}
+
+/// `r -= α q` with α = `rho` / `p_dot_q`; adds r · r to `next_rho`.
+pub(crate) fn update_residual(
+    k: &mut Launcher<'_>,
+    [rho, p_dot_q]: [Reads<'_>; 2],
+    q: Reads<'_>,
+    r: Writes<'_, '_>,
+    next_rho: Writes<'_, '_>,
+) -> Enqueued {
+    k.launch(&UPDATE_RESIDUAL, q.len(), (rho, p_dot_q, q, r, next_rho, number(q.len())))
+}
+
+/// `z += α p`, then `p = r + β p`, with α = `rho[0]` / `p_dot_q` and β = `rho[1]` / `rho[0]`.
+pub(crate) fn advance(
+    k: &mut Launcher<'_>,
+    [rho, p_dot_q]: [Reads<'_>; 2],
+    r: Reads<'_>,
+    z: Writes<'_, '_>,
+    p: Writes<'_, '_>,
+) -> Enqueued {
+    k.launch(&ADVANCE, r.len(), (rho, p_dot_q, r, z, p, number(r.len())))
+}
+
+/// Adds the norms on a block of rows, [`super::kernels::Norms`], to `residual`, `x_dot_z` and `z_dot_z`.
+pub(crate) fn norms(
+    k: &mut Launcher<'_>,
+    rows: Rows<'_>,
+    [x, z]: [Reads<'_>; 2],
+    [residual, x_dot_z, z_dot_z]: [Writes<'_, '_>; 3],
+) -> Enqueued {
+    let Rows { offsets, columns, values, first } = rows;
+    let [first, count, entries, width] = [first, rows.count(), values.len(), z.len()].map(number);
+    let arguments = (offsets, columns, values, x, z, residual, x_dot_z, z_dot_z, first, count, entries, width);
+    k.launch(&NORMS, LANES * rows.count(), arguments)
+}
+
+/// ζ and the norm of the residual.
+pub(crate) fn zeta(
+    k: &mut Launcher<'_>,
+    [residual, x_dot_z]: [Reads<'_>; 2],
+    outcome: Writes<'_, '_>,
+    shift: f64,
+) -> Enqueued {
+    k.launch(&ZETA, 1, (residual, x_dot_z, outcome, shift))
+}
+
+/// `x = z / ‖z‖`.
+pub(crate) fn normalise(k: &mut Launcher<'_>, [z_dot_z, z]: [Reads<'_>; 2], x: Writes<'_, '_>) -> Enqueued {
+    k.launch(&NORMALISE, z.len(), (z_dot_z, z, x, number(z.len())))
+}
+
+/// A number of elements, as kernels take it.
+fn number(n: usize) -> i32 {
+    i32::try_from(n).expect("rows that 32 bits can count")
+}

@@ -1,0 +1,27 @@
+//! NPB CG: the smallest eigenvalue of a sparse matrix by inverse power iteration, as tasks.
+//!
+//! The NAS Parallel Benchmark that stresses irregular memory access and global sums.
+//!
+//! | files | what is in them |
+//! | --- | --- |
+//! | `solver` | the run as tasks: the only part that knows of the runtime |
+//! | `kernels` | a phase of the iteration on a block of rows |
+//! | `gpu` | the same on accelerators: the calls of `cg.cl` |
+//! | `matrix`, `random` | the benchmark's matrix |
+//! | `classes` | problem sizes and reference values |
+//! | `serial` | the same as a plain program, for tests |
+
+mod classes;
+mod gpu;
+mod kernels;
+mod matrix;
+mod random;
+#[cfg(test)]
+mod serial;
+mod solver;
+#[cfg(test)]
+mod tests;
+
+pub use classes::{Class, EPSILON, Problem};
+pub use matrix::Matrix;
+pub use solver::Solver;

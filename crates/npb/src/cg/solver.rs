@@ -1,0 +1,290 @@
+//! The benchmark as tasks: an inverse power iteration whose every step is a conjugate gradient solve.
+//!
+//! One task per block of rows and phase. The scalars of the iteration (ρ, p·q, …) are data of the
+//! runtime like the vectors: reductions add them up, and the next phase's tasks take them as inputs
+//! and form α and β themselves. So nothing waits: a whole step of the power iteration, some 80 tasks
+//! per block, is submitted while an earlier one still runs.
+//!
+//! Every scalar of the 25 CG iterations has an element of its own, so that no task waits for a
+//! scalar to be free; one task per step clears them all.
+//!
+//! Source of the algorithm: NASA report RNR-94-007, section 2.4. Two fusions save passes over
+//! memory: the update of z moved behind that of r, where p is read anyway, and the three sums that
+//! follow the solve share the matrix product of its residual.
+
+use std::ops::Range;
+
+use thalweg::prelude::*;
+
+use super::classes::{CG_ITERATIONS, Problem};
+use super::gpu;
+use super::kernels::{self, Rows};
+use super::matrix::Matrix;
+
+/// A range of rows and where their entries lie.
+#[derive(Clone, Debug)]
+struct Block {
+    rows: Range<usize>,
+    entries: Range<usize>,
+}
+
+impl Block {
+    /// The block's elements of `offsets`, which are one more than its rows.
+    fn offsets(&self) -> Range<usize> {
+        self.rows.start..self.rows.end + 1
+    }
+}
+
+/// The matrix, vectors and scalars in the runtime's hands.
+pub struct Solver<'rt> {
+    rt: &'rt Runtime,
+    shift: f64,
+    blocks: Vec<Block>,
+    offsets: Data<u32>,
+    columns: Data<u32>,
+    values: Data<f64>,
+    x: Data<f64>,
+    z: Data<f64>,
+    r: Data<f64>,
+    p: Data<f64>,
+    q: Data<f64>,
+    /// r · r before each CG iteration and after the last.
+    rho: Data<f64>,
+    /// p · A p of each CG iteration.
+    p_dot_q: Data<f64>,
+    /// ‖x − A z‖², x · z and z · z after the solve.
+    residual: Data<f64>,
+    x_dot_z: Data<f64>,
+    z_dot_z: Data<f64>,
+    /// ζ and ‖x − A z‖ of each step of the power iteration, side by side.
+    history: Data<f64>,
+}
+
+impl<'rt> Solver<'rt> {
+    /// Registers the problem with the runtime, cut into about `blocks` blocks of rows.
+    pub fn new(rt: &'rt Runtime, problem: &Problem, matrix: Matrix, blocks: usize) -> Self {
+        let blocks = matrix.row_blocks(blocks).into_iter();
+        let blocks = blocks.map(|rows| Block { entries: matrix.entries(&rows), rows });
+        let blocks = blocks.collect();
+        let vector = |name| rt.data(vec![0.0; problem.rows]).named(name);
+        let scalar = |name| rt.scalar(0.0).named(name);
+        Self {
+            rt,
+            shift: problem.shift,
+            blocks,
+            offsets: rt.data(matrix.offsets).named("offsets"),
+            columns: rt.data(matrix.columns).named("columns"),
+            values: rt.data(matrix.values).named("values"),
+            x: vector("x"),
+            z: vector("z"),
+            r: vector("r"),
+            p: vector("p"),
+            q: vector("q"),
+            rho: rt.data(vec![0.0; CG_ITERATIONS + 1]).named("rho"),
+            p_dot_q: rt.data(vec![0.0; CG_ITERATIONS]).named("p_dot_q"),
+            residual: scalar("residual"),
+            x_dot_z: scalar("x_dot_z"),
+            z_dot_z: scalar("z_dot_z"),
+            history: rt.data(vec![0.0; 2 * problem.iterations]).named("history"),
+        }
+    }
+
+    /// How many blocks there are.
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Submits x = (1, …, 1), where the power iteration starts.
+    pub fn reset(&self) -> Result<(), SubmitError> {
+        for block in &self.blocks {
+            self.rt
+                .task("reset", (self.x.slice(block.rows.clone()).output(),))
+                .cpu(|_, (x,)| x.fill(1.0))
+                .gpu(|k, (mut x,)| gpu::fill(k, &mut x, 1.0))
+                .submit()?;
+        }
+        Ok(())
+    }
+
+    /// Submits one step of the power iteration: solve A z = x, ζ = shift + 1 / (x·z), x = z / ‖z‖.
+    pub fn step(&self, step: usize) -> Result<(), SubmitError> {
+        self.begin()?;
+        for iteration in 0..CG_ITERATIONS {
+            self.iterate(iteration)?;
+        }
+        self.finish(step)
+    }
+
+    /// Waits for a step; its ζ and the norm of its solve's residual.
+    pub fn outcome(&self, step: usize) -> Result<(f64, f64), RunError> {
+        let outcome = self.rt.read(&self.history.slice(2 * step..2 * step + 2))?;
+        Ok((outcome[0], outcome[1]))
+    }
+
+    /// z = 0, r = p = x, ρ₀ = x · x, and all other scalars zero.
+    fn begin(&self) -> Result<(), SubmitError> {
+        let scalars = (
+            self.rho.output(),
+            self.p_dot_q.output(),
+            self.residual.output(),
+            self.x_dot_z.output(),
+            self.z_dot_z.output(),
+        );
+        self.rt
+            .task("clear", scalars)
+            .cpu(|_, (a, b, c, d, e)| {
+                for scalars in [a, b, c, d, e] {
+                    scalars.fill(0.0);
+                }
+            })
+            .gpu(|k, (a, b, c, d, e)| {
+                [a, b, c, d, e].into_iter().try_for_each(|mut scalars| gpu::fill(k, &mut scalars, 0.0))
+            })
+            .submit()?;
+        for Block { rows, .. } in &self.blocks {
+            let accesses = (
+                self.x.slice(rows.clone()).input(),
+                self.z.slice(rows.clone()).output(),
+                self.r.slice(rows.clone()).output(),
+                self.p.slice(rows.clone()).output(),
+                self.rho.slice(0..1).reduction(Sum),
+            );
+            self.rt
+                .task("begin", accesses)
+                .cpu(|_, (x, z, r, p, rho)| {
+                    z.fill(0.0);
+                    r.copy_from_slice(x);
+                    p.copy_from_slice(x);
+                    rho[0] += kernels::square(x);
+                })
+                .gpu(|k, (x, mut z, mut r, mut p, mut rho)| gpu::begin(k, &x, [&mut z, &mut r, &mut p], &mut rho))
+                .submit()?;
+        }
+        Ok(())
+    }
+
+    /// One CG iteration: three phases, each a task per block.
+    fn iterate(&self, k: usize) -> Result<(), SubmitError> {
+        let (rho, p_dot_q) = (self.rho.slice(k..k + 1), self.p_dot_q.slice(k..k + 1));
+        for block in &self.blocks {
+            let rows = block.rows.clone();
+            let first = rows.start;
+            let accesses = (
+                self.offsets.slice(block.offsets()).input(),
+                self.columns.slice(block.entries.clone()).input(),
+                self.values.slice(block.entries.clone()).input(),
+                self.p.input(),
+                self.q.slice(rows.clone()).output(),
+                p_dot_q.reduction(Sum),
+            );
+            self.rt
+                .task("multiply", accesses)
+                .cost(2.0 * block.entries.len() as f64)
+                .cpu(move |_, (offsets, columns, values, p, q, p_dot_q)| {
+                    let block = Rows { offsets, columns, values };
+                    p_dot_q[0] += kernels::multiply(block, p, &p[rows], q);
+                })
+                .gpu(move |k, (offsets, columns, values, p, mut q, mut p_dot_q)| {
+                    let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
+                    gpu::multiply(k, rows, &p, &mut q, &mut p_dot_q)
+                })
+                .submit()?;
+        }
+        for Block { rows, .. } in &self.blocks {
+            let accesses = (
+                rho.input(),
+                p_dot_q.input(),
+                self.q.slice(rows.clone()).input(),
+                self.r.slice(rows.clone()).inout(),
+                self.rho.slice(k + 1..k + 2).reduction(Sum),
+            );
+            self.rt
+                .task("update residual", accesses)
+                .cost(4.0 * rows.len() as f64)
+                .cpu(|_, (rho, p_dot_q, q, r, next_rho)| {
+                    next_rho[0] += kernels::update_residual(rho[0] / p_dot_q[0], q, r);
+                })
+                .gpu(|k, (rho, p_dot_q, q, mut r, mut next_rho)| {
+                    gpu::update_residual(k, [&rho, &p_dot_q], &q, &mut r, &mut next_rho)
+                })
+                .submit()?;
+        }
+        for Block { rows, .. } in &self.blocks {
+            let accesses = (
+                self.rho.slice(k..k + 2).input(),
+                p_dot_q.input(),
+                self.r.slice(rows.clone()).input(),
+                self.z.slice(rows.clone()).inout(),
+                self.p.slice(rows.clone()).inout(),
+            );
+            self.rt
+                .task("advance", accesses)
+                .cost(4.0 * rows.len() as f64)
+                .cpu(|_, (rho, p_dot_q, r, z, p)| {
+                    kernels::advance(rho[0] / p_dot_q[0], rho[1] / rho[0], r, z, p);
+                })
+                .gpu(|k, (rho, p_dot_q, r, mut z, mut p)| gpu::advance(k, [&rho, &p_dot_q], &r, &mut z, &mut p))
+                .submit()?;
+        }
+        Ok(())
+    }
+
+    /// The norms of the solution, ζ, and the next x.
+    fn finish(&self, step: usize) -> Result<(), SubmitError> {
+        for block in &self.blocks {
+            let rows = block.rows.clone();
+            let first = rows.start;
+            let accesses = (
+                self.offsets.slice(block.offsets()).input(),
+                self.columns.slice(block.entries.clone()).input(),
+                self.values.slice(block.entries.clone()).input(),
+                self.x.slice(rows.clone()).input(),
+                self.z.input(),
+                self.residual.reduction(Sum),
+                self.x_dot_z.reduction(Sum),
+                self.z_dot_z.reduction(Sum),
+            );
+            self.rt
+                .task("norms", accesses)
+                .cost(2.0 * block.entries.len() as f64)
+                .cpu(move |_, (offsets, columns, values, x, z, residual, x_dot_z, z_dot_z)| {
+                    let block = Rows { offsets, columns, values };
+                    let norms = kernels::norms(block, x, z, &z[rows]);
+                    residual[0] += norms.residual;
+                    x_dot_z[0] += norms.x_dot_z;
+                    z_dot_z[0] += norms.z_dot_z;
+                })
+                .gpu(move |k, (offsets, columns, values, x, z, mut residual, mut x_dot_z, mut z_dot_z)| {
+                    let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
+                    gpu::norms(k, rows, [&x, &z], [&mut residual, &mut x_dot_z, &mut z_dot_z])
+                })
+                .submit()?;
+        }
+        let accesses =
+            (self.residual.input(), self.x_dot_z.input(), self.history.slice(2 * step..2 * step + 2).output());
+        let shift = self.shift;
+        self.rt
+            .task("zeta", accesses)
+            .cpu(move |_, (residual, x_dot_z, outcome)| {
+                outcome[0] = shift + 1.0 / x_dot_z[0];
+                outcome[1] = residual[0].sqrt();
+            })
+            .gpu(move |k, (residual, x_dot_z, mut outcome)| gpu::zeta(k, [&residual, &x_dot_z], &mut outcome, shift))
+            .submit()?;
+        for Block { rows, .. } in &self.blocks {
+            let accesses =
+                (self.z_dot_z.input(), self.z.slice(rows.clone()).input(), self.x.slice(rows.clone()).output());
+            self.rt
+                .task("normalise", accesses)
+                .cpu(|_, (z_dot_z, z, x)| {
+                    let scale = 1.0 / z_dot_z[0].sqrt();
+                    for (x, z) in x.iter_mut().zip(z) {
+                        *x = scale * z;
+                    }
+                })
+                .gpu(|k, (z_dot_z, z, mut x)| gpu::normalise(k, [&z_dot_z, &z], &mut x))
+                .submit()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! 5 × 5 blocks, one per lane: triangular factors, and solutions with them.
+//!
+//! Blocks are kept by columns. Elimination takes the pivots as they come: the blocks of BT are dominated by their
+//! diagonals.
+
+use pulp::Simd;
+
+use super::jacobian::Vector;
+use crate::mz::lanes::Lane;
+
+/// A block's columns.
+pub(super) type Block<S> = [Vector<S>; 5];
+
+/// The triangular factors of a block: below the diagonal those of the unit lower one, above it the upper one's; on the
+/// diagonal the reciprocals of the pivots.
+pub(super) struct Factors<S: Simd>(Block<S>);
+
+impl<S: Simd> Factors<S> {
+    /// Factors a block.
+    #[inline(always)]
+    pub(super) fn new(mut block: Block<S>) -> Self {
+        unroll!(5, |pivot| {
+            let inverse = block[pivot][pivot].recip();
+            block[pivot][pivot] = inverse;
+            unroll!(5, |row| {
+                if row > pivot {
+                    block[pivot][row] = block[pivot][row] * inverse;
+                }
+            });
+            unroll!(5, |column| {
+                if column > pivot {
+                    let top = block[column][pivot];
+                    unroll!(5, |row| {
+                        if row > pivot {
+                            block[column][row] = block[pivot][row].mul_sub_from(top, block[column][row]);
+                        }
+                    });
+                }
+            });
+        });
+        Self(block)
+    }
+
+    /// The solution with a right-hand side.
+    #[inline(always)]
+    pub(super) fn solve(&self, right: Vector<S>) -> Vector<S> {
+        self.solve_sparse([Some(right[0]), Some(right[1]), Some(right[2]), Some(right[3]), Some(right[4])])
+    }
+
+    /// The solution with a right-hand side of which some numbers are always zero. One of the last two must not be.
+    #[inline(always)]
+    pub(super) fn solve_sparse(&self, mut right: [Option<Lane<S>>; 5]) -> Vector<S> {
+        let factors = &self.0;
+        unroll!(5, |column| {
+            if let Some(value) = right[column] {
+                unroll!(5, |row| {
+                    if row > column {
+                        right[row] = Some(match right[row] {
+                            Some(other) => factors[column][row].mul_sub_from(value, other),
+                            None => -(factors[column][row] * value),
+                        });
+                    }
+                });
+            }
+        });
+        let last = right[4].expect("a right-hand side that is not zero") * factors[4][4];
+        let mut x = [last; 5];
+        unroll!(5, |below| {
+            if below > 0 {
+                let row = 4 - below;
+                let mut sum = match right[row] {
+                    Some(value) => factors[4][row].mul_sub_from(last, value),
+                    None => -(factors[4][row] * last),
+                };
+                unroll!(5, |above| {
+                    if above > 0 && above < below {
+                        let column = 4 - above;
+                        sum = factors[column][row].mul_sub_from(x[column], sum);
+                    }
+                });
+                x[row] = sum * factors[row][row];
+            }
+        });
+        x
+    }
+}

@@ -1,0 +1,192 @@
+//! The sweeps of BT: every line of a direction solved, as many at once as there are lanes.
+//!
+//! Lines in x and y lie within a plane of constant z, lines in z within rows of constant y; so threads share out planes or
+//! rows. The state is only read; the right-hand side is replaced by the solution, on the interior.
+
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4};
+use pulp::{Simd, WithSimd};
+
+use super::jacobian::{Weights, order};
+use super::tridiagonal::{POINT, STORED, solve};
+use crate::mz::components::{
+    Components, ComponentsMut, components, components_mut, for_planes, over_planes, over_rows, plane_of,
+};
+use crate::mz::lanes::{MAX_LANES, dispatch, with_scratch};
+use crate::mz::lines::Lines;
+use crate::mz::physics::Mesh;
+use crate::mz::zones::Shape;
+
+/// Solves all lines in x for the right-hand side `r`, which the solution replaces.
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    let plane = mesh.shape.nx * mesh.shape.ny;
+    let u = components(u);
+    over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
+        dispatch(MAX_LANES, InPlanes::<0> { mesh, u, first: planes.start, r });
+    });
+}
+
+/// Solves all lines in y for the right-hand side `r`, which the solution replaces.
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    let plane = mesh.shape.nx * mesh.shape.ny;
+    let u = components(u);
+    over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
+        dispatch(MAX_LANES, InPlanes::<1> { mesh, u, first: planes.start, r });
+    });
+}
+
+/// Solves all lines in z for the right-hand side `r`, which the solution replaces.
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    let u = components(u);
+    over_rows(threads, components_mut(r), mesh.shape, |rows, target| {
+        dispatch(MAX_LANES, InRows::<false> { mesh, target, rows, other: u });
+    });
+}
+
+/// Solves all lines in z for the right-hand side `r`, and adds the solution to the state `u`.
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(super) fn z_sweep_and_add(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+    let r = components(r);
+    over_rows(threads, components_mut(u), mesh.shape, |rows, target| {
+        dispatch(MAX_LANES, InRows::<true> { mesh, target, rows, other: r });
+    });
+}
+
+/// The planes of `r` from `first` on: lines in direction `D`, x or y.
+struct InPlanes<'a, const D: usize> {
+    mesh: &'a Mesh,
+    u: Components<'a>,
+    first: usize,
+    r: ComponentsMut<'a>,
+}
+
+impl<const D: usize> WithSimd for InPlanes<'_, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mesh, u, first, r } = self;
+        let Shape { nx, ny, .. } = mesh.shape;
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                let bundle = scratch.vectors::<S>(vectors(nx.max(ny)));
+                for_planes(
+                    nx * ny,
+                    first,
+                    r,
+                    #[inline(always)]
+                    |k, r| {
+                        Simd::vectorize(simd, InPlane::<S, D> { simd, mesh, u: plane_of(u, nx * ny, k), r, bundle });
+                    },
+                );
+            },
+        );
+    }
+}
+
+/// How many vectors of scratch a line of `length` points takes.
+pub(super) fn vectors(length: usize) -> usize {
+    (POINT + STORED) * length
+}
+
+/// The lines in direction `D`, x or y, of one plane of constant z, with scratch of [`vectors`].
+pub(super) struct InPlane<'a, S: Simd, const D: usize> {
+    pub(super) simd: S,
+    pub(super) mesh: &'a Mesh,
+    pub(super) u: Components<'a>,
+    pub(super) r: ComponentsMut<'a>,
+    pub(super) bundle: &'a mut [S::f64s],
+}
+
+impl<V: Simd, const D: usize> WithSimd for InPlane<'_, V, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { simd, mesh, u, r, bundle } = self;
+        let Shape { nx, ny, .. } = mesh.shape;
+        let weights = Weights::new(simd, mesh, D);
+        let (lines, length) = if D == 0 { (ny - 2, nx - 2) } else { (nx - 2, ny - 2) };
+        let [apart, stride] = if D == 0 { [nx, 1] } else { [1, nx] };
+        let (points, stored) = bundle[..vectors(length)].split_at_mut(POINT * length);
+        for begin in (0..lines).step_by(V::F64_LANES) {
+            let count = V::F64_LANES.min(lines - begin);
+            let lines = Lines::apart(nx + 1 + begin * apart, apart, count, stride, length);
+            for (m, component) in order(D).into_iter().enumerate() {
+                lines.pack(simd, u[component], points, (m, POINT));
+                lines.pack(simd, r[component], points, (m + 5, POINT));
+            }
+            solve(simd, &weights, points, stored);
+            for (m, component) in order(D).into_iter().enumerate() {
+                lines.unpack(simd, r[component], points, (m + 5, POINT));
+            }
+        }
+    }
+}
+
+/// Lines in z through a range of rows. Of state and right-hand side, `target` is the one that the solution goes to,
+/// given by its rows per plane, and `other` the one that is only read. `ADD`: the solution is added to the state.
+struct InRows<'a, 'r, const ADD: bool> {
+    mesh: &'a Mesh,
+    target: &'a mut [ComponentsMut<'r>],
+    rows: Range<usize>,
+    other: Components<'a>,
+}
+
+impl<const ADD: bool> WithSimd for InRows<'_, '_, ADD> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mesh, target, rows, other } = self;
+        let Shape { nx, ny, nz } = mesh.shape;
+        let weights = Weights::new(simd, mesh, 2);
+        let (plane, length, width) = (nx * ny, nz - 2, nx - 2);
+        let total = rows.len() * width;
+        let [of_target, of_other] = if ADD { [0, 5] } else { [5, 0] };
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                let (points, stored) = scratch.vectors::<S>(vectors(length)).split_at_mut(POINT * length);
+                for begin in (0..total).step_by(S::F64_LANES) {
+                    let count = S::F64_LANES.min(total - begin);
+                    // Lines are counted through the rows, so that only the very last bundle may be short.
+                    let starts: [usize; MAX_LANES] = std::array::from_fn(|lane| {
+                        let line = (begin + lane).min(total - 1);
+                        line / width * nx + line % width + 1
+                    });
+                    let in_rows = Lines::new(&starts[..count], 0, length);
+                    let in_zone =
+                        Lines::new(&starts.map(|start| start + rows.start * nx + plane)[..count], plane, length);
+                    for (m, component) in order(2).into_iter().enumerate() {
+                        in_rows.pack_planes::<S>(target, component, points, (m + of_target, POINT));
+                        in_zone.pack(simd, other[component], points, (m + of_other, POINT));
+                    }
+                    solve(simd, &weights, points, stored);
+                    if ADD {
+                        for point in points.chunks_exact_mut(POINT) {
+                            let (state, solution) = point.split_at_mut(5);
+                            unroll!(5, |m| solution[m] = simd.add_f64s(state[m], solution[m]));
+                        }
+                    }
+                    for (m, component) in order(2).into_iter().enumerate() {
+                        in_rows.unpack_planes::<S>(target, component, points, (m + 5, POINT));
+                    }
+                }
+            },
+        );
+    }
+}

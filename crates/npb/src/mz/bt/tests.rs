@@ -1,0 +1,155 @@
+//! The line solver against the equations it is to solve, for states at random.
+
+use proptest::prelude::*;
+use pulp::{Simd, WithSimd};
+
+use super::jacobian::{Blocks, Coupling, Vector, Weights};
+use super::tridiagonal::{POINT, STORED, solve};
+use crate::mz::classes::{Benchmark, Class};
+use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch, tabulate};
+use crate::mz::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION, Mesh};
+
+/// Solves a line whose lanes are all the same, and multiplies the system by the solution: the largest deviation from
+/// the right-hand side, with the blocks of the solver itself; and the largest deviation of these from the definition.
+struct Deviation<'a> {
+    mesh: &'a Mesh,
+    direction: usize,
+    states: &'a [[f64; 5]],
+    rights: &'a [[f64; 5]],
+}
+
+impl WithSimd for Deviation<'_> {
+    type Output = [f64; 2];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [f64; 2] {
+        let Self { mesh, direction, states, rights } = self;
+        let length = states.len();
+        let weights = Weights::new(simd, mesh, direction);
+        let mut scratch = Scratch::default();
+        let (points, stored) = scratch.vectors::<S>((POINT + STORED) * length).split_at_mut(POINT * length);
+        for (point, (state, right)) in points.chunks_exact_mut(POINT).zip(states.iter().zip(rights)) {
+            for (field, &number) in point.iter_mut().zip(state.iter().chain(right)) {
+                *field = simd.splat_f64s(number);
+            }
+        }
+        solve(simd, &weights, points, stored);
+        let number = |lanes: Lane<S>| bytemuck::cast_slice::<S::f64s, f64>(&[lanes.value()])[S::F64_LANES - 1];
+        let x: Vec<[f64; 5]> = points
+            .chunks_exact(POINT)
+            .map(|point| [5, 6, 7, 8, 9].map(|m| number(Lane::new(simd, point[m]))))
+            .collect();
+
+        let vector = |numbers: [f64; 5]| -> Vector<S> { tabulate(|m| Lane::splat(simd, numbers[m])) };
+        let dense = |columns: [[Option<Lane<S>>; 5]; 5]| -> [[f64; 5]; 5] {
+            [0, 1, 2, 3, 4].map(|row| [0, 1, 2, 3, 4].map(|column| columns[column][row].map_or(0.0, number)))
+        };
+        let blocks: Vec<_> = states
+            .iter()
+            .map(|&state| {
+                let Blocks { to_next, to_previous, own } = Blocks::new(&weights, vector(state));
+                [dense(to_next.columns()), dense(own.columns()), dense(to_previous.columns())]
+            })
+            .collect();
+        let (mut of_solution, mut of_blocks) = (0.0_f64, 0.0_f64);
+        for l in 0..length {
+            for row in 0..5 {
+                let times = |block: &[[f64; 5]; 5], x: &[f64; 5]| (0..5).map(|m| block[row][m] * x[m]).sum::<f64>();
+                let mut left = times(&blocks[l][1], &x[l]);
+                if l > 0 {
+                    left -= times(&blocks[l - 1][0], &x[l - 1]);
+                }
+                if l + 1 < length {
+                    left += times(&blocks[l + 1][2], &x[l + 1]);
+                }
+                of_solution = of_solution.max((left - rights[l][row]).abs());
+            }
+            let defined = definition(mesh, direction, states[l]);
+            for (block, defined) in blocks[l].iter().flatten().flatten().zip(defined.iter().flatten().flatten()) {
+                of_blocks = of_blocks.max((block - defined).abs() / (1.0 + defined.abs()));
+            }
+        }
+        [of_solution, of_blocks]
+    }
+}
+
+/// A + N, I + 2N and A − N of a point by differences of the fluxes themselves, which are homogeneous functions of the
+/// state that nothing here knows the derivatives of.
+fn definition(mesh: &Mesh, direction: usize, state: [f64; 5]) -> [[[f64; 5]; 5]; 3] {
+    let flux = |u: [f64; 5]| -> [f64; 5] {
+        let kinetic = 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0];
+        let (v, pressure) = (u[3] / u[0], C2 * (u[4] - kinetic));
+        [u[3], u[1] * v, u[2] * v, u[3] * v + pressure, (C1 * u[4] - C2 * kinetic) * v]
+    };
+    // The quantities whose second differences are the viscous terms.
+    let viscous = |u: [f64; 5]| -> [f64; 5] {
+        let v = [u[1], u[2], u[3]].map(|momentum| momentum / u[0]);
+        let q = 0.5 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
+        let heat = (1.0 - C1C5) * q + v[2] * v[2] / 6.0 + C1C5 * u[4] / u[0];
+        [0.0, C34 * v[0], C34 * v[1], C34 * CON43 * v[2], C34 * heat]
+    };
+    let derivative = |f: &dyn Fn([f64; 5]) -> [f64; 5], column: usize| -> [f64; 5] {
+        let step = 1e-6;
+        let at = |step: f64| {
+            let mut moved = state;
+            moved[column] += step;
+            f(moved)
+        };
+        let (ahead, behind) = (at(step), at(-step));
+        [0, 1, 2, 3, 4].map(|m| (ahead[m] - behind[m]) / (2.0 * step))
+    };
+    let (inviscid, second) = (0.5 * mesh.dt / mesh.h[direction], mesh.dt / (mesh.h[direction] * mesh.h[direction]));
+    let derivatives = [0, 1, 2, 3, 4].map(|column| (derivative(&flux, column), derivative(&viscous, column)));
+    std::array::from_fn(|which| {
+        std::array::from_fn(|row| {
+            std::array::from_fn(|column| {
+                let identity = f64::from(u8::from(row == column));
+                let (a, n) = derivatives[column];
+                let (a, n) = (inviscid * a[row], second * (n[row] + DISSIPATION[direction] * identity));
+                [a + n, identity + 2.0 * n, a - n][which]
+            })
+        })
+    })
+}
+
+/// A state the benchmarks may meet.
+fn state() -> impl Strategy<Value = [f64; 5]> {
+    (1.0..4.0f64, prop::array::uniform3(-2.0..2.0f64), 10.0..40.0f64)
+        .prop_map(|(rho, [a, b, c], energy)| [rho, rho * a, rho * b, rho * c, energy])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn solutions_satisfy_their_systems(
+        direction in 0usize..3,
+        points in prop::collection::vec((state(), prop::array::uniform5(-1.0..1.0f64)), 1..30),
+    ) {
+        let mesh = Benchmark::Bt.problem(Class::W).meshes(Benchmark::Bt)[5];
+        let (states, rights): (Vec<_>, Vec<_>) = points.into_iter().unzip();
+        let work = || Deviation { mesh: &mesh, direction, states: &states, rights: &rights };
+        for [of_solution, of_blocks] in [dispatch(MAX_LANES, work()), work().with_simd(pulp::Scalar512b)] {
+            prop_assert!(of_solution < 1e-13, "equations violated by {}", of_solution);
+            prop_assert!(of_blocks < 1e-7, "blocks deviate by {}", of_blocks);
+        }
+    }
+}
+
+#[test]
+fn a_coupling_multiplies_as_its_columns_say() {
+    let mesh = Benchmark::Bt.problem(Class::W).meshes(Benchmark::Bt)[5];
+    let weights = Weights::new(pulp::Scalar, &mesh, 1);
+    let lanes = |numbers: [f64; 5]| -> Vector<pulp::Scalar> { tabulate(|m| Lane::splat(pulp::Scalar, numbers[m])) };
+    let Blocks { to_next, to_previous, .. } = Blocks::new(&weights, lanes([1.5, 0.3, -0.7, 1.1, 20.0]));
+    let check = |coupling: Coupling<pulp::Scalar>| {
+        let (x, sum) = ([0.2, -0.9, 0.5, 1.3, -0.4], [1.0, 2.0, 3.0, 4.0, 5.0]);
+        let result = coupling.mul_add(lanes(x), lanes(sum));
+        for row in 0..5 {
+            let terms =
+                (0..5).map(|column| coupling.columns()[column][row].map_or(0.0, |entry| entry.value()) * x[column]);
+            assert!((result[row].value() - sum[row] - terms.sum::<f64>()).abs() < 1e-14);
+        }
+    };
+    check(to_next);
+    check(to_previous);
+}

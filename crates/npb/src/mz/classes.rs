@@ -1,0 +1,174 @@
+//! The three benchmarks, their problem classes, and the values that verify a run.
+//!
+//! The figures are in `reference.toml`, which names their source; nothing here repeats them.
+
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::physics::{COMPONENTS, Mesh};
+use super::zones::{Neighbours, Shape, widths};
+
+/// One of the three multi-zone benchmarks, named after its method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Benchmark {
+    /// Block-tridiagonal systems along lines, zones of unequal size.
+    Bt,
+    /// Scalar pentadiagonal systems along lines, zones of equal size.
+    Sp,
+    /// Symmetric successive over-relaxation, 4 × 4 zones.
+    Lu,
+}
+
+/// A problem class, named by its official letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize, Serialize)]
+pub enum Class {
+    /// 24 × 24 × 6 points: a smoke test.
+    #[value(name = "S", alias = "s")]
+    S,
+    /// 64 × 64 × 8 points.
+    #[value(name = "W", alias = "w")]
+    W,
+    /// 128 × 128 × 16 points.
+    #[value(name = "A", alias = "a")]
+    A,
+    /// 304 × 208 × 17 points.
+    #[value(name = "B", alias = "b")]
+    B,
+    /// 480 × 320 × 28 points.
+    #[value(name = "C", alias = "c")]
+    C,
+    /// 1632 × 1216 × 34 points.
+    #[value(name = "D", alias = "d")]
+    D,
+    /// 4224 × 3456 × 92 points.
+    #[value(name = "E", alias = "e")]
+    E,
+    /// 12032 × 8960 × 250 points.
+    #[value(name = "F", alias = "f")]
+    F,
+}
+
+/// How many pieces a zone's step is: tasks, or intervals of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fuse {
+    /// One per stage: residual, sweeps, update.
+    Stages,
+    /// One after the exchange.
+    Step,
+}
+
+/// What a class of a benchmark prescribes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// Grid points of all zones together, in x, y, z.
+    pub points: [usize; 3],
+    /// Zones in x and y.
+    pub zones: [usize; 2],
+    /// Of the largest to the smallest zone's width, in each direction.
+    pub ratio: f64,
+    /// Time steps of a full run.
+    pub steps: usize,
+    /// Time step.
+    pub dt: f64,
+    /// Reference: residual norms.
+    pub residual: [f64; COMPONENTS],
+    /// Reference: error norms.
+    pub error: [f64; COMPONENTS],
+    /// Reference: the surface integral, of LU alone.
+    pub surface: Option<f64>,
+    /// The zones' widths as published, which the formulas have to give.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests compare them with the formulas"))]
+    x_sizes: Vec<usize>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests compare them with the formulas"))]
+    y_sizes: Vec<usize>,
+}
+
+impl Benchmark {
+    /// The problem of one class.
+    pub fn problem(self, class: Class) -> Problem {
+        let mut table: BTreeMap<Benchmark, BTreeMap<Class, Problem>> =
+            toml::from_str(include_str!("reference.toml")).expect("the table of classes is checked by the tests");
+        let problem = table.get_mut(&self).and_then(|classes| classes.remove(&class));
+        problem.expect("every benchmark has every class")
+    }
+
+    /// Millions of operations of one step on a zone, by NPB's own count.
+    pub fn operations(self, Shape { nx, ny, nz }: Shape) -> f64 {
+        let [nx, ny, nz] = [nx, ny, nz].map(|n| n as f64);
+        let volume = nx * ny * nz;
+        let surface = (nx * ny + nx * nz + ny * nz) / 3.0;
+        let width = (nx + ny + nz) / 3.0;
+        1e-6 * match self {
+            Benchmark::Bt => 3478.8 * volume - 17655.7 * surface + 28023.7 * width,
+            Benchmark::Sp => 881.174 * volume - 4683.91 * surface + 11484.5 * width - 19272.4,
+            Benchmark::Lu => 1984.77 * volume - 10923.3 * surface + 27770.9 * width - 144_010.0,
+        }
+    }
+}
+
+impl Problem {
+    /// The zones' meshes, in the order of their numbers.
+    pub fn meshes(&self, benchmark: Benchmark) -> Vec<Mesh> {
+        let [gx, gy, nz] = self.points;
+        let columns = widths(gx, self.zones[0], self.ratio);
+        let rows = widths(gy, self.zones[1], self.ratio);
+        let shapes = rows.iter().flat_map(|&ny| columns.iter().map(move |&nx| Shape { nx, ny, nz }));
+        shapes.map(|shape| Mesh::new(benchmark, shape, self.points, self.zones, self.dt)).collect()
+    }
+
+    /// Millions of operations of `steps` steps on all zones, by NPB's own count.
+    pub fn operations(&self, benchmark: Benchmark, steps: usize) -> f64 {
+        let step: f64 = self.meshes(benchmark).iter().map(|mesh| benchmark.operations(mesh.shape)).sum();
+        step * steps as f64
+    }
+
+    /// Each zone's neighbours, in the order of the zones' numbers.
+    pub(crate) fn neighbours(&self) -> Vec<Neighbours> {
+        (0..self.zones[0] * self.zones[1]).map(|zone| Neighbours::of(zone, self.zones)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_have_the_published_widths() {
+        for &benchmark in Benchmark::value_variants() {
+            for &class in Class::value_variants() {
+                let problem = benchmark.problem(class);
+                let [gx, gy, _] = problem.points;
+                let [columns, rows] = problem.zones;
+                assert_eq!(widths(gx, columns, problem.ratio), problem.x_sizes, "{benchmark:?} {class:?}");
+                assert_eq!(widths(gy, rows, problem.ratio), problem.y_sizes, "{benchmark:?} {class:?}");
+                assert_eq!(problem.surface.is_some(), benchmark == Benchmark::Lu);
+            }
+        }
+    }
+
+    #[test]
+    fn operations_are_those_published() {
+        for (benchmark, class, published) in [
+            (Benchmark::Bt, Class::S, 381.834),
+            (Benchmark::Bt, Class::A, 146_211.0),
+            (Benchmark::Sp, Class::W, 7290.31),
+            (Benchmark::Lu, Class::S, 46.4695),
+            (Benchmark::Lu, Class::B, 448_922.0),
+        ] {
+            let problem = benchmark.problem(class);
+            let ratio = problem.operations(benchmark, problem.steps) / published;
+            assert!((ratio - 1.0).abs() < 1e-5, "{benchmark:?} {class:?}: {ratio} times the published count");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_periodic() {
+        let problem = Benchmark::Bt.problem(Class::W);
+        let beside = &problem.neighbours()[0];
+        assert_eq!(*beside, Neighbours { west: 3, east: 1, south: 12, north: 4 });
+    }
+}

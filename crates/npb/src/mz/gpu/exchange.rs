@@ -1,0 +1,27 @@
+//! The exchange between zones on accelerators: `kernels/pack.cl`, the counterpart of [`crate::mz::exchange`].
+
+use thalweg::kernel::{Kernel, Launcher, Program};
+
+use super::{Enqueued, Rd, Reads, Wr, Writes};
+
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch the elements of a box, whose indices they compare with its extents.
+const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../../../../../kernels/pack.cl")) };
+
+type CopyBox = (Rd, Wr, i32, i32, i32, i32, i64, i64, i64, i64, i64, i64, i64, i64);
+static COPY_BOX: Kernel<CopyBox> = Kernel::new(&PACK, "copy_box8");
+
+/// Copies a face, a box with one index along the axis across it. Arrays may differ in their strides.
+///
+/// # Errors
+/// If the device refuses.
+///
+/// # Panics
+/// If the faces differ in their extents.
+pub(crate) fn copy(k: &mut Launcher<'_>, from: &Reads<'_>, to: &mut Writes<'_>) -> Enqueued {
+    assert_eq!(from.extents(), to.extents(), "extents of a face");
+    let [a, b, c, d] = from.extents();
+    let ([f0, f1, f2, f3], [t0, t1, t2, t3]) = (from.strides().map(|s| s as i64), to.strides().map(|s| s as i64));
+    let [n0, n1, n2, n3] = from.extents().map(|n| n as i32);
+    k.launch(&COPY_BOX, [c * d, b, a], (from, to, n0, n1, n2, n3, f0, f1, f2, f3, t0, t1, t2, t3))
+}

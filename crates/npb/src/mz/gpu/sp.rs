@@ -1,0 +1,92 @@
+//! SP-MZ on accelerators: `kernels/sp.cl`, the counterpart of [`crate::mz::sp`].
+
+use thalweg::kernel::{Argument, Kernel, Launcher, Program, Scratch};
+use thalweg::prelude::DeviceError;
+
+use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, interior, numbers};
+use crate::mz::physics::Mesh;
+
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
+// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+const SP: Program = unsafe { Program::new("sp.cl", include_str!("../../../kernels/sp.cl")) }.header(COMMON.0, COMMON.1);
+
+/// u, r, scratch; inverse mesh width, time step; points in x, y, z.
+type SweepX = (Rd, Wr, Wr, f64, f64, i32, i32, i32);
+/// The same, with the direction before the inverse mesh width.
+type SweepYz = (Rd, Wr, Wr, i32, f64, f64, i32, i32, i32);
+
+static TXINVR: Kernel<(Rd, Wr, i32, i32, i32)> = Kernel::new(&SP, "txinvr");
+static SWEEP_X: Kernel<SweepX> = Kernel::new(&SP, "sweep_x");
+static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&SP, "sweep_yz");
+
+/// Numbers per interior point that a sweep leaves for its way back.
+const STORED: usize = 11;
+
+/// A whole step of a zone whose faces have been exchanged. Leaves `r` with the change of `u`.
+///
+/// # Errors
+/// If the device refuses.
+///
+/// # Panics
+/// If `u` or `r` is not a field of the mesh.
+pub(crate) fn step(
+    mesh: &Mesh,
+    k: &mut Launcher<'_>,
+    u: &mut Writes<'_>,
+    forcing: &Reads<'_>,
+    r: &mut Writes<'_>,
+) -> Enqueued {
+    super::scaled_residual(mesh, k, &*u, forcing, r)?;
+    transform(mesh, k, &*u, r)?;
+    let mut scratch = scratch(mesh, k)?;
+    for d in 0..3 {
+        sweep_with(mesh, d, k, &*u, r, &mut scratch)?;
+    }
+    super::add(mesh, k, u, &*r)
+}
+
+/// Transforms the right-hand side `r` into waves in x ("txinvr").
+///
+/// # Errors
+/// If the device refuses.
+///
+/// # Panics
+/// If `r` is not a field of the mesh.
+pub(crate) fn transform(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
+    let ([nx, ny, nz], _) = numbers(mesh, r);
+    k.launch(&TXINVR, interior(mesh), (u, r, nx, ny, nz))
+}
+
+/// Solves all lines in direction `d` for the right-hand side `r`, which the solution replaces, transformed for what
+/// follows: the next direction's sweep, or the addition to the state.
+///
+/// # Errors
+/// If the device refuses.
+///
+/// # Panics
+/// If `r` is not a field of the mesh.
+pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
+    let mut scratch = scratch(mesh, k)?;
+    sweep_with(mesh, d, k, u, r, &mut scratch)
+}
+
+fn scratch<'k>(mesh: &Mesh, k: &mut Launcher<'k>) -> Result<Scratch<'k, f64>, DeviceError> {
+    k.scratch(STORED * mesh.shape.interior())
+}
+
+fn sweep_with(
+    mesh: &Mesh,
+    d: usize,
+    k: &mut Launcher<'_>,
+    u: impl Argument<Rd>,
+    r: &mut Writes<'_>,
+    scratch: &mut Scratch<'_, f64>,
+) -> Enqueued {
+    let ([nx, ny, nz], t) = numbers(mesh, r);
+    let lines = mesh.shape.interior() / interior(mesh)[d];
+    match d {
+        0 => k.launch(&SWEEP_X, lines, (u, r, scratch, t[0], mesh.dt, nx, ny, nz)),
+        _ => k.launch(&SWEEP_YZ, lines, (u, r, scratch, d as i32, t[d], mesh.dt, nx, ny, nz)),
+    }
+}

@@ -1,0 +1,191 @@
+//! LU-MZ: symmetric successive over-relaxation, per zone and step.
+//!
+//! After the exchange of faces a step is a forward sweep, a backward sweep, an update of u, and the residual that the
+//! *next* step begins with (NASA report RNR-94-007, section 3.3; over-relaxation 1.2). The stages can be run one by
+//! one, or as one [`step`] that keeps in the vectors' order what one sweep leaves for the other.
+//!
+//! With several threads a sweep is a wave of its own: blocks of rows, each one slab of planes behind the one before.
+//! Results are the same to the last bit, whatever the number of threads.
+
+mod access;
+mod jacobian;
+mod ssor;
+#[cfg(test)]
+mod tests;
+mod wavefront;
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4};
+use rayon::prelude::*;
+
+use crate::mz::components::{components, components_mut, over_planes};
+use crate::mz::lanes::MAX_LANES;
+use crate::mz::operator::residual;
+use crate::mz::physics::Mesh;
+use crate::mz::rows::{blocks, divide};
+use crate::mz::zones::Shape;
+use access::{Gather, Scatter, Stage};
+use jacobian::OMEGA;
+use ssor::{Access, Direction, Front};
+
+/// The factor of w in the update of u.
+pub(crate) const UPDATE: f64 = 1.0 / (OMEGA * (2.0 - OMEGA));
+
+/// Slabs of planes per block of rows: enough that the blocks wait little for one another.
+const SLABS_PER_BLOCK: usize = 4;
+
+/// The blocks of rows of a zone, with memory that steps reuse.
+#[derive(Debug, Default)]
+struct Fronts(Vec<Front>);
+
+impl Fronts {
+    /// Runs `work` with this thread's.
+    fn with(work: impl FnOnce(&mut Fronts)) {
+        thread_local!(static FRONTS: Cell<Fronts> = const { Cell::new(Fronts(Vec::new())) });
+        let mut fronts = FRONTS.take();
+        work(&mut fronts);
+        FRONTS.set(fronts);
+    }
+
+    /// The blocks of rows of a zone, one per thread at most.
+    fn rows(mesh: &Mesh, threads: usize) -> Vec<Range<usize>> {
+        divide(1..mesh.shape.ny - 1, threads, MAX_LANES)
+    }
+
+    /// Sweeps a zone whose blocks are `rows`, each through its `access`.
+    fn sweep<A: Access + Send>(
+        &mut self,
+        mesh: &Mesh,
+        direction: Direction,
+        rows: &[Range<usize>],
+        mut accesses: Vec<A>,
+    ) {
+        let Shape { nx, nz, .. } = mesh.shape;
+        let (first, last) = (1, nz - 1);
+        let blocks = rows.len();
+        let slab = if blocks == 1 { 1 } else { (last - first).div_ceil(SLABS_PER_BLOCK * blocks) };
+        let slabs = (last - first).div_ceil(slab);
+        self.0.resize_with(blocks, Front::default);
+        for (front, rows) in self.0.iter_mut().zip(rows) {
+            front.prepare(nx, rows.clone(), slab);
+        }
+
+        // In order of the sweep, like the slabs.
+        let mut fronts: Vec<(&mut Front, &mut A)> = self.0.iter_mut().zip(&mut accesses).collect();
+        if direction == Direction::Backward {
+            fronts.reverse();
+        }
+        let mut waves = move || {
+            for wave in 0..slabs + blocks - 1 {
+                let one = |(block, (front, access)): (usize, &mut (&mut Front, &mut A))| {
+                    let Some(number) = wave.checked_sub(block).filter(|&number| number < slabs) else { return };
+                    let planes = match direction {
+                        Direction::Forward => first + number * slab..(first + (number + 1) * slab).min(last),
+                        Direction::Backward => (last - (number * slab + slab).min(last - first))..last - number * slab,
+                    };
+                    front.sweep(mesh, direction, planes, number == 0, *access);
+                };
+                if blocks == 1 {
+                    fronts.iter_mut().enumerate().for_each(one);
+                } else {
+                    fronts.par_iter_mut().enumerate().for_each(one);
+                }
+                // What left a block enters the next one; nothing enters the first.
+                for block in (1..blocks).rev() {
+                    let (before, after) = fronts.split_at_mut(block);
+                    std::mem::swap(&mut before[block - 1].0.edge, &mut after[0].0.edge);
+                }
+                fronts[0].0.edge.fill(0.0);
+            }
+        };
+        if blocks == 1 {
+            waves();
+        } else {
+            // On one of the pool's own threads, for which a wave is no matter of sleeping and waking.
+            rayon::scope(move |_| waves());
+        }
+    }
+}
+
+/// The forward sweep: w from the residual `r`, not scaled by Δt; 0 on the boundary.
+///
+/// # Panics
+/// If the arrays are not of the mesh's shape, or a component is not contiguous.
+pub(crate) fn forward(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    r: &ArrayView4<'_, f64>,
+    mut w: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    w.fill(0.0);
+    let (u, r) = (components(u), components(r));
+    let rows = Fronts::rows(mesh, threads);
+    let blocks = blocks(components_mut(w), mesh.shape, &rows);
+    let stage = |(rows, block): (&Range<usize>, _)| Stage { mesh, u, r: Some(r), first: rows.start, block };
+    let accesses = rows.iter().zip(blocks).map(stage).collect();
+    Fronts::with(|fronts| fronts.sweep(mesh, Direction::Forward, &rows, accesses));
+}
+
+/// The backward sweep, which turns the `w` of the forward one into the correction.
+///
+/// # Panics
+/// As [`forward`].
+pub(crate) fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>, threads: usize) {
+    let u = components(u);
+    let rows = Fronts::rows(mesh, threads);
+    let blocks = blocks(components_mut(w), mesh.shape, &rows);
+    let stage = |(rows, block): (&Range<usize>, _)| Stage { mesh, u, r: None, first: rows.start, block };
+    let accesses = rows.iter().zip(blocks).map(stage).collect();
+    Fronts::with(|fronts| fronts.sweep(mesh, Direction::Backward, &rows, accesses));
+}
+
+/// u ← u + w / ω(2 − ω) on the interior; w is 0 on the boundary.
+///
+/// # Panics
+/// If the arrays differ in shape.
+pub(crate) fn add(w: &ArrayView4<'_, f64>, mut u: ArrayViewMut4<'_, f64>, threads: usize) {
+    let w = components(w);
+    let points = w[0].len();
+    over_planes(threads, components_mut(u.view_mut()), 1, 0..points, |range, u| {
+        for (u, w) in u.into_iter().zip(w) {
+            for (u, w) in u.iter_mut().zip(&w[range.clone()]) {
+                *u += UPDATE * w;
+            }
+        }
+    });
+}
+
+/// Both sweeps and the update of u: [`forward`], [`backward`], [`add`] in one, without the array w.
+///
+/// # Panics
+/// As [`forward`].
+fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+    let rows = Fronts::rows(mesh, threads);
+    Fronts::with(|fronts| {
+        let state = u.view();
+        let gather = Gather { mesh, u: components(&state), r: components(r) };
+        fronts.sweep(mesh, Direction::Forward, &rows, vec![gather; rows.len()]);
+        let blocks = blocks(components_mut(u.view_mut()), mesh.shape, &rows);
+        let scatter = |(rows, block): (&Range<usize>, _)| Scatter { first: rows.start, block };
+        fronts.sweep(mesh, Direction::Backward, &rows, rows.iter().zip(blocks).map(scatter).collect());
+    });
+}
+
+/// A whole step of a zone whose faces have been exchanged: with the residual `r` of the step before, and to the one
+/// after.
+///
+/// # Panics
+/// As [`forward`].
+pub(crate) fn step(
+    mesh: &Mesh,
+    mut u: ArrayViewMut4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    relax(mesh, u.view_mut(), &r.view(), threads);
+    residual(mesh, &u.view(), forcing, r, threads);
+}

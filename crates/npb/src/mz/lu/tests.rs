@@ -1,0 +1,179 @@
+//! LU's stages against the known sums, against one another, and its matrices against difference quotients.
+
+use ndarray::Array4;
+use proptest::prelude::*;
+use pulp::{Scalar, Simd};
+
+use super::jacobian::{Coefficients, Flow, OMEGA};
+use super::{add, backward, forward, relax};
+use crate::mz::classes::{Benchmark, Class, Fuse};
+use crate::mz::lanes::Lane;
+use crate::mz::operator::residual;
+use crate::mz::physics::{C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
+use crate::mz::serial::{Zone, Zones, run};
+use crate::mz::tests::golden::Golden;
+use crate::mz::verify::Verdict;
+
+/// The zones of a class with the residual that the first step begins with, faces exchanged.
+fn first_step(class: Class) -> Zones {
+    let mut zones = Zones::new(Benchmark::Lu, &Benchmark::Lu.problem(class));
+    for zone in &mut zones.zones {
+        find_residual(zone, 1);
+    }
+    zones.exchange();
+    zones
+}
+
+fn find_residual(zone: &mut Zone, threads: usize) {
+    residual(&zone.mesh, &zone.u.view(), &zone.forcing.view(), zone.r.view_mut(), threads);
+}
+
+#[test]
+fn stages_give_the_known_sums() {
+    let golden = Golden::of(Benchmark::Lu);
+    let mut zones = first_step(Class::S);
+    for step in 1..=2 {
+        for (number, zone) in zones.zones.iter_mut().enumerate() {
+            let known = golden.zones().contains(&number);
+            let check = |stage: &str, array: &Array4<f64>| {
+                if known {
+                    golden.check(step, stage, number, &array.view());
+                }
+            };
+            check("uexch", &zone.u);
+            check("rsd0", &zone.r);
+            let mut w = Array4::from_elem(zone.u.raw_dim(), f64::NAN);
+            forward(&zone.mesh, &zone.u.view(), &zone.r.view(), w.view_mut(), 1);
+            check("lower", &w);
+            backward(&zone.mesh, &zone.u.view(), w.view_mut(), 1);
+            check("upper", &w);
+            add(&w.view(), zone.u.view_mut(), 1);
+            check("unew", &zone.u);
+            find_residual(zone, 1);
+            check("rsd1", &zone.r);
+        }
+        zones.exchange();
+    }
+}
+
+#[test]
+fn one_call_does_what_the_stages_do_on_any_number_of_threads() {
+    for class in [Class::S, Class::W] {
+        let mut zones = first_step(class).zones;
+        zones.truncate(3);
+        for zone in &mut zones {
+            let stages = |threads| {
+                let (mut u, mut w) = (zone.u.clone(), Array4::zeros(zone.u.raw_dim()));
+                forward(&zone.mesh, &u.view(), &zone.r.view(), w.view_mut(), threads);
+                backward(&zone.mesh, &u.view(), w.view_mut(), threads);
+                add(&w.view(), u.view_mut(), threads);
+                u
+            };
+            let one = stages(1);
+            assert_ne!(one, zone.u);
+            for threads in [1, 2, 3, 7] {
+                assert_eq!(stages(threads), one, "{threads} threads, class {class:?}");
+                let mut u = zone.u.clone();
+                relax(&zone.mesh, u.view_mut(), &zone.r.view(), threads);
+                // The updates may round differently.
+                let most = (&u - &one).mapv(f64::abs).fold(0.0, |most: f64, &one| most.max(one));
+                assert!(most < 1e-12, "{threads} threads, class {class:?}: {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn class_s_is_verified() {
+    let problem = Benchmark::Lu.problem(Class::S);
+    for fuse in [Fuse::Step, Fuse::Stages] {
+        let verdict = Verdict::new(&problem, &run(Benchmark::Lu, &problem, problem.steps, 1, fuse).norms);
+        assert!(verdict.verified() && verdict.difference() < 1e-11, "{fuse:?}: {verdict}");
+    }
+}
+
+/// The flux in direction `d`.
+fn flux(u: [f64; COMPONENTS], d: usize) -> [f64; COMPONENTS] {
+    let pressure = C2 * (u[4] - 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0]);
+    let v = u[d + 1] / u[0];
+    let mut flux = u.map(|component| component * v);
+    flux[d + 1] += pressure;
+    flux[4] += pressure * v;
+    flux
+}
+
+/// The viscous quantities whose second differences in direction `d` enter the operator.
+fn viscous(u: [f64; COMPONENTS], d: usize) -> [f64; COMPONENTS] {
+    let v: [f64; 3] = std::array::from_fn(|c| u[c + 1] / u[0]);
+    let kappa: [f64; 3] = std::array::from_fn(|c| if c == d { CON43 } else { 1.0 });
+    let squares: f64 = (0..3).map(|c| 0.5 * (kappa[c] * C34 - C1345) * v[c] * v[c]).sum();
+    let stress: [f64; 3] = std::array::from_fn(|c| kappa[c] * C34 * v[c]);
+    [0.0, stress[0], stress[1], stress[2], squares + C1345 * u[4] / u[0]]
+}
+
+/// The derivative of `f` at `u` in the direction of `w`.
+fn derivative(f: impl Fn([f64; 5]) -> [f64; 5], u: [f64; 5], w: [f64; 5]) -> [f64; 5] {
+    let h = 1e-5;
+    let at = |h: f64| f(std::array::from_fn(|m| u[m] + h * w[m]));
+    let (before, after) = (at(-h), at(h));
+    std::array::from_fn(|m| (after[m] - before[m]) / (2.0 * h))
+}
+
+fn lanes<S: Simd>(simd: S, u: [f64; 5]) -> [Lane<S>; 5] {
+    u.map(|value| Lane::splat(simd, value))
+}
+
+fn numbers(w: [Lane<Scalar>; 5]) -> [f64; 5] {
+    w.map(Lane::value)
+}
+
+fn vector() -> impl Strategy<Value = [f64; 5]> {
+    proptest::array::uniform5(-1.0..1.0f64)
+}
+
+/// A state with positive density and pressure.
+fn state() -> impl Strategy<Value = [f64; 5]> {
+    (0.5..4.0f64, vector()).prop_map(|(rho, m)| [rho, m[1] * rho, m[2] * rho, m[3] * rho, (3.0 + m[4]) * rho])
+}
+
+fn mesh() -> Mesh {
+    Mesh { h: [0.1, 0.07, 0.15], dt: 0.01, ..Benchmark::Lu.problem(Class::S).meshes(Benchmark::Lu)[0] }
+}
+
+proptest! {
+    /// The products are those with the derivatives of flux and stress.
+    #[test]
+    fn contributions_are_products_with_jacobians(u in state(), w in vector(), up in any::<bool>()) {
+        let (simd, mesh) = (Scalar, mesh());
+        let c = Coefficients::new(simd, &mesh, up);
+        let products = Flow::new(&c, lanes(simd, u)).contributions(&c, lanes(simd, w)).map(numbers);
+        let sign = if up { -1.0 } else { 1.0 };
+        for d in 0..3 {
+            let a = derivative(|u| flux(u, d), u, w);
+            let n = derivative(|u| viscous(u, d), u, w);
+            let h = mesh.h[d];
+            for m in 0..COMPONENTS {
+                let expected = OMEGA * mesh.dt * (sign * a[m] / (2.0 * h) + (n[m] + DISSIPATION[d] * w[m]) / (h * h));
+                prop_assert!((products[d][m] - expected).abs() < 1e-8, "d {d}, m {m}: {} {expected}", products[d][m]);
+            }
+        }
+    }
+
+    /// The diagonal block times the solution is the right-hand side.
+    #[test]
+    fn the_diagonal_block_is_solved(u in state(), b in vector()) {
+        let (simd, mesh) = (Scalar, mesh());
+        let c = Coefficients::new(simd, &mesh, false);
+        let x = numbers(Flow::new(&c, lanes(simd, u)).solve(&c, lanes(simd, b)));
+        let mut product = x;
+        for (d, dissipation) in DISSIPATION.into_iter().enumerate() {
+            let n = derivative(|u| viscous(u, d), u, x);
+            for m in 0..COMPONENTS {
+                product[m] += 2.0 * mesh.dt / (mesh.h[d] * mesh.h[d]) * (n[m] + dissipation * x[m]);
+            }
+        }
+        for m in 0..COMPONENTS {
+            prop_assert!((product[m] - b[m]).abs() < 1e-8, "component {m}: {} is not {}", product[m], b[m]);
+        }
+    }
+}

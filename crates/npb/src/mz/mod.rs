@@ -1,0 +1,55 @@
+//! BT-MZ, SP-MZ and LU-MZ: the multi-zone NAS Parallel Benchmarks as dependent tasks.
+//!
+//! A mesh is cut into zones, which are solved side by side and exchange their faces in every step. Results are verified
+//! against the official values; the rate is NPB's own count of operations per second (NASA report NAS-03-010).
+//!
+//! | files | what is in them |
+//! | --- | --- |
+//! | `program`, `stages`, `log` | the run as tasks: the only part that knows of the runtime |
+//! | `serial` | the same as a plain loop |
+//! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
+//! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
+//! | `operator`, `stencil`, `physics`, `initial`, `exchange`, `norms` | what they share |
+//! | `lanes`, `lines`, `rows`, `planes`, `components` | many grid lines at once in the lanes of vector registers |
+//! | `classes`, `zones`, `verify` | problem sizes and reference values |
+
+#![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
+
+#[macro_use]
+mod lanes;
+
+mod bt;
+mod classes;
+mod components;
+mod exchange;
+mod gpu;
+mod initial;
+mod lines;
+mod log;
+mod lu;
+mod norms;
+mod operator;
+mod physics;
+mod planes;
+mod program;
+mod report;
+mod rows;
+mod serial;
+mod sp;
+mod stages;
+mod stencil;
+mod stopwatch;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod zones;
+
+pub use classes::{Benchmark, Class, Fuse, Problem};
+pub use log::Log;
+pub use physics::{COMPONENTS, Mesh};
+pub use program::{Periods, Program, Settings, Times};
+pub use report::{banner, bytes_needed};
+pub use serial::{Run, run as run_serially};
+pub use stopwatch::Stopwatch;
+pub use verify::{Norms, Verdict};
+pub use zones::Shape;

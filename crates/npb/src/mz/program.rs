@@ -1,0 +1,237 @@
+//! A run as dependent tasks.
+//!
+//! Every zone's arrays are data of the runtime, and every stage of a zone's step is a task on them. A zone's exchange
+//! reads its four neighbours' inner faces and overwrites its own outer ones, both as regions of the zones' arrays: so
+//! the runtime lets a zone go on as soon as its own neighbours are done, and moves nothing but faces between address
+//! spaces while zones stay where they are. There is no barrier; [`Settings::periods`] asks for two per step, to time
+//! the computation and the communication period apart (González Tallada and Morancho, "Compute units in OpenMP",
+//! section 5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg::prelude::*;
+use thalweg::task::IterationSpace;
+
+use crate::Result;
+use crate::mz::classes::{Benchmark, Fuse, Problem};
+use crate::mz::exchange::{Side, copy, inner_face, outer_face};
+use crate::mz::gpu;
+use crate::mz::initial::initialise;
+use crate::mz::log::Log;
+use crate::mz::norms::{error_norms, residual_norms, surface_integral};
+use crate::mz::operator;
+use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::stages::RESIDUAL;
+use crate::mz::verify::Norms;
+use crate::mz::zones::Neighbours;
+
+/// A field of five components on a zone, of shape `[5, nz, ny, nx]`.
+pub(crate) type Field = Data<f64, Ix4>;
+
+/// Norms of a run, side by side: residual, error, surface integral.
+const SUMS: usize = 2 * COMPONENTS + 1;
+
+/// How a run is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Time steps.
+    pub steps: usize,
+    /// How many tasks a zone's step is.
+    pub fuse: Fuse,
+    /// Whether all tasks are waited for between the two halves of a step, to time them.
+    pub periods: bool,
+}
+
+/// Times of a run, by the clock on the wall or that of the simulation.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Of all steps.
+    pub total: Duration,
+    /// Of each step's halves, if they were timed; else empty.
+    pub periods: Vec<Periods>,
+}
+
+/// The two halves of a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Periods {
+    /// Zones compute.
+    pub computation: Duration,
+    /// Faces are exchanged.
+    pub communication: Duration,
+}
+
+impl Times {
+    /// The sums over all steps, if the steps' halves were timed.
+    pub fn periods(&self) -> Option<Periods> {
+        (!self.periods.is_empty()).then(|| Periods {
+            computation: self.periods.iter().map(|step| step.computation).sum(),
+            communication: self.periods.iter().map(|step| step.communication).sum(),
+        })
+    }
+}
+
+/// One zone's mesh and data.
+pub(crate) struct Zone {
+    pub(super) number: usize,
+    pub(super) mesh: Mesh,
+    pub(super) u: Field,
+    pub(super) forcing: Field,
+    /// The right-hand side.
+    pub(super) r: Field,
+    /// LU's correction, where its sweeps are tasks of their own.
+    pub(super) w: Option<Field>,
+}
+
+/// All zones of a run, and where it takes place.
+pub struct Program<'rt> {
+    pub(super) rt: &'rt Runtime,
+    pub(super) benchmark: Benchmark,
+    pub(super) settings: Settings,
+    zones: Vec<Zone>,
+    neighbours: Vec<Neighbours>,
+    pub(super) space: IterationSpace,
+    pub(super) log: Arc<Log>,
+}
+
+impl<'rt> Program<'rt> {
+    /// Registers the zones' data; nothing is computed yet.
+    pub fn new(rt: &'rt Runtime, benchmark: Benchmark, problem: &Problem, settings: Settings) -> Self {
+        let has_correction = benchmark == Benchmark::Lu && settings.fuse == Fuse::Stages;
+        let zone = |(number, mesh): (usize, Mesh)| {
+            let field = |name| rt.zeros(mesh.shape.array()).named(format!("{name} of zone {number}"));
+            let (u, forcing, r) = (field("u"), field("forcing"), field("r"));
+            Zone { number, mesh, u, forcing, r, w: has_correction.then(|| field("w")) }
+        };
+        let zones: Vec<Zone> = problem.meshes(benchmark).into_iter().enumerate().map(zone).collect();
+        let weights = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
+        let log = Arc::new(Log::new(zones.len()));
+        let neighbours = problem.neighbours();
+        let beside = |&Neighbours { west, east, south, north }: &Neighbours| vec![west, east, south, north];
+        let space = rt.iteration_space("zones", weights).with_neighbours(neighbours.iter().map(beside).collect());
+        Self { rt, benchmark, settings, zones, neighbours, space, log }
+    }
+
+    /// Runs all steps, after one to warm up, and gives their times and the norms of the result.
+    /// `stepped` is called when a step has been submitted.
+    ///
+    /// # Errors
+    /// If a task is refused or fails.
+    pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
+        for zone in &self.zones {
+            self.force(zone)?;
+        }
+        self.begin()?;
+        self.step()?;
+        self.begin()?;
+        self.rt.wait()?;
+        self.log.clear();
+        let mut periods = Vec::new();
+        let start = self.rt.now();
+        for _ in 0..self.settings.steps {
+            periods.extend(self.step()?);
+            stepped();
+        }
+        self.rt.wait()?;
+        let mut total = self.rt.now() - start;
+        self.log.close();
+        let norms = self.norms()?;
+        if self.benchmark == Benchmark::Lu {
+            total = self.rt.now() - start; // its clock also contains the norms
+        }
+        Ok((Times { total, periods }, norms))
+    }
+
+    /// What the tasks noted: time per stage, zones that moved.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The initial state. LU keeps a residual from step to step, so it needs one before the first.
+    fn begin(&self) -> Result<()> {
+        for zone in &self.zones {
+            let mesh = zone.mesh;
+            self.rt.task("initialise", (zone.u.output(),)).cpu(move |_, (u,)| initialise(&mesh, u)).submit()?;
+            if self.benchmark == Benchmark::Lu {
+                self.residual(zone, RESIDUAL)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn force(&self, zone: &Zone) -> Result<()> {
+        let mesh = zone.mesh;
+        let task = self.rt.task("force", (zone.forcing.inout(),));
+        task.cpu(move |_, (forcing,)| operator::force(&mesh, forcing)).submit()?;
+        Ok(())
+    }
+
+    /// One step of all zones: the exchange, then every zone's own step. Gives their times if they are waited for.
+    fn step(&self) -> Result<Option<Periods>> {
+        let wait = || if self.settings.periods { self.rt.wait() } else { Ok(()) };
+        self.space.begin();
+        let start = self.rt.now();
+        for zone in &self.zones {
+            self.exchange(zone)?;
+        }
+        wait()?;
+        let exchanged = self.rt.now();
+        for zone in &self.zones {
+            self.advance(zone)?;
+        }
+        wait()?;
+        let periods = Periods { computation: self.rt.now() - exchanged, communication: exchanged - start };
+        Ok(self.settings.periods.then_some(periods))
+    }
+
+    /// Copies a zone's outer faces from its neighbours' inner ones.
+    fn exchange(&self, zone: &Zone) -> Result<()> {
+        let Neighbours { west, east, south, north } = self.neighbours[zone.number];
+        let from = |neighbour: usize, side| {
+            let Zone { u, mesh, .. } = &self.zones[neighbour];
+            u.block(inner_face(mesh.shape, side)).input()
+        };
+        let to = |side| zone.u.block(outer_face(zone.mesh.shape, side)).output();
+        let [w, e, s, n] = Side::ALL;
+        let accesses = (from(west, w), from(east, e), from(south, s), from(north, n), to(w), to(e), to(s), to(n));
+        let (log, number) = (self.log.clone(), zone.number);
+        let task = self.rt.task("exchange", accesses).at(&self.space, zone.number);
+        task.cpu(move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
+            log.timed("exchange", unit, number, || {
+                let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
+                faces.into_iter().for_each(|(to, from)| copy(to, &from));
+            });
+        })
+        .gpu(|k, (west, east, south, north, to_west, to_east, to_south, to_north)| {
+            let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
+            faces.into_iter().try_for_each(|(mut to, from)| gpu::copy(k, &from, &mut to))
+        })
+        .submit()?;
+        Ok(())
+    }
+
+    /// The norms of the result, summed over the zones in their order. There is no exchange before.
+    fn norms(&self) -> Result<Norms> {
+        let sums = self.rt.data(vec![0.0; SUMS]).named("norms");
+        for zone in &self.zones {
+            let (mesh, has_surface) = (zone.mesh, self.benchmark == Benchmark::Lu);
+            let accesses = (zone.u.input(), zone.forcing.input(), zone.r.inout(), sums.reduction(Sum));
+            self.rt
+                .task("norms", accesses)
+                .cpu(move |unit, (u, forcing, mut r, sums)| {
+                    operator::residual(&mesh, &u, &forcing, r.view_mut(), unit.inner_cores());
+                    sums[..COMPONENTS].copy_from_slice(&residual_norms(&mesh, &r.view(), 1.0));
+                    sums[COMPONENTS..2 * COMPONENTS].copy_from_slice(&error_norms(&mesh, &u));
+                    sums[2 * COMPONENTS] = if has_surface { surface_integral(&mesh, &u) } else { 0.0 };
+                })
+                .submit()?;
+        }
+        let sums = self.rt.take(sums)?;
+        self.rt.wait()?;
+        Ok(Norms {
+            residual: std::array::from_fn(|m| sums[m]),
+            error: std::array::from_fn(|m| sums[COMPONENTS + m]),
+            surface: (self.benchmark == Benchmark::Lu).then_some(sums[2 * COMPONENTS]),
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! SP-MZ: approximate factorisation into scalar pentadiagonal systems along x, y and z.
+//!
+//! A step of a zone, after the exchange: residual, transform into waves, a sweep in each direction with the transform
+//! to the next, and the addition of the result to the state. Each is a function of its own, which may be a task;
+//! [`step`] does them all, plane by plane as far as lines lie in planes. Source: NASA reports RNR-94-007, section 4.4,
+//! and NAS-03-010.
+
+mod penta;
+mod sweep;
+mod transforms;
+
+#[cfg(test)]
+mod tests;
+
+use ndarray::{ArrayView4, ArrayViewMut4};
+use pulp::{Simd, WithSimd};
+
+use crate::mz::components::{
+    Components, ComponentsMut, components, components_mut, for_planes, over_planes, over_rows, plane_of,
+};
+use crate::mz::lanes::{Scratch, dispatch, with_scratch};
+use crate::mz::operator::Operator;
+use crate::mz::physics::Mesh;
+use crate::mz::planes::Planes;
+use crate::mz::zones::Shape;
+use sweep::{FlowPlane, Rows, SweepX, SweepY, enter_plane, find_flow, sweep_rows};
+
+pub(crate) use crate::mz::bt::add;
+
+/// Transforms the right-hand side `r` into waves in x ("txinvr").
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    in_planes::<true, false, false>(mesh, u, u, r, threads);
+}
+
+/// Solves all lines in x for the right-hand side `r`, which the solution replaces, as waves in y ("ninvr").
+///
+/// # Panics
+/// As [`transform`].
+pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    in_planes::<false, true, false>(mesh, u, u, r, threads);
+}
+
+/// Solves all lines in y for the right-hand side `r`, which the solution replaces, as waves in z ("pinvr").
+///
+/// # Panics
+/// As [`transform`].
+pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    in_planes::<false, false, true>(mesh, u, u, r, threads);
+}
+
+/// Solves all lines in z for the right-hand side `r`, which the solution replaces, as conserved quantities ("tzetar").
+///
+/// # Panics
+/// As [`transform`].
+pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    let plane = mesh.shape.nx * mesh.shape.ny;
+    let u = components(u);
+    over_rows(threads, components_mut(r), mesh.shape, |rows, r| {
+        let u = u.map(|component| &component[plane + rows.start * mesh.shape.nx..]);
+        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Replace { u, r } });
+    });
+}
+
+/// A whole step of a zone whose faces have been exchanged. `r` has to be 0 on the boundary; what its interior holds
+/// afterwards is of no use.
+///
+/// # Panics
+/// As [`transform`].
+pub(crate) fn step(
+    mesh: &Mesh,
+    mut u: ArrayViewMut4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    mut r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    in_planes::<true, true, true>(mesh, &u.view(), forcing, r.view_mut(), threads);
+    let plane = mesh.shape.nx * mesh.shape.ny;
+    let r = r.view();
+    let r = components(&r);
+    over_rows(threads, components_mut(u.view_mut()), mesh.shape, |rows, u| {
+        let r = r.map(|component| &component[plane + rows.start * mesh.shape.nx..]);
+        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Add { u, r } });
+    });
+}
+
+/// Runs stages that lie within planes of constant z: the transform into waves, the sweep in x, that in y; if all three,
+/// the residual before them.
+fn in_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    let Shape { nx, ny, nz } = mesh.shape;
+    let (u, forcing) = (components(u), components(forcing));
+    over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
+        dispatch(nx - 2, InPlanes::<TRANSFORM, X, Y> { mesh, u, forcing, first: planes.start, r });
+    });
+}
+
+/// The planes of `r` from `first` on.
+struct InPlanes<'a, const TRANSFORM: bool, const X: bool, const Y: bool> {
+    mesh: &'a Mesh,
+    u: Components<'a>,
+    forcing: Components<'a>,
+    first: usize,
+    r: ComponentsMut<'a>,
+}
+
+impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<'_, TRANSFORM, X, Y> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mesh, u, forcing, first, r } = self;
+        let plane = mesh.shape.nx * mesh.shape.ny;
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                let (flow, planes) = scratch.numbers(2 * plane + Planes::numbers(mesh.shape)).split_at_mut(2 * plane);
+                let (volume, sound) = flow.split_at_mut(plane);
+                let mut flow = FlowPlane { volume, sound };
+                let whole = TRANSFORM && X && Y;
+                let mut operator = whole.then(
+                    #[inline(always)]
+                    || Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first),
+                );
+                let mut bundles = Scratch::default();
+                for_planes(
+                    plane,
+                    first,
+                    r,
+                    #[inline(always)]
+                    |k, mut r| {
+                        let u = plane_of(u, plane, k);
+                        if let Some(operator) = &mut operator {
+                            operator.plane(k, r.each_mut().map(|component| &mut **component));
+                        }
+                        if TRANSFORM {
+                            enter_plane(simd, u, &mut r, &mut flow);
+                        } else {
+                            find_flow(simd, u, &mut flow);
+                        }
+                        let (flow, r) = (&flow, &mut r);
+                        if X {
+                            simd.vectorize(SweepX { mesh, u, flow, r: &mut *r, scratch: &mut bundles });
+                        }
+                        if Y {
+                            simd.vectorize(SweepY { mesh, u, flow, r, scratch: &mut bundles });
+                        }
+                    },
+                );
+            },
+        );
+    }
+}
+
+/// The rows of a block: lines in z.
+struct InRows<'a, 'b, 'r> {
+    mesh: &'a Mesh,
+    rows: usize,
+    planes: Rows<'b, 'r>,
+}
+
+impl WithSimd for InRows<'_, '_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        with_scratch(
+            #[inline(always)]
+            |scratch| sweep_rows(simd, self.mesh, self.rows, &mut self.planes, scratch),
+        );
+    }
+}

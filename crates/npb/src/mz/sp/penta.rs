@@ -1,0 +1,157 @@
+//! SP's pentadiagonal systems: a line in every lane, the three matrices of a line at once.
+//!
+//! Components 1, 2, 3 share a matrix, whose convection is that of the flow; in those of components 4 and 5 it is
+//! faster or slower by the speed of sound. All else is common to the three (NASA report RNR-94-007, section 4.4). Rows
+//! are eliminated without pivoting as they come along; what the way back needs is stored per point.
+//!
+//! The unknowns are the interior points of a line. At its ends the boundary's are zero, so that couplings to them
+//! vanish: backwards since nothing comes before the first row, forwards since the way back begins with zeros.
+
+use pulp::Simd;
+
+use super::transforms::State;
+use crate::mz::lanes::Lane;
+use crate::mz::physics::{C1C5, C34, COMPONENTS, DISSIPATION, EPS4, Mesh};
+
+/// Matrices of a line.
+const MATRICES: usize = 3;
+/// Vectors stored per point: each matrix's two upper diagonals, and the right-hand sides.
+const STORED: usize = 2 * MATRICES + COMPONENTS;
+
+/// The matrix of each component.
+const MATRIX: [usize; COMPONENTS] = [0, 0, 0, 1, 2];
+
+/// What the matrices of a direction have in common at all points of a zone.
+#[derive(Clone, Copy)]
+pub(crate) struct Weights<S: Simd> {
+    /// Δt/2h.
+    convection: Lane<S>,
+    /// Of the diagonals beside the main one: the constant part and the factor of 1/ρ.
+    beside: Lane<S>,
+    viscosity: Lane<S>,
+    /// The outermost diagonals.
+    outer: Lane<S>,
+    /// Of the main diagonal: the constant part, in general and in the first and the last row.
+    inside: Lane<S>,
+    at_end: Lane<S>,
+    one: Lane<S>,
+    zero: Lane<S>,
+}
+
+impl<S: Simd> Weights<S> {
+    /// In direction `d`.
+    #[inline(always)]
+    pub(crate) fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
+        let (dt, h) = (mesh.dt, mesh.h[d]);
+        let diffusion = dt / (h * h);
+        let outer = dt * EPS4;
+        Self {
+            convection: Lane::splat(simd, dt / (2.0 * h)),
+            beside: Lane::splat(simd, -diffusion * DISSIPATION[d] - 4.0 * outer),
+            viscosity: Lane::splat(simd, -diffusion * C1C5 * C34),
+            outer: Lane::splat(simd, outer),
+            // 1 + twice the diffusion + 6 (5) outer, given twice (beside + viscosity/ρ).
+            inside: Lane::splat(simd, 1.0 - 2.0 * outer),
+            at_end: Lane::splat(simd, 1.0 - 3.0 * outer),
+            one: Lane::splat(simd, 1.0),
+            zero: Lane::splat(simd, 0.0),
+        }
+    }
+
+    /// A point's part in the matrices, from 1/ρ, the momentum along the line and the speed of sound.
+    #[inline(always)]
+    pub(crate) fn point(&self, volume: Lane<S>, momentum: Lane<S>, sound: Lane<S>) -> Point<S> {
+        let flow = self.convection * momentum * volume;
+        let beside = self.viscosity.mul_add(volume, self.beside);
+        let (above, below) = (beside + flow, beside - flow);
+        Point {
+            beside,
+            above: [above, self.convection.mul_add(sound, above), self.convection.mul_sub_from(sound, above)],
+            below: [below, self.convection.mul_sub_from(sound, below), self.convection.mul_add(sound, below)],
+        }
+    }
+}
+
+/// A point's part in its own row and in those of its neighbours.
+#[derive(Clone, Copy)]
+pub(crate) struct Point<S: Simd> {
+    /// The even part of the diagonals beside the main one.
+    beside: Lane<S>,
+    /// What the row before is coupled by, per matrix, to this point; and the row after.
+    above: [Lane<S>; MATRICES],
+    below: [Lane<S>; MATRICES],
+}
+
+/// Vectors that a line of `length` points stores.
+pub(crate) const fn stored(length: usize) -> usize {
+    // Two rows of nothing come before the first, so that it is like any other.
+    (length + 2) * STORED
+}
+
+/// Eliminates a line of `length` interior points. `point` tells of the points 0 .. `length` − 1, and `right` their
+/// right-hand sides; both are asked once per point in ascending order.
+///
+/// # Panics
+/// If `rows` is not of the length that [`stored`] says.
+#[inline(always)]
+pub(crate) fn eliminate<S: Simd>(
+    simd: S,
+    weights: &Weights<S>,
+    length: usize,
+    rows: &mut [S::f64s],
+    mut point: impl FnMut(usize) -> Point<S>,
+    mut right: impl FnMut(usize) -> State<S>,
+) {
+    let Weights { outer, zero, one, .. } = *weights;
+    assert_eq!(rows.len(), stored(length), "vectors for the rows of a line");
+    rows[..2 * STORED].fill(zero.value());
+    let (mut next, mut after) = ([zero; MATRICES], [zero; MATRICES]);
+    let mut before = [zero; MATRICES];
+    let mut here = point(0);
+    for l in 0..length {
+        let there = if l + 1 < length { point(l + 1) } else { here };
+        let constant = if l == 0 || l + 1 == length { weights.at_end } else { weights.inside };
+        let diagonal = constant - (here.beside + here.beside);
+        let right = right(l);
+
+        let (done, row) = rows[l * STORED..][..3 * STORED].split_at_mut(2 * STORED);
+        let (second, first) = done.split_at(STORED);
+        let mut lower = [zero; MATRICES];
+        let mut inverse = [zero; MATRICES];
+        unroll!(MATRICES, |m| {
+            lower[m] = outer.mul_sub_from(Lane::new(simd, second[m]), before[m]);
+            let diagonal = outer.mul_sub_from(Lane::new(simd, second[MATRICES + m]), diagonal);
+            let upper = lower[m].mul_sub_from(after[m], there.above[m]);
+            inverse[m] = one / lower[m].mul_sub_from(next[m], diagonal);
+            next[m] = upper * inverse[m];
+            after[m] = outer * inverse[m];
+            row[m] = next[m].value();
+            row[MATRICES + m] = after[m].value();
+        });
+        unroll!(COMPONENTS, |c| {
+            let (m, field) = (MATRIX[c], 2 * MATRICES + c);
+            let right = outer.mul_sub_from(Lane::new(simd, second[field]), right[c]);
+            let right = lower[m].mul_sub_from(Lane::new(simd, first[field]), right);
+            row[field] = (right * inverse[m]).value();
+        });
+        before = here.below;
+        here = there;
+    }
+}
+
+/// Finds the solution of an eliminated line, and gives it away point by point, in descending order.
+#[inline(always)]
+pub(crate) fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
+    let zero = [Lane::splat(simd, 0.0); COMPONENTS];
+    let (mut next, mut after) = (zero, zero);
+    for (l, row) in rows[2 * STORED..].chunks_exact(STORED).enumerate().take(length).rev() {
+        let here: State<S> = tabulate!(|c| {
+            let m = MATRIX[c];
+            let [to_next, to_after, right] = [row[m], row[MATRICES + m], row[2 * MATRICES + c]];
+            let right = Lane::new(simd, to_after).mul_sub_from(after[c], Lane::new(simd, right));
+            Lane::new(simd, to_next).mul_sub_from(next[c], right)
+        });
+        give(l, here);
+        (next, after) = (here, next);
+    }
+}

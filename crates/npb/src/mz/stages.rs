@@ -1,0 +1,177 @@
+//! The stages of a zone's step as tasks, for each of the three benchmarks.
+//!
+//! What a stage computes stands in [`crate::mz::bt`], [`crate::mz::sp`] and [`crate::mz::lu`]; here is what it reads and writes.
+
+use std::sync::Arc;
+
+use ndarray::{ArrayView4, ArrayViewMut4};
+use thalweg::task::Accesses;
+use thalweg::{Context, TaskBuilder};
+
+use crate::Result;
+use crate::mz::classes::{Benchmark, Fuse};
+use crate::mz::log::Log;
+use crate::mz::operator::{residual, scaled_residual};
+use crate::mz::physics::Mesh;
+use crate::mz::program::{Field, Program, Zone};
+use crate::mz::{bt, gpu, lu, sp};
+
+type Reads<'a> = ArrayView4<'a, f64>;
+type Writes<'a> = ArrayViewMut4<'a, f64>;
+/// u, forcing and right-hand side before, u and right-hand side after.
+type Step = fn(&Mesh, Writes<'_>, &Reads<'_>, Writes<'_>, usize);
+/// From u and forcing to the right-hand side.
+type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
+/// Reads u and updates the right-hand side.
+type Sweep = fn(&Mesh, &Reads<'_>, Writes<'_>, usize);
+/// Adds a change to u.
+type Add = fn(Writes<'_>, &Reads<'_>, usize);
+
+/// What turns the right-hand side into the change of u: names, and how it is done on cores and on accelerators.
+type Sweeps<const N: usize> = [(&'static str, Sweep, gpu::Sweep); N];
+
+const BT_SWEEPS: Sweeps<3> = [
+    ("x sweep", bt::x_sweep, |mesh, k, u, r| gpu::bt::sweep(mesh, 0, k, u, r)),
+    ("y sweep", bt::y_sweep, |mesh, k, u, r| gpu::bt::sweep(mesh, 1, k, u, r)),
+    ("z sweep", bt::z_sweep, |mesh, k, u, r| gpu::bt::sweep(mesh, 2, k, u, r)),
+];
+const SP_SWEEPS: Sweeps<4> = [
+    ("txinvr", sp::transform, |mesh, k, u, r| gpu::sp::transform(mesh, k, u, r)),
+    ("x sweep", sp::x_sweep, |mesh, k, u, r| gpu::sp::sweep(mesh, 0, k, u, r)),
+    ("y sweep", sp::y_sweep, |mesh, k, u, r| gpu::sp::sweep(mesh, 1, k, u, r)),
+    ("z sweep", sp::z_sweep, |mesh, k, u, r| gpu::sp::sweep(mesh, 2, k, u, r)),
+];
+
+/// S(u) + forcing, and the same times Δt.
+pub(super) const RESIDUAL: (Residual, gpu::Residual) = (residual, |mesh, k, u, f, r| gpu::residual(mesh, k, u, f, r));
+const SCALED_RESIDUAL: (Residual, gpu::Residual) =
+    (scaled_residual, |mesh, k, u, f, r| gpu::scaled_residual(mesh, k, u, f, r));
+
+/// Of every stage: the name of its task, which says the benchmark too since the same stage is other work in each, and its
+/// share of a step's operations. NPB counts whole steps only; the shares are those of the time that the stages take on
+/// one core in class A.
+const STAGES: [(Benchmark, &str, &str, f64); 18] = [
+    (Benchmark::Bt, "step", "bt step", 1.0),
+    (Benchmark::Bt, "residual", "bt residual", 0.24),
+    (Benchmark::Bt, "x sweep", "bt x sweep", 0.18),
+    (Benchmark::Bt, "y sweep", "bt y sweep", 0.19),
+    (Benchmark::Bt, "z sweep", "bt z sweep", 0.3),
+    (Benchmark::Bt, "add", "bt add", 0.09),
+    (Benchmark::Sp, "step", "sp step", 1.0),
+    (Benchmark::Sp, "residual", "sp residual", 0.34),
+    (Benchmark::Sp, "txinvr", "sp txinvr", 0.02),
+    (Benchmark::Sp, "x sweep", "sp x sweep", 0.12),
+    (Benchmark::Sp, "y sweep", "sp y sweep", 0.1),
+    (Benchmark::Sp, "z sweep", "sp z sweep", 0.38),
+    (Benchmark::Sp, "add", "sp add", 0.04),
+    (Benchmark::Lu, "step", "lu step", 1.0),
+    (Benchmark::Lu, "forward", "lu forward", 0.26),
+    (Benchmark::Lu, "backward", "lu backward", 0.43),
+    (Benchmark::Lu, "add", "lu add", 0.03),
+    (Benchmark::Lu, "residual", "lu residual", 0.28),
+];
+
+/// One stage of one zone, as its task's body knows it.
+struct Stage {
+    name: &'static str,
+    zone: usize,
+    mesh: Mesh,
+    log: Arc<Log>,
+}
+
+impl Stage {
+    /// Does the stage's work on the unit's own cores.
+    fn run(&self, unit: &Context, work: impl FnOnce(&Mesh, usize)) {
+        self.log.timed(self.name, unit, self.zone, || work(&self.mesh, unit.inner_cores()));
+    }
+}
+
+impl Program<'_> {
+    /// Submits a zone's step after the exchange.
+    pub(super) fn advance(&self, zone: &Zone) -> Result<()> {
+        match (self.benchmark, self.settings.fuse) {
+            (Benchmark::Bt, Fuse::Step) => self.whole_step(zone, bt::step, gpu::bt::step),
+            (Benchmark::Sp, Fuse::Step) => self.whole_step(zone, sp::step, gpu::sp::step),
+            (Benchmark::Lu, Fuse::Step) => self.whole_step(zone, lu::step, gpu::lu::step),
+            (Benchmark::Bt, Fuse::Stages) => self.factored(zone, &BT_SWEEPS, bt::add),
+            (Benchmark::Sp, Fuse::Stages) => self.factored(zone, &SP_SWEEPS, sp::add),
+            (Benchmark::Lu, Fuse::Stages) => self.lu_stages(zone),
+        }
+    }
+
+    fn stage(&self, zone: &Zone, name: &'static str) -> Stage {
+        Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }
+    }
+
+    fn task<A: Accesses>(&self, stage: &Stage, accesses: A) -> TaskBuilder<'_, A> {
+        let (.., name, share) = STAGES
+            .into_iter()
+            .find(|(benchmark, stage_name, ..)| (*benchmark, *stage_name) == (self.benchmark, stage.name))
+            .expect("every stage is in the table");
+        let cost = share * self.benchmark.operations(stage.mesh.shape);
+        self.rt.task(name, accesses).at(&self.space, stage.zone).cost(cost)
+    }
+
+    /// All of a zone's step in one task.
+    fn whole_step(&self, zone: &Zone, step: Step, gpu_step: gpu::Step) -> Result<()> {
+        let mesh = zone.mesh;
+        let stage = self.stage(zone, "step");
+        self.task(&stage, (zone.u.inout(), zone.forcing.input(), zone.r.inout()))
+            .cpu(move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| step(mesh, u, &forcing, r, threads)))
+            .gpu(move |k, (mut u, forcing, mut r)| gpu_step(&mesh, k, &mut u, &forcing, &mut r))
+            .submit()?;
+        Ok(())
+    }
+
+    /// BT and SP: the residual, stages that turn it into the change of u, the update.
+    fn factored(&self, zone: &Zone, sweeps: &[(&'static str, Sweep, gpu::Sweep)], add: Add) -> Result<()> {
+        let mesh = zone.mesh;
+        self.residual(zone, SCALED_RESIDUAL)?;
+        for &(name, sweep, gpu_sweep) in sweeps {
+            let stage = self.stage(zone, name);
+            self.task(&stage, (zone.u.input(), zone.r.inout()))
+                .cpu(move |unit, (u, r)| stage.run(unit, |mesh, threads| sweep(mesh, &u, r, threads)))
+                .gpu(move |k, (u, mut r)| gpu_sweep(&mesh, k, &u, &mut r))
+                .submit()?;
+        }
+        self.add(zone, &zone.r, add, |mesh, k, u, r| gpu::add(mesh, k, u, r))
+    }
+
+    /// LU: both sweeps, the update, and the residual that the next step begins with.
+    fn lu_stages(&self, zone: &Zone) -> Result<()> {
+        let w = zone.w.as_ref().expect("LU in stages has a correction");
+        let mesh = zone.mesh;
+        let stage = self.stage(zone, "forward");
+        self.task(&stage, (zone.u.input(), zone.r.input(), w.output()))
+            .cpu(move |unit, (u, r, w)| stage.run(unit, |mesh, threads| lu::forward(mesh, &u, &r, w, threads)))
+            .gpu(move |k, (u, r, mut w)| gpu::lu::forward(&mesh, k, &u, &r, &mut w))
+            .submit()?;
+        let stage = self.stage(zone, "backward");
+        self.task(&stage, (zone.u.input(), w.inout()))
+            .cpu(move |unit, (u, w)| stage.run(unit, |mesh, threads| lu::backward(mesh, &u, w, threads)))
+            .gpu(move |k, (u, mut w)| gpu::lu::backward(&mesh, k, &u, &mut w))
+            .submit()?;
+        self.add(zone, w, |u, w, threads| lu::add(w, u, threads), |mesh, k, u, w| gpu::lu::add(mesh, k, u, w))?;
+        self.residual(zone, RESIDUAL)
+    }
+
+    pub(super) fn residual(&self, zone: &Zone, (residual, gpu_residual): (Residual, gpu::Residual)) -> Result<()> {
+        let mesh = zone.mesh;
+        let stage = self.stage(zone, "residual");
+        self.task(&stage, (zone.u.input(), zone.forcing.input(), zone.r.inout()))
+            .cpu(move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| residual(mesh, &u, &forcing, r, threads)))
+            .gpu(move |k, (u, forcing, mut r)| gpu_residual(&mesh, k, &u, &forcing, &mut r))
+            .submit()?;
+        Ok(())
+    }
+
+    fn add(&self, zone: &Zone, change: &Field, add: Add, gpu_add: gpu::Add) -> Result<()> {
+        let mesh = zone.mesh;
+        let stage = self.stage(zone, "add");
+        self.task(&stage, (zone.u.inout(), change.input()))
+            .cpu(move |unit, (u, change)| stage.run(unit, |_, threads| add(u, &change, threads)))
+            .gpu(move |k, (mut u, change)| gpu_add(&mesh, k, &mut u, &change))
+            .submit()?;
+        Ok(())
+    }
+}

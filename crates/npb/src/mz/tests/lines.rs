@@ -1,0 +1,67 @@
+//! Packed lines come back where they came from, whatever their geometry.
+
+use proptest::prelude::*;
+use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
+
+use crate::mz::lanes::{MAX_LANES, Scratch, dispatch};
+use crate::mz::lines::Lines;
+
+/// Packs lines, doubles every number, and unpacks them.
+struct Double<'a> {
+    lines: usize,
+    length: usize,
+    apart: usize,
+    stride: usize,
+    numbers: &'a mut [f64],
+}
+
+impl WithSimd for Double<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { lines, length, apart, stride, numbers } = self;
+        let mut scratch = Scratch::default();
+        // Two fields, of which the second is the one in use.
+        let bundle = scratch.vectors::<S>(2 * length);
+        for begin in (0..lines).step_by(S::F64_LANES) {
+            let count = S::F64_LANES.min(lines - begin);
+            let starts: Vec<usize> = (begin..begin + count).map(|line| 3 + line * apart).collect();
+            let lines = Lines::new(&starts, stride, length);
+            lines.pack(simd, numbers, bundle, (1, 2));
+            for point in bundle.chunks_exact_mut(2) {
+                point[1] = simd.add_f64s(point[1], point[1]);
+            }
+            lines.unpack(simd, numbers, bundle, (1, 2));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_number_of_every_line_is_visited_once(lines in 1usize..20, length in 1usize..20, along in any::<bool>()) {
+        // Either along the rows of an array or along its columns.
+        let (apart, stride) = if along { (length + 2, 1) } else { (1, lines + 3) };
+        let size = 3 + lines * apart + length * stride;
+        let before: Vec<f64> = (0..size).map(|index| index as f64 + 1.0).collect();
+        let mut expected = before.clone();
+        for line in 0..lines {
+            for l in 0..length {
+                expected[3 + line * apart + l * stride] *= 2.0;
+            }
+        }
+        for width in [0, 1, 2, 4, 8] {
+            let mut numbers = before.clone();
+            let work = Double { lines, length, apart, stride, numbers: &mut numbers };
+            // Whatever this machine has, and every width that some machine has.
+            match width {
+                0 => dispatch(MAX_LANES, work),
+                1 => work.with_simd(Scalar),
+                2 => work.with_simd(Scalar128b),
+                4 => work.with_simd(Scalar256b),
+                _ => work.with_simd(Scalar512b),
+            }
+            prop_assert_eq!(&numbers, &expected, "{} lanes", width);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The verdict on a run: its norms beside the reference values.
+
+use std::fmt;
+
+use super::classes::Problem;
+use super::physics::COMPONENTS;
+
+/// How far a number may be from its reference, relatively.
+pub(crate) const EPSILON: f64 = 1e-8;
+
+/// The numbers a run is judged by, summed over zones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Norms {
+    /// Of the residual.
+    pub residual: [f64; COMPONENTS],
+    /// Of the error.
+    pub error: [f64; COMPONENTS],
+    /// LU's surface integral.
+    pub surface: Option<f64>,
+}
+
+impl std::ops::AddAssign for Norms {
+    /// Adds the norms of one more zone.
+    fn add_assign(&mut self, zone: Self) {
+        for m in 0..COMPONENTS {
+            self.residual[m] += zone.residual[m];
+            self.error[m] += zone.error[m];
+        }
+        self.surface = match (self.surface, zone.surface) {
+            (Some(sum), Some(surface)) => Some(sum + surface),
+            (sum, surface) => sum.or(surface),
+        };
+    }
+}
+
+/// A run's numbers, each beside its reference.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    lines: Vec<(String, f64, f64)>,
+}
+
+impl Verdict {
+    /// Compares a full run of `problem` with its references.
+    ///
+    /// # Panics
+    /// If one of the two has a surface integral and the other has not.
+    pub fn new(problem: &Problem, norms: &Norms) -> Self {
+        let mut lines = Vec::new();
+        for (name, values, references) in
+            [("residual", norms.residual, problem.residual), ("error", norms.error, problem.error)]
+        {
+            for (m, (value, reference)) in values.into_iter().zip(references).enumerate() {
+                lines.push((format!("{name} {}", m + 1), value, reference));
+            }
+        }
+        match (norms.surface, problem.surface) {
+            (Some(value), Some(reference)) => lines.push(("surface".into(), value, reference)),
+            (None, None) => {}
+            _ => panic!("a surface integral on one side only"),
+        }
+        Self { lines }
+    }
+
+    /// The largest relative difference from a reference; not a number if one of the run's is none.
+    pub fn difference(&self) -> f64 {
+        let differences = self.lines.iter().map(|(_, value, reference)| ((value - reference) / reference).abs());
+        differences.fold(0.0, |most: f64, one| if most.is_nan() || one <= most { most } else { one })
+    }
+
+    /// Whether the run is right.
+    pub fn verified(&self) -> bool {
+        self.lines.iter().all(|(_, value, reference)| ((value - reference) / reference).abs() <= EPSILON)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value, reference) in &self.lines {
+            let difference = ((value - reference) / reference).abs();
+            writeln!(f, "{name:<10} {value:>22.13e} {reference:>22.13e} {difference:>9.1e}")?;
+        }
+        writeln!(f, "largest relative difference {:.1e}, allowed {EPSILON:.0e}", self.difference())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mz::classes::{Benchmark, Class};
+
+    #[test]
+    fn a_run_is_verified_by_every_one_of_its_numbers() {
+        let problem = Benchmark::Lu.problem(Class::S);
+        let right = Norms { residual: problem.residual, error: problem.error, surface: problem.surface };
+        assert!(Verdict::new(&problem, &right).verified());
+        for wrong in [1.0 + 2.0 * EPSILON, 0.0, f64::NAN] {
+            for number in 0..2 * COMPONENTS + 1 {
+                let mut norms = right;
+                match number {
+                    0..COMPONENTS => norms.residual[number] *= wrong,
+                    COMPONENTS..10 => norms.error[number - COMPONENTS] *= wrong,
+                    _ => norms.surface = norms.surface.map(|surface| surface * wrong),
+                }
+                let verdict = Verdict::new(&problem, &norms);
+                assert!(!verdict.verified(), "number {number} times {wrong}");
+                assert!(verdict.difference().is_nan() || verdict.difference() > EPSILON);
+            }
+        }
+    }
+
+    #[test]
+    fn norms_are_summed_over_zones() {
+        let zone = Norms { residual: [1.0; COMPONENTS], error: [2.0; COMPONENTS], surface: Some(3.0) };
+        let mut sum = Norms::default();
+        sum += zone;
+        sum += zone;
+        let twice = Norms { residual: [2.0; COMPONENTS], error: [4.0; COMPONENTS], surface: Some(6.0) };
+        assert_eq!(sum, twice);
+    }
+}

@@ -1,0 +1,19 @@
+//! What tests of kernels run on.
+
+use thalweg::Runtime;
+
+/// A runtime with such units. If the accelerators for them are missing there is none, which is said; but where the
+/// variable `THALWEG_REQUIRE` (a list such as `opencl,cuda`) says that they must be there, the test fails.
+pub(crate) fn accelerated(units: &str) -> Option<Runtime> {
+    let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+    let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());
+    match Runtime::builder().compute_units(units.replace("OPENCL", &kind)).build() {
+        Err(error @ thalweg::prelude::BuildError::NoDevice { kind, .. })
+            if !required.split(',').any(|name| name.eq_ignore_ascii_case(kind.keyword())) =>
+        {
+            println!("skipped: {error}");
+            None
+        }
+        built => Some(built.expect("a runtime with these units")),
+    }
+}

@@ -1,0 +1,133 @@
+//! BT-MZ, SP-MZ and LU-MZ: the multi-zone NAS Parallel Benchmarks as dependent tasks.
+//!
+//! A mesh is cut into zones, which are solved side by side and exchange their faces in every step. Runs are verified
+//! against the official values; the rate is NPB's own count of operations per second (NASA report NAS-03-010).
+//!
+//! ```text
+//! cargo run --release --example npb_mz -- bt --class W --units 1:CPU:1,2:EMU:1
+//! ```
+
+mod common;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use common::{Machine, Outcome, Result, integer};
+use npb::mz::{
+    Benchmark, Class, Fuse, Periods, Problem, Program, Settings, Verdict, banner, bytes_needed, run_serially,
+};
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+use thalweg::Runtime;
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// The multi-zone NAS Parallel Benchmarks as dependent tasks
+#[derive(Parser)]
+struct Options {
+    /// Which of the three
+    #[arg(value_enum, value_name = "BENCHMARK")]
+    benchmark: Benchmark,
+    /// Problem class
+    #[arg(long, visible_alias = "size", value_enum, default_value = "S", hide_possible_values = true)]
+    class: Class,
+    /// Time steps [default: those of the class, for which there are reference values]
+    #[arg(long, value_name = "N", value_parser = integer(1..=1_000_000))]
+    niter: Option<usize>,
+    /// How many tasks a zone's step is
+    #[arg(long, value_enum, default_value = "step")]
+    fuse: Fuse,
+    /// Wait for all tasks between exchange and computation, to time the two periods
+    #[arg(long)]
+    periods: bool,
+    /// Without the runtime: a plain loop over the zones on one core
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate", "periods"])]
+    serial: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let problem = options.benchmark.problem(options.class);
+    let allocates = options.serial || !options.machine.is_simulated();
+    if allocates && let Err(shortage) = check_memory(&problem, options.benchmark, options.fuse) {
+        eprintln!("error: {shortage}");
+        return ExitCode::from(2);
+    }
+    if options.serial {
+        return options.serial(&problem).conclude();
+    }
+    options.machine.run(|rt| options.tasks(rt, &problem))
+}
+
+/// Refuses a problem that is too large for this machine's free memory.
+fn check_memory(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> std::result::Result<(), String> {
+    let points: usize = problem.points.iter().product();
+    let needed = bytes_needed(problem, benchmark, fuse) as f64;
+    let system =
+        System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()));
+    let available = system.available_memory() as f64;
+    if needed <= available {
+        return Ok(());
+    }
+    Err(format!(
+        "{points} points need {:.0} MiB of memory, and {:.0} MiB are available; choose a smaller class",
+        needed / MIB,
+        available / MIB
+    ))
+}
+
+impl Options {
+    fn steps(&self, problem: &Problem) -> usize {
+        self.niter.unwrap_or(problem.steps)
+    }
+
+    fn print_banner(&self, problem: &Problem) {
+        print!("{}", banner(self.benchmark, self.class, problem, self.steps(problem)));
+    }
+
+    fn tasks(&self, rt: &Runtime, problem: &Problem) -> Result<Outcome> {
+        self.print_banner(problem);
+        let settings = Settings { steps: self.steps(problem), fuse: self.fuse, periods: self.periods };
+        let program = Program::new(rt, self.benchmark, problem, settings);
+        let bar = self.machine.progress(settings.steps);
+        let (times, norms) = program.run(|| bar.inc(1))?;
+        bar.finish_and_clear();
+        if !rt.is_simulated() {
+            print!("{}", program.log().stages());
+            println!("zones changed their unit {} times", program.log().migrations());
+        }
+        if let Some(Periods { computation, communication }) = times.periods() {
+            println!("computation period {:.4} s", computation.as_secs_f64());
+            println!("communication period {:.4} s", communication.as_secs_f64());
+        }
+        let verdict = (!rt.is_simulated()).then(|| Verdict::new(problem, &norms));
+        Ok(self.judge(problem, times.total, verdict))
+    }
+
+    fn serial(&self, problem: &Problem) -> Outcome {
+        self.print_banner(problem);
+        let run = run_serially(self.benchmark, problem, self.steps(problem), 1, self.fuse);
+        print!("{}", run.stages);
+        self.judge(problem, Duration::from_secs_f64(run.seconds), Some(Verdict::new(problem, &run.norms)))
+    }
+
+    /// Prints how a run went; there is no verdict where nothing was computed.
+    fn judge(&self, problem: &Problem, elapsed: Duration, verdict: Option<Verdict>) -> Outcome {
+        let steps = self.steps(problem);
+        let verified = match verdict {
+            Some(verdict) if steps == problem.steps => {
+                print!("{verdict}");
+                Some(verdict.verified())
+            }
+            Some(_) => {
+                println!("there are reference values for {} steps, not for {steps}", problem.steps);
+                None
+            }
+            None => None,
+        };
+        println!("{:.1} Mop/s", problem.operations(self.benchmark, steps) / elapsed.as_secs_f64());
+        Outcome { elapsed, verified }
+    }
+}

@@ -1,0 +1,194 @@
+//! The example programs, run as a user runs them: output and exit status on every kind of machine.
+//!
+//! `cargo test` builds the examples first; a test of its own (`cargo test --test programs`) does not.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const MACHINES: [&str; 3] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"];
+
+/// Longer than any run here takes, even unoptimized on a busy machine; what takes longer has come to a halt.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs an example with flags that are separated by spaces. The output must fit into a pipe.
+fn run(example: &str, flags: &str) -> Output {
+    let test = std::env::current_exe().expect("tests have a path");
+    let profile = test.ancestors().nth(2).expect("tests lie in <profile>/deps");
+    let program: PathBuf = [profile, "examples".as_ref(), example.as_ref()].iter().collect();
+    let program = program.with_extension(std::env::consts::EXE_EXTENSION);
+    let mut child = Command::new(&program)
+        .args(flags.split_whitespace())
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program:?}: {error}; run `cargo build --examples` first"));
+    let start = Instant::now();
+    while child.try_wait().expect("a child can be asked").is_none() {
+        if start.elapsed() > LIMIT {
+            child.kill().expect("a child can be ended");
+            panic!("{example} {flags}: came to no end within {LIMIT:?}");
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    child.wait_with_output().expect("the child's output can be read")
+}
+
+fn lines(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(str::to_owned).collect()
+}
+
+/// The run must be verified; the lines that start with one of `results` are returned.
+fn verified(example: &str, flags: &str, results: &[&str]) -> Vec<String> {
+    let output = run(example, flags);
+    let mut lines = lines(&output);
+    assert_eq!(output.status.code(), Some(0), "{example} {flags}: {output:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("VERIFIED"), "{example} {flags}");
+    assert!(lines.iter().any(|line| line.starts_with("time ")), "{example} {flags}");
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(messages.lines().all(|line| line.starts_with("warning: ")), "a bar and no terminal: {messages:?}");
+    lines.retain(|line| results.iter().any(|start| line.starts_with(start)));
+    lines
+}
+
+/// The results are the same to the last printed digit on every machine and with both schedulers.
+fn agrees_everywhere(example: &str, flags: &str, results: &[&str]) {
+    let expected = verified(example, flags, results);
+    assert_eq!(expected.len(), results.len(), "{expected:?}");
+    for units in MACHINES {
+        for scheduler in ["stealing", "dynamic"] {
+            let flags = format!("{flags} --units {units} --scheduler {scheduler}");
+            assert_eq!(verified(example, &flags, results), expected, "{example} {flags}");
+        }
+    }
+}
+
+#[test]
+fn hello_runs_everywhere() {
+    agrees_everywhere("hello", "--size 200001", &[]);
+}
+
+#[test]
+fn jacobi_gives_the_same_answer_everywhere() {
+    agrees_everywhere("jacobi", "--size 48 --block 20", &["48 x 48", "error"]);
+}
+
+#[test]
+fn cg_gives_the_same_answer_everywhere() {
+    agrees_everywhere("cg", "--class S --blocks 6", &["zeta", "error"]);
+}
+
+#[test]
+fn cg_takes_size_for_class_and_prints_every_step() {
+    assert_eq!(verified("cg", "--size s --verbose", &["  "]).len(), 15);
+}
+
+#[test]
+fn npb_mz_gives_the_same_answer_everywhere() {
+    // Class S of LU alone: without optimization the others take long. All are run in `.ci/run`.
+    agrees_everywhere("npb_mz", "lu --class S", &["residual 1 ", "error 5 ", "surface "]);
+    agrees_everywhere("npb_mz", "lu --class S --fuse stages", &["residual 1 ", "error 5 ", "surface "]);
+}
+
+#[test]
+fn npb_mz_without_reference_values_is_not_compared() {
+    let output = run("npb_mz", "sp --niter 2 --periods");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(lines(&output).last().map(String::as_str), Some("NOT COMPARED"));
+    for period in ["computation period ", "communication period "] {
+        assert!(lines(&output).iter().any(|line| line.starts_with(period)), "{output:?}");
+    }
+}
+
+#[test]
+fn a_class_that_does_not_fit_is_refused_with_what_it_needs() {
+    let output = run("npb_mz", "bt --class F");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(message.contains("26951680000 points need 3084"), "{message}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn every_program_can_be_simulated() {
+    for (example, flags) in [
+        ("hello", ""),
+        ("jacobi", ""),
+        ("cg", "--class S"),
+        ("npb_mz", "bt --class A"),
+        ("npb_mz", "lu --class E --niter 1"),
+    ] {
+        let output = run(example, &format!("{flags} --simulate machines/laptop.toml --no-progress"));
+        assert_eq!(output.status.code(), Some(0), "{example}: {output:?}");
+        let lines = lines(&output);
+        assert_eq!(lines.first().map(String::as_str), Some("simulated: laptop"), "{example}");
+        assert_eq!(lines.last().map(String::as_str), Some("NOT COMPARED"), "{example}");
+    }
+    let output = run("hello", "--simulate machines/of-nobody.toml");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: machines/of-nobody.toml: "));
+}
+
+#[test]
+fn a_wrong_result_fails() {
+    let output = run("jacobi", "--size 48 --max-iterations 20");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(lines(&output).last().map(String::as_str), Some("NOT VERIFIED"));
+}
+
+#[test]
+fn bad_values_are_named_and_refused() {
+    for example in ["hello", "jacobi", "cg"] {
+        for (flags, named) in [
+            ("--units 3:XPU:1", "XPU"),
+            ("--units 0:CPU:1", "0"),
+            ("--scheduler fastest", "fastest"),
+            ("--size 0", "--size"),
+            ("--size many", "many"),
+            ("--colour", "--colour"),
+        ] {
+            let output = run(example, flags);
+            let message = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{example} {flags}: {output:?}");
+            assert!(message.starts_with("error: "), "{example} {flags}: {message}");
+            // cg names its alias by the flag's first name.
+            let named = if example == "cg" { named.replace("--size", "--class") } else { named.to_owned() };
+            assert!(message.contains(&named), "{example} {flags}: {message}");
+            assert!(output.stdout.is_empty(), "{example} {flags}: {output:?}");
+        }
+    }
+    for (example, flags) in [
+        ("jacobi", "--tolerance -1"),
+        ("jacobi", "--tolerance nan"),
+        ("jacobi", "--block 0"),
+        ("cg", "--blocks 0"),
+        ("npb_mz", "--class S"),
+        ("npb_mz", "ft"),
+        ("npb_mz", "bt --class Q"),
+        ("npb_mz", "bt --niter 0"),
+        ("npb_mz", "bt --units 0:CPU:1"),
+        ("npb_mz", "bt --scheduler fastest"),
+        ("npb_mz", "bt --serial --units 3:XPU:1"),
+        ("npb_mz", "bt --serial --scheduler dynamic"),
+        ("npb_mz", "bt --serial --simulate machines/laptop.toml"),
+        ("npb_mz", "bt --serial --periods"),
+    ] {
+        assert_eq!(run(example, flags).status.code(), Some(2), "{example} {flags}");
+    }
+}
+
+#[test]
+fn help_names_the_common_flags() {
+    for example in ["hello", "jacobi", "cg", "npb_mz"] {
+        let output = run(example, "--help");
+        let text = lines(&output).join("\n");
+        assert_eq!(output.status.code(), Some(0));
+        for flag in ["--units", "--scheduler", "--simulate", "--size", "--help", "--no-progress"] {
+            assert!(text.contains(flag), "{example} --help does not name {flag}");
+        }
+    }
+}

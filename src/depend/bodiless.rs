@@ -1,0 +1,64 @@
+//! The body of a task that is never run: a join's, or that of a task which a test finishes by hand.
+//!
+//! It declares accesses and kinds of unit and does nothing else; to run it is an error in the layer that does.
+
+use super::{AccessRecord, Body, Env, Kinds};
+use crate::error::BoxError;
+use crate::kernel::{DeviceSite, Launcher};
+use crate::region::Block;
+
+/// A body without code. `A` visits its accesses, and `C` is what a join does at its end.
+pub(super) struct Bodiless<A, C = fn()> {
+    accesses: A,
+    kinds: Kinds,
+    complete: C,
+}
+
+impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
+    pub(super) fn new(kinds: Kinds, accesses: A) -> Self {
+        Self { accesses, kinds, complete: || () }
+    }
+
+    /// The same, which does this as a join that all it waits for has ended for.
+    pub(super) fn completing<C: Fn() + Send>(self, complete: C) -> Bodiless<A, C> {
+        Bodiless { accesses: self.accesses, kinds: self.kinds, complete }
+    }
+}
+
+impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send, C: Fn() + Send> Body for Bodiless<A, C> {
+    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
+        (self.accesses)(visit);
+    }
+
+    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
+        unreachable!("a task without a body is not run")
+    }
+
+    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
+        unreachable!("a task without a body is not enqueued")
+    }
+
+    fn discard(&self) {}
+
+    fn complete(&self) {
+        (self.complete)();
+    }
+
+    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
+        None
+    }
+
+    fn combine(&self, _: usize, _: &Block) {}
+
+    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
+        None
+    }
+
+    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
+
+    fn retire(&self, _: usize) {}
+
+    fn kinds(&self) -> Kinds {
+        self.kinds
+    }
+}

@@ -1,0 +1,117 @@
+//! The interfaces to accelerators: which of them this build has, and what each of them finds.
+//!
+//! The one place that knows which feature of the crate stands for which interface. An interface that the build lacks finds
+//! nothing, and says which feature would change that. Nothing here opens a device by itself, or compiles for one.
+
+#[cfg(feature = "cuda")]
+use super::cuda;
+#[cfg(feature = "hip")]
+use super::hip;
+#[cfg(feature = "opencl")]
+use super::opencl;
+use super::{Accelerator, Interface};
+use crate::error::DeviceError;
+use crate::machine::UnitKind;
+
+/// Names an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InterfaceId {
+    Cuda,
+    Hip,
+    OpenCl,
+}
+
+/// A device that an interface has found, not yet opened.
+pub(super) trait Discovered {
+    /// Its name, for people to read.
+    fn name(&self) -> String;
+
+    /// Whether units of this kind may have it; the kind is one that the interface is asked for.
+    fn serves(&self, _kind: UnitKind) -> bool {
+        true
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError>;
+}
+
+impl InterfaceId {
+    pub(super) const ALL: [Self; 3] = [Self::Cuda, Self::Hip, Self::OpenCl];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Cuda => "CUDA",
+            Self::Hip => "HIP",
+            Self::OpenCl => "OpenCL",
+        }
+    }
+
+    /// Why a build without the interface's feature has none of its devices.
+    pub(super) fn lacking(self) -> String {
+        let feature = match self {
+            Self::Cuda => "cuda",
+            Self::Hip => "hip",
+            Self::OpenCl => "opencl",
+        };
+        format!("this build lacks it; try thalweg's feature `{feature}`")
+    }
+
+    /// The interface's devices.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn find(self) -> Result<Vec<&'static dyn Discovered>, String> {
+        match self {
+            #[cfg(feature = "cuda")]
+            Self::Cuda => all(cuda::find()),
+            #[cfg(feature = "hip")]
+            Self::Hip => all(hip::find()),
+            #[cfg(feature = "opencl")]
+            Self::OpenCl => all(opencl::find()),
+            #[allow(unreachable_patterns, reason = "a build may have all interfaces")]
+            absent => Err(absent.lacking()),
+        }
+    }
+
+    /// What there is of the interface, for people to read.
+    pub(super) fn survey(self) -> Interface {
+        match self {
+            #[cfg(feature = "cuda")]
+            Self::Cuda => cuda::survey(),
+            #[cfg(feature = "hip")]
+            Self::Hip => hip::survey(),
+            #[cfg(feature = "opencl")]
+            Self::OpenCl => opencl::survey(),
+            #[allow(unreachable_patterns, reason = "a build may have all interfaces")]
+            absent => {
+                Interface { name: absent.name(), version: None, absent: Some(absent.lacking()), devices: Vec::new() }
+            }
+        }
+    }
+}
+
+#[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+fn all<D: Discovered>(found: Result<&'static [D], &'static str>) -> Result<Vec<&'static dyn Discovered>, String> {
+    let found = found.map_err(str::to_owned)?;
+    Ok(found.iter().map(|device| device as &dyn Discovered).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_the_build_lacks_names_its_feature() {
+        let has = [cfg!(feature = "cuda"), cfg!(feature = "hip"), cfg!(feature = "opencl")];
+        for (interface, has) in InterfaceId::ALL.into_iter().zip(has) {
+            let lacking = interface.lacking();
+            let survey = interface.survey();
+            assert_eq!(survey.name, interface.name());
+            assert_eq!(survey.absent == Some(lacking.clone()), !has, "{survey:?}");
+            assert_eq!(interface.find().err() == Some(lacking), !has);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! All accesses of one task: single ones, tuples of them, lists of them, and these in each other.
+//!
+//! The layers below count a task's regions from 0 and know no other structure. So a place in a tuple or a list stands for
+//! as many regions as are declared in it, and views are made in the order in which [`AccessList::visit`] names the regions.
+
+use super::access::{Access, Record, Replicated};
+use crate::depend::Site;
+use crate::kernel::DeviceSite;
+use crate::sealed::Sealed;
+
+/// The accesses of one task: one, a tuple of up to twelve, a [`List`], or any of these in each other.
+pub trait AccessList: Sealed + Send + 'static {
+    /// What the body gets: a view for one access, else a tuple or a vector of what its parts give.
+    type Views<'a>;
+    /// What a body for accelerators gets.
+    type DeviceViews<'a>;
+    /// How many regions there are, if all accesses of this type have as many.
+    #[doc(hidden)]
+    const COUNT: Option<usize>;
+
+    /// How many regions there are.
+    #[doc(hidden)]
+    fn count(&self) -> usize;
+
+    /// # Safety
+    /// As for [`Access::view`], for each; and `sites` has one for each, if any.
+    #[doc(hidden)]
+    unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a>;
+
+    #[doc(hidden)]
+    fn device_views<'a>(&'a self, sites: &mut DeviceSites<'_>) -> Self::DeviceViews<'a>;
+
+    #[doc(hidden)]
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
+
+    /// The access with this number.
+    #[doc(hidden)]
+    fn at(&self, index: usize) -> &dyn Replicated;
+
+    /// # Safety
+    /// As for [`Replicated::keep`], for each.
+    #[doc(hidden)]
+    unsafe fn keep(&self);
+}
+
+/// Where the regions of a task lie that have no view yet; at home if that is not said.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Sites<'s>(Option<&'s [Site]>);
+
+/// Where the regions of a task lie on a device that have no view yet.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct DeviceSites<'s>(&'s [DeviceSite]);
+
+impl<'s> Sites<'s> {
+    #[inline]
+    pub(super) fn new(sites: Option<&'s [Site]>) -> Self {
+        Self(sites)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Site> {
+        self.0.as_mut().map(|sites| *sites.split_off_first().expect("each region has a site"))
+    }
+}
+
+impl<'s> DeviceSites<'s> {
+    pub(super) fn new(sites: &'s [DeviceSite]) -> Self {
+        Self(sites)
+    }
+
+    fn next(&mut self) -> DeviceSite {
+        *self.0.split_off_first().expect("each region has a site")
+    }
+}
+
+impl<A: Access> AccessList for A {
+    type Views<'a> = A::View<'a>;
+    type DeviceViews<'a> = A::DeviceView<'a>;
+
+    const COUNT: Option<usize> = Some(1);
+
+    #[inline]
+    fn count(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { self.view(sites.next()) }
+    }
+
+    fn device_views<'a>(&'a self, sites: &mut DeviceSites<'_>) -> Self::DeviceViews<'a> {
+        self.device_view(sites.next())
+    }
+
+    #[inline]
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        Access::visit(self, visit);
+    }
+
+    fn at(&self, _: usize) -> &dyn Replicated {
+        self
+    }
+
+    #[inline]
+    unsafe fn keep(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { Replicated::keep(self) }
+    }
+}
+
+/// How many regions two parts have together, if that is known of both.
+pub(crate) const fn both(a: Option<usize>, b: Option<usize>) -> Option<usize> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        _ => None,
+    }
+}
+
+macro_rules! tuples {
+    ($(($($a:ident $i:tt),*))*) => {$(
+        #[allow(clippy::unused_unit, unused_variables, unused_mut, unused_unsafe)] // of the empty tuple
+        impl<$($a: AccessList),*> AccessList for ($($a,)*) {
+            type Views<'a> = ($($a::Views<'a>,)*);
+            type DeviceViews<'a> = ($($a::DeviceViews<'a>,)*);
+
+            const COUNT: Option<usize> = {
+                let mut count = Some(0);
+                $(count = both(count, $a::COUNT);)*
+                count
+            };
+
+            #[inline]
+            fn count(&self) -> usize {
+                0 $(+ self.$i.count())*
+            }
+
+            #[inline]
+            unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
+                // SAFETY: the caller's promise.
+                unsafe { ($(self.$i.views(sites),)*) }
+            }
+
+            fn device_views<'a>(&'a self, sites: &mut DeviceSites<'_>) -> Self::DeviceViews<'a> {
+                ($(self.$i.device_views(sites),)*)
+            }
+
+            #[inline]
+            fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+                $(self.$i.visit(visit);)*
+            }
+
+            fn at(&self, index: usize) -> &dyn Replicated {
+                let mut before = 0;
+                $(
+                    let count = self.$i.count();
+                    if index - before < count {
+                        return self.$i.at(index - before);
+                    }
+                    before += count;
+                )*
+                unreachable!("there is no region {index} of {before}")
+            }
+
+            #[inline]
+            unsafe fn keep(&self) {
+                // SAFETY: the caller's promise.
+                $(unsafe { self.$i.keep() };)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}
+
+/// Accesses of one type, as many as the program says when it runs.
+#[derive(Debug)]
+pub struct List<A>(pub(crate) Box<[A]>);
+
+impl<A> Sealed for List<A> {}
+
+impl<A: AccessList> AccessList for List<A> {
+    type Views<'a> = Vec<A::Views<'a>>;
+    type DeviceViews<'a> = Vec<A::DeviceViews<'a>>;
+
+    const COUNT: Option<usize> = None;
+
+    fn count(&self) -> usize {
+        match A::COUNT {
+            Some(each) => each * self.0.len(),
+            None => self.0.iter().map(A::count).sum(),
+        }
+    }
+
+    unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
+        // SAFETY: the caller's promise.
+        self.0.iter().map(|access| unsafe { access.views(sites) }).collect()
+    }
+
+    fn device_views<'a>(&'a self, sites: &mut DeviceSites<'_>) -> Self::DeviceViews<'a> {
+        self.0.iter().map(|access| access.device_views(sites)).collect()
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        self.0.iter().for_each(|access| access.visit(visit));
+    }
+
+    fn at(&self, mut index: usize) -> &dyn Replicated {
+        if let Some(each) = A::COUNT {
+            return self.0[index / each].at(index % each);
+        }
+        for access in &self.0 {
+            let count = access.count();
+            if index < count {
+                return access.at(index);
+            }
+            index -= count;
+        }
+        unreachable!("there is no region {index} behind the last")
+    }
+
+    unsafe fn keep(&self) {
+        // SAFETY: the caller's promise.
+        self.0.iter().for_each(|access| unsafe { access.keep() });
+    }
+}

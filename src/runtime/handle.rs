@@ -1,0 +1,107 @@
+//! Waiting for one task.
+//!
+//! A task does not know who waits for it: that would cost all tasks. Who wants to wait submits a task of the runtime's own
+//! behind it, which does nothing and tells the waiting thread, as for a value. So nothing is kept but the handle's reference
+//! to the task, and nothing is done until somebody waits.
+
+use super::Runtime;
+use super::wait::internal;
+use crate::depend::{Side, TaskRef};
+use crate::error::{Failures, RunError, SubmitError, TaskFailure};
+use crate::ids::{SpaceId, TaskId};
+use crate::memory::nothing;
+use crate::sync::Flow;
+use std::fmt;
+use std::sync::Arc;
+
+/// A submitted task that can be waited for: see [`Runtime::wait_for`]. Made by
+/// [`TaskBuilder::submit_handle`](crate::TaskBuilder::submit_handle).
+///
+/// It keeps a few hundred bytes of the task, without its body and what that captured, until it is dropped. Dropping it does
+/// not cancel the task.
+#[derive(Clone)]
+pub struct TaskHandle {
+    /// Of the runtime that it was submitted to.
+    runtime: u64,
+    task: TaskRef,
+}
+
+impl TaskHandle {
+    pub(super) fn new(runtime: u64, task: TaskRef) -> Self {
+        Self { runtime, task }
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> TaskId {
+        self.task.shared().id
+    }
+
+    /// The task's name.
+    pub fn name(&self) -> &str {
+        &self.task.shared().name
+    }
+
+    /// Whether the task has run, failed or been skipped.
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// The failure of the finished task, if it has failed; or that of another, if it was skipped because of it.
+    pub fn failure(&self) -> Option<Arc<TaskFailure>> {
+        self.task.poison().filter(|_| self.is_finished())
+    }
+}
+
+impl fmt::Debug for TaskHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = f.debug_struct("TaskHandle");
+        parts.field("id", &self.id()).field("name", &self.name()).field("is_finished", &self.is_finished());
+        parts.finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    /// Waits until this task has run, failed or been skipped; not for what its body submits. A thread that hosts a unit
+    /// executes tasks meanwhile.
+    ///
+    /// [`wait`](Self::wait) tells of the task's failure all the same.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.scalar(1.0);
+    /// let fails = rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit_handle()?;
+    /// let skipped = rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit_handle()?;
+    /// assert!(rt.wait_for(&fails).is_err());
+    /// assert!(rt.wait_for(&skipped).unwrap_err().to_string().contains("`fails`"));
+    /// assert_eq!(skipped.failure().map(|failure| failure.task()), Some(fails.id()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The failure because of which the task has not run to its end. Or that the call is refused: inside a body, after an
+    /// error of the runtime's own, or because the task is another runtime's.
+    #[track_caller]
+    pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
+        self.outside_body("wait_for")?;
+        if task.runtime != self.core.id {
+            return Err(SubmitError::ForeignTask { task: task.name().to_owned() }.into());
+        }
+        if !task.is_finished() {
+            self.wait_behind(&task.task)?;
+        }
+        task.failure().map_or(Ok(()), |failure| Err(RunError::Failed(Failures(vec![failure]))))
+    }
+
+    #[track_caller]
+    fn wait_behind(&self, task: &TaskRef) -> Result<(), SubmitError> {
+        let awaited_by = Some(super::waiters::own_parker());
+        let side = Side { space: Some(SpaceId::HOST), awaited_by, ..Side::default() };
+        let payload = nothing();
+        let follower = self.core.submit(internal("wait_for", side), payload, &[], |follower| {
+            let _ = follower.wait_for(task, Flow::Order); // otherwise it has finished meanwhile
+            follower.share()
+        })?;
+        self.await_end(&follower)
+    }
+}

@@ -1,0 +1,150 @@
+//! What a task declares all in all: accesses, in tuples and lists.
+
+use super::access::{AccessSpec, Recorded};
+use crate::error::SubmitError;
+use crate::memory::{AccessList, List, both};
+use crate::sealed::{Internal, Sealed};
+
+/// All accesses of one task: one access, a tuple of up to twelve, a list, or any of these in each other.
+///
+/// The body gets views in the same form: of one access its view, of a tuple a tuple, of a list a vector. Tuples in tuples
+/// make room for more than twelve:
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (x, y, sum) = (rt.scalar(1), rt.scalar(2), rt.scalar(0));
+/// rt.task("add", ((x.input(), y.input()), sum.output())).cpu(|_, ((x, y), sum)| sum[0] = x[0] + y[0]).submit()?;
+/// rt.task("double", sum.inout()).cpu(|_, sum| sum[0] *= 2).submit()?;
+/// assert_eq!(rt.read_scalar(&sum)?, 6);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A list is a `Vec`, or a slice, of accesses of one type; how many there are is known when the program runs. It may be empty.
+/// Its members must not overlap if one of them writes, as all accesses of a task.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (x, total) = (rt.data(vec![1.0; 100]), rt.scalar(0.0));
+/// let parts: Vec<_> = blocks(100, 30).map(|part| x.slice(part).input()).collect();
+/// rt.task("sum", (parts, total.output()))
+///     .cpu(|_, (parts, total)| {
+///         assert_eq!((parts.len(), parts[3].len()), (4, 10));
+///         total[0] = parts.iter().flat_map(|part| part.iter()).sum();
+///     })
+///     .submit()?;
+/// assert_eq!(rt.read_scalar(&total)?, 100.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Accesses: Sealed {
+    /// What the task keeps of them.
+    type Stored: AccessList;
+    /// How many regions there are, if all values of this type have as many.
+    #[doc(hidden)]
+    const COUNT: Option<usize>;
+
+    #[doc(hidden)]
+    fn check(&self, runtime: u64) -> Result<(), SubmitError>;
+
+    #[doc(hidden)]
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>));
+
+    #[doc(hidden)]
+    fn store(&self, right: Internal) -> Self::Stored;
+}
+
+impl<P: AccessSpec> Accesses for P {
+    type Stored = P::Stored;
+
+    const COUNT: Option<usize> = Some(1);
+
+    #[inline]
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        AccessSpec::check(self, runtime)
+    }
+
+    #[inline]
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+        visit(self.record());
+    }
+
+    #[inline]
+    fn store(&self, right: Internal) -> Self::Stored {
+        AccessSpec::store(self, right)
+    }
+}
+
+macro_rules! tuples {
+    ($(($($a:ident $i:tt),*))*) => {$(
+        #[allow(clippy::unused_unit, unused_variables, unused_mut)] // of the empty tuple
+        impl<$($a: Accesses),*> Accesses for ($($a,)*) {
+            type Stored = ($($a::Stored,)*);
+
+            const COUNT: Option<usize> = {
+                let mut count = Some(0);
+                $(count = both(count, $a::COUNT);)*
+                count
+            };
+
+            #[inline]
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                $(self.$i.check(runtime)?;)*
+                Ok(())
+            }
+
+            #[inline]
+            fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+                $(self.$i.visit(visit);)*
+            }
+
+            #[inline]
+            fn store(&self, right: Internal) -> Self::Stored {
+                ($(self.$i.store(right),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}
+
+macro_rules! lists {
+    ($($t:ty)*) => {$(
+        impl<P: Accesses> Accesses for $t {
+            type Stored = List<P::Stored>;
+
+            const COUNT: Option<usize> = None;
+
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                self.iter().try_for_each(|access| access.check(runtime))
+            }
+
+            fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+                self.iter().for_each(|access| access.visit(visit));
+            }
+
+            fn store(&self, right: Internal) -> Self::Stored {
+                List(self.iter().map(|access| access.store(right)).collect())
+            }
+        }
+    )*};
+}
+
+impl<P> Sealed for Vec<P> {}
+impl<P> Sealed for [P] {}
+
+lists! { Vec<P> &[P] }

@@ -1,0 +1,129 @@
+//! How a box in a data object is written: an index or a range along each dimension.
+//!
+//! Nothing is checked here: what reaches past the data object, or is reversed, gives a box that submission refuses.
+
+use crate::memory::Shape;
+use crate::region::Block;
+use crate::sealed::Sealed;
+use ndarray::{Ix1, Ix2, Ix3, Ix4};
+use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+/// Indices along one dimension: a single one, or any range of `usize`. Open ends are those of the data object.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![1, 2, 3, 4]);
+/// assert_eq!(rt.read(x.slice(2))?, [3]);
+/// assert_eq!(rt.read(x.slice(1..=2))?, [2, 3]);
+/// assert_eq!(rt.read(x.slice(2..))?, [3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait IndexRange: Sealed {
+    /// The indices as a range, in a dimension of `len` indices.
+    fn range(self, len: usize) -> Range<usize>;
+}
+
+impl IndexRange for usize {
+    #[inline]
+    fn range(self, _: usize) -> Range<usize> {
+        self..self.saturating_add(1)
+    }
+}
+
+macro_rules! index_ranges {
+    ($($t:ty)*) => {$(
+        impl Sealed for $t {}
+
+        impl IndexRange for $t {
+            #[inline]
+            fn range(self, len: usize) -> Range<usize> {
+                within(&self, len)
+            }
+        }
+    )*};
+}
+
+index_ranges! {
+    Range<usize> RangeInclusive<usize> RangeFrom<usize> RangeTo<usize> RangeToInclusive<usize> RangeFull
+}
+
+impl IndexRange for (Bound<usize>, Bound<usize>) {
+    #[inline]
+    fn range(self, len: usize) -> Range<usize> {
+        within(&self, len)
+    }
+}
+
+/// Open ends are those of the data object; what begins behind its end stays out of bounds.
+#[inline]
+fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.saturating_add(1),
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len.max(start),
+    };
+    start..end
+}
+
+/// What [`Data::block`](super::Data::block) takes: a tuple with one [`IndexRange`] per dimension, in any mix. In one
+/// dimension it need not be a tuple.
+pub trait Ranges<S: Shape>: Sealed {
+    /// The ranges as a block of a data object of this shape.
+    fn block(self, shape: &[usize]) -> Block;
+}
+
+impl<R: IndexRange> Ranges<Ix1> for R {
+    #[inline]
+    fn block(self, shape: &[usize]) -> Block {
+        Block::interval(self.range(shape[0]))
+    }
+}
+
+macro_rules! tuples {
+    ($($ix:ident ($($r:ident $d:tt),*);)*) => {$(
+        impl<$($r: IndexRange),*> Ranges<$ix> for ($($r,)*) {
+            #[inline]
+            fn block(self, shape: &[usize]) -> Block {
+                Block::new(&[$(self.$d.range(shape[$d])),*])
+            }
+        }
+    )*};
+}
+
+tuples! {
+    Ix1 (A 0);
+    Ix2 (A 0, B 1);
+    Ix3 (A 0, B 1, C 2);
+    Ix4 (A 0, B 1, C 2, D 3);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_ends_are_the_dimensions_and_the_rest_is_left_to_the_check() {
+        assert_eq!((..).range(5), 0..5);
+        assert_eq!((2..).range(5), 2..5);
+        assert_eq!((..=2).range(5), 0..3);
+        assert_eq!((1..=3).range(5), 1..4);
+        assert_eq!(4.range(5), 4..5);
+        assert_eq!((Bound::Excluded(1), Bound::Unbounded).range(5), 2..5);
+        // Out of bounds, as they were written.
+        assert_eq!((7..).range(5), 7..7);
+        assert_eq!(5.range(5), 5..6);
+        #[expect(clippy::reversed_empty_ranges)]
+        let reversed = (3..1).range(5);
+        assert_eq!((reversed.start, reversed.end), (3, 1));
+        // Nothing overflows.
+        assert_eq!((0..=usize::MAX).range(5), 0..usize::MAX);
+        assert_eq!(usize::MAX.range(5), usize::MAX..usize::MAX);
+        assert_eq!((Bound::Excluded(usize::MAX), Bound::Unbounded).range(5), usize::MAX..usize::MAX);
+    }
+}

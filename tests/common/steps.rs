@@ -1,0 +1,247 @@
+//! One step of a random program: what it touches, what it does there, and how it is submitted, in one to three dimensions.
+//!
+//! A step hashes its seed with two boxes that it reads, changes its target by that hash in its access mode, and then updates
+//! one box more. So what it leaves depends on all that it found, and an oracle can do the same to plain memory
+//! ([`Kind::value`], [`updated`]).
+
+#![allow(dead_code, unreachable_pub)] // compiled into several test programs, of which each uses a part
+
+use ndarray::{Array, Dimension, Ix2, Ix3};
+use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::LazyLock;
+use thalweg::ids::TaskId;
+use thalweg::memory::{Reduction, Shape, Shared};
+use thalweg::prelude::*;
+
+/// In which mode a step accesses its target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Out,
+    Inout,
+    Commutative,
+    Concurrent,
+    Add,
+    Accumulate,
+    Max,
+}
+
+/// Which units have a body for a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Bodies {
+    All,
+    Cores,
+    Devices,
+}
+
+/// How a body ends that has changed the target: the update comes after.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum End {
+    Returns,
+    Fails,
+    Panics,
+}
+
+/// A box of some data object, perhaps empty. Objects of fewer dimensions have extents of 1 in the first ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    pub data: usize,
+    pub ranges: [Range<usize>; 3],
+}
+
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub reads: [Part; 2],
+    pub kind: Kind,
+    pub target: Part,
+    pub update: Part,
+    pub bodies: Bodies,
+    pub end: End,
+    pub seed: u64,
+}
+
+impl Part {
+    pub fn overlaps(&self, other: &Part) -> bool {
+        let meet = |(a, b): (&Range<usize>, &Range<usize>)| a.start.max(b.start) < a.end.min(b.end);
+        self.data == other.data && self.ranges.iter().zip(&other.ranges).all(meet)
+    }
+
+    pub fn volume(&self) -> usize {
+        self.ranges.iter().map(Range::len).product()
+    }
+
+    /// The element numbers, in row-major order.
+    pub fn elements(&self, extents: [usize; 3]) -> Vec<usize> {
+        let [x, y, z] = self.ranges.clone();
+        let row = |i: usize, j: usize| z.clone().map(move |k| (i * extents[1] + j) * extents[2] + k);
+        x.flat_map(|i| y.clone().map(move |j| (i, j))).flat_map(|(i, j)| row(i, j)).collect()
+    }
+
+    /// Nothing, at the same place.
+    pub fn empty(self) -> Part {
+        Part { ranges: self.ranges.map(|range| range.start..range.start), ..self }
+    }
+}
+
+impl Kind {
+    /// What the target's `n`-th element becomes that was `x` (whatever it was for [`Kind::Out`]), by a step whose hash is `h`.
+    pub fn value(self, x: u64, h: u64, n: usize) -> u64 {
+        match self {
+            Kind::Out => mix(h, n as u64),
+            Kind::Inout => mix(x, h),
+            Kind::Commutative | Kind::Concurrent | Kind::Add | Kind::Accumulate => x.wrapping_add(h),
+            Kind::Max => x.max(h),
+        }
+    }
+}
+
+/// What an element of the other box becomes that was `x`.
+pub fn updated(x: u64, h: u64) -> u64 {
+    mix(x, h.rotate_left(7))
+}
+
+pub fn mix(a: u64, b: u64) -> u64 {
+    (a ^ b.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ b
+}
+
+pub fn hash<'a>(seed: u64, values: impl IntoIterator<Item = &'a u64>) -> u64 {
+    values.into_iter().fold(seed, |h, v| mix(h, *v))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("as the program says")]
+pub struct AsTheProgramSays;
+
+fn end(end: End) -> Result<(), AsTheProgramSays> {
+    match end {
+        End::Returns => Ok(()),
+        End::Fails => Err(AsTheProgramSays),
+        // Without a word on the screen.
+        End::Panics => resume_unwind(Box::new("as the program says")),
+    }
+}
+
+static ADD: LazyLock<Reduction<u64>> =
+    LazyLock::new(|| Reduction::new("wrapping add", 0, |a: &mut u64, b| *a = a.wrapping_add(b)));
+
+/// What steps need of data objects of one number of dimensions.
+pub trait Dimensions: Shape {
+    fn register(rt: &Runtime, extents: [usize; 3], values: Vec<u64>) -> Data<u64, Self>;
+    fn cut<'d>(data: &'d Data<u64, Self>, part: &Part) -> Region<'d, u64, Self>;
+    fn values(owned: Self::Owned<u64>) -> Vec<u64>;
+
+    /// Submits a step, whose body calls `began` first. All the data objects that it touches must be there.
+    fn submit(
+        rt: &Runtime,
+        data: &[Option<Data<u64, Self>>],
+        step: &Step,
+        began: impl FnOnce() + Send + 'static,
+    ) -> Result<TaskId, SubmitError>;
+}
+
+/// The body of [`Dimensions::submit`]: the same text for every shape, because slices and array views iterate alike.
+macro_rules! submit {
+    ($shape:ty) => {
+        #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
+        fn submit(
+            rt: &Runtime,
+            data: &[Option<Data<u64, Self>>],
+            step: &Step,
+            began: impl FnOnce() + Send + 'static,
+        ) -> Result<TaskId, SubmitError> {
+            let cut =
+                |part: &Part| Self::cut(data[part.data].as_ref().expect("only data that are there are used"), part);
+            let [a, b] = &step.reads;
+            let (a, b, target, update) = (cut(a).input(), cut(b).input(), cut(&step.target), cut(&step.update).inout());
+            let &Step { kind, bodies, end: ends, seed, .. } = step;
+            macro_rules! task {
+                ($access:expr, $change:expr) => {{
+                    let task = rt.task("step", (a, b, $access, update));
+                    macro_rules! body {
+                        () => {
+                            move |_, (a, b, target, mut update)| {
+                                began();
+                                let h = hash(hash(seed, a.iter()), b.iter());
+                                $change(target, h);
+                                end(ends)?;
+                                update.iter_mut().for_each(|x| *x = updated(*x, h));
+                                Ok::<(), AsTheProgramSays>(())
+                            }
+                        };
+                    }
+                    match bodies {
+                        Bodies::All => task.cpu(body!()).submit(),
+                        Bodies::Cores => task.host(body!()).submit(),
+                        Bodies::Devices => task.emulated(body!()).submit(),
+                    }
+                }};
+            }
+            let change = move |mut target: <$shape as Shape>::ViewMut<'_, u64>, h| {
+                target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n))
+            };
+            match kind {
+                Kind::Out => task!(target.output(), change),
+                Kind::Inout => task!(target.inout(), change),
+                Kind::Commutative => task!(target.commutative(), change),
+                Kind::Concurrent => task!(target.concurrent(), |target: Shared<'_, u64>, h| {
+                    (0..target.len()).for_each(|n| target.update(n, |x| kind.value(x, h, n)))
+                }),
+                Kind::Add => task!(target.reduction(ADD.clone()), change),
+                Kind::Accumulate => task!(target.accumulate(ADD.clone()), change),
+                Kind::Max => task!(target.reduction(Max), change),
+            }
+        }
+    };
+}
+
+impl Dimensions for Ix1 {
+    fn register(rt: &Runtime, _: [usize; 3], values: Vec<u64>) -> Data<u64> {
+        rt.data(values)
+    }
+
+    fn cut<'d>(data: &'d Data<u64>, part: &Part) -> Region<'d, u64> {
+        data.slice(part.ranges[2].clone())
+    }
+
+    fn values(owned: Vec<u64>) -> Vec<u64> {
+        owned
+    }
+
+    submit!(Ix1);
+}
+
+fn array<D: Dimension>(shape: D, values: Vec<u64>) -> Array<u64, D> {
+    Array::from_shape_vec(shape, values).unwrap()
+}
+
+impl Dimensions for Ix2 {
+    fn register(rt: &Runtime, [_, y, z]: [usize; 3], values: Vec<u64>) -> Data<u64, Ix2> {
+        rt.array(array(Ix2(y, z), values))
+    }
+
+    fn cut<'d>(data: &'d Data<u64, Ix2>, part: &Part) -> Region<'d, u64, Ix2> {
+        data.block((part.ranges[1].clone(), part.ranges[2].clone()))
+    }
+
+    fn values(owned: Array<u64, Ix2>) -> Vec<u64> {
+        owned.into_iter().collect()
+    }
+
+    submit!(Ix2);
+}
+
+impl Dimensions for Ix3 {
+    fn register(rt: &Runtime, [x, y, z]: [usize; 3], values: Vec<u64>) -> Data<u64, Ix3> {
+        rt.array(array(Ix3(x, y, z), values))
+    }
+
+    fn cut<'d>(data: &'d Data<u64, Ix3>, part: &Part) -> Region<'d, u64, Ix3> {
+        data.block((part.ranges[0].clone(), part.ranges[1].clone(), part.ranges[2].clone()))
+    }
+
+    fn values(owned: Array<u64, Ix3>) -> Vec<u64> {
+        owned.into_iter().collect()
+    }
+
+    submit!(Ix3);
+}

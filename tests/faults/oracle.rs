@@ -1,0 +1,58 @@
+//! What must be there in the end: the steps one after the other, on plain memory.
+
+use crate::steps::{End, Kind, Part, Step, hash, updated};
+
+/// What every element is, if its value was not lost, and `None` where it must have been.
+pub(crate) struct Oracle {
+    pub(crate) extents: [usize; 3],
+    pub(crate) memory: Vec<Vec<Option<u64>>>,
+    /// What the reported failures can have reached.
+    pub(crate) reached: Vec<Vec<bool>>,
+}
+
+impl Oracle {
+    fn values(&self, part: &Part) -> Option<Vec<u64>> {
+        part.elements(self.extents).into_iter().map(|e| self.memory[part.data][e]).collect()
+    }
+
+    fn any_reached(&self, part: &Part) -> bool {
+        part.elements(self.extents).into_iter().any(|e| self.reached[part.data][e])
+    }
+
+    /// One task, one after the other.
+    pub(crate) fn apply(&mut self, step: &Step) {
+        let Step { reads: [a, b], kind, target, update, .. } = step;
+        // Who joins a group runs even if another one of the group has failed.
+        let target_is_there = *kind != Kind::Inout || self.values(target).is_some();
+        let runs = step.end == End::Returns && target_is_there && self.values(update).is_some();
+        let h = self.values(a).zip(self.values(b)).map(|(a, b)| hash(hash(step.seed, &a), &b)).filter(|_| runs);
+        for (n, e) in target.elements(self.extents).into_iter().enumerate() {
+            let x = &mut self.memory[target.data][e];
+            *x = h.zip(if *kind == Kind::Out { Some(0) } else { *x }).map(|(h, x)| kind.value(x, h, n));
+        }
+        for e in update.elements(self.extents) {
+            let x = &mut self.memory[update.data][e];
+            *x = h.zip(*x).map(|(h, x)| updated(x, h));
+        }
+    }
+
+    /// Where failures go through one task, that has failed itself or not.
+    pub(crate) fn reach(&mut self, step: &Step, failed: bool) {
+        let Step { reads: [a, b], kind, target, update, .. } = step;
+        let value_of_target = *kind != Kind::Out && self.any_reached(target);
+        let hit = failed || value_of_target || [a, b, update].into_iter().any(|part| self.any_reached(part));
+        for part in [target, update] {
+            part.elements(self.extents).into_iter().for_each(|e| self.reached[part.data][e] = hit);
+        }
+    }
+
+    /// What was read is right.
+    pub(crate) fn check(&self, part: &Part, got: &[u64]) {
+        for (e, got) in part.elements(self.extents).into_iter().zip(got) {
+            match self.memory[part.data][e] {
+                Some(expected) => assert_eq!(*got, expected, "element {e} of {part:?} is wrong"),
+                None => panic!("element {e} of {part:?} was lost, and can be read: {got}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The short lock.
+
+use super::model;
+use super::spin::Spin;
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::thread;
+
+#[test]
+fn one_thread_at_a_time_holds_the_lock_and_sees_what_the_last_one_did() {
+    model(3, || {
+        let lock = Arc::new((Spin { taken: AtomicBool::new(false) }, UnsafeCell::new(0)));
+        // Each thread tries twice: waiting for the lock is nothing but trying again.
+        let add = |lock: &(Spin, UnsafeCell<u32>)| {
+            let tries = [(); 2].map(|()| {
+                let taken = lock.0.try_take();
+                if taken {
+                    // SAFETY: loom itself reports an access that races with another.
+                    lock.1.with_mut(|sum| unsafe { *sum += 1 });
+                    lock.0.give_back();
+                }
+                u32::from(taken)
+            });
+            tries[0] + tries[1]
+        };
+        let theirs = lock.clone();
+        let thread = thread::spawn(move || add(&theirs));
+        let taken = add(&lock) + thread.join().unwrap();
+        lock.1.with(|sum| assert_eq!(unsafe { *sum }, taken));
+    });
+}

@@ -1,0 +1,106 @@
+//! Model checking of `src/sync/` under all interleavings: tasks' blocks with their countdowns, references and poison, the
+//! lock-free list of successors, free blocks that travel between threads, tasks that a thread shows to others, the short
+//! lock, and the sleep of idle threads.
+//!
+//! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
+//! every order of events (up to a few preemptions of one thread by another, which is where such errors show) and every
+//! value that the memory model lets a load see. A thread that is never woken is a deadlock, which loom reports.
+
+#![allow(unsafe_code, dead_code, unreachable_pub)] // the files under test, of which models use a part
+#![allow(clippy::undocumented_unsafe_blocks, clippy::arc_with_non_send_sync)] // loom reports every race on its cells
+
+mod atomic {
+    pub(super) use loom::cell::UnsafeCell;
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub(super) use loom::sync::{Condvar, Mutex};
+
+    pub(super) fn heavy_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn light_fence() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Lets another thread go on, as waiting for it does in the end.
+    pub(super) struct Backoff;
+
+    impl Backoff {
+        pub(super) fn new() -> Self {
+            Self
+        }
+
+        pub(super) fn snooze(&self) {
+            loom::thread::yield_now();
+        }
+    }
+}
+#[path = "../../src/sync/batch.rs"]
+mod batch;
+#[path = "../../src/sync/edges.rs"]
+mod edges;
+#[path = "../../src/sync/exposed.rs"]
+mod exposed;
+/// Memory that loom keeps count of: a block that is never freed, or freed twice, is an error.
+mod pool {
+    use std::alloc::Layout;
+    use std::ptr::NonNull;
+
+    pub(super) const fn class_of(_: Layout) -> usize {
+        0
+    }
+
+    pub(super) fn allocate(layout: Layout, _class: usize) -> NonNull<u8> {
+        NonNull::new(unsafe { loom::alloc::alloc(layout) }).expect("a model needs little memory")
+    }
+
+    pub(super) unsafe fn free(block: NonNull<u8>, _class: usize, layout: impl FnOnce() -> Layout) {
+        unsafe { loom::alloc::dealloc(block.as_ptr(), layout()) };
+    }
+}
+#[path = "../../src/sync/sleep.rs"]
+mod sleep;
+#[path = "../../src/sync/spin.rs"]
+mod spin;
+#[path = "../../src/sync/successors.rs"]
+mod successors;
+#[path = "../../src/sync/task.rs"]
+mod task;
+
+mod blocks;
+mod lists;
+mod locks;
+mod onlookers;
+mod sleepers;
+mod tasks;
+
+use loom::cell::UnsafeCell;
+
+/// Tries all interleavings of `check` with so many preemptions.
+fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(preemptions);
+    builder.check(check);
+}
+
+/// What one thread writes and others read: loom reports it if nothing orders the two.
+struct Traced(UnsafeCell<u32>);
+
+// SAFETY: loom runs one thread at a time, and reports every race.
+unsafe impl Send for Traced {}
+// SAFETY: as above.
+unsafe impl Sync for Traced {}
+
+impl Traced {
+    fn new(value: u32) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    fn write(&self, value: u32) {
+        self.0.with_mut(|at| unsafe { *at = value });
+    }
+
+    fn read(&self) -> u32 {
+        self.0.with(|at| unsafe { *at })
+    }
+}

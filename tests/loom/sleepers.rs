@@ -1,0 +1,115 @@
+//! The sleep of idle threads: who is called wakes, whatever else happens.
+
+use super::model;
+use super::sleep::{Parker, Sleep};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use loom::thread;
+
+/// Takes one piece of work, as an executing thread does: looks, and sleeps while there is none.
+fn take(work: &AtomicUsize, sleep: &Sleep, parker: &std::sync::Arc<Parker>) {
+    loop {
+        if work.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+            return;
+        }
+        sleep.sleep_unless(0, parker, None, || work.load(Relaxed) > 0);
+    }
+}
+
+fn parker() -> std::sync::Arc<Parker> {
+    std::sync::Arc::new(Parker::new())
+}
+
+#[test]
+fn work_for_one_sleeper_wakes_it() {
+    model(3, || {
+        let (work, sleep) = (Arc::new(AtomicUsize::new(0)), Arc::new(Sleep::new()));
+        let (theirs, bed) = (work.clone(), sleep.clone());
+        let sleeper = thread::spawn(move || take(&theirs, &bed, &parker()));
+        work.fetch_add(1, Relaxed);
+        sleep.wake(1);
+        sleeper.join().unwrap();
+    });
+}
+
+#[test]
+fn two_pieces_of_work_wake_two_sleepers() {
+    model(2, || {
+        let (work, sleep) = (Arc::new(AtomicUsize::new(0)), Arc::new(Sleep::new()));
+        let sleepers = [(); 2].map(|()| {
+            let (work, sleep) = (work.clone(), sleep.clone());
+            thread::spawn(move || take(&work, &sleep, &parker()))
+        });
+        for _ in 0..2 {
+            work.fetch_add(1, Relaxed);
+            sleep.wake(1);
+        }
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+#[test]
+fn a_call_to_all_reaches_each_whatever_the_others_do() {
+    model(2, || {
+        // Each thread waits for something of its own, and both are called whenever either could go on.
+        let ready = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+        let sleep = Arc::new(Sleep::new());
+        let sleepers = [0, 1].map(|own| {
+            let (ready, sleep) = (ready.clone(), sleep.clone());
+            thread::spawn(move || {
+                let parker = parker();
+                while !ready[own].load(Relaxed) {
+                    sleep.sleep_unless(own, &parker, None, || ready[own].load(Relaxed));
+                }
+            })
+        });
+        for own in ready.iter() {
+            own.store(true, Relaxed);
+            sleep.wake_all();
+        }
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+#[test]
+fn a_call_to_a_place_reaches_the_thread_there() {
+    model(2, || {
+        // Each thread waits for something of its own, and is called when it is there. Whoever wakes the other one instead
+        // leaves one asleep.
+        let ready = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+        let sleep = Arc::new(Sleep::new());
+        let sleepers = [0, 1].map(|own| {
+            let (ready, sleep) = (ready.clone(), sleep.clone());
+            thread::spawn(move || {
+                let parker = parker();
+                while !ready[own].load(Relaxed) {
+                    sleep.sleep_unless(own, &parker, None, || ready[own].load(Relaxed));
+                }
+            })
+        });
+        for own in [1, 0] {
+            ready[own].store(true, Relaxed);
+            sleep.wake_at(own);
+        }
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    });
+}
+
+#[test]
+fn a_token_reaches_a_thread_whatever_else_it_is_chosen_for() {
+    model(3, || {
+        // A thread sleeps among those that look for work while it waits for something that it is told of by its token.
+        let told = Arc::new(AtomicBool::new(false));
+        let (sleep, parker) = (Arc::new(Sleep::new()), parker());
+        let (flag, bed, own) = (told.clone(), sleep.clone(), parker.clone());
+        let sleeper = thread::spawn(move || {
+            while !flag.load(Relaxed) {
+                bed.sleep_unless(0, &own, None, || flag.load(Relaxed));
+            }
+        });
+        sleep.wake(1);
+        told.store(true, Relaxed);
+        parker.unpark();
+        sleeper.join().unwrap();
+    });
+}

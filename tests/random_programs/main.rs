@@ -1,0 +1,159 @@
+//! Random task programs against a sequential oracle.
+//!
+//! Tasks read two random boxes and update two more, in every access mode, on data of one to three dimensions. What a task
+//! writes depends on what it read, so a wrong order changes the memory. Whatever the units, the scheduler, the memory of
+//! the devices and the number of submitting threads: memory must end as if the tasks had run one after the other. The
+//! edges of the graph are compared with all pairs of accesses: none may be missing, none may join what does not conflict.
+//!
+//! - *Several threads* submit, each to a part of every data object, or all to all of it. Then nobody knows the order before,
+//!   but the bodies' own record of it must explain the memory, and agree with each thread's order of submission.
+//! - *Failing tasks* poison what they should have written, and whoever reads that: element by element the end is right or
+//!   poisoned, as the oracle says.
+//! - *Handles* are dropped while tasks are pending.
+//!
+//! Half of the programs take the fast path: CPU units alone, under `stealing`.
+//!
+//! `THALWEG_CASES` sets the number of programs (1000).
+
+mod oracle;
+mod program;
+#[path = "../common/steps.rs"]
+mod steps;
+
+use ndarray::{Ix2, Ix3};
+use oracle::{Memory, Number, check_graph, order};
+use program::{Program, program};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+use steps::{Dimensions, Part, Step, mix};
+use thalweg::Builder;
+use thalweg::prelude::*;
+
+/// The order in which bodies began: of tasks that conflict, the order of their effects.
+type Log = Arc<Mutex<Vec<Number>>>;
+
+fn builder(program: &Program) -> Builder {
+    let steps = || program.threads.iter().flatten();
+    let least = steps().map(Step::working_set_bytes).max().unwrap_or(0).max(8);
+    let capacity = least + program.spare_bytes;
+    Runtime::builder()
+        .compute_units(program.units)
+        .scheduler(program.scheduler)
+        .submitter_hosts_unit(program.hosted)
+        .detect_conflicts(true)
+        .record_graph(program.record)
+        .emulated_devices(move |_| EmulatedDevice::new().capacity_bytes(capacity))
+}
+
+/// Runs the program and compares memory and graph with the oracle.
+fn check<S: Dimensions>(program: &Program) {
+    let len = program.extents.iter().product::<usize>();
+    let values: Vec<Vec<u64>> =
+        (0..program.data).map(|d| (0..len as u64).map(|e| mix(d as u64, e)).collect()).collect();
+    let (rt, log) = (builder(program).build().unwrap(), Log::default());
+    let mut data: Vec<_> =
+        values.iter().map(|values| Some(S::register(&rt, program.extents, values.clone()))).collect();
+    let handles = data.clone();
+    let submit_all = |thread: usize, steps: &[Step]| {
+        for (n, step) in steps.iter().enumerate() {
+            let log = log.clone();
+            S::submit(&rt, &handles, step, move || log.lock().unwrap().push((thread, n))).unwrap();
+        }
+    };
+    if let [steps] = program.threads.as_slice() {
+        submit_all(0, steps);
+    } else {
+        std::thread::scope(|scope| {
+            for (thread, steps) in program.threads.iter().enumerate() {
+                scope.spawn(move || submit_all(thread, steps));
+            }
+        });
+    }
+    drop(handles);
+    if let Some(dropped) = program.dropped {
+        data[dropped % program.data] = None;
+    }
+    let result = std::thread::scope(|scope| {
+        let (done, watch) = std::sync::mpsc::channel::<()>();
+        let rt = &rt;
+        // A program that hangs must fail, and say where it hangs.
+        scope.spawn(move || {
+            if watch.recv_timeout(std::time::Duration::from_secs(30)).is_err() {
+                eprintln!("nothing moves: {rt:?}\n{program:?}");
+                std::process::exit(1);
+            }
+        });
+        let result = rt.wait();
+        done.send(()).unwrap();
+        result
+    });
+    if let Some(graph) = rt.graph() {
+        check_graph(&graph, &program.threads[0]);
+    }
+    let poisoned = vec![vec![false; len]; program.data];
+    let mut memory = Memory { values, poisoned, failures: 0 };
+    let log = log.lock().unwrap();
+    for (thread, n) in order(program, &log) {
+        memory.apply(&program.threads[thread][n], program.extents);
+    }
+    match result {
+        Ok(()) => assert_eq!(memory.failures, 0),
+        Err(RunError::Failed(failures)) => assert_eq!(failures.iter().count(), memory.failures),
+        Err(other) => panic!("{other}"),
+    }
+    for (number, data) in data.into_iter().enumerate() {
+        let Some(data) = data else { continue };
+        let (values, poisoned) = (&memory.values[number], &memory.poisoned[number]);
+        if poisoned.contains(&true) {
+            check_parts(&rt, &data, program.extents, values, poisoned);
+            assert!(matches!(rt.take(data).map_err(RunError::from), Err(RunError::Poisoned(_))));
+        } else {
+            assert_eq!(&S::values(rt.take(data).unwrap()), values);
+        }
+    }
+    assert_eq!(rt.conflicts(), Vec::<String>::new());
+}
+
+/// Every run of elements of a row that are all right, or all poisoned, can be read, or not.
+fn check_parts<S: Dimensions>(
+    rt: &Runtime,
+    data: &Data<u64, S>,
+    extents: [usize; 3],
+    values: &[u64],
+    poisoned: &[bool],
+) {
+    for (i, j) in (0..extents[0]).flat_map(|i| (0..extents[1]).map(move |j| (i, j))) {
+        let row = (i * extents[1] + j) * extents[2];
+        let mut start = 0;
+        for run in poisoned[row..row + extents[2]].chunk_by(|a, b| a == b) {
+            let range = start..start + run.len();
+            start = range.end;
+            let part = Part { data: 0, ranges: [i..i + 1, j..j + 1, range.clone()] };
+            match rt.read(&S::cut(data, &part)) {
+                Ok(found) => {
+                    assert!(!run[0], "{part:?} should be poisoned");
+                    assert_eq!(S::values(found), values[row..][range]);
+                }
+                Err(RunError::Poisoned(_)) => assert!(run[0], "{part:?} should be right"),
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+}
+
+fn cases() -> u32 {
+    std::env::var("THALWEG_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn memory_ends_as_if_the_tasks_had_run_one_after_the_other(program in program()) {
+        match program.dims {
+            1 => check::<Ix1>(&program),
+            2 => check::<Ix2>(&program),
+            _ => check::<Ix3>(&program),
+        }
+    }
+}

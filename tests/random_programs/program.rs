@@ -1,0 +1,122 @@
+//! The random programs, and how they are drawn.
+
+use crate::oracle::seed;
+use crate::steps::{Bodies, End, Kind, Part, Step};
+use proptest::prelude::*;
+use std::ops::Range;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) dims: usize,
+    pub(crate) extents: [usize; 3],
+    pub(crate) data: usize,
+    /// One list of steps per submitting thread.
+    pub(crate) threads: Vec<Vec<Step>>,
+    /// Whether all threads work on all of every data; else each keeps to its own slab.
+    pub(crate) shared: bool,
+    /// Whose handle is dropped when everything is submitted and nothing waited for.
+    pub(crate) dropped: Option<usize>,
+    pub(crate) units: &'static str,
+    pub(crate) scheduler: &'static str,
+    pub(crate) hosted: bool,
+    pub(crate) spare_bytes: u64,
+    /// Whether the graph is compared too; finished tasks are not forgotten then.
+    pub(crate) record: bool,
+}
+
+fn range(within: Range<usize>) -> impl Strategy<Value = Range<usize>> {
+    let end = within.end;
+    (within.clone(), within).prop_map(move |(a, b)| a.min(b)..(a.max(b) + 1).min(end))
+}
+
+/// A box inside `slab` (in the last dimension), empty now and then.
+fn part(dims: usize, data: usize, extents: [usize; 3], slab: Range<usize>) -> impl Strategy<Value = Part> {
+    let along = move |d: usize| match () {
+        () if d == 2 => slab.clone(),
+        () if d >= 3 - dims => 0..extents[d],
+        () => 0..1,
+    };
+    (0..data, range(along(0)), range(along(1)), range(along(2)), 0..12).prop_map(|(data, x, y, z, lot)| {
+        let part = Part { data, ranges: [x, y, z] };
+        if lot == 0 { part.empty() } else { part }
+    })
+}
+
+fn step(
+    dims: usize,
+    data: usize,
+    extents: [usize; 3],
+    slab: Range<usize>,
+    cpu: bool,
+    kinds: &'static [Kind],
+    failing: bool,
+) -> impl Strategy<Value = Step> {
+    use Kind::*;
+    let parts = || part(dims, data, extents, slab.clone());
+    let kind = prop::sample::select(kinds);
+    (parts(), parts(), parts(), parts(), kind, 0..12).prop_map(move |(a, b, target, update, mut kind, lot)| {
+        // One task's accesses must not overlap where one of them writes; most tasks update one box only.
+        let update = if lot > 3 || update.overlaps(&target) { update.empty() } else { update };
+        let clear = |read: Part| {
+            if read.overlaps(&target) || read.overlaps(&update) { read.empty() } else { read }
+        };
+        let (a, b) = (clear(a), clear(b));
+        let full = |d: usize| target.ranges[d].len() == extents[d];
+        let outer = (3 - dims..3).find(|&d| target.ranges[d].len() > 1).unwrap_or(2);
+        let contiguous = (outer + 1..3).all(full);
+        if kind == Concurrent && !(cpu && contiguous) {
+            kind = Commutative;
+        }
+        let end = if failing && lot == 1 { End::Fails } else { End::Returns };
+        Step { reads: [a, b], kind, target, update, bodies: Bodies::All, end, seed: 0 }
+    })
+}
+
+pub(crate) fn program() -> impl Strategy<Value = Program> {
+    let units = ["2:CPU:1", "1:CPU:2", "3:CPU:1", "1:CPU:1,2:EMU:1", "2:CPU:1,1:EMU:2", "2:EMU:1"];
+    let fast = (prop::sample::select(units[..3].to_vec()), Just("stealing"), any::<bool>());
+    let any_machine =
+        (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
+    let machine = prop_oneof![fast, any_machine];
+    // Data of several dimensions remember otherwise who used them as long as nobody joins anybody.
+    const KINDS: [Kind; 7] =
+        [Kind::Out, Kind::Inout, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Accumulate, Kind::Max];
+    let kinds = prop::sample::select(vec![&KINDS[..], &KINDS[..2]]);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0..3usize));
+    (1..=3usize, 1..=3usize, 1..=3usize, machine, 0..4u64, kinds, flags).prop_flat_map(
+        |(dims, data, threads, (units, scheduler, hosted), spare, kinds, (record, shared, failing, dropped))| {
+            let extents = [[1, 1, 48], [1, 7, 12], [4, 5, 9]][dims - 1];
+            let cpu = units.contains("CPU");
+            let shared = shared && threads > 1;
+            // What a failure does to other members of its group is told elsewhere; and where threads share data, bodies
+            // that were skipped tell no order.
+            let failing = failing && kinds.len() == 2 && !shared;
+            let slab = move |t: usize| match shared {
+                true => 0..extents[2],
+                false => t * extents[2] / threads..(t + 1) * extents[2] / threads,
+            };
+            let steps = (0..threads)
+                .map(|t| prop::collection::vec(step(dims, data, extents, slab(t), cpu, kinds, failing), 1..40))
+                .collect::<Vec<_>>();
+            let seeded = |mut threads: Vec<Vec<Step>>| {
+                for (thread, steps) in threads.iter_mut().enumerate() {
+                    steps.iter_mut().enumerate().for_each(|(n, step)| step.seed = seed((thread, n)));
+                }
+                threads
+            };
+            steps.prop_map(move |steps| Program {
+                dims,
+                extents,
+                data,
+                threads: seeded(steps),
+                shared,
+                dropped,
+                units,
+                scheduler,
+                hosted,
+                spare_bytes: spare * spare * 256,
+                record: record && threads == 1,
+            })
+        },
+    )
+}
