@@ -160,7 +160,7 @@ impl Host {
             core.engine.look_again(&launch.task);
         }
         let outcome = core
-            .refusal(&mut launch.task)
+            .refusal(&launch.task)
             .or_else(|| self.inside(|| devices.issue(core.id, accelerator, &mut launch)).err().map(Outcome::Failed));
         let mut out = self.commands.take();
         match outcome {
