@@ -58,8 +58,7 @@ fn all_of_it<D: Shape>(rt: &Runtime, shape: D) {
     let seen = rt.data(vec![1u64; 4]);
     number(rt, &data).unwrap();
     add_indices(rt, &data, &seen).unwrap();
-    let mut expected =
-        Array::from_shape_fn(shape, |index| index.into_dimension().slice().iter().sum::<usize>() as f64);
+    let mut expected = Array::from_shape_fn(shape, |index| index.into_dimension().slice().iter().sum::<usize>() as f64);
     expected.iter_mut().enumerate().for_each(|(i, x)| *x += i as f64);
     *expected.first_mut().unwrap() = -1.0;
     *expected.last_mut().unwrap() = -2.0;
