@@ -207,8 +207,9 @@ impl Engine {
     /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait until
     /// it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the host. Nor for tasks that come after others
-    /// without touching what these wrote: who writes it next finds no trace of them on the device.
+    /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the host.
+    /// Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace of them on
+    /// the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
         let is_awaited = |side: &depend::Side| side.has_contributions() || side.awaited;
         let mut ends_here = task.shared().commutative || task.owned().as_deref().is_some_and(is_awaited);
