@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::{Machine, Outcome, integer};
-use npb::cg::{Class, EPSILON, Matrix, Solver};
+use npb_cg::{Class, EPSILON, Matrix, Solver};
 use thalweg::Runtime;
 
 /// How many steps of the power iteration are submitted before the first is waited for: enough that

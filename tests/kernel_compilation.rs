@@ -26,7 +26,8 @@ const DEFINES: [(&str, i64); 2] = [("BLOCK_X", 32), ("LANES", 8)];
 
 /// The files in `kernels/`, here and of the benchmarks, with this ending, by name.
 fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
-    let folders = ["kernels", "crates/npb/kernels"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let folders = ["kernels", "crates/npb/kernels", "crates/npb-cg/kernels"]
+        .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
     let files = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|e| e == ending)).collect();
     files.sort();

@@ -209,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn poison_of_a_member_that_has_ended_stays_when_the_group_gets_long() {
+        let mut program = Program::over(&[1]);
+        (0..5).for_each(|_| _ = program.submit(&one(Mode::Concurrent, 0..1)));
+        program.tasks[3].set_poison(Arc::new(TaskFailure::for_tests("one")));
+        program.finish(3);
+        (5..100).for_each(|_| _ = program.submit(&one(Mode::Concurrent, 0..1)));
+        program.submit(&one(Mode::In, 0..1));
+        (0..100).filter(|member| *member != 3).for_each(|member| program.finish(member));
+        assert!(program.tasks[100].is_poisoned());
+    }
+
+    #[test]
     fn no_list_gets_long() {
         for mode in [Mode::In, Mode::Concurrent] {
             for before in [Mode::In, Mode::Commutative] {

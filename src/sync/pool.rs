@@ -100,6 +100,8 @@ fn system(layout: Layout) -> NonNull<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+    use std::sync::mpsc::channel;
 
     #[test]
     fn blocks_are_aligned_distinct_and_reused() {
@@ -152,5 +154,40 @@ mod tests {
         }
         let shared: usize = SHARED[class_of(LAYOUT)].full.lock().unwrap().iter().map(List::len).sum();
         assert!(shared <= 2048 + BATCH, "freed blocks come back instead of piling up: {shared}");
+    }
+
+    /// No other test takes many blocks of this class.
+    const OTHER: Layout = Layout::new::<[u64; 120]>();
+
+    #[test]
+    fn a_thread_that_only_frees_passes_blocks_on_while_it_lives() {
+        const COUNT: usize = 1000;
+        let class = class_of(OTHER);
+        let take = || (0..COUNT).map(|_| Block(allocate(OTHER, class))).collect::<Vec<_>>();
+        let give_back = move |blocks: Vec<Block>| {
+            // SAFETY: each block was allocated with this layout and is freed once.
+            blocks.into_iter().for_each(|Block(block)| unsafe { free(block, class, || OTHER) });
+        };
+        let ((give, given), (done, freed)) = (channel::<Vec<Block>>(), channel());
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for blocks in given {
+                    give_back(blocks);
+                    done.send(()).unwrap();
+                }
+            });
+            let first = take();
+            let known: HashSet<_> = first.iter().map(|block| block.0).collect();
+            give.send(first).unwrap();
+            freed.recv().unwrap();
+            let again = take();
+            let reused = again.iter().filter(|block| known.contains(&block.0)).count();
+            assert!(
+                reused >= COUNT - 4 * BATCH,
+                "{reused} of {COUNT} come back while the thread that frees them lives"
+            );
+            give_back(again);
+            drop(give);
+        });
     }
 }

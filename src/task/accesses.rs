@@ -37,6 +37,11 @@ use crate::sealed::{Internal, Sealed};
 /// assert_eq!(rt.read_scalar(&total)?, 100.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a task cannot access `{Self}`",
+    note = "accesses are made of regions, as by `input`, and stand alone, in tuples of up to twelve or in lists",
+    note = "`concurrent` needs elements that are updated atomically; `reduction` an operation on the type of the elements"
+)]
 pub trait Accesses: Sealed {
     /// What the task keeps of them.
     type Stored: AccessList;

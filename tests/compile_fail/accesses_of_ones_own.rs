@@ -8,7 +8,9 @@ use thalweg::task::{AccessSpec, Accesses, IndexRange, IntoRegion, Ranges};
 
 struct Liar<'d>(&'d Data<u64>);
 
-impl Accesses for Liar<'_> {
+struct Several<'d>(&'d Data<u64>);
+
+impl Accesses for Several<'_> {
     type Stored = (Update<u64, Ix1>,);
     const COUNT: Option<usize> = Some(1);
     fn check(&self, _: u64) -> Result<(), SubmitError> {

@@ -129,7 +129,7 @@ fn check_parts<S: Dimensions>(
             let range = start..start + run.len();
             start = range.end;
             let part = Part { data: 0, ranges: [i..i + 1, j..j + 1, range.clone()] };
-            match rt.read(&S::cut(data, &part)) {
+            match rt.read(S::cut(data, &part)) {
                 Ok(found) => {
                     assert!(!run[0], "{part:?} should be poisoned");
                     assert_eq!(S::values(found), values[row..][range]);

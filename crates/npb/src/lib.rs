@@ -1,10 +1,7 @@
-//! The NAS Parallel Benchmarks that Thalweg's examples, benches and tests stand on: CG, and the multi-zone BT, SP and LU.
+//! The multi-zone NAS Parallel Benchmarks that Thalweg's examples, benches and tests stand on. (CG is in `npb-cg`.)
 //!
-//! [`cg`] and [`mz`] have nothing in common but their origin. Each keeps two worlds apart: most files compute, on arrays, and
-//! know nothing of tasks; few declare what those functions read and write, and know nothing of numerics. Programs with flags
-//! and output are not here but in `examples/`.
+//! Programs with flags and output are not here but in `examples/`.
 
-pub mod cg;
 pub mod mz;
 #[cfg(test)]
 mod testing;

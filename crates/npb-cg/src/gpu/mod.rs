@@ -15,14 +15,14 @@ const LANES: usize = 8;
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch what is theirs by row or index, which they compare with `rows` and `n`, and what offsets and
 // columns lead to, which they compare with `entries` and `width`.
-const CG: Program = unsafe { Program::new("cg.cl", include_str!("../../../kernels/cg.cl")) }
-    .header("csr.h", include_str!("../../../../../kernels/csr.h"))
-    .header("reduce.h", include_str!("../../../../../kernels/reduce.h"))
+const CG: Program = unsafe { Program::new("cg.cl", include_str!("../../kernels/cg.cl")) }
+    .header("csr.h", include_str!("../../../../kernels/csr.h"))
+    .header("reduce.h", include_str!("../../../../kernels/reduce.h"))
     .define("LANES", LANES as i64);
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
-const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../../../kernels/blas.cl")) }
-    .header("reduce.h", include_str!("../../../../../kernels/reduce.h"));
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../../kernels/blas.cl")) }
+    .header("reduce.h", include_str!("../../../../kernels/reduce.h"));
 
 /// A region that a task reads.
 type Reads<'a> = &'a DeviceView<'a, f64>;

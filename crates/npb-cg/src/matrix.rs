@@ -162,7 +162,7 @@ impl Transpose {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cg::classes::Class;
+    use crate::classes::Class;
 
     /// All numbers are from an independent implementation of the specification.
     #[test]

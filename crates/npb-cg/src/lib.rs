@@ -20,6 +20,9 @@ mod random;
 mod serial;
 mod solver;
 #[cfg(test)]
+#[path = "../../npb/src/testing.rs"]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use classes::{Class, EPSILON, Problem};
