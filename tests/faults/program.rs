@@ -127,6 +127,7 @@ impl Program {
             Kind::Commutative,
             Kind::Concurrent,
             Kind::Add,
+            Kind::Accumulate,
             Kind::Max,
         ]);
         if kind == Kind::Concurrent && self.dims > 1 {

@@ -37,7 +37,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
         Err(other) => panic!("{other}"),
     };
     fn read<S: Dimensions>(rt: &Runtime, data: &[Option<Data<u64, S>>], part: &Part) -> Option<Vec<u64>> {
-        match rt.read(&S::cut(data[part.data].as_ref().expect("it is read while it is there"), part)) {
+        match rt.read(S::cut(data[part.data].as_ref().expect("it is read while it is there"), part)) {
             Ok(values) => Some(S::values(values)),
             Err(RunError::Poisoned(_)) => None,
             Err(other) => panic!("{other}"),
@@ -56,7 +56,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
             },
             Act::Prefetch(part, space) => {
                 let cell = data[part.data].as_ref().expect("it is there");
-                match rt.prefetch(&S::cut(cell, part), SpaceId(*space)) {
+                match rt.prefetch(S::cut(cell, part), SpaceId(*space)) {
                     Ok(()) | Err(SubmitError::WorkingSet { .. }) => {}
                     Err(other) => panic!("{other}"),
                 }
