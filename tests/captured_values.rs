@@ -220,7 +220,13 @@ fn a_destructor_cannot_wait_for_its_own_task() {
             let (x, y) = (rt.scalar(0.0), rt.scalar(0u64));
             // At the end of a task that has run.
             let (waiting, heard) = waits(&rt);
-            rt.task("reduce", (x.reduction(sum_with(Arc::new(waiting))),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
+            let (submitted, gate) = std::sync::mpsc::channel();
+            let add = move |x: &mut [f64]| {
+                gate.recv().unwrap(); // submission has a clone of the operation, which is to go before the task's
+                x[0] = 1.0;
+            };
+            rt.task("reduce", (x.reduction(sum_with(Arc::new(waiting))),)).cpu(|_, (x,)| add(x)).submit().unwrap();
+            submitted.send(()).unwrap();
             rt.wait().unwrap();
             assert!(is_refused(heard.recv().unwrap()));
             // Of a task that is skipped, perhaps by the thread that submits it.
