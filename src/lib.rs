@@ -22,6 +22,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! The examples in the repository go on from here, one idea each: `01_hello`, `02_reduction` (private replicas, sums that
+//! do not depend on timing), `03_stencil` (halos without barriers), `04_pipeline`, `05_matmul` (tiles, commutative
+//! updates), `06_gpu_axpy` (a body for accelerators), `07_failure` (poison, and how to mend it), `08_simulate` (a machine
+//! that is not there).
+//!
 //! Features of the crate, all off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated
 //! machines and whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
 //!

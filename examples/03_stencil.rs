@@ -1,0 +1,42 @@
+//! Heat spreads along a rod: a task per block and step reads its block and one point on either side. Blocks of one step
+//! wait for their neighbours' last step only, so there is no barrier, and steps overlap.
+
+use thalweg::prelude::*;
+
+const POINTS: usize = 10_000;
+const BLOCK: usize = 1_000;
+const STEPS: usize = 500;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let rt = Runtime::builder().build()?;
+    // The ends are held at 1 and 0; the rod between them begins cold.
+    let start: Vec<f64> = (0..POINTS + 2).map(|i| if i == 0 { 1.0 } else { 0.0 }).collect();
+    let (mut old, mut new) = (rt.data(start.clone()), rt.data(start.clone()));
+
+    for _ in 0..STEPS {
+        for part in blocks(POINTS, BLOCK) {
+            let (with_halo, inner) = (part.start..part.end + 2, part.start + 1..part.end + 1);
+            rt.task("step", (old.slice(with_halo).input(), new.slice(inner).output()))
+                .cpu(|_, (old, new)| relax(old, new))
+                .submit()?;
+        }
+        std::mem::swap(&mut old, &mut new);
+    }
+    let heat = rt.take(old)?;
+
+    let (mut old, mut new) = (start.clone(), start);
+    for _ in 0..STEPS {
+        relax(&old, &mut new[1..=POINTS]);
+        std::mem::swap(&mut old, &mut new);
+    }
+    assert_eq!(heat, old, "tasks compute what a loop does");
+    println!("after {STEPS} steps, {:.3} of the rod's {POINTS} points are warm", heat.iter().sum::<f64>());
+    Ok(())
+}
+
+/// Each point of `new` from its three neighbours in `old`, which has one more on either side.
+fn relax(old: &[f64], new: &mut [f64]) {
+    for (new, old) in new.iter_mut().zip(old.windows(3)) {
+        *new = old[1] + 0.25 * (old[0] - 2.0 * old[1] + old[2]);
+    }
+}

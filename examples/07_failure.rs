@@ -1,0 +1,34 @@
+//! A task fails. What it should have written is poisoned, what would use that is skipped, all else goes on; and the program
+//! mends it.
+
+use thalweg::prelude::*;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let rt = Runtime::builder().build()?;
+    let texts = ["4", "five", "6"];
+    let numbers = rt.data(vec![0u64; texts.len()]);
+    let sum = rt.scalar(0u64);
+
+    for (i, text) in texts.into_iter().enumerate() {
+        rt.task("parse", (numbers.slice(i).output(),))
+            .cpu(move |_, (number,)| text.parse().map(|parsed| number[0] = parsed))
+            .submit()?;
+    }
+    let add = || {
+        rt.task("add", (numbers.input(), sum.output()))
+            .cpu(|_, (numbers, sum)| sum[0] = numbers.iter().sum())
+            .submit()
+    };
+    add()?; // skipped: one of the numbers is missing
+
+    let Err(error) = rt.wait() else { unreachable!("`five` is no number") };
+    println!("{error}");
+    assert!(rt.read_scalar(&sum).is_err(), "there is no sum");
+    assert_eq!(rt.read(numbers.slice(2))?, [6], "other regions of the same array are there");
+
+    rt.clear(numbers.slice(1))?; // zero, from here on
+    add()?;
+    println!("without it, the sum is {}", rt.read_scalar(&sum)?);
+    assert_eq!(rt.read_scalar(&sum)?, 10);
+    Ok(())
+}

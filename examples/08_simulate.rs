@@ -1,0 +1,27 @@
+//! A program on a machine that is not there: how long would it take on two GPUs beside 64 cores, and which scheduler suits it?
+//! Bodies are not run, and time is virtual: the machine's file says how long tasks and copies take.
+
+use std::path::Path;
+use thalweg::prelude::*;
+
+const N: usize = 1 << 24;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../machines/epyc7742-2xmi50.toml");
+    for scheduler in ["stealing", "priority", "eft", "dynamic"] {
+        let machine = SimulatedMachine::from_file(&file)?;
+        let rt = Runtime::builder().simulate(machine).scheduler(scheduler).build()?;
+        let (x, y) = (rt.zeros::<f64, _>(N), rt.zeros::<f64, _>(N));
+        for _ in 0..4 {
+            for part in blocks(N, N / 64) {
+                rt.task("axpy", (x.slice(part.clone()).input(), y.slice(part).inout()))
+                    .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
+                    .submit()?;
+            }
+        }
+        rt.wait()?;
+        println!("{scheduler:>10}: {:?} on {}", rt.now(), rt.configuration());
+        assert!(!rt.now().is_zero());
+    }
+    Ok(())
+}
