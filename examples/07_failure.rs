@@ -15,9 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .submit()?;
     }
     let add = || {
-        rt.task("add", (numbers.input(), sum.output()))
-            .cpu(|_, (numbers, sum)| sum[0] = numbers.iter().sum())
-            .submit()
+        rt.task("add", (numbers.input(), sum.output())).cpu(|_, (numbers, sum)| sum[0] = numbers.iter().sum()).submit()
     };
     add()?; // skipped: one of the numbers is missing
 

@@ -1,6 +1,6 @@
 //! Thalweg: a dataflow task-graph runtime.
 //!
-//! A program submits tasks and says of each which regions of which data it reads, writes or updates. The runtime finds
+//! A program submits tasks and declares the regions of data that each reads, writes or updates. The runtime finds
 //! the order, chooses a compute unit for every task, brings the data to that unit's memory, runs the task there, and
 //! brings data home when somebody asks for it.
 //!
@@ -22,10 +22,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The examples in the repository go on from here, one idea each: `01_hello`, `02_reduction` (private replicas, sums that
-//! do not depend on timing), `03_stencil` (halos without barriers), `04_pipeline`, `05_matmul` (tiles, commutative
-//! updates), `06_gpu_axpy` (a body for accelerators), `07_failure` (poison, and how to mend it), `08_simulate` (a machine
-//! that is not there).
+//! The examples in the repository go on from here, one idea each: `01_hello`, `02_reduction` (private replicas, sums
+//! that do not depend on timing), `03_stencil` (halos without barriers), `04_pipeline`, `05_matmul` (tiles, commutative
+//! updates), `06_gpu_axpy` (a body for accelerators), `07_failure` (poison, and how to mend it), `08_simulate` (a
+//! machine that is not there).
 //!
 //! Features of the crate, all off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated
 //! machines and whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.

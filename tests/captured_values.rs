@@ -225,7 +225,7 @@ fn a_destructor_cannot_wait_for_its_own_task() {
                 gate.recv().unwrap(); // submission has a clone of the operation, which is to go before the task's
                 x[0] = 1.0;
             };
-            rt.task("reduce", (x.reduction(sum_with(Arc::new(waiting))),)).cpu(|_, (x,)| add(x)).submit().unwrap();
+            rt.task("reduce", (x.reduction(sum_with(Arc::new(waiting))),)).cpu(move |_, (x,)| add(x)).submit().unwrap();
             submitted.send(()).unwrap();
             rt.wait().unwrap();
             assert!(is_refused(heard.recv().unwrap()));

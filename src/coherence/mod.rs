@@ -1,8 +1,8 @@
-//! Coherence: which replica of which part of a data is valid, and how to bring a region where it is needed.
+//! Coherence: which replica of which part of a data object is valid, and how to bring a region where it is needed.
 //!
-//! A *replica* is a box of a data in one address space, in memory of its own; the *home* replica covers all of the data
-//! in host memory and always exists. The [`Directory`] is the only place that knows what is valid where. It plans copies
-//! and never performs them: ids go out in [`Transfer`]s, and [`Directory::arrived`] comes back.
+//! A *replica* is a box of a data object in one address space, in memory of its own; the *home* replica covers all of
+//! the data in host memory and always exists. The [`Directory`] is the only place that knows what is valid where. It
+//! plans copies and never performs them: ids go out in [`Transfer`]s, and [`Directory::arrived`] comes back.
 //!
 //! States of a part in a replica: absent from the list (invalid), *filling* by a copy, or *valid*; a part that is valid
 //! in one replica only is what other protocols call modified.

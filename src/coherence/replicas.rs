@@ -1,8 +1,8 @@
 //! The replicas of one data: found by id, and by the places they hold.
 //!
 //! A data that is cut into many blocks has as many replicas on a device, and every task that is placed asks for some of
-//! them. So no look-up here goes through all of them: ids are hashed, and each address space has a map from the parts of
-//! the data to the replicas that hold them. What is valid where is the [`Directory`](super::Directory)'s matter.
+//! them. So no look-up here goes through all of them: ids are hashed, and each address space has a map from the parts
+//! of the data to the replicas that hold them. What is valid where is the [`Directory`](super::Directory)'s matter.
 //!
 //! Invariants:
 //! 1. There is a home, and it is the only replica in host memory.
@@ -63,7 +63,7 @@ impl InSpace {
 }
 
 impl Replicas {
-    /// Those of a data that is only at home.
+    /// Those of a data object that is only at home.
     pub(super) fn new(whole: Block) -> Self {
         let home =
             Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, last_use: 0, leaving: false };

@@ -1,4 +1,4 @@
-//! What the dependence layer remembers of one part of a data, and the rules by which an access changes it.
+//! What the dependence layer remembers of one part of a data object, and the rules by which an access changes it.
 //!
 //! The history of a part is a sequence of *groups*: one writer, or several tasks whose accesses join each other
 //! (concurrent, commutative, or reductions with the same operation). Between groups there are readers. Only the last
@@ -14,8 +14,8 @@
 //! | joins the group, no readers yet | what the group's first member waited for | is one of the group |
 //! | `concurrent` … otherwise | as `inout` | opens a new group; no readers |
 //!
-//! A group that accumulates is closed before its value is used: a join that combines what its members have left takes its
-//! place ([`super::accumulation`]).
+//! A group that accumulates is closed before its value is used: a join that combines what its members have left takes
+//! its place ([`super::accumulation`]).
 //!
 //! The group under readers is waited for as well by what uses its value: a reader that ran says nothing of whether the
 //! value it was given is good.
@@ -63,8 +63,8 @@ enum Order {
 }
 
 impl Fragment {
-    /// Enters an access of `newcomer` into the history of `part`; a commutative task gets a turn to wait for, a reduction a
-    /// ticket for its turn to combine.
+    /// Enters an access of `newcomer` into the history of `part`; a commutative task gets a turn to wait for, a
+    /// reduction a ticket for its turn to combine.
     #[inline]
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
@@ -218,8 +218,8 @@ impl Fragment {
 }
 
 impl Fragment {
-    /// If the group accumulates: nobody joins it any more at `part`, and who comes later waits for what it has accumulated
-    /// there. Where finished tasks are kept its members are still waited for as well.
+    /// If the group accumulates: nobody joins it any more at `part`, and who comes later waits for what it has
+    /// accumulated there. Where finished tasks are kept its members are still waited for as well.
     #[cold]
     fn close_accumulation(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         let Some(OpenGroup { mode, others, order, .. }) = self.open.as_deref_mut() else { return };
@@ -251,8 +251,8 @@ pub(super) fn flow(mode: Mode) -> Flow {
     if mode.relies_on_value() { Flow::Value } else { Flow::Order }
 }
 
-/// Makes room for one more task in a list of those that are waited for with this flow: forgets who need not be waited for,
-/// and if that is not enough, puts a join in the place of all.
+/// Makes room for one more task in a list of those that are waited for with this flow: forgets who need not be waited
+/// for, and if that is not enough, puts a join in the place of all.
 #[inline]
 pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
     if list.len() >= MOST && !newcomer.keeps_finished() {

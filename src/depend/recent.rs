@@ -1,10 +1,10 @@
-//! The history of a data of several dimensions while it is short: the latest accesses, as they were declared.
+//! The history of a data object of several dimensions while it is short: the latest accesses, as they were declared.
 //!
 //! Parts ([`super::fragment`]) answer exactly for every element, whatever the program does, but blocks that cross each
-//! other cut a data into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the whole zone
-//! visits each of them. As a list the same history is nine entries, one cache line each, and nothing is ever cut. So
-//! data begin like this, and go over to an index ([`super::indexed`]), for good, when the list gets long or tasks come that
-//! join each other.
+//! other cut a data object into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the
+//! whole zone visits each of them. As a list the same history is nine entries, one cache line each, and nothing is ever
+//! cut. So data begin like this, and go over to an index ([`super::indexed`]), for good, when the list gets long or
+//! tasks come that join each other.
 //!
 //! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far as
 //! later writes have left it visible.
@@ -12,7 +12,8 @@
 //! Invariants:
 //! 1. Entries stand in the order of submission. None is empty.
 //! 2. What an entry says of the elements that later writes cover is never used: whoever wrote them has waited for it.
-//! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every younger.
+//! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every
+//! younger.
 
 use super::fragment;
 use super::indexed::Indexed;
@@ -29,7 +30,7 @@ const MOST: usize = 16;
 /// After forgetting, at most so many may be left: else the list would be full again too soon.
 const LEAVE: usize = MOST / 2;
 
-/// The latest accesses to a data.
+/// The latest accesses to a data object.
 #[derive(Default)]
 pub(super) struct Recent(Vec<Entry>);
 

@@ -31,8 +31,8 @@ pub(crate) struct Leftover {
 /// All locks are held until the last access is entered (invariant 1 of [`super`]).
 ///
 /// # Errors
-/// If a data was taken meanwhile; nothing was entered then. This is where it is decided who comes before a take and who
-/// after: a task that gives a data's memory up marks it under the same lock.
+/// If a data object was taken meanwhile; nothing was entered then. This is where it is decided who comes before a take
+/// and who after: a task that gives a data object's memory up marks it under the same lock.
 #[inline]
 pub(crate) fn register(
     task: &mut Submitting,
@@ -120,7 +120,8 @@ impl Newcomer<'_> {
         self.enter_all(accesses, &order, Vec::new(), Vec::push)
     }
 
-    /// Enters accesses in this order, in which those of one data object are side by side, and keeps its lock in `guards`.
+    /// Enters accesses in this order, in which those of one data object are side by side, and keeps its lock in
+    /// `guards`.
     #[inline]
     fn enter_all<'a, G: DerefMut<Target = [Guard<'a>]>>(
         &mut self,
@@ -149,8 +150,8 @@ impl Newcomer<'_> {
 
     /// Refuses data that is taken, and takes it if that is what the newcomer is for. Its history is locked.
     ///
-    /// Whether the newcomer has found its predecessors by that: nobody comes after who gives the memory up, and if it fails
-    /// the history is as it was.
+    /// Whether the newcomer has found its predecessors by that: nobody comes after who gives the memory up, and if it
+    /// fails the history is as it was.
     #[inline]
     fn admit(&mut self, access: &AccessRecord<'_>, history: &mut History) -> Result<bool, SubmitError> {
         let datum = access.datum;

@@ -49,7 +49,8 @@ impl Placement {
                     return;
                 };
                 if mode == Mode::Out {
-                    // What the region holds now is of no use to anybody: it must not be written back over the new value.
+                    // What the region holds now is of no use to anybody: it must not be written back over the new
+                    // value.
                     directory.written(place.replica, block);
                     return;
                 }
@@ -97,8 +98,8 @@ impl Placement {
         cause
     }
 
-    /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to be
-    /// copied first, or all replicas will go with the data, their end is waited for.
+    /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to
+    /// be copied first, or all replicas will go with the data, their end is waited for.
     fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
         let mut found = InTheWay::default();
         let forgotten = forgotten_by(&placed.assigned.task);
@@ -216,8 +217,8 @@ impl Placement {
         out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
     }
 
-    /// The task that is launched next frees a data's home: whatever is elsewhere goes first, or else it might yet be
-    /// evicted, and written back to where nothing is any more. Nobody uses it: all who did were waited for.
+    /// The task that is launched next frees a data object's home: whatever is elsewhere goes first, or else it might
+    /// yet be evicted, and written back to where nothing is any more. Nobody uses it: all who did were waited for.
     fn abandon(&mut self, data: DataId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         debug_assert!(directory.in_flight().next().is_none(), "a task in flight uses what is released");

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// What the driver has to do, in this order.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run the task at home: on any CPU unit (the short way), or, if it is the runtime's own, at once.
+    /// Run the task at home: on any CPU unit (the fast path), or, if it is the runtime's own, at once.
     Run(OwnedTask),
     /// Run the task on its unit, on the replicas given.
     Launch(Box<Launch>),

@@ -1,4 +1,5 @@
-//! What becomes of memory when copies fail, replicas go, or a data goes: driven by hand, so that each order is certain.
+//! What becomes of memory when copies fail, replicas go, or a data object goes: driven by hand, so that each order is
+//! certain.
 
 use super::{Command, Engine, Event, Launch, Outcome, Placement};
 use crate::coherence::CopyId;

@@ -1,11 +1,11 @@
 //! The engine: events in, commands out.
 //!
-//! Dependences, placement and coherence put together into one state machine. It does no I/O, owns no thread and reads no
-//! clock: a driver reports what happened ([`Event`], or a submission) and carries out what follows ([`Command`]), on threads or in
-//! simulation. All may be called from any thread.
+//! Dependences, placement and coherence put together into one state machine. It does no I/O, owns no thread and reads
+//! no clock: a driver reports what happened ([`Event`], or a submission) and carries out what follows ([`Command`]), on
+//! threads or in simulation. All may be called from any thread.
 //!
-//! *The short way.* On a machine with host memory only, under a policy that leaves ready tasks to whoever is free, there
-//! is no placement at all: a ready task is a [`Command::Run`], and nothing is locked but the data it declared.
+//! *The fast path.* On a machine with host memory only, under a policy that leaves ready tasks to whoever is free,
+//! there is no placement at all: a ready task is a [`Command::Run`], and nothing is locked but the data it declared.
 //!
 //! Invariants:
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
@@ -165,8 +165,8 @@ impl Engine {
         Ok(())
     }
 
-    /// As [`submitted`](Self::submitted), where there is no placement: hands what any unit may run now to `ready`, the task or
-    /// what waited for a group that it closed. Nothing else can follow.
+    /// As [`submitted`](Self::submitted), where there is no placement: hands what any unit may run now to `ready`, the
+    /// task or what waited for a group that it closed. Nothing else can follow.
     ///
     /// # Errors
     /// As there.
@@ -208,8 +208,8 @@ impl Engine {
         self.finished(task, out);
     }
 
-    /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the one
-    /// submitted first last. Nothing else can follow.
+    /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the
+    /// one submitted first last. Nothing else can follow.
     #[inline]
     pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
@@ -278,12 +278,12 @@ impl Engine {
         }
     }
 
-    /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait until
-    /// it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
+    /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait
+    /// until it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
     ///
     /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
-    /// host. Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace of
-    /// them on the device.
+    /// host. Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace
+    /// of them on the device.
     pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
         let awaited = |side: &depend::Side| side.awaited;
         let mut ends_here = task.owned().as_deref().is_some_and(awaited);
@@ -295,8 +295,8 @@ impl Engine {
         }
     }
 
-    /// Poisons a task that was launched behind others, if one of them has failed since. To be called before it is issued:
-    /// once it is, the device fails it with them.
+    /// Poisons a task that was launched behind others, if one of them has failed since. To be called before it is
+    /// issued: once it is, the device fails it with them.
     pub(crate) fn look_again(&self, task: &OwnedTask) {
         let cause = self.placement.as_ref().and_then(|placement| placement.lock().lost_since_launch(task));
         if let Some(cause) = cause {
@@ -345,7 +345,8 @@ impl Engine {
         running::inside(self.runtime, || drop_quietly(|| drop(groups)));
     }
 
-    /// A join is finished when it is ready, and has combined what there is to combine. So may others be behind it: not by recursion, chains of them can be long.
+    /// A join is finished when it is ready, and has combined what there is to combine. So may others be behind it: not
+    /// by recursion, chains of them can be long.
     #[cold]
     fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
         let mut joins = vec![join];

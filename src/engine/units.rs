@@ -1,7 +1,7 @@
 //! The units, and which of them have room for another task.
 //!
-//! A machine may have hundreds, and most events concern one: so those with room are kept in order, the least busy first,
-//! and an event that finds them all busy looks at none.
+//! A machine may have hundreds, and most events concern one: so those with room are kept in order, the least busy
+//! first, and an event that finds them all busy looks at none.
 //!
 //! Invariant: a unit is in `with_room`, under the number of its tasks, as long as this is less than its depth.
 
@@ -14,7 +14,7 @@ use std::ops::Deref;
 
 /// Tasks given to a device ahead, so that copies for the next overlap the running one.
 const DEVICE_DEPTH: usize = 3;
-/// Of tasks that are issued and shorter than a third of this, more are given ahead: so many as take this long together.
+/// Of tasks that are issued and shorter than a third of this, more are given ahead: as many as take this long together.
 pub(super) const AHEAD_NS: Nanos = 200_000;
 /// But not more than this.
 const MOST_AHEAD: usize = 64;

@@ -52,7 +52,7 @@ pub enum BuildError {
         /// What is wrong and what would be right.
         problem: String,
     },
-    /// The machine has not the devices that the units ask for.
+    /// The machine lacks the devices that the units ask for.
     #[error("compute units: {needed} {kind} device{} needed; {found}. Units that need no accelerator are EMU \
          (emulated in host memory) and, with an OpenCL for CPUs installed, OPENCL",
         if *needed == 1 { " is" } else { "s are" })]

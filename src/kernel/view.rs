@@ -51,7 +51,7 @@ macro_rules! views {
             }
 
             /// Elements from one index to the next, per dimension. They differ from device to device and from task to
-            /// task: memory is allocated for what is needed of a data.
+            /// task: memory is allocated for what is needed of a data object.
             pub fn strides(&self) -> [usize; MAX_DIMS] {
                 self.site.strides
             }

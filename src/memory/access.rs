@@ -103,7 +103,7 @@ pub struct Group(pub(crate) Arc<Accumulation>, pub(crate) Block);
 #[derive(Debug)]
 pub struct Record<'a>(pub(crate) AccessRecord<'a>);
 
-/// A region of a data, checked against its bounds.
+/// A region of a data object, checked against its bounds.
 #[derive(Debug)]
 pub(crate) struct Declared<T, S: Shape> {
     cell: *const DataCell,
@@ -245,7 +245,8 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Shared<'a, T> {
         let len = self.0.spans.block().volume();
-        // SAFETY: the caller's promise; submission refuses regions with gaps, and all tasks of the group get such views.
+        // SAFETY: the caller's promise; submission refuses regions with gaps, and all tasks of the group get such
+        // views.
         unsafe { Shared::new(self.0.site(site).first.cast(), len) }
     }
 
@@ -321,8 +322,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
         if replica.elements().is_empty() {
             return; // the body was not run: in a simulation none is
         }
-        // SAFETY: nobody but this group's combining touches the region until the group is done; and of that there is one
-        // thread at a time, as the lane of this part sees to.
+        // SAFETY: nobody but this group's combining touches the region until the group is done; and of that there is
+        // one thread at a time, as the lane of this part sees to.
         unsafe { combine_at_home::<T, S, R>(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
     }
 

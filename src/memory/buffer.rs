@@ -1,4 +1,4 @@
-//! The home of a data in host memory.
+//! The home of a data object in host memory.
 
 use super::Element;
 use super::replica::SparesOf;
@@ -21,8 +21,8 @@ const LARGE_BYTES: usize = 16 * LINES * LINE_BYTES;
 
 /// A vector without its type, whose elements may begin somewhere behind its first byte.
 ///
-/// Invariant: `base` and `layout` are those of a `Vec` of elements of the type `element`, and `len` of these, initialised,
-/// lie `skipped_bytes` behind `base`, where they are aligned.
+/// Invariant: `base` and `layout` are those of a `Vec` of elements of the type `element`, and `len` of these,
+/// initialised, lie `skipped_bytes` behind `base`, where they are aligned.
 #[derive(Debug)]
 pub(crate) struct HostBuffer {
     base: *mut u8,
@@ -96,7 +96,8 @@ impl HostBuffer {
 impl Drop for HostBuffer {
     fn drop(&mut self) {
         if self.layout.size() > 0 {
-            // SAFETY: a `Vec`'s allocation, which has this layout; its elements have no destructors, as they are `Copy`.
+            // SAFETY: a `Vec`'s allocation, which has this layout; its elements have no destructors, as they are
+            // `Copy`.
             unsafe { dealloc(self.base, self.layout) }
         }
     }

@@ -5,7 +5,8 @@
 //! 1. A view is made only when its task runs, from a region that was checked against its data's bounds at submission.
 //! 2. While a task runs, no task with a conflicting access does: that is what the dependence layer promises, and the
 //!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
-//! 3. A data's memory outlives every task that accesses it: giving the memory up is itself a task that updates all of it.
+//! 3. A data's memory outlives every task that accesses it: giving the memory up is itself a task that updates all of
+//! it.
 //! 4. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
@@ -37,7 +38,7 @@ pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
 
-/// What a data can be made of: plain bytes that may be copied to any memory.
+/// What a data object can be made of: plain bytes that may be copied to any memory.
 ///
 /// Every [`bytemuck::Pod`] type is one: numbers, arrays of them, and structs that derive `Pod`.
 pub trait Element: bytemuck::Pod + Send + Sync {}

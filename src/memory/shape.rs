@@ -1,4 +1,4 @@
-//! How many dimensions a data has, and what its views look like.
+//! How many dimensions a data object has, and what its views look like.
 
 use super::Element;
 use crate::depend::Site;
@@ -7,7 +7,8 @@ use crate::sealed::Sealed;
 use ndarray::{Array, ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
 use std::fmt::Debug;
 
-/// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4): one dimension gives slices, more give ndarray's views.
+/// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4): one dimension gives slices, more give ndarray's
+/// views.
 ///
 /// Code for any number of dimensions makes an ndarray view of either, by `into`:
 ///

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The most dimensions a data can have.
+/// The most dimensions a data object can have.
 pub const MAX_DIMS: usize = 4;
 
-/// A half-open box of up to [`MAX_DIMS`] dimensions; dimensions that a data does not have are `0..1`.
+/// A half-open box of up to [`MAX_DIMS`] dimensions; dimensions that a data object does not have are `0..1`.
 ///
 /// ```
 /// use thalweg::region::Block;

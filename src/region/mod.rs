@@ -1,8 +1,8 @@
-//! Regions: the boxes inside a data that tasks declare.
+//! Regions: the boxes inside a data object that tasks declare.
 //!
 //! Everything here is pure arithmetic on index ranges: no data, no tasks, no locks. A [`Block`] is a half-open box of
-//! up to [`MAX_DIMS`] dimensions. Two maps keep a value per part of a data and split their parts where a new block
-//! crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash and a tree of boxes).
+//! up to [`MAX_DIMS`] dimensions. Two maps keep a value per part of a data object and split their parts where a new
+//! block crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash and a tree of boxes).
 //!
 //! Invariants of both maps:
 //! 1. The parts are disjoint and together cover the whole data, always.
@@ -24,7 +24,7 @@ pub(crate) use narrow::NarrowBlock;
 
 use std::ops::Range;
 
-/// A map from the parts of a data to values, whichever the number of dimensions.
+/// A map from the parts of a data object to values, whichever the number of dimensions.
 #[derive(Debug)]
 pub(crate) enum RegionMap<V> {
     /// One dimension: intervals, visited in ascending order.

@@ -39,7 +39,8 @@ const STACK_BYTES: usize = 8 << 20;
 /// assert_eq!((rt.machine().cpu_units().len(), rt.machine().device_units().len()), (1, 1));
 ///
 /// let error = Runtime::builder().scheduler("fastest").build().unwrap_err();
-/// assert!(error.to_string().starts_with("scheduler: there is no `fastest`; those that exist are stealing, dynamic, "));
+/// assert!(error.to_string().starts_with("scheduler: there is no `fastest`; those that exist are stealing, dynamic,
+/// "));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a runtime starts only when built"]
@@ -100,16 +101,17 @@ impl Builder {
         }
     }
 
-    /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of one
-    /// emulated device each. See [`UnitConfig`] for all that can be written. The default is one CPU unit per core.
+    /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of
+    /// one emulated device each. See [`UnitConfig`] for all that can be written. The default is one CPU unit per core.
     pub fn compute_units(mut self, units: impl Into<String>) -> Self {
         self.units = Some(units.into());
         self
     }
 
-    /// Which cores the units get, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th place is
-    /// the n-th unit's. The default is what the environment variable `OMP_PLACES` says, if it fits the units (else there is a
-    /// [warning](Runtime::warnings)); without it, consecutive cores, first those that no other runtime of the process has.
+    /// Which cores the units get, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th place
+    /// is the n-th unit's. The default is what the environment variable `OMP_PLACES` says, if it fits the units (else
+    /// there is a [warning](Runtime::warnings)); without it, consecutive cores, first those that no other runtime of
+    /// the process has.
     pub fn places(mut self, places: impl Into<String>) -> Self {
         self.places = Some(places.into());
         self
@@ -120,12 +122,15 @@ impl Builder {
     /// | name | which unit gets a task | parameters |
     /// | --- | --- | --- |
     /// | `stealing` (the default) | the one that has its data; idle units steal | |
-    /// | `dynamic` | whoever is free takes the next block of indices, until the map is remembered | `chunk=1`, `memo=3` (instances; 0: never) |
+    /// | `dynamic` | whoever is free takes the next block of indices, until the map is remembered | `chunk=1`, `memo=3`
+    /// (instances; 0: never) |
     /// | `static` | every unit as many indices, in chunks | |
-    /// | `static-pcf`, `pcf-static` | devices more by the performance conversion factor (004 §4.3; 003) | `pcf=4`, `file=PATH`, or `profile` |
+    /// | `static-pcf`, `pcf-static` | devices more by the performance conversion factor (004 §4.3; 003) | `pcf=4`,
+    /// `file=PATH`, or `profile` |
     /// | `pcf-guided` | chunks balanced by times and that factor (003) | as above |
     /// | `guided-sizes`, `guided-runtime` | chunks balanced by the weights; by measured times (004 §4.4) | |
-    /// | `clustered-guided` | CPU units left of a pivot, devices right of it, searched for by measuring (004 §4.5) | `threshold=0.25` |
+    /// | `clustered-guided` | CPU units left of a pivot, devices right of it, searched for by measuring (004 §4.5) |
+    /// `threshold=0.25` |
     /// | `adjacency` | the same balance, with few neighbours apart | `slack=0.05` |
     /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
     /// | `priority` | whoever is free takes the most urgent | |
@@ -156,9 +161,9 @@ impl Builder {
         self
     }
 
-    /// Keeps what the scheduler learns of tasks' times in a file, for the next run: read when the runtime is built, if the
-    /// file exists, and written when it is dropped. Only `eft` learns; without it there is no effect. What can not be
-    /// written is a warning in the log. The format is [`Model::to_text`]'s.
+    /// Keeps what the scheduler learns of tasks' times in a file, for the next run: read when the runtime is built, if
+    /// the file exists, and written when it is dropped. Only `eft` learns; without it there is no effect. What can not
+    /// be written is a warning in the log. The format is [`Model::to_text`]'s.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -182,11 +187,12 @@ impl Builder {
         self
     }
 
-    /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of a further thread.
+    /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of a further
+    /// thread.
     ///
     /// With as many units as cores there is then no thread too many. While that thread neither waits nor submits, other
-    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. The thread is not pinned. No effect on a
-    /// machine without CPU units.
+    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. The thread is not pinned. No effect
+    /// on a machine without CPU units.
     pub fn submitter_hosts_unit(mut self, yes: bool) -> Self {
         self.submitter_hosts_unit = yes;
         self
@@ -222,13 +228,14 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be pending before a submission waits until half of them have finished. A submitter that hosts a
-    /// unit executes some meanwhile. The default is 512 per unit and at least 1024: enough to look ahead, and small enough
-    /// for caches. Submissions inside bodies do not wait.
+    /// How many tasks may be pending before a submission waits until half of them have finished. A submitter that hosts
+    /// a unit executes some meanwhile. The default is 512 per unit and at least 1024: enough to look ahead, and small
+    /// enough for caches. Submissions inside bodies do not wait.
     ///
-    /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything waits
-    /// for what is yet to be submitted, submission goes on after a while: four times as long as a task took lately, and 50 ms
-    /// at least while a body computes. A body that sleeps may be waiting for the submitter: it is given half of that.
+    /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything
+    /// waits for what is yet to be submitted, submission goes on after a while: four times as long as a task took
+    /// lately, and 50 ms at least while a body computes. A body that sleeps may be waiting for the submitter: it is
+    /// given half of that.
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);
         self
@@ -238,15 +245,15 @@ impl Builder {
     /// something finishes again. The default is 30 seconds; `None` turns reports off. They go to the log, and to the
     /// standard error output or to [`on_stall`](Self::on_stall).
     ///
-    /// A body that waits for what only another task can give keeps its unit, and the program may wait for itself. So may one
-    /// in which a body joins a thread that waits for the runtime. Both would else be silent.
+    /// A body that waits for what only another task can give keeps its unit, and the program may wait for itself. So
+    /// may one in which a body joins a thread that waits for the runtime. Both would else be silent.
     pub fn report_stalls_after(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.report_stalls_after = time.into();
         self
     }
 
-    /// What to do with reports of stalls instead of writing them to the standard error output. It is called by a thread that
-    /// waits for the runtime, and must not wait for it itself.
+    /// What to do with reports of stalls instead of writing them to the standard error output. It is called by a thread
+    /// that waits for the runtime, and must not wait for it itself.
     ///
     /// ```
     /// use std::{sync::mpsc::channel, time::Duration};
@@ -270,8 +277,8 @@ impl Builder {
         self
     }
 
-    /// Uses no more than so many bytes of each device's memory for replicas of data. The default is what the device has, less
-    /// a part for scratch memory and others.
+    /// Uses no more than so many bytes of each device's memory for replicas of data. The default is what the device
+    /// has, less a part for scratch memory and others.
     pub fn device_memory_bytes(mut self, bytes: u64) -> Self {
         self.device_memory_bytes = bytes;
         self
@@ -300,9 +307,9 @@ impl Builder {
     /// placed and data moved as they would be, on a virtual clock ([`Runtime::now`]).
     ///
     /// Bodies are dropped instead of run. Data made with [`Runtime::zeros`] have no memory; other data keep the values
-    /// that they were registered with. Time passes while the program waits, or has submitted more than the window holds;
-    /// one submitting thread gives the same times in every run, to the nanosecond. Units of any kind that the machine has
-    /// can be asked for; the default is all of it. Pinning, and who hosts a unit, mean nothing.
+    /// that they were registered with. Time passes while the program waits, or has submitted more than the window
+    /// holds; one submitting thread gives the same times in every run, to the nanosecond. Units of any kind that the
+    /// machine has can be asked for; the default is all of it. Pinning, and who hosts a unit, mean nothing.
     #[cfg(feature = "sim")]
     pub fn simulate(mut self, machine: crate::SimulatedMachine) -> Self {
         self.simulated = Some(machine);
@@ -312,8 +319,8 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is out of
-    /// its range, a machine to simulate has not the units, or the system gives no thread.
+    /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is
+    /// out of its range, a machine to simulate lacks the units, or the system gives no thread.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         #[cfg(feature = "sim")]
         if let Some(model) = self.simulated.clone() {
@@ -332,9 +339,9 @@ impl Builder {
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
         let policy = self.policy(&machine, &config)?;
-        let short_way = devices.is_empty() && policy.short_way();
-        let placement = (!short_way).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());
-        let (driver, jobs) = if short_way {
+        let fast_path = devices.is_empty() && policy.fast_path();
+        let placement = (!fast_path).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());
+        let (driver, jobs) = if fast_path {
             (Driver::Threads, Vec::new())
         } else {
             let (devices, jobs) = Devices::new(devices);

@@ -28,7 +28,7 @@ use std::time::Instant;
 
 /// Who carries commands out.
 pub(crate) enum Driver {
-    /// Threads of CPU units; any of them may run any task (the short way).
+    /// Threads of CPU units; any of them may run any task (the fast path).
     Threads,
     /// Threads of all units, and devices; tasks come with a unit.
     Devices(Devices),
@@ -127,7 +127,7 @@ impl Core {
 
     /// Whether any thread may run any task.
     #[inline]
-    pub(crate) fn on_short_way(&self) -> bool {
+    pub(crate) fn on_fast_path(&self) -> bool {
         matches!(self.driver, Driver::Threads)
     }
 
@@ -191,7 +191,7 @@ impl Core {
         }
         let watched = watch(&mut task);
         let entered = Host::with(self.id, |host| {
-            let entered = match self.on_short_way() {
+            let entered = match self.on_fast_path() {
                 true => self.engine.submitted_anywhere(task, accesses, |ready| self.run_anywhere(ready, host)),
                 false => self.submit_to_placement(task, accesses, host),
             };
@@ -248,7 +248,7 @@ impl Core {
             let batch: &mut Vec<Command> = out;
             match std::mem::replace(&mut batch[next], Command::Nothing) {
                 Command::Nothing => {}
-                Command::Run(task) if self.on_short_way() => self.run_anywhere(task, host),
+                Command::Run(task) if self.on_fast_path() => self.run_anywhere(task, host),
                 Command::Run(task) => self.run_at_home(task, out),
                 Command::Skip(task) => self.skip(task, out),
                 command => match (&self.driver, command) {
@@ -330,8 +330,8 @@ impl Core {
         }
     }
 
-    /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here. In a host's slot others can
-    /// see what is running.
+    /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here. In a host's slot others
+    /// can see what is running.
     #[inline]
     pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Outcome {
         if let Some(outcome) = self.refusal(task) {
@@ -346,7 +346,7 @@ impl Core {
                 None => run(task.body()),
             }
         };
-        let start = (!self.on_short_way()).then(Instant::now);
+        let start = (!self.on_fast_path()).then(Instant::now);
         let ran = match env.context.inner_cores {
             1 => running::as_part_of(self.id, task, run),
             _ => running::as_part_of_with_team(self.id, task, run),
@@ -439,7 +439,8 @@ impl Core {
         Err(self.broken().err().unwrap_or(SubmitError::ShutDown))
     }
 
-    /// Keeps the memory of a data that was released too late for a task to free it, until nobody can be using it.
+    /// Keeps the memory of a data object that was released too late for a task to free it, until nobody can be using
+    /// it.
     pub(super) fn keep(&self, cell: Arc<DataCell>) {
         self.kept.lock().push(cell);
     }

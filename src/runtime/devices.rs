@@ -62,7 +62,7 @@ impl Devices {
         (Self { devices, in_flight, replicas: DashMap::new(), homes: DashMap::new(), engines }, jobs)
     }
 
-    /// Registers where a data is at home.
+    /// Registers where a data object is at home.
     pub(crate) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         let accelerator = || self.devices.iter().find_map(Device::accelerator);
@@ -92,7 +92,8 @@ impl Devices {
         sites
     }
 
-    /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means anything.
+    /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means
+    /// anything.
     pub(super) fn device_sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<DeviceSite>, DeviceError> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
@@ -148,8 +149,8 @@ impl Devices {
         let (from, to, extents) = (from?, to?, block.extents());
         let copy = DeviceCopy { from, to, extents, element_bytes: *element_bytes };
         let device = |place: &ReplicaRef| place.space.device();
-        // SAFETY: both replicas are pinned by the copy; the directory lets nobody write what is being read or use what is
-        // being filled until it has arrived; the boxes lie inside what the replicas hold.
+        // SAFETY: both replicas are pinned by the copy; the directory lets nobody write what is being read or use what
+        // is being filled until it has arrived; the boxes lie inside what the replicas hold.
         unsafe {
             match (from, to) {
                 (End::Host { first: f, strides: fs }, End::Host { first: t, strides: ts }) => {
@@ -226,7 +227,7 @@ impl Devices {
         let offset_bytes = offset * element_bytes;
         let at = |base: *mut u8| End::Host { first: base.wrapping_add(offset_bytes), strides };
         let Some(device) = place.space.device() else {
-            return Ok(at(self.homes.get(&place.data).expect("a data in use has a home").base));
+            return Ok(at(self.homes.get(&place.data).expect("a data object in use has a home").base));
         };
         let bytes = (place.holds.volume() * element_bytes) as u64;
         let device = &self.devices[device.index()];
@@ -234,7 +235,7 @@ impl Devices {
             Entry::Occupied(known) => known.get().base(),
             Entry::Vacant(new) => match device {
                 Device::Emulated(emulated) => {
-                    let align = self.homes.get(&place.data).expect("a data in use has a home").element_align;
+                    let align = self.homes.get(&place.data).expect("a data object in use has a home").element_align;
                     new.insert(emulated.allocate(bytes, align)).base()
                 }
                 Device::Accelerator(accelerator) => new.insert(accelerator.allocate(bytes)?).base(),

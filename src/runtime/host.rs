@@ -1,7 +1,7 @@
 //! Hosting threads: each leads one compute unit and executes its tasks.
 //!
-//! A finishing task's first ready successor is executed next, without a queue: its data are in the cache. An idle thread
-//! looks around for a while, ever less often, and then sleeps ([`crate::sync::Sleep`]).
+//! A finishing task's first ready successor is executed next, without a queue: its data are in the cache. An idle
+//! thread looks around for a while, ever less often, and then sleeps ([`crate::sync::Sleep`]).
 //!
 //! The thread that builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are
 //! pending. While it does neither, tasks in its deque are there for others to steal.
@@ -156,8 +156,8 @@ impl Host {
 
     /// Executes tasks until none is `left` to wait for; sleeps while there are none, no longer than `nap` says.
     ///
-    /// `left` says how many tasks have to finish first, at least. Whoever is `waiting` for something is told of it while
-    /// asleep.
+    /// `left` says how many tasks have to finish first, at least. Whoever is `waiting` for something is told of it
+    /// while asleep.
     pub(super) fn run_until(
         &self,
         core: &Core,
@@ -223,7 +223,7 @@ impl Host {
         }
         if core.ready.in_sight(self.unit) {
             // This thread may have been woken for a task that it does not stay for.
-            if core.on_short_way() { core.idle.wake(1) } else { core.idle.wake_at(self.unit) }
+            if core.on_fast_path() { core.idle.wake(1) } else { core.idle.wake_at(self.unit) }
         }
     }
 
@@ -250,7 +250,7 @@ impl Host {
     fn step(&self, core: &Core, goes_on: impl Fn() -> bool) -> bool {
         #[cfg(test)]
         assert!(core.doomed.load(Ordering::Relaxed) != self.slot, "doomed by a test");
-        if !core.on_short_way() {
+        if !core.on_fast_path() {
             let devices = core.devices().filter(|_| !self.devices.is_empty());
             let launch = core.ready.pop_launch(self.unit);
             let look = launch.is_none() || self.unwatched.get() >= LOOK_AFTER_LAUNCHES;
@@ -301,7 +301,7 @@ impl Host {
         core.ready.pop_oldest(self)
     }
 
-    /// Runs a task the short way; returns the successor to run next.
+    /// Runs a task the fast path; returns the successor to run next.
     #[inline]
     fn execute(&self, core: &Core, mut task: OwnedTask) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &self.context, sites: None }, Some(self.slot));

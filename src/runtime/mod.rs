@@ -74,8 +74,8 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping the runtime waits for all tasks (inside a body it does not wait, and they run all the same); while the program is unwinding from a panic, tasks that have not started
-/// are cancelled instead.
+/// Dropping the runtime waits for all tasks (inside a body it does not wait, and they run all the same); while the
+/// program is unwinding from a panic, tasks that have not started are cancelled instead.
 pub struct Runtime {
     core: Arc<Core>,
     owner: Arc<Releaser>,
@@ -156,7 +156,7 @@ impl Runtime {
         self.register(|_| HostBuffer::new(elements), &shape)
     }
 
-    /// Registers one value, as a data of one element.
+    /// Registers one value, as a data object of one element.
     pub fn scalar<T: Element>(&self, value: T) -> Data<T> {
         self.data(vec![value])
     }
@@ -218,8 +218,8 @@ impl Runtime {
         Data::new(cell, owner)
     }
 
-    /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so too; what
-    /// holds for them is said at [`TaskBuilder::submit`].
+    /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
+    /// too; what holds for them is said at [`TaskBuilder::submit`].
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(self, name.into(), accesses)
     }
@@ -236,7 +236,8 @@ impl Runtime {
 
     /// The time since the runtime was built, or in a simulation the virtual time.
     ///
-    /// Programs that take times from here say in simulation what they would have taken on the machine that is simulated.
+    /// Programs that take times from here say in simulation what they would have taken on the machine that is
+    /// simulated.
     pub fn now(&self) -> Duration {
         match self.core.simulation() {
             Some(simulation) => Duration::from_nanos(simulation.now()),
@@ -283,7 +284,8 @@ impl Runtime {
         Statistics::of(&self.core)
     }
 
-    /// Conflicts between running tasks, if [`Builder::detect_conflicts`] was asked for: none, unless the runtime is wrong.
+    /// Conflicts between running tasks, if [`Builder::detect_conflicts`] was asked for: none, unless the runtime is
+    /// wrong.
     pub fn conflicts(&self) -> Vec<String> {
         self.core.conflicts.as_ref().map_or_else(Vec::new, |detector| detector.found())
     }

@@ -1,8 +1,8 @@
 //! Where ready tasks wait for a thread.
 //!
-//! The short way has a deque per hosting thread, from which others steal, and one queue for threads that host no unit.
-//! Tasks with a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks wait
-//! in their unit's inbox.
+//! The fast path has a deque per hosting thread, from which others steal, and one queue for threads that host no unit.
+//! Tasks with a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks
+//! wait in their unit's inbox.
 
 use super::host::Host;
 use super::thief::Tally;

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Statistics {
     /// Tasks finished by each unit.
     pub tasks: Vec<(UnitId, u64)>,
-    /// How long each unit has run tasks; empty where nobody measures it (the short way of CPU units).
+    /// How long each unit has run tasks; empty where nobody measures it (the fast path of CPU units).
     pub busy: Vec<(UnitId, Duration)>,
     /// What moved between address spaces.
     pub links: Vec<LinkStatistics>,

@@ -20,7 +20,8 @@ use std::panic::Location;
 
 /// A task that is being described; nothing happens until [`submit`](TaskBuilder::submit).
 ///
-/// Made by [`Runtime::task`]. Adding a body for devices does not change the type, so that a program may decide as it runs:
+/// Made by [`Runtime::task`]. Adding a body for devices does not change the type, so that a program may decide as it
+/// runs:
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -37,15 +38,16 @@ use std::panic::Location;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The body for CPU units is a part of the type, `C`: it is stored beside the accesses, without an allocation of its own.
+/// The body for CPU units is a part of the type, `C`: it is stored beside the accesses, without an allocation of its
+/// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
     runtime: &'rt Runtime,
     name: Cow<'static, str>,
     accesses: A,
     cpu: C,
-    /// The bodies for devices, as far as the machine has any: elsewhere a program with such bodies costs what one without
-    /// costs.
+    /// The bodies for devices, as far as the machine has any: elsewhere a program with such bodies costs what one
+    /// without costs.
     for_devices: Option<Box<Several<A::Stored>>>,
     /// What there are bodies for, kept or not.
     kinds: Kinds,
@@ -125,8 +127,8 @@ where
     }
 
     /// The body for accelerators (CUDA, HIP, OpenCL): it gets a [`Launcher`], with which it enqueues kernels, and for
-    /// every access a view of where the region lies in the device's memory. It runs on the unit's hosting thread and does
-    /// not wait for what it enqueues. A second one replaces the first. See [`Launcher`] for an example.
+    /// every access a view of where the region lies in the device's memory. It runs on the unit's hosting thread and
+    /// does not wait for what it enqueues. A second one replaces the first. See [`Launcher`] for an example.
     pub fn gpu<F, R>(mut self, body: F) -> Self
     where
         F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
@@ -162,8 +164,9 @@ where
     /// Submits the task: from here on it runs as soon as the tasks it depends on are done.
     ///
     /// # Inside a body
-    /// A body can submit tasks, its *children*, through an `Arc` of the runtime that it captured. They come after whatever
-    /// was submitted before them by anybody. Nobody waits for them but [`Runtime::wait`] and who uses what they write.
+    /// A body can submit tasks, its *children*, through an `Arc` of the runtime that it captured. They come after
+    /// whatever was submitted before them by anybody. Nobody waits for them but [`Runtime::wait`] and who uses what
+    /// they write.
     ///
     /// What the body's task accesses is not for its children, nor for theirs, unless all only read it: tasks that were
     /// submitted meanwhile would see the parent's work without the children's. Such a child is refused with
@@ -188,14 +191,14 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// To the body belong also its parts that rayon runs on the unit's cores, the destructors of what it captured, and the
-    /// operation of its reduction. Threads that a body starts by itself do not: the runtime cannot know whose they are, so
-    /// what they submit is taken for submitted outside. Tasks of two runtimes are never each other's children.
+    /// To the body belong also its parts that rayon runs on the unit's cores, the destructors of what it captured, and
+    /// the operation of its reduction. Threads that a body starts by itself do not: the runtime cannot know whose they
+    /// are, so what they submit is taken for submitted outside. Tasks of two runtimes are never each other's children.
     ///
     /// # Errors
     /// If a region is out of bounds, belongs to another runtime or was taken; if two accesses overlap and one of them
-    /// writes; if there is no body for any unit of the machine, or no memory large enough; if it is submitted inside a task that
-    /// holds what it accesses. Nothing is changed then.
+    /// writes; if there is no body for any unit of the machine, or no memory large enough; if it is submitted inside a
+    /// task that holds what it accesses. Nothing is changed then.
     #[track_caller]
     #[inline]
     pub fn submit(self) -> Result<TaskId, SubmitError> {
@@ -204,8 +207,9 @@ where
 
     /// As [`submit`](Self::submit); what is returned can be waited for ([`Runtime::wait_for`]).
     ///
-    /// A method of its own, since it costs what tasks that nobody waits for should not pay: the handle shares the ownership of
-    /// the task with the runtime, and on a device the task's successors are launched when it has ended rather than behind it.
+    /// A method of its own, since it costs what tasks that nobody waits for should not pay: the handle shares the
+    /// ownership of the task with the runtime, and on a device the task's successors are launched when it has ended
+    /// rather than behind it.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -254,7 +258,7 @@ where
         if let Some(simulation) = simulation {
             kinds = simulation.kinds(&self.name, kinds, C::PRESENT && !self.host_only);
         }
-        if !C::PRESENT || !core.on_short_way() {
+        if !C::PRESENT || !core.on_fast_path() {
             self.check_units(kinds, records)?;
         }
         let ancestry = running::ancestry(core.id);
@@ -266,7 +270,7 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        if awaited && !core.on_short_way() {
+        if awaited && !core.on_fast_path() {
             side.get_or_insert_default().awaited = true;
         }
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
@@ -278,7 +282,7 @@ where
         core.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
     }
 
-    /// What policies may ask about the task; nothing on the short way, where none is asked.
+    /// What policies may ask about the task; nothing on the fast path, where none is asked.
     fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
         let place = match &self.at {
             Some((space, index)) if *index >= space.len() => {
@@ -289,7 +293,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if self.runtime.core.on_short_way() => return Ok(None),
+            _ if self.runtime.core.on_fast_path() => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,

@@ -25,24 +25,25 @@ impl Runtime {
     /// Waits until every task submitted so far is done, by whichever thread it was submitted, and what its
     /// body submits. What others submit meanwhile is not waited for.
     ///
-    /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call began, and
-    /// of those that happen during the call among the tasks that it waits for, whoever else is told of them. Failures that no
-    /// call has reported when the runtime is dropped go to the log.
+    /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call
+    /// began, and of those that happen during the call among the tasks that it waits for, whoever else is told of them.
+    /// Failures that no call has reported when the runtime is dropped go to the log.
     ///
     /// # Errors
-    /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where it
-    /// would wait for itself, and after an error of the runtime's own, when tasks may never finish.
+    /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where
+    /// it would wait for itself, and after an error of the runtime's own, when tasks may never finish.
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
         let failures = self.wait_for_all()?;
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
     }
 
-    /// Ends the runtime: waits as [`wait`](Self::wait) does, and for what bodies submit meanwhile; then its threads end, and
-    /// whatever is submitted afterwards is refused. Data can not be read any more; [`take`](Self::take) them before.
+    /// Ends the runtime: waits as [`wait`](Self::wait) does, and for what bodies submit meanwhile; then its threads
+    /// end, and whatever is submitted afterwards is refused. Data can not be read any more; [`take`](Self::take) them
+    /// before.
     ///
-    /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and what is still pending when `main`
-    /// returns is lost, unless this is called. A second call changes nothing.
+    /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and what is still pending when
+    /// `main` returns is lost, unless this is called. A second call changes nothing.
     ///
     /// ```
     /// use std::sync::LazyLock;
@@ -57,7 +58,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait); the runtime has ended all the same, unless the call is refused because it is inside a body.
+    /// As for [`wait`](Self::wait); the runtime has ended all the same, unless the call is refused because it is inside
+    /// a body.
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
         let waited = self.wait();
@@ -138,7 +140,7 @@ impl Runtime {
         Ok(value.expect("the task that reads the value has run"))
     }
 
-    /// Waits for a data of one element and returns it.
+    /// Waits for a data object of one element and returns it.
     ///
     /// # Errors
     /// As for [`wait_on`](Self::wait_on), or if the data is empty.
@@ -151,8 +153,8 @@ impl Runtime {
     ///
     /// # Errors
     /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure. The error has the
-    /// handle: the data stays registered, parts that are not lost can still be [`read`](Self::read), and what is lost can
-    /// be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
+    /// handle: the data stays registered, parts that are not lost can still be [`read`](Self::read), and what is lost
+    /// can be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
     #[track_caller]
     pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, TakeError<T, S>> {
         match self.try_take(&data) {
@@ -165,7 +167,7 @@ impl Runtime {
         }
     }
 
-    /// Takes a data's memory, if it has any.
+    /// Takes a data object's memory, if it has any.
     #[track_caller]
     fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
         self.outside_body("take")?;

@@ -1,12 +1,12 @@
 //! Scheduling: which unit gets which ready task.
 //!
-//! A [`Policy`] is a deterministic function of its own state and a read-only [`View`]: no clock, environment, lock, I/O or
-//! randomness of its own; ties are broken by id. It is told of ready tasks and asked by units with room; the engine acts
-//! on the answers. One policy per file.
+//! A [`Policy`] is a deterministic function of its own state and a read-only [`View`]: no clock, environment, lock, I/O
+//! or randomness of its own; ties are broken by id. It is told of ready tasks and asked by units with room; the engine
+//! acts on the answers. One policy per file.
 //!
-//! *Work distributions* (003; 004 §4) share out the indices of an iteration space. Each is a [`Distribution`], a function from
-//! weights and times to an [`Assignment`]; [`Distributed`] makes a policy of any of them: a task that recurs carries its
-//! [`Place`], and goes to the queue of the unit that its index is assigned to.
+//! *Work distributions* (003; 004 §4) share out the indices of an iteration space. Each is a [`Distribution`], a
+//! function from weights and times to an [`Assignment`]; [`Distributed`] makes a policy of any of them: a task that
+//! recurs carries its [`Place`], and goes to the queue of the unit that its index is assigned to.
 //!
 //! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`Priority`], [`Dynamic`].
 //!
@@ -94,8 +94,8 @@ pub trait Policy: Send {
         None
     }
 
-    /// Whether tasks may go the short way on a machine of CPU units: the policy would give any unit any task.
-    fn short_way(&self) -> bool {
+    /// Whether tasks may go the fast path on a machine of CPU units: the policy would give any unit any task.
+    fn fast_path(&self) -> bool {
         false
     }
 }
@@ -124,7 +124,8 @@ impl ReadyTask {
         self.units[unit.index()]
     }
 
-    /// `wanted` if the task runs there, otherwise the next unit, in the order of ids and then from the first, on which it does.
+    /// `wanted` if the task runs there, otherwise the next unit, in the order of ids and then from the first, on which
+    /// it does.
     pub(crate) fn unit_from(&self, wanted: UnitId) -> Option<UnitId> {
         let units = self.units.len();
         (0..units).map(|step| UnitId(((wanted.index() + step) % units) as u16)).find(|unit| self.runs_on(*unit))

@@ -1,7 +1,7 @@
 //! `stealing`: a queue per unit, tasks queued where their data are, idle units help themselves from the longest queue.
 //!
 //! On a machine of CPU units alone this policy is never asked: every core reaches every data equally, and the runtime's
-//! own deques do the same without a lock (the short way). With devices, data that have to move decide.
+//! own deques do the same without a lock (the fast path). With devices, data that have to move decide.
 
 use super::alike::Alike;
 use super::{Policy, ReadyTask, View};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Locality first, then work stealing.
 ///
-/// A thief looks only at tasks that it can run: those that run on the same units have queues of their own. There are as many
-/// such classes as sets of bodies and of memories that tasks fit into: a few.
+/// A thief looks only at tasks that it can run: those that run on the same units have queues of their own. There are as
+/// many such classes as sets of bodies and of memories that tasks fit into: a few.
 #[derive(Debug)]
 pub struct Stealing {
     classes: Vec<Class>,
@@ -124,7 +124,7 @@ impl Policy for Stealing {
         self.loads.change(unit, |known| *known = load);
     }
 
-    fn short_way(&self) -> bool {
+    fn fast_path(&self) -> bool {
         true
     }
 }

@@ -9,8 +9,9 @@ use std::sync::{Arc, Weak};
 
 /// A data registered with a runtime: `T`'s in `S` dimensions. Clones name the same data.
 ///
-/// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by [`Runtime::take`](crate::Runtime::take).
-/// When the last handle is dropped, the memory is freed as soon as the tasks that use it are done.
+/// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by
+/// [`Runtime::take`](crate::Runtime::take). When the last handle is dropped, the memory is freed as soon as the tasks
+/// that use it are done.
 pub struct Data<T, S: Shape = Ix1> {
     pub(crate) cell: Arc<DataCell>,
     /// The users' share: what its drop tells the owner, the cell's own count cannot, since the runtime has a share too.
@@ -18,7 +19,7 @@ pub struct Data<T, S: Shape = Ix1> {
     element: PhantomData<fn() -> (T, S)>,
 }
 
-/// Who frees the memory of a data when its last handle is gone.
+/// Who frees the memory of a data object when its last handle is gone.
 pub(crate) trait Owner: Send + Sync {
     fn release(&self, cell: ReleasedCell);
 }

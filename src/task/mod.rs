@@ -1,7 +1,7 @@
 //! What a user submits: handles of data, regions of them, accesses to regions, and iteration spaces.
 //!
-//! Nothing here is asynchronous or locked. A handle is a name for a data, a region a box in it, an access a region with
-//! a mode; the types make sure that a body gets exactly what was declared.
+//! Nothing here is asynchronous or locked. A handle is a name for a data object, a region a box in it, an access a
+//! region with a mode; the types make sure that a body gets exactly what was declared.
 
 mod access;
 mod accesses;

@@ -1,4 +1,4 @@
-//! A box in a data.
+//! A box in a data object.
 
 use super::{Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
 use crate::memory::{Element, Shape};
@@ -8,9 +8,10 @@ use ndarray::Ix1;
 use std::fmt;
 use std::ops::Range;
 
-/// A region of a data; to be declared as an access of a task, or read. It borrows the data's handle.
+/// A region of a data object; to be declared as an access of a task, or read. It borrows the data's handle.
 ///
-/// A region without elements orders a task with nothing but the end of the data: it is taken or released after the task.
+/// A region without elements orders a task with nothing but the end of the data: it is taken or released after the
+/// task.
 pub struct Region<'d, T, S: Shape = Ix1> {
     pub(crate) data: &'d Data<T, S>,
     pub(crate) block: Block,
@@ -51,8 +52,8 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Inout(self)
     }
 
-    /// `after`: the task is ordered as if it read the region, and does not: it gets `()` for a view, nothing is copied for
-    /// it, and a failure of who should have written the region does not keep it from running.
+    /// `after`: the task is ordered as if it read the region, and does not: it gets `()` for a view, nothing is copied
+    /// for it, and a failure of who should have written the region does not keep it from running.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -89,14 +90,14 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Reducing(self, reducer)
     }
 
-    /// `accumulate`: as [`reduction`](Self::reduction), for many tasks on large regions: the view holds what other tasks
-    /// have left in a private replica, and the body *adds* to it, element by element, by the operation. What it must not do is
-    /// assign.
+    /// `accumulate`: as [`reduction`](Self::reduction), for many tasks on large regions: the view holds what other
+    /// tasks have left in a private replica, and the body *adds* to it, element by element, by the operation. What it
+    /// must not do is assign.
     ///
     /// A reduction fills a replica and combines it for each task. Here a replica is begun, and combined, once for each
     /// unit: tasks use it one after the other, and what they have accumulated is combined when something else uses the
-    /// region. Which task adds to which replica depends on timing: the operation has to give the same in any order, or, as a sum of
-    /// floating-point numbers, nearly so. Until the region is used the replicas keep their memory.
+    /// region. Which task adds to which replica depends on timing: the operation has to give the same in any order, or,
+    /// as a sum of floating-point numbers, nearly so. Until the region is used the replicas keep their memory.
     ///
     /// | | `reduction` | `accumulate` |
     /// | --- | --- | --- |
