@@ -13,7 +13,7 @@
 //! 1. Entries stand in the order of submission. None is empty.
 //! 2. What an entry says of the elements that later writes cover is never used: whoever wrote them has waited for it.
 //! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every
-//! younger.
+//!    younger.
 
 use super::fragment;
 use super::indexed::Indexed;

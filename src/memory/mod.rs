@@ -6,7 +6,7 @@
 //! 2. While a task runs, no task with a conflicting access does: that is what the dependence layer promises, and the
 //!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
 //! 3. A data's memory outlives every task that accesses it: giving the memory up is itself a task that updates all of
-//! it.
+//!    it.
 //! 4. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
