@@ -5,7 +5,8 @@
 //! threads or in simulation. All may be called from any thread.
 //!
 //! *The fast path.* On a machine with host memory only, under a policy that leaves ready tasks to whoever is free,
-//! there is no placement at all: a ready task is a [`Command::Run`], and nothing is locked but the data it declared.
+//! there is no placement at all: ready tasks are handed over as they are found ([`Engine::submitted_anywhere`],
+//! [`Engine::done_anywhere`]), and nothing is locked but the data they declared.
 //!
 //! Invariants:
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
