@@ -133,12 +133,12 @@ fn every_pair_of_modes_but_two_readers_is_a_conflict() {
 fn what_an_ancestor_holds_is_refused_though_it_has_finished() {
     on_each(|rt| {
         let [x, y, z] = [0, 1, 2].map(|_| rt.data(vec![0u64; 4]));
+        let parent_ended = rt.scalar(0u64);
         let (open, wait) = gate();
         let (told, heard) = channel();
-        let (parent, child) = (rt.clone(), rt.clone());
+        let (parent, child, ended) = (rt.clone(), rt.clone(), parent_ended.clone());
         let (held, own, free) = (x.clone(), y.clone(), z.clone());
-        let grandchildren = move |_: &Context, _: View<'_>| {
-            wait(); // until the parent has finished
+        let grandchildren = move |_: &Context, _: (&mut [u64], &[u64])| {
             told.send(touch(&child, "grandchild", (held.input(),))).unwrap();
             told.send(touch(&child, "grandchild", (own.input(),))).unwrap();
             touch(&child, "grandchild", (free.inout(),)).unwrap();
@@ -146,14 +146,15 @@ fn what_an_ancestor_holds_is_refused_though_it_has_finished() {
         let own = y.clone();
         // The task between holds nothing and counts all the same.
         let body = move |_: &Context, _: View<'_>| {
+            wait(); // so that the child comes after the task behind this one
             let inner = parent.clone();
             let body = move |_: &Context, ()| {
-                _ = inner.task("child", (own.inout(),)).cpu(grandchildren).submit().unwrap();
+                _ = inner.task("child", (own.inout(), ended.input())).cpu(grandchildren).submit().unwrap();
             };
             parent.task("between", ()).cpu(body).submit().unwrap();
         };
         rt.task("parent", (x.inout(),)).cpu(body).submit().unwrap();
-        rt.wait_on(&x.all()).unwrap();
+        touch(&rt, "behind", (x.input(), parent_ended.output())).unwrap();
         drop(open);
         rt.wait().unwrap();
         is_refused(&heard.recv().unwrap(), "parent");

@@ -271,6 +271,8 @@ impl Host {
         let Some(mut task) = popped else { return false };
         loop {
             match self.execute(core, task) {
+                // What somebody waits for goes first: behind others, who waits might be in the body that they wait for.
+                Some(next) if next.shared().internal && goes_on() => task = next,
                 Some(next) if goes_on() => match self.oldest(core) {
                     None => task = next,
                     Some(oldest) => {
