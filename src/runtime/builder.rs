@@ -39,8 +39,8 @@ const STACK_BYTES: usize = 8 << 20;
 /// assert_eq!((rt.machine().cpu_units().len(), rt.machine().device_units().len()), (1, 1));
 ///
 /// let error = Runtime::builder().scheduler("fastest").build().unwrap_err();
-/// assert!(error.to_string().starts_with("scheduler: there is no `fastest`; those that exist are stealing, dynamic,
-/// "));
+/// let words = "scheduler: there is no `fastest`; those that exist are stealing, dynamic, ";
+/// assert!(error.to_string().starts_with(words));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a runtime starts only when built"]
