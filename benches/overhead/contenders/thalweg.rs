@@ -18,7 +18,7 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
     let rt = match problem {
         // A hosting submitter could take the gate, which never ends, itself; and nobody is to wait for what is behind it.
         Problem::Memory => builder.submitter_hosts_unit(false).window(usize::MAX).build()?,
-        _ => builder.build()?,
+        _ => builder.submitter_hosts_unit(true).build()?,
     };
     match problem {
         Problem::Independent => measure(tasks, passes, || {
