@@ -12,6 +12,7 @@ mod block;
 mod block_map;
 mod box_tree;
 mod interval_map;
+mod leaves;
 mod narrow;
 
 pub use block::{Block, MAX_DIMS};
