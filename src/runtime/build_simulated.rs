@@ -2,11 +2,12 @@
 
 use super::Runtime;
 use super::builder::{Builder, places_error};
-use super::core::Driver;
+use crate::driver::shared::Driver;
+use crate::driver::simulated::Simulation;
 use crate::engine::Placement;
 use crate::error::BuildError;
 use crate::machine::{Machine, Places, Topology, UnitConfig, UnitKind};
-use crate::sim::{SimulatedMachine, Simulation};
+use crate::sim::SimulatedMachine;
 
 impl Builder {
     pub(super) fn build_simulated(mut self, model: SimulatedMachine) -> Result<Runtime, BuildError> {

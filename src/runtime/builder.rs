@@ -1,16 +1,16 @@
 //! Describing a runtime, and building it as described.
 
-use super::core::{Core, Driver};
-use super::devices::Devices;
-use super::host::Host;
-use super::ready::ReadyQueues;
 use super::submit::LargestByKind;
-use super::threads::{ThreadStyle, inner_pool, start_copy_engine, start_unit};
-use super::watch::{REPORT_AFTER, Stall, Tell, Watch};
-use super::window::Window;
 use super::{Releaser, Runtime, Seat, Threads};
 use crate::depend::{Context, OwnedTask, Recorder};
 use crate::device::{self, EmulatedDevice};
+use crate::driver::shared::{Core, Driver};
+use crate::driver::threads::devices::Devices;
+use crate::driver::threads::host::Host;
+use crate::driver::threads::ready::ReadyQueues;
+use crate::driver::threads::start::{ThreadStyle, inner_pool, start_copy_engine, start_unit};
+use crate::driver::watch::{REPORT_AFTER, Stall, Tell, Watch};
+use crate::driver::window::Window;
 use crate::engine::{Engine, Placement};
 use crate::error::BuildError;
 use crate::ids::UnitId;

@@ -95,7 +95,7 @@ impl Runtime {
 
     #[track_caller]
     fn wait_behind(&self, task: &TaskRef) -> Result<(), SubmitError> {
-        let awaited_by = Some(super::waiters::own_parker());
+        let awaited_by = Some(crate::driver::waiters::own_parker());
         let side = Side { space: Some(SpaceId::HOST), awaited_by, ..Side::default() };
         let payload = nothing();
         let follower = self.core.submit(internal("wait_for", side), payload, &[], |follower| {

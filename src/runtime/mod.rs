@@ -3,40 +3,27 @@
 //! [`Runtime`] owns a thread per compute unit (the building thread may host unit 0), pinned, and one per device for its
 //! copies. All of them do the same: take a task, run it, tell the engine, carry out what the engine says.
 
-mod accelerators;
 #[cfg(feature = "sim")]
 mod build_simulated;
 mod builder;
-mod conflict;
-mod core;
-mod devices;
 mod handle;
-mod host;
-mod progress;
-mod ready;
 mod recovery;
-mod simulated;
 mod statistics;
 mod submit;
-mod thief;
-mod threads;
 mod wait;
-mod waiters;
-mod watch;
-mod window;
 
 pub use builder::Builder;
 pub use handle::TaskHandle;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
-pub use watch::{RunningTask, Stall};
 
-use self::core::{Core, Description};
-use self::host::Host;
 use self::submit::LargestByKind;
 use crate::depend::Side;
 #[cfg(feature = "graph")]
 use crate::depend::TaskGraph;
+use crate::driver::shared::{Core, Description};
+use crate::driver::threads::host::Host;
+pub use crate::driver::watch::{RunningTask, Stall};
 use crate::error::SubmitError;
 use crate::ids::{DataId, SpaceId};
 use crate::machine::{CoresTaken, Machine, Warning};

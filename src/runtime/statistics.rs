@@ -1,6 +1,6 @@
 //! What ran where, and what moved.
 
-use super::core::Core;
+use crate::driver::shared::Core;
 use crate::ids::{SpaceId, UnitId};
 use crate::sched::AffinityStatistics;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Describing a task and submitting it.
 
-use super::core::Description;
 use super::{Runtime, TaskHandle};
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
+use crate::driver::shared::Description;
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;

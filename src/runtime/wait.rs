@@ -4,11 +4,11 @@
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
 use super::Runtime;
-use super::core::{BreakOnUnwind, Core, Description};
-use super::host::Host;
-use super::progress::SoFar;
-use super::waiters::{Awaited, own_parker};
 use crate::depend::{Side, Submitting, TaskRef};
+use crate::driver::progress::SoFar;
+use crate::driver::shared::{BreakOnUnwind, Core, Description};
+use crate::driver::threads::host::Host;
+use crate::driver::waiters::{Awaited, own_parker};
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, Payload, Shape};

@@ -8,8 +8,8 @@
 //!
 //! Times are integers and round up; ties end in the order in which they began.
 
-use super::curve::Curve;
 use crate::engine::Nanos;
+use crate::sim::Curve;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -135,8 +135,8 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::super::curve::Beyond;
     use super::*;
+    use crate::sim::Beyond;
 
     #[test]
     fn a_task_slows_down_while_others_run() {

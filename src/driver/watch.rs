@@ -8,7 +8,7 @@
 
 #![allow(unsafe_code)] // looks at what other threads run
 
-use super::core::Core;
+use super::shared::Core;
 use crate::depend::{Body, ExposedTask, Meta, Task};
 use crate::ids::{TaskId, UnitId};
 use crossbeam_utils::CachePadded;
@@ -18,10 +18,10 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How long nothing finishes before that is reported, unless the builder says otherwise.
-pub(super) const REPORT_AFTER: Duration = Duration::from_secs(30);
+pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(30);
 
 /// Who is told.
-pub(super) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
+pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 
 /// What a runtime was doing when no task had finished for a while ([`Builder::on_stall`](crate::Builder::on_stall)).
 ///
@@ -98,13 +98,13 @@ struct Seen {
 }
 
 impl Watch {
-    pub(super) fn new(after: Option<Duration>, tell: Option<Tell>) -> Self {
+    pub(crate) fn new(after: Option<Duration>, tell: Option<Tell>) -> Self {
         Self { after, tell, seen: Mutex::new(Seen { finished: 0, since: Instant::now(), reported: false }) }
     }
 
     /// To be called by a waiting thread before it sleeps: reports if there is something to report. How long the thread may
     /// sleep before it should call again. When nobody has looked for a while, the `first` one to look knows nothing yet.
-    pub(super) fn look(&self, core: &Core, first: bool) -> Option<Duration> {
+    pub(crate) fn look(&self, core: &Core, first: bool) -> Option<Duration> {
         let after = self.after?;
         let duration = {
             let mut seen = self.seen.lock();

@@ -17,7 +17,7 @@ const LONGEST_REST: Duration = Duration::from_micros(64);
 
 /// One thread's experience as a thief.
 #[derive(Debug, Default)]
-pub(super) struct Thief {
+pub(crate) struct Thief {
     loot: Cell<Option<Loot>>,
     rest: Cell<Duration>,
     until: Cell<Option<Instant>>,
@@ -32,21 +32,21 @@ struct Loot {
 
 /// How far a program has come.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Tasks that this thread has finished.
-    pub(super) own: u64,
+    pub(crate) own: u64,
     /// What others have submitted and finished.
-    pub(super) others: u64,
+    pub(crate) others: u64,
 }
 
 impl Thief {
     /// Something was stolen.
-    pub(super) fn stole(&self, tally: Tally) {
+    pub(crate) fn stole(&self, tally: Tally) {
         self.loot.set(Some(Loot { since: Instant::now(), tally }));
     }
 
     /// The thread has run out of work: whether it should steal now. `tally` is asked for only at the end of loot.
-    pub(super) fn is_ready(&self, tally: impl FnOnce() -> Tally) -> bool {
+    pub(crate) fn is_ready(&self, tally: impl FnOnce() -> Tally) -> bool {
         if let Some(loot) = self.loot.take() {
             self.appraise(loot, tally());
         }

@@ -1,11 +1,12 @@
 //! What all threads of a runtime share, and how commands of the engine are carried out.
 
 use super::conflict::ConflictDetector;
-use super::devices::Devices;
-use super::host::Host;
 use super::progress::Progress;
-use super::ready::ReadyQueues;
-use super::threads::Hosting;
+use super::simulated::Simulation;
+use super::threads::devices::Devices;
+use super::threads::host::Host;
+use super::threads::ready::ReadyQueues;
+use super::threads::start::Hosting;
 use super::waiters::Waiters;
 use super::watch::Watch;
 use super::window::Window;
@@ -15,7 +16,6 @@ use crate::engine::{Command, Engine, Event, Outcome, Refused};
 use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::machine::Machine;
 use crate::memory::DataCell;
-use crate::sim::Simulation;
 use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -48,16 +48,16 @@ pub(crate) struct Core {
     pub(crate) built: Instant,
     /// Where threads sleep that execute tasks; each at its unit's place.
     pub(crate) idle: Sleep,
-    pub(super) waiters: Waiters,
-    pub(super) watch: Watch,
-    pub(super) window: Window,
-    pub(super) progress: Progress,
+    pub(crate) waiters: Waiters,
+    pub(crate) watch: Watch,
+    pub(crate) window: Window,
+    pub(crate) progress: Progress,
     /// How many tasks were submitted in bodies: who waits for those waits for these too.
-    pub(super) nested: CachePadded<AtomicU64>,
+    pub(crate) nested: CachePadded<AtomicU64>,
     /// What each unit's host is running, and a guest in the place of unit 0's.
-    pub(super) running: Box<[CachePadded<ExposedTask>]>,
+    pub(crate) running: Box<[CachePadded<ExposedTask>]>,
     /// The threads that run it.
-    pub(super) hosting: Box<[Hosting]>,
+    pub(crate) hosting: Box<[Hosting]>,
     pub(crate) conflicts: Option<ConflictDetector>,
     pub(crate) shutdown: AtomicBool,
     /// No further body is run: the program is unwinding.
@@ -68,7 +68,7 @@ pub(crate) struct Core {
     kept: Mutex<Vec<Arc<DataCell>>>,
     /// The slot whose thread is to die.
     #[cfg(test)]
-    pub(super) doomed: std::sync::atomic::AtomicUsize,
+    pub(crate) doomed: std::sync::atomic::AtomicUsize,
 }
 
 thread_local! {
@@ -139,7 +139,7 @@ impl Core {
 
     /// Whether there may be devices that run bodies.
     #[inline]
-    pub(super) fn runs_on_devices(&self) -> bool {
+    pub(crate) fn runs_on_devices(&self) -> bool {
         matches!(self.driver, Driver::Devices(_))
     }
 
@@ -274,7 +274,7 @@ impl Core {
 
     /// Queues a task for whichever unit comes first.
     #[inline]
-    pub(super) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
+    pub(crate) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
         self.ready.push(task, host);
         self.idle.wake(1);
     }
@@ -368,7 +368,7 @@ impl Core {
 
     /// How a task ends that must not run; its body is dropped.
     #[inline]
-    pub(super) fn refusal(&self, task: &OwnedTask) -> Option<Outcome> {
+    pub(crate) fn refusal(&self, task: &OwnedTask) -> Option<Outcome> {
         let is_refused = task.is_poisoned() || self.cancelled.load(Ordering::Relaxed);
         if is_refused { self.refuse(task) } else { None }
     }
@@ -384,7 +384,7 @@ impl Core {
         Some(outcome)
     }
 
-    pub(super) fn discard(&self, task: &OwnedTask) {
+    pub(crate) fn discard(&self, task: &OwnedTask) {
         running::as_part_of(self.id, task, || drop_quietly(|| task.body().discard()));
     }
 
@@ -397,20 +397,20 @@ impl Core {
     }
 
     /// Lets everybody look again, whatever they wait for.
-    pub(super) fn wake_everybody(&self) {
+    pub(crate) fn wake_everybody(&self) {
         self.waiters.wake_all();
         self.idle.wake_all();
     }
 
     /// Ends the units' threads; those of them that have tasks to run finish these first.
-    pub(super) fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
         self.wake_everybody();
     }
 
     /// The runtime can not be relied on any more: nobody waits any longer, and nothing more is accepted.
     #[cold]
-    pub(super) fn break_down(&self, problem: String) {
+    pub(crate) fn break_down(&self, problem: String) {
         tracing::error!("{problem}");
         let _ = self.broken.set(problem); // the first one counts
         self.progress.close();
@@ -418,12 +418,12 @@ impl Core {
     }
 
     /// Whether tasks may never finish.
-    pub(super) fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.broken.get().is_some()
     }
 
     /// Why tasks may never finish, if so.
-    pub(super) fn broken(&self) -> Result<(), SubmitError> {
+    pub(crate) fn broken(&self) -> Result<(), SubmitError> {
         self.broken.get().map_or(Ok(()), |problem| Err(SubmitError::Broken { problem: problem.clone() }))
     }
 
@@ -441,16 +441,16 @@ impl Core {
 
     /// Keeps the memory of a data object that was released too late for a task to free it, until nobody can be using
     /// it.
-    pub(super) fn keep(&self, cell: Arc<DataCell>) {
+    pub(crate) fn keep(&self, cell: Arc<DataCell>) {
         self.kept.lock().push(cell);
     }
 }
 
 /// Tells everybody if a thread unwinds out of the runtime's own code. To be forgotten where it does not.
-pub(super) struct BreakOnUnwind<'a> {
-    pub(super) core: &'a Core,
+pub(crate) struct BreakOnUnwind<'a> {
+    pub(crate) core: &'a Core,
     /// What the thread was doing.
-    pub(super) during: &'static str,
+    pub(crate) during: &'static str,
 }
 
 impl Drop for BreakOnUnwind<'_> {

@@ -6,11 +6,11 @@
 //! The thread that builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are
 //! pending. While it does neither, tasks in its deque are there for others to steal.
 
-use super::core::Core;
 use super::thief::Thief;
-use super::waiters::{Waiting, own_parker};
 use crate::depend::running;
 use crate::depend::{Context, Env, OwnedTask, Site};
+use crate::driver::shared::Core;
+use crate::driver::waiters::{Waiting, own_parker};
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::FailureReason;
 use crate::ids::DeviceId;
@@ -37,21 +37,21 @@ const MOST_WITHOUT_LOOK: u64 = 31;
 /// A thread's part in a runtime.
 pub(crate) struct Host {
     runtime: u64,
-    pub(super) unit: usize,
+    pub(crate) unit: usize,
     /// Its deque among all, and its counter: of a unit's host the unit, of a guest the one after all units.
-    pub(super) slot: usize,
-    pub(super) deque: Worker<OwnedTask>,
+    pub(crate) slot: usize,
+    pub(crate) deque: Worker<OwnedTask>,
     /// A vector to reuse; empty while somebody up the stack has it.
-    pub(super) commands: Cell<Vec<Command>>,
+    pub(crate) commands: Cell<Vec<Command>>,
     /// Tasks run since the last one that had been ready for long.
     in_row: Cell<u32>,
     /// How many that may be.
     oldest_after: Cell<u32>,
     /// Whether it is worth while to steal.
-    pub(super) thief: Thief,
+    pub(crate) thief: Thief,
     context: Context,
     /// The unit's devices.
-    pub(super) devices: Vec<DeviceId>,
+    pub(crate) devices: Vec<DeviceId>,
     /// Launches since it looked what has ended on them.
     unwatched: Cell<u32>,
     /// For a unit with several cores whose thread is not itself in the pool, which is the runtime's.
@@ -60,7 +60,7 @@ pub(crate) struct Host {
     /// Whether the runtime is still there.
     alive: Weak<Core>,
     /// How many submissions are left until it looks at the window.
-    pub(super) until_look: Cell<u32>,
+    pub(crate) until_look: Cell<u32>,
     /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
     until_told: Cell<u64>,
     attention: Cell<u32>,
@@ -74,7 +74,7 @@ thread_local! {
 }
 
 impl Host {
-    pub(super) fn new(
+    pub(crate) fn new(
         core: &Arc<Core>,
         unit: usize,
         slot: usize,
@@ -110,7 +110,7 @@ impl Host {
     }
 
     /// Makes this thread the host. What is left of runtimes that ended on other threads goes.
-    pub(super) fn enter(self: Rc<Self>) {
+    pub(crate) fn enter(self: Rc<Self>) {
         let ended = HOSTS.with(|hosts| {
             let mut hosts = hosts.borrow_mut();
             hosts.push(self);
@@ -120,35 +120,35 @@ impl Host {
     }
 
     /// This thread hosts nothing in that runtime any more.
-    pub(super) fn leave(runtime: u64) {
+    pub(crate) fn leave(runtime: u64) {
         let _ = HOSTS.try_with(|hosts| hosts.borrow_mut().retain(|host| host.runtime != runtime));
     }
 
     /// Calls `f` with this thread's part in that runtime, if it has one.
     #[inline]
-    pub(super) fn with<R>(runtime: u64, f: impl FnOnce(Option<&Host>) -> R) -> R {
+    pub(crate) fn with<R>(runtime: u64, f: impl FnOnce(Option<&Host>) -> R) -> R {
         let host = HOSTS.try_with(|hosts| hosts.borrow().iter().find(|host| host.runtime == runtime).cloned());
         f(host.ok().flatten().as_deref())
     }
 
     /// From now on, user code on this thread is that runtime's bodies'.
-    pub(super) fn enter_inside(runtime: u64) {
+    pub(crate) fn enter_inside(runtime: u64) {
         let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that ends hosts nothing
     }
 
     /// Takes the last [`Self::enter_inside`] back.
-    pub(super) fn leave_inside() {
+    pub(crate) fn leave_inside() {
         let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
     }
 
     /// Whether user code on this thread is part of a body of this runtime, so that it must not wait for it.
-    pub(super) fn in_body(runtime: u64) -> bool {
+    pub(crate) fn in_body(runtime: u64) -> bool {
         let inside = INSIDE.try_with(|inside| inside.borrow().contains(&runtime)).unwrap_or(false);
         inside || running::is_inside(runtime)
     }
 
     /// The life of a unit's own thread.
-    pub(super) fn work(&self, core: &Core) {
+    pub(crate) fn work(&self, core: &Core) {
         // Nothing is pending then. Not a look at the counters: what is refused late is counted for a moment.
         let left = || u64::from(!core.shutdown.load(Ordering::Acquire));
         self.run_until(core, &own_parker(), None, left, || None);
@@ -158,7 +158,7 @@ impl Host {
     ///
     /// `left` says how many tasks have to finish first, at least. Whoever is `waiting` for something is told of it
     /// while asleep.
-    pub(super) fn run_until(
+    pub(crate) fn run_until(
         &self,
         core: &Core,
         parker: &Arc<Parker>,
@@ -229,7 +229,7 @@ impl Host {
 
     /// After a task: tells those who wait for a number of tasks, if there may be news for them.
     #[inline]
-    pub(super) fn tell_waiters(&self, core: &Core) {
+    pub(crate) fn tell_waiters(&self, core: &Core) {
         let attention = core.waiters.attention();
         if attention != 0 {
             self.look_after_waiters(core, attention);
@@ -390,7 +390,7 @@ impl Host {
 
     /// Reports a task as ended, whose captured values may be dropped then: that is still inside its body.
     #[inline]
-    pub(super) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
+    pub(crate) fn end(&self, core: &Core, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
         running::inside(core.id, || core.end(task, outcome, Some(self.slot), out));
     }
 
@@ -404,7 +404,7 @@ impl Host {
 
     /// Runs `body` as this unit, with its cores.
     #[inline]
-    pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+    pub(crate) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         match self.has_pool.then(|| self.pool.upgrade()).flatten() {
             None => body(),
             Some(pool) => running::inside(self.runtime, || pool.install(body)),

@@ -8,8 +8,8 @@
 //!
 //! [`Window`] decides, and neither sleeps nor runs tasks; [`Core::respect_window`] does.
 
-use super::core::Core;
-use super::host::Host;
+use super::shared::Core;
+use super::threads::host::Host;
 use super::waiters::{Awaited, own_parker};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -40,7 +40,7 @@ enum Motion {
 #[derive(Debug)]
 pub(crate) struct Window {
     size: u64,
-    pub(super) look_every: u32,
+    pub(crate) look_every: u32,
     state: Mutex<State>,
 }
 
@@ -59,7 +59,7 @@ struct State {
 }
 
 impl Window {
-    pub(super) fn new(size: u64) -> Self {
+    pub(crate) fn new(size: u64) -> Self {
         let look_every = (size / 4).clamp(1, LOOK_EVERY) as u32;
         let state = State { granted: 0, finished: 0, since: Instant::now(), patience: NOTHING_RUNS, grants: 0 };
         Self { size, look_every, state: Mutex::new(state) }
@@ -67,7 +67,7 @@ impl Window {
 
     /// How many tasks may be pending.
     #[inline]
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
@@ -123,7 +123,7 @@ impl Window {
 
 impl Core {
     /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
-    pub(super) fn respect_window(&self, host: Option<&Host>) {
+    pub(crate) fn respect_window(&self, host: Option<&Host>) {
         if let Some(simulation) = self.simulation() {
             return self.simulate_beyond_window(simulation);
         }

@@ -3,12 +3,23 @@
 //! The simulated driver ([`crate::sim`]) says what happens next; here it is told to the engine, and what the engine asks for
 //! goes back. One thread at a time does this, event by event.
 
-use super::core::Core;
-use super::host::Host;
+#[cfg(feature = "sim")]
+mod links;
+#[cfg(feature = "sim")]
+mod progress;
+#[cfg(feature = "sim")]
+mod world;
+#[cfg(not(feature = "sim"))]
+#[path = "absent.rs"]
+mod world;
+
+use crate::driver::shared::Core;
+use crate::driver::threads::host::Host;
 use crate::engine::{Command, Event, Outcome};
-use crate::sim::{Happened, Simulation};
 use parking_lot::MutexGuard;
 use std::time::{Duration, Instant};
+use world::Happened;
+pub(crate) use world::Simulation;
 
 /// How long a thread waits for others to submit what it waits for, before it takes the runtime for broken.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,7 +29,7 @@ impl Core {
     ///
     /// # Panics
     /// If nothing moves any more: then the scheduler keeps a task for itself, or the engine has lost one.
-    pub(super) fn simulate_until(&self, simulation: &Simulation, done: impl Fn() -> bool) {
+    pub(crate) fn simulate_until(&self, simulation: &Simulation, done: impl Fn() -> bool) {
         let mut stuck_since: Option<Instant> = None;
         while !done() {
             if self.advance(simulation, simulation.turn()) {
@@ -35,7 +46,7 @@ impl Core {
     }
 
     /// Lets time pass until fewer tasks are pending, if they are more than the window.
-    pub(super) fn simulate_beyond_window(&self, simulation: &Simulation) {
+    pub(crate) fn simulate_beyond_window(&self, simulation: &Simulation) {
         if self.progress.pending() <= self.window.size() {
             return;
         }

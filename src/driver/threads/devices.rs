@@ -20,9 +20,9 @@ const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
 
 /// All devices of one runtime.
 pub(crate) struct Devices {
-    pub(super) devices: Vec<Device>,
+    pub(crate) devices: Vec<Device>,
     /// What each accelerator has in flight.
-    pub(super) in_flight: Vec<InFlight>,
+    pub(crate) in_flight: Vec<InFlight>,
     replicas: DashMap<ReplicaId, Buffer>,
     homes: DashMap<DataId, Home>,
     engines: Vec<Sender<CopyJob>>,
@@ -94,7 +94,7 @@ impl Devices {
 
     /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means
     /// anything.
-    pub(super) fn device_sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<DeviceSite>, DeviceError> {
+    pub(crate) fn device_sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<DeviceSite>, DeviceError> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {

@@ -3,11 +3,11 @@
 //! The hosting thread issues what is ready, looks what has ended, and sleeps only after it has asked to be woken by the next
 //! end. Copies may be enqueued by any thread; that is announced to the hosting thread, which looks after them too.
 
-use super::core::Core;
 use super::devices::Devices;
 use super::host::Host;
 use crate::depend::{AccessRecord, Mode, OwnedTask, running};
 use crate::device::{Accelerator, Completion, Mark, Waker, Work};
+use crate::driver::shared::Core;
 use crate::engine::{Command, Event, Launch, Outcome};
 use crate::error::{BoxError, DeviceError, FailureReason};
 use crate::ids::{DeviceId, TaskId};
@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// What a device has in its queues.
 #[derive(Default)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     tasks: Mutex<FxHashMap<TaskId, OwnedTask>>,
     /// Something may have ended, or was enqueued by another thread.
     news: Arc<AtomicBool>,
@@ -32,7 +32,7 @@ pub(super) struct InFlight {
 
 impl InFlight {
     /// Tells the hosting thread that there is something to look at.
-    pub(super) fn announce(&self) {
+    pub(crate) fn announce(&self) {
         if let Some(waker) = self.waker.get() {
             waker();
         }
@@ -41,7 +41,7 @@ impl InFlight {
 
 impl Devices {
     /// Lets devices wake the threads of their runtime.
-    pub(super) fn connect(&self, core: &Weak<Core>) {
+    pub(crate) fn connect(&self, core: &Weak<Core>) {
         for (in_flight, device) in self.in_flight.iter().zip((0..).map(DeviceId)) {
             let (core, news) = (core.clone(), in_flight.news.clone());
             let _ = in_flight.waker.set(Arc::new(move || {
@@ -54,29 +54,29 @@ impl Devices {
     }
 
     /// An accelerator among the devices.
-    pub(super) fn get_accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
+    pub(crate) fn get_accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
         self.devices[device.index()].accelerator()
     }
 
     /// Whether a device is gone.
-    pub(super) fn is_lost(&self, device: DeviceId) -> bool {
+    pub(crate) fn is_lost(&self, device: DeviceId) -> bool {
         self.in_flight[device.index()].lost.load(Ordering::Relaxed)
     }
 
     /// Notes that a device is gone, if this error says so.
-    pub(super) fn lose(&self, device: Option<DeviceId>, error: &DeviceError) {
+    pub(crate) fn lose(&self, device: Option<DeviceId>, error: &DeviceError) {
         if let Some(device) = device.filter(|_| error.is_loss()) {
             self.in_flight[device.index()].lost.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether one of these devices has something for its hosting thread to look at.
-    pub(super) fn have_news(&self, devices: &[DeviceId]) -> bool {
+    pub(crate) fn have_news(&self, devices: &[DeviceId]) -> bool {
         devices.iter().any(|device| self.in_flight[device.index()].news.load(Ordering::SeqCst))
     }
 
     /// Asks to be woken when the next thing ends on one of these devices.
-    pub(super) fn arm(&self, devices: &[DeviceId]) {
+    pub(crate) fn arm(&self, devices: &[DeviceId]) {
         for device in devices {
             let in_flight = &self.in_flight[device.index()];
             if let (Some(accelerator), Some(waker)) = (self.get_accelerator(*device), in_flight.waker.get()) {
@@ -153,7 +153,7 @@ impl Work for TaskWork<'_> {
 
 impl Host {
     /// Gives a task to an accelerator.
-    pub(super) fn issue(&self, core: &Core, devices: &Devices, device: DeviceId, mut launch: Launch) {
+    pub(crate) fn issue(&self, core: &Core, devices: &Devices, device: DeviceId, mut launch: Launch) {
         let in_flight = &devices.in_flight[device.index()];
         let accelerator = devices.get_accelerator(device).expect("the device is an accelerator");
         if !launch.after.is_empty() {
@@ -181,7 +181,7 @@ impl Host {
     }
 
     /// Reports what has ended on the unit's accelerators; whether anything has.
-    pub(super) fn poll(&self, core: &Core, devices: &Devices) -> bool {
+    pub(crate) fn poll(&self, core: &Core, devices: &Devices) -> bool {
         let mut ended = Vec::new();
         let mut out: Vec<Command> = self.commands.take();
         let mut any = false;

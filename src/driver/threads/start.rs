@@ -3,10 +3,10 @@
 //! Each starts pinned and named, and ends by itself when the runtime does. What they do is not here: tasks are run by
 //! [`Host`], copies served by [`super::devices`]. Nothing is joined here either; whoever starts a thread keeps its handle.
 
-use super::core::Core;
 use super::devices::CopyJob;
 use super::host::Host;
 use crate::depend::{OwnedTask, Team, running};
+use crate::driver::shared::Core;
 use crate::engine::Command;
 use crate::error::{BuildError, FailureReason};
 use crate::ids::DeviceId;
@@ -28,7 +28,7 @@ fn pin(core: usize) {
 }
 
 /// Which thread executes for a unit, so that others can see whether it sleeps, or is elsewhere.
-pub(super) struct Hosting {
+pub(crate) struct Hosting {
     /// Where the system says what the thread does, if it does.
     state: Mutex<Option<Arc<Path>>>,
     is_there: AtomicBool,
@@ -44,29 +44,29 @@ thread_local! {
 
 impl Hosting {
     /// The thread that is to execute is there, or it is not yet.
-    pub(super) fn new(is_there: bool) -> Self {
+    pub(crate) fn new(is_there: bool) -> Self {
         Self { state: Mutex::default(), is_there: AtomicBool::new(is_there) }
     }
 
     /// It is the calling thread.
-    pub(super) fn is_this_thread(&self) {
+    pub(crate) fn is_this_thread(&self) {
         let state = STATE.try_with(Clone::clone).ok().flatten();
         *self.state.lock() = state;
         self.is_there.store(true, Ordering::Relaxed);
     }
 
     /// No thread executes for the unit until one says that it does.
-    pub(super) fn is_nobody(&self) {
+    pub(crate) fn is_nobody(&self) {
         self.is_there.store(false, Ordering::Relaxed);
     }
 
     /// Whether a thread executes for the unit, or is going to by itself.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         self.is_there.load(Ordering::Relaxed)
     }
 
     /// Whether the thread sleeps, as far as the system says.
-    pub(super) fn is_asleep(&self) -> bool {
+    pub(crate) fn is_asleep(&self) -> bool {
         let state = self.state.lock().clone();
         let text = state.and_then(|state| std::fs::read_to_string(state).ok());
         // The name, which may hold anything, ends with the last parenthesis; the state comes next.
@@ -80,17 +80,17 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
 
 /// How threads are started.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ThreadStyle {
+pub(crate) struct ThreadStyle {
     /// Whether each is bound to its core.
-    pub(super) pin: bool,
-    pub(super) stack_bytes: usize,
+    pub(crate) pin: bool,
+    pub(crate) stack_bytes: usize,
 }
 
 /// The pool that rayon uses inside a unit's bodies.
 ///
 /// A unit's own thread joins its pool, so that a body is already inside it. The thread of the user's that hosts a unit
 /// does not: its own use of rayon stays as it is, and for a unit of one core there is no pool at all.
-pub(super) fn inner_pool(
+pub(crate) fn inner_pool(
     core: &Core,
     unit: &ComputeUnit,
     style: ThreadStyle,
@@ -127,7 +127,7 @@ pub(super) fn inner_pool(
 }
 
 /// The thread that hosts a unit; it executes tasks until the runtime ends. If it dies, everybody is told.
-pub(super) fn start_unit(
+pub(crate) fn start_unit(
     core: &Arc<Core>,
     unit: ComputeUnit,
     deque: Worker<OwnedTask>,
@@ -169,7 +169,7 @@ fn live(core: &Core, what: &str, life: impl FnOnce()) {
 }
 
 /// The thread that performs a device's copies, one after the other, until their queue is closed.
-pub(super) fn start_copy_engine(
+pub(crate) fn start_copy_engine(
     core: &Arc<Core>,
     device: DeviceId,
     jobs: Receiver<CopyJob>,
