@@ -14,7 +14,6 @@
 //! 2. Sums of a lane count all epochs that ever used it: where a sum must get to is known when its epoch ends.
 //! 3. What is counted as submitted and then refused is counted as finished too.
 
-use super::threads::thief::Tally;
 use crate::ids::TaskId;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -74,6 +73,15 @@ pub(crate) struct SoFar {
     pub(crate) boundary: TaskId,
     /// Where lanes' sums must get to.
     lanes: SmallVec<[(usize, u64); LANES]>,
+}
+
+/// How far a program has come, as one thread sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tally {
+    /// Tasks that this thread has finished.
+    pub(crate) own: u64,
+    /// What others have submitted and finished.
+    pub(crate) others: u64,
 }
 
 impl SoFar {

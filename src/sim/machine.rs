@@ -5,7 +5,7 @@
 
 use super::curve::{Beyond, Curve};
 use super::error::{MachineFileError, Source};
-use super::file::{Busy, File, Kind, Positive, Units};
+use super::file::{Busy, File, Kind, Positive, TaskTable, UnitsTable};
 use super::noise::Noise;
 use crate::machine::UnitKind;
 use std::collections::BTreeMap;
@@ -54,12 +54,12 @@ use std::sync::Arc;
 /// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds and take the bytes that they access, at the
 /// kind's `bytes_per_s`.
 #[derive(Debug, Clone)]
-pub struct SimulatedMachine(pub(crate) Arc<Model>);
+pub struct SimulatedMachine(Arc<Model>);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Model {
-    pub(crate) name: String,
-    pub(crate) noise: Noise,
+struct Model {
+    name: String,
+    noise: Noise,
     units: BTreeMap<UnitKind, UnitModel>,
     links: Vec<LinkModel>,
     tasks: Vec<TaskModel>,
@@ -69,8 +69,8 @@ pub(crate) struct Model {
 #[derive(Debug, Clone)]
 pub(crate) struct UnitModel {
     /// Cores, or devices.
-    pub(crate) count: usize,
-    pub(crate) memory_bytes: u64,
+    count: usize,
+    memory_bytes: u64,
     pub(crate) launch_ns: f64,
     /// Of tasks without times of their own.
     pub(crate) otherwise: Times,
@@ -171,6 +171,11 @@ impl SimulatedMachine {
         self.0.links.iter().enumerate().find(|(_, link)| link.joins(a, b))
     }
 
+    /// What the time of the task with this number is multiplied with.
+    pub(crate) fn noise(&self, task: u64) -> f64 {
+        self.0.noise.factor(task)
+    }
+
     /// The entry for tasks of this name, or none.
     pub(crate) fn entry(&self, name: &str) -> Option<usize> {
         self.0.tasks.iter().position(|task| match task.name.strip_suffix('*') {
@@ -241,7 +246,7 @@ impl std::str::FromStr for SimulatedMachine {
     }
 }
 
-fn unit_model(source: &Source<'_>, kind: UnitKind, table: &Units) -> Result<UnitModel, MachineFileError> {
+fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result<UnitModel, MachineFileError> {
     let most = if kind.is_device() { crate::machine::MAX_DEVICES } else { crate::machine::MAX_CORES };
     if !(1..=most).contains(table.count.get_ref()) {
         let problem = format!("{} of a kind; there may be 1 to {most}", table.count.get_ref());
@@ -276,7 +281,7 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &Units) -> Result<Unit
 
 fn task_model(
     source: &Source<'_>,
-    task: &super::file::Task,
+    task: &TaskTable,
     units: &BTreeMap<UnitKind, UnitModel>,
 ) -> Result<TaskModel, MachineFileError> {
     let name = task.name.get_ref();

@@ -1,44 +1,62 @@
-//! What a build without the feature `sim` has instead: a simulation that there never is.
+//! What a build without the feature `sim` has instead: a simulated driver that there never is.
 
-use crate::coherence::CopyId;
-use crate::depend::{Kinds, OwnedTask};
-use crate::engine::{Command, Nanos};
-use crate::ids::UnitId;
-use parking_lot::MutexGuard;
+use super::Driver;
+use super::shared::Shared;
+use super::waiters::Awaited;
+use crate::coherence::ReplicaId;
+use crate::depend::{AccessRecord, Kinds, Submitting};
+use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::ids::DataId;
+use crate::memory::DataCell;
+use std::time::Duration;
 
 /// The driver of a runtime that simulates; there is none.
-pub(crate) enum Simulation {}
+pub(crate) enum Simulated {}
 
-/// What happens next; nothing does.
-pub(crate) enum Happened {
-    #[allow(dead_code, reason = "the runtime is written for builds that simulate")]
-    Ran(OwnedTask, UnitId, Nanos),
-    #[allow(dead_code, reason = "as above")]
-    Copied(CopyId),
-}
-
-impl Simulation {
-    pub(crate) fn now(&self) -> Nanos {
-        match *self {}
-    }
-
+impl Simulated {
     pub(crate) fn kinds(&self, _: &str, _: Kinds, _: bool) -> Kinds {
         match *self {}
     }
+}
 
-    pub(crate) fn carry_out(&self, _: Command) {
+impl Driver for Simulated {
+    fn shared(&self) -> &Shared {
         match *self {}
     }
 
-    pub(crate) fn turn(&self) -> MutexGuard<'_, Vec<Command>> {
+    fn now(&self) -> Duration {
         match *self {}
     }
 
-    pub(crate) fn try_turn(&self) -> Option<MutexGuard<'_, Vec<Command>>> {
+    fn enter(&self, _: Submitting, _: &[AccessRecord<'_>]) -> Result<(), Refused> {
         match *self {}
     }
 
-    pub(crate) fn next(&self, _: &MutexGuard<'_, Vec<Command>>) -> Option<Happened> {
+    fn advance(&self, _: Awaited, _: impl Fn() -> u64) {
+        match *self {}
+    }
+
+    fn register(&self, _: &DataCell) {
+        match *self {}
+    }
+
+    fn unregister(&self, _: DataId) {
+        match *self {}
+    }
+
+    fn launch(&self, _: Box<Launch>) {
+        match *self {}
+    }
+
+    fn copy(&self, _: &CopyOrder) -> Option<Event<'static>> {
+        match *self {}
+    }
+
+    fn release(&self, _: ReplicaId) {
+        match *self {}
+    }
+
+    fn stop(&self) {
         match *self {}
     }
 }

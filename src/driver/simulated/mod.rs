@@ -1,79 +1,132 @@
-//! A runtime without threads: whoever waits lets virtual time pass.
+//! The simulated driver: units and links of a machine that need not exist, on a virtual clock.
 //!
-//! The simulated driver ([`crate::sim`]) says what happens next; here it is told to the engine, and what the engine asks for
-//! goes back. One thread at a time does this, event by event.
+//! It takes the engine's commands in the place of threads and devices; whoever waits lets virtual time pass, event by
+//! event and one thread at a time, until what it waits for is there. Submitting takes no time. No body is run, no data is
+//! copied, no thread is started. What it models is in [`world`].
 
-#[cfg(feature = "sim")]
 mod links;
-#[cfg(feature = "sim")]
 mod progress;
-#[cfg(feature = "sim")]
-mod world;
-#[cfg(not(feature = "sim"))]
-#[path = "absent.rs"]
 mod world;
 
-use crate::driver::shared::Core;
-use crate::driver::threads::host::Host;
-use crate::engine::{Command, Event, Outcome};
-use parking_lot::MutexGuard;
+use self::world::World;
+use super::shared::Shared;
+use super::waiters::Awaited;
+use super::{Driver, inside};
+use crate::coherence::ReplicaId;
+use crate::depend::{AccessRecord, Kinds, Submitting};
+use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::ids::DataId;
+use crate::memory::DataCell;
+use crate::sim::SimulatedMachine;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use world::Happened;
-pub(crate) use world::Simulation;
 
 /// How long a thread waits for others to submit what it waits for, before it takes the runtime for broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Core {
-    /// Lets time pass until `done`.
-    ///
-    /// # Panics
-    /// If nothing moves any more: then the scheduler keeps a task for itself, or the engine has lost one.
-    pub(crate) fn simulate_until(&self, simulation: &Simulation, done: impl Fn() -> bool) {
-        let mut stuck_since: Option<Instant> = None;
-        while !done() {
-            if self.advance(simulation, simulation.turn()) {
-                stuck_since = None;
-                continue;
-            }
-            // Another thread may be about to submit what this one waits for.
-            if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                let placed = self.engine.placement().map(|placement| placement.lock().stall());
-                panic!("nothing moves in the simulation: {}", placed.unwrap_or_default());
-            }
-            std::thread::sleep(Duration::from_micros(20));
-        }
+/// The driver that lets virtual time pass.
+pub(crate) struct Simulated {
+    shared: Shared,
+    world: Mutex<World>,
+    /// Held while an event and all that follows from it is worked off.
+    turn: Mutex<()>,
+}
+
+impl Simulated {
+    /// A simulation of `model` with the runtime's units, which it has.
+    pub(crate) fn new(shared: Shared, model: SimulatedMachine) -> Arc<Self> {
+        let world = Mutex::new(World::new(model, &shared.machine));
+        Arc::new(Self { shared, world, turn: Mutex::default() })
+    }
+
+    /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
+    /// there is a time for.
+    pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
+        self.world.lock().kinds(name, bodies, portable)
     }
 
     /// Lets time pass until fewer tasks are pending, if they are more than the window.
-    pub(crate) fn simulate_beyond_window(&self, simulation: &Simulation) {
-        if self.progress.pending() <= self.window.size() {
+    fn respect_window(&self) {
+        let Shared { progress, window, .. } = &self.shared;
+        if progress.pending() <= window.size() {
             return;
         }
-        while self.progress.pending() > self.window.size() / 2 {
+        while progress.pending() > window.size() / 2 {
             // The turn may be taken further up this thread's stack, where a body is dropped that holds data.
-            let Some(turn) = simulation.try_turn() else { return };
-            if !self.advance(simulation, turn) {
+            let Some(turn) = self.turn.try_lock() else { return };
+            if !self.step(turn) {
                 return;
             }
         }
     }
 
     /// Works off the next event; false if there is none.
-    fn advance(&self, simulation: &Simulation, mut turn: MutexGuard<'_, Vec<Command>>) -> bool {
-        let Some(happened) = simulation.next(&turn) else { return false };
-        let mut out = std::mem::take(&mut *turn);
-        Host::enter_inside(self.id); // what bodies captured is dropped here, and must not wait
-        match happened {
-            Happened::Ran(task, unit, elapsed_ns) => {
-                self.discard(&task);
-                self.end(task, Outcome::Done { elapsed_ns }, Some(unit.index()), &mut out);
+    fn step(&self, _turn: MutexGuard<'_, ()>) -> bool {
+        let Some((event, unit)) = self.world.lock().next() else { return false };
+        inside::enter(self.shared.id); // what bodies captured is dropped here, and must not wait
+        self.react(|out| match event {
+            Event::Finished(task, outcome) => {
+                self.shared.discard(&task);
+                self.shared.end(task, outcome, unit.map(|unit| unit.index()), out);
             }
-            Happened::Copied(copy) => self.engine.on(Event::Copied(copy), &mut out),
-        }
-        self.carry_out(None, &mut out);
-        Host::leave_inside();
-        *turn = out;
+            event => self.shared.engine.on(event, out),
+        });
+        inside::leave();
         true
     }
+}
+
+impl Driver for Simulated {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.world.lock().now())
+    }
+
+    fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {
+        let entered = self.react(|out| self.shared.engine.submitted(task, accesses, out));
+        if self.shared.window.is_time_to_look(None) {
+            self.respect_window();
+        }
+        entered
+    }
+
+    /// # Panics
+    /// If nothing moves any more: then the scheduler keeps a task for itself, or the engine has lost one.
+    fn advance(&self, _: Awaited, left: impl Fn() -> u64) {
+        let mut stuck_since: Option<Instant> = None;
+        while left() > 0 {
+            if self.step(self.turn.lock()) {
+                stuck_since = None;
+                continue;
+            }
+            // Another thread may be about to submit what this one waits for.
+            if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                panic!("nothing moves in the simulation: {}", self.shared.engine.stall().unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    fn launch(&self, launch: Box<Launch>) {
+        self.world.lock().launch(*launch);
+    }
+
+    fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
+        self.world.lock().copy(order);
+        None
+    }
+
+    // There is no memory but the homes.
+    fn register(&self, _: &DataCell) {}
+
+    fn unregister(&self, _: DataId) {}
+
+    fn release(&self, _: ReplicaId) {}
+
+    // There is no thread either.
+    fn stop(&self) {}
 }

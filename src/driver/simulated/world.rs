@@ -1,13 +1,9 @@
-//! The simulated driver: a virtual clock, an event heap, units and links of a machine that need not exist.
+//! What is simulated: a virtual clock, units and links, and what is under way on them.
 //!
-//! It takes the engine's commands in the place of threads and devices, and says what happens next: a task has run, a copy
-//! has arrived. Time passes only when [`Simulation::next`] is called; submitting takes none. No body is run,
-//! no data is copied, nothing waits.
-//!
-//! What it models: a unit runs its tasks one at a time in the order in which it got them; a task's time follows from the
-//! machine file, its cost or bytes, the unit's cores, the load ([`super::progress`]) and seeded noise; copies queue on
-//! links ([`super::links`]). What it does not: the time that the runtime itself takes, combining reductions, a hosting core's
-//! work for its device.
+//! Time passes only when [`World::next`] is called. What it models: a unit runs its tasks one at a time in the order in
+//! which it got them; a task's time follows from the machine file, its cost or bytes, the unit's cores, the load
+//! ([`super::progress`]) and seeded noise; copies queue on links ([`super::links`]). What it does not: the time that the
+//! runtime itself takes, combining reductions, a hosting core's work for its device.
 //!
 //! Invariants:
 //! 1. Time never goes back, and ties are settled by the order in which things began: one seed, one submitting thread, one
@@ -18,34 +14,19 @@ use super::links::Links;
 use super::progress::{ClassId, Progress};
 use crate::coherence::CopyId;
 use crate::depend::{Kinds, OwnedTask};
-use crate::engine::{Command, CopyOrder, Launch, Nanos};
+use crate::engine::{CopyOrder, Event, Launch, Nanos, Outcome};
 use crate::ids::UnitId;
-use crate::machine::{Machine, UnitKind};
+use crate::machine::{ComputeUnit, Machine, UnitKind};
 use crate::sim::{SimulatedMachine, Times, Work};
-use parking_lot::{Mutex, MutexGuard};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The driver of one runtime.
-pub(crate) struct Simulation {
+/// A simulated machine at some moment.
+pub(super) struct World {
     model: SimulatedMachine,
-    world: Mutex<World>,
     /// Entries of the machine file by tasks' names.
-    entries: Mutex<FxHashMap<String, Option<usize>>>,
-    /// Held while an event and all that follows from it is worked off; inside is a vector to reuse.
-    turn: Mutex<Vec<Command>>,
-}
-
-/// What happens next.
-pub(crate) enum Happened {
-    /// A task has run on a unit, for so long.
-    Ran(OwnedTask, UnitId, Nanos),
-    /// A copy has arrived.
-    Copied(CopyId),
-}
-
-struct World {
+    entries: FxHashMap<String, Option<usize>>,
     now: Nanos,
     units: Vec<Unit>,
     progress: Progress,
@@ -83,15 +64,16 @@ struct Arrival {
     then: Option<usize>,
 }
 
-impl Simulation {
-    /// A simulation of `model` with the units of `machine`, which it has.
-    pub(crate) fn new(model: SimulatedMachine, machine: &Machine) -> Self {
-        let unit = |unit: &crate::machine::ComputeUnit| {
+impl World {
+    /// `model` with the units of `machine`, which it has.
+    pub(super) fn new(model: SimulatedMachine, machine: &Machine) -> Self {
+        let unit = |unit: &ComputeUnit| {
             let load = if unit.is_cpu() { unit.inner_cores() as f64 } else { 1.0 };
             let (id, kind, cores) = (unit.id, unit.kind, unit.inner_cores());
             Unit { id, kind, load, cores, inbox: VecDeque::new(), running: None }
         };
-        let world = World {
+        Self {
+            entries: FxHashMap::default(),
             now: 0,
             units: machine.units().iter().map(unit).collect(),
             progress: Progress::new(UnitKind::ALL.len()),
@@ -99,18 +81,18 @@ impl Simulation {
             links: Links::new(&model, machine),
             copies: BinaryHeap::new(),
             sent: 0,
-        };
-        Self { model, world: Mutex::new(world), entries: Mutex::default(), turn: Mutex::default() }
+            model,
+        }
     }
 
     /// The virtual time.
-    pub(crate) fn now(&self) -> Nanos {
-        self.world.lock().now
+    pub(super) fn now(&self) -> Nanos {
+        self.now
     }
 
     /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
     /// there is a time for.
-    pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
+    pub(super) fn kinds(&mut self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
         let entry = self.entry(name);
         let runs = |kind: &UnitKind| {
             (bodies.has(*kind) || portable && kind.is_device()) && self.model.times(entry, *kind).is_some()
@@ -118,62 +100,29 @@ impl Simulation {
         UnitKind::ALL.into_iter().filter(runs).fold(Kinds::NONE, Kinds::with)
     }
 
-    /// Takes what concerns units and memory.
-    pub(crate) fn carry_out(&self, command: Command) {
-        match command {
-            Command::Launch(launch) => self.launch(*launch),
-            Command::Copy(order) => self.world.lock().copy(&order),
-            Command::Unregister { .. } | Command::Nothing => {}
-            Command::Run(_) | Command::Skip(_) | Command::Release(_) => unreachable!("these take no time"),
+    fn entry(&mut self, name: &str) -> Option<usize> {
+        if let Some(entry) = self.entries.get(name) {
+            return *entry;
         }
+        let entry = self.model.entry(name);
+        self.entries.insert(name.to_owned(), entry);
+        entry
     }
 
-    /// The right to work off events.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, Vec<Command>> {
-        self.turn.lock()
-    }
-
-    /// The same, unless somebody has it: perhaps this very thread, further up its stack.
-    pub(crate) fn try_turn(&self) -> Option<MutexGuard<'_, Vec<Command>>> {
-        self.turn.try_lock()
-    }
-
-    /// Lets time pass until something happens; none if nothing is under way.
-    pub(crate) fn next(&self, _turn: &MutexGuard<'_, Vec<Command>>) -> Option<Happened> {
-        self.world.lock().next()
-    }
-
-    fn entry(&self, name: &str) -> Option<usize> {
-        let mut entries = self.entries.lock();
-        match entries.get(name) {
-            Some(entry) => *entry,
-            None => {
-                let entry = self.model.entry(name);
-                entries.insert(name.to_owned(), entry);
-                entry
-            }
-        }
-    }
-
-    fn launch(&self, Launch { task, unit, .. }: Launch) {
+    /// Gives a task to its unit, which begins it when it has ended those before.
+    pub(super) fn launch(&mut self, Launch { task, unit, .. }: Launch) {
         let entry = self.entry(&task.shared().name);
-        let mut world = self.world.lock();
         let unit = unit.index();
-        let Unit { kind, cores, .. } = world.units[unit];
+        let Unit { kind, cores, .. } = self.units[unit];
         let times = self.model.times(entry, kind).expect("tasks are placed only where there is a time for them");
-        let class = world.class(entry, kind, times);
         let launch_ns = self.model.units(kind).map_or(0.0, |units| units.launch_ns);
-        let noise = self.model.0.noise.factor(task.shared().id.0);
+        let noise = self.model.noise(task.shared().id.0);
         let work_ns = launch_ns + times.alone_ns(&task, if kind == UnitKind::Cpu { cores } else { 1 }) * noise;
-        world.units[unit].inbox.push_back(Timed { task, class, work_ns });
-        world.start(unit);
-    }
-}
-
-impl World {
-    fn class(&mut self, entry: Option<usize>, kind: UnitKind, times: &Times) -> ClassId {
-        let Self { classes, progress, .. } = self;
-        *classes.entry((entry, kind)).or_insert_with(|| progress.add_class(kind as usize, times.slowdown.clone()))
+        let progress = &mut self.progress;
+        let add_class = || progress.add_class(kind as usize, times.slowdown.clone());
+        let class = *self.classes.entry((entry, kind)).or_insert_with(add_class);
+        self.units[unit].inbox.push_back(Timed { task, class, work_ns });
+        self.start(unit);
     }
 
     /// An idle unit takes its next task.
@@ -188,7 +137,8 @@ impl World {
         self.progress.begin(self.now, class, work_ns, unit);
     }
 
-    fn copy(&mut self, order: &CopyOrder) {
+    /// Sends a copy on its way.
+    pub(super) fn copy(&mut self, order: &CopyOrder) {
         let bytes = (order.block.volume() * order.element_bytes) as u64;
         let route = self.links.route(order.from.space, order.to.space);
         let (first, then) = (route[0], route.get(1).copied());
@@ -201,7 +151,8 @@ impl World {
         self.copies.push(Reverse(Arrival { at, sent: self.sent, copy, bytes, then }));
     }
 
-    fn next(&mut self) -> Option<Happened> {
+    /// Lets time pass until something happens, and says on which unit if it is a task; none if nothing is under way.
+    pub(super) fn next(&mut self) -> Option<(Event<'static>, Option<UnitId>)> {
         loop {
             let ends = self.progress.next_end();
             let arrives = self.copies.peek().map(|Reverse(arrival)| arrival.at);
@@ -212,26 +163,27 @@ impl World {
                     self.now = at;
                     match arrival.then {
                         Some(lane) => self.send(arrival.copy, arrival.bytes, lane, None),
-                        None => return Some(Happened::Copied(arrival.copy)),
+                        None => return Some((Event::Copied(arrival.copy), None)),
                     }
                 }
                 (_, Some((at, class))) => {
                     self.now = at;
-                    return Some(self.end(class));
+                    let (task, unit, elapsed_ns) = self.end(class);
+                    return Some((Event::Finished(task, Outcome::Done { elapsed_ns }), Some(unit)));
                 }
                 (Some(_), None) => unreachable!("a copy arrives before no task ends"),
             }
         }
     }
 
-    fn end(&mut self, class: ClassId) -> Happened {
+    fn end(&mut self, class: ClassId) -> (OwnedTask, UnitId, Nanos) {
         let number = self.progress.end(self.now, class);
         let unit = &mut self.units[number];
         self.progress.load(self.now, unit.kind as usize, -unit.load);
         let (task, since) = unit.running.take().expect("a unit whose task ends runs it");
         let id = unit.id;
         self.start(number);
-        Happened::Ran(task, id, self.now - since)
+        (task, id, self.now - since)
     }
 }
 

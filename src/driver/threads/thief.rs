@@ -7,6 +7,7 @@
 //!
 //! Nothing here decides what is stolen, and a rest delays at most by [`LONGEST_REST`].
 
+use crate::driver::progress::Tally;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ const LONGEST_REST: Duration = Duration::from_micros(64);
 
 /// One thread's experience as a thief.
 #[derive(Debug, Default)]
-pub(crate) struct Thief {
+pub(super) struct Thief {
     loot: Cell<Option<Loot>>,
     rest: Cell<Duration>,
     until: Cell<Option<Instant>>,
@@ -30,23 +31,14 @@ struct Loot {
     tally: Tally,
 }
 
-/// How far a program has come.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tally {
-    /// Tasks that this thread has finished.
-    pub(crate) own: u64,
-    /// What others have submitted and finished.
-    pub(crate) others: u64,
-}
-
 impl Thief {
     /// Something was stolen.
-    pub(crate) fn stole(&self, tally: Tally) {
+    pub(super) fn stole(&self, tally: Tally) {
         self.loot.set(Some(Loot { since: Instant::now(), tally }));
     }
 
     /// The thread has run out of work: whether it should steal now. `tally` is asked for only at the end of loot.
-    pub(crate) fn is_ready(&self, tally: impl FnOnce() -> Tally) -> bool {
+    pub(super) fn is_ready(&self, tally: impl FnOnce() -> Tally) -> bool {
         if let Some(loot) = self.loot.take() {
             self.appraise(loot, tally());
         }
