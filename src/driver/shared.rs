@@ -12,7 +12,7 @@ use super::waiters::Waiters;
 use super::watch::{Stall, Watch, running_tasks};
 use super::window::Window;
 use crate::depend::{AccessRecord, Body, Context, Env, ExposedTask, Meta, OwnedTask, Side, Submitting, running};
-use crate::engine::{Command, Engine, Event, Outcome, Refused};
+use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
@@ -143,8 +143,7 @@ impl Shared {
 
     /// Counts a task as finished that the engine has refused.
     #[cold]
-    pub(crate) fn refused(&self, refusal: Refused) -> SubmitError {
-        let (error, task) = *refusal;
+    pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
         self.progress.finish(None, task.shared().lane, false);
         self.tell_waiters();
         drop(task); // nothing waits for it: what it captured may wait for the rest

@@ -115,7 +115,7 @@ impl AnyDriver {
             Self::Simulated(simulated) => simulated.enter(task, accesses),
         };
         std::mem::forget(unless_entered);
-        entered.map_err(|refusal| shared.refused(refusal)).map(|()| watched)
+        entered.map_err(|refusal| shared.refused(*refusal)).map(|()| watched)
     }
 
     /// The driver, for as long as others keep it.

@@ -52,14 +52,14 @@ impl Host {
         unit: &ComputeUnit,
         queue: OwnQueue,
         pool: Option<&Arc<rayon::ThreadPool>>,
-    ) -> Rc<Self> {
+    ) -> Self {
         let context = Context {
             unit: unit.id,
             kind: unit.kind,
             device: unit.devices.first().copied(),
             inner_cores: unit.inner_cores(),
         };
-        Rc::new(Self {
+        Self {
             runtime,
             unit: unit.id.index(),
             queue,
@@ -74,7 +74,7 @@ impl Host {
             until_look: Cell::new(0),
             until_told: Cell::new(0),
             attention: Cell::new(0),
-        })
+        }
     }
 
     /// Makes this thread the host. What is left of runtimes that ended on other threads goes.

@@ -85,7 +85,7 @@ impl Driver for Threads {
                 // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                 (None, Some(guest)) => {
                     inside::enter(shared.id);
-                    self.run_until(&guest.0, waiting.parker(), Some(&waiting), left, nap);
+                    self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap);
                     inside::leave();
                     true
                 }

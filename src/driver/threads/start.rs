@@ -6,7 +6,7 @@
 use super::devices::CopyJob;
 use super::host::Host;
 use super::ready::OwnQueue;
-use super::state::{Crew, Seat, Threads, Unstarted};
+use super::state::{Crew, Threads, Unstarted};
 use crate::depend::{Team, running};
 use crate::driver::{Driver, inside};
 use crate::error::{BuildError, FailureReason};
@@ -15,6 +15,7 @@ use crate::machine::{ComputeUnit, CoresTaken};
 use core_affinity::CoreId;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
@@ -55,9 +56,9 @@ impl Threads {
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
             crew.pool = inner_pool(self.shared.id, unit, style, false)?.map(Arc::new);
             let host = |queue| Host::new(self.shared.id, &self.alive, unit, queue, crew.pool.as_ref());
-            host(queue).enter();
+            Rc::new(host(queue)).enter();
             self.hosting[0].is_nobody(); // until it waits
-            let _ = self.seat.set(Mutex::new(Seat(host(guest))));
+            let _ = self.seat.set(Mutex::new(host(guest)));
         }
         let Crew { units: threads, copies: engines, .. } = &mut *crew;
         for (unit, queue) in units {
@@ -147,7 +148,7 @@ fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: Thre
     if let Err(error) = &pool {
         tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
     }
-    let host = Host::new(runtime, &threads.alive, unit, queue, None);
+    let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None));
     host.clone().enter();
     inside::enter(runtime);
     threads.work(&host);

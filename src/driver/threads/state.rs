@@ -10,7 +10,6 @@ use crate::driver::shared::Shared;
 use crate::ids::DeviceId;
 use crate::machine::CoresTaken;
 use parking_lot::Mutex;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock};
@@ -25,8 +24,8 @@ pub(crate) struct Threads {
     pub(super) devices: Option<Devices>,
     /// The threads that execute for each unit, and a guest.
     pub(super) hosting: Box<[Hosting]>,
-    /// Who holds it executes for unit 0, if that has no thread of its own; inside is a guest's part in the runtime.
-    pub(super) seat: OnceLock<Mutex<Seat>>,
+    /// A guest's part in the runtime: who holds it executes for unit 0, if that has no thread of its own.
+    pub(super) seat: OnceLock<Mutex<Host>>,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
@@ -53,13 +52,6 @@ pub(crate) struct Unstarted {
     pub(super) queues: Vec<OwnQueue>,
     pub(super) copies: Vec<(DeviceId, Receiver<CopyJob>)>,
 }
-
-/// What a thread needs that executes for unit 0 in its host's absence.
-pub(super) struct Seat(pub(super) Rc<Host>);
-
-#[allow(unsafe_code)] // an `Rc` moves between threads here
-// SAFETY: the `Rc` is never cloned out of the seat, so it is one owner that moves with the lock.
-unsafe impl Send for Seat {}
 
 impl Threads {
     /// A driver without threads yet; with `devices`, if only none, for tasks that are placed.
