@@ -14,25 +14,17 @@
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
 //! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
 
-mod assign;
-mod bring;
 mod command;
 mod failures;
 #[cfg(test)]
 mod issued_tests;
-mod loss;
 #[cfg(test)]
 mod memory_tests;
 mod placement;
-mod reserve;
-mod stages;
-mod units;
 
-pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use failures::FailureLog;
-pub(crate) use placement::Link;
-pub(crate) use placement::Placement;
+pub(crate) use placement::{Needs, Placement, Traffic};
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Contribution, Leftover, Mode, OwnedTask, Recorder, Submitting, running};

@@ -40,8 +40,8 @@ impl Statistics {
     pub(super) fn of(core: &Core) -> Self {
         let counts = core.machine.units().iter().map(|unit| unit.id).zip(core.finished_by_unit());
         let placement = core.engine.placement().map(|placement| placement.lock());
-        let links = placement.as_ref().map(|placement| placement.links()).unwrap_or_default();
-        let link = |((from, to), moved): ((SpaceId, SpaceId), crate::engine::Link)| LinkStatistics {
+        let links = placement.as_ref().map(|placement| placement.traffic()).unwrap_or_default();
+        let link = |((from, to), moved): ((SpaceId, SpaceId), crate::engine::Traffic)| LinkStatistics {
             from,
             to,
             copies: moved.copies,
