@@ -50,3 +50,39 @@ impl IssuedUses {
         entries.into_iter().filter_map(|entry| self.uses.remove(entry))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::LOOKED_AT;
+
+    fn used(task: u64, part: usize) -> IssuedUse {
+        let block = Block::interval(part * 4..part * 4 + 4);
+        IssuedUse { task: TaskId(task), replica: ReplicaId(1), block, writes: true }
+    }
+
+    #[test]
+    fn a_tasks_uses_end_together_and_nobody_elses() {
+        let mut uses = IssuedUses::default();
+        [(1, 0), (2, 0), (1, 1), (2, 5)].into_iter().for_each(|(task, part)| uses.add(used(task, part)));
+        assert_eq!(uses.end(TaskId(1)).map(|used| used.block.lo()[0]).collect::<Vec<_>>(), [0, 4]);
+        assert_eq!(uses.end(TaskId(1)).count(), 0);
+        let mut found = Vec::new();
+        uses.find(&Block::interval(0..8), |used| found.push(used.task));
+        assert_eq!((found, uses.tasks().count()), (vec![TaskId(2)], 2));
+    }
+
+    #[test]
+    fn meeting_each_of_many_uses_costs_the_logarithm_of_their_number() {
+        let per_use = |n: usize| {
+            let mut uses = IssuedUses::default();
+            (0..n).for_each(|part| uses.add(used(1, part)));
+            let (before, mut met) = (LOOKED_AT.get(), 0);
+            (0..n).for_each(|part| uses.find(&used(2, part).block, |_| met += 1));
+            assert_eq!(met, n);
+            (LOOKED_AT.get() - before) as f64 / n as f64
+        };
+        let (few, many) = (per_use(256), per_use(16_384));
+        assert!(many < 3.0 * few, "{few} nodes for each of 256, {many} of 16384");
+    }
+}
