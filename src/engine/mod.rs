@@ -14,29 +14,21 @@
 //! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
 
 mod anywhere;
-mod assign;
-mod bring;
 mod combining;
 mod command;
 mod event;
 mod failures;
 #[cfg(test)]
 mod issued_tests;
-mod loss;
 #[cfg(test)]
 mod memory_tests;
 mod placement;
 mod queries;
-mod reserve;
-mod stages;
-mod units;
 
-pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use event::{Event, Nanos, Outcome};
 pub(crate) use failures::FailureLog;
-pub(crate) use placement::Link;
-pub(crate) use placement::Placement;
+pub(crate) use placement::{Needs, Placement, Traffic};
 pub(crate) use queries::Counts;
 
 use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Submitting, running};

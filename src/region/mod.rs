@@ -10,6 +10,7 @@
 
 mod block;
 mod block_map;
+mod box_index;
 mod box_tree;
 mod interval_map;
 mod leaves;
@@ -17,6 +18,7 @@ mod narrow;
 
 pub use block::{Block, MAX_DIMS};
 pub(crate) use block_map::BlockMap;
+pub(crate) use box_index::{BoxIndex, Entry};
 pub(crate) use box_tree::BoxTree;
 #[cfg(test)]
 pub(crate) use box_tree::LOOKED_AT;

@@ -1,7 +1,7 @@
 //! What ran where, and what moved.
 
 use crate::driver::shared::Shared;
-use crate::engine::{Counts, Link};
+use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
 use crate::sched::AffinityStatistics;
 use std::fmt;
@@ -41,7 +41,7 @@ impl Statistics {
     pub(super) fn of(shared: &Shared) -> Self {
         let Counts { links, busy_ns, evictions, affinity } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
-        let link = |((from, to), moved): ((SpaceId, SpaceId), Link)| LinkStatistics {
+        let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
             to,
             copies: moved.copies,

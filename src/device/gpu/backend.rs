@@ -8,7 +8,7 @@ use crate::kernel::{ArgumentValue, KernelText, Program};
 ///
 /// Streams do what they are given in order; different streams know nothing of each other but by events. All calls may come
 /// from any thread; calls with the same stream come one at a time.
-pub(crate) trait Driver: Send + Sync + 'static {
+pub(crate) trait Backend: Send + Sync + 'static {
     /// What errors call the interface.
     const API: &'static str;
 

@@ -1,8 +1,8 @@
-//! One OpenCL device behind the calls that [`Driver`] asks for.
+//! One OpenCL device behind the calls that [`Backend`] asks for.
 
 use super::library::Found;
 use crate::device::Accelerator;
-use crate::device::gpu::{Driver, Gpu, Pitches, Slab};
+use crate::device::gpu::{Backend, Gpu, Pitches, Slab};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Program, Value};
 use opencl3::command_queue::{
@@ -40,7 +40,7 @@ pub(in crate::device) struct OpenCl {
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
 unsafe impl Send for OpenCl {}
-// SAFETY: as above.
+// SAFETY: OpenCL's objects may be used by several threads at once, but for setting arguments, which a lock guards.
 unsafe impl Sync for OpenCl {}
 
 /// An in-order queue, and the event of what was enqueued last.
@@ -113,7 +113,7 @@ fn region(slab: &Slab) -> [usize; 3] {
     [slab.width_bytes, slab.rows, slab.slices]
 }
 
-impl Driver for OpenCl {
+impl Backend for OpenCl {
     const API: &'static str = "OpenCL";
 
     type Memory = Memory;
@@ -156,7 +156,7 @@ impl Driver for OpenCl {
 
     unsafe fn copy_in(&self, stream: &Stream, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         let Slab { width_bytes, from: f, to: t, .. } = slab;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let event = unsafe {
             let first: *const c_void = from.add(f.offset_bytes).cast();
             if slab.is_flat() {
@@ -193,7 +193,7 @@ impl Driver for OpenCl {
 
     unsafe fn copy_out(&self, stream: &Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
         let Slab { width_bytes, from: f, to: t, .. } = slab;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let event = unsafe {
             let first: *mut c_void = to.add(t.offset_bytes).cast();
             if slab.is_flat() {
@@ -230,7 +230,7 @@ impl Driver for OpenCl {
 
     unsafe fn copy_across(&self, stream: &Stream, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
         let Slab { width_bytes, from: f, to: t, .. } = slab;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let event = unsafe {
             if slab.is_flat() {
                 enqueue_copy_buffer(
@@ -310,7 +310,8 @@ impl Driver for OpenCl {
         }
         let group = kernel.group.map(|n| n as usize);
         let threads: [usize; 3] = std::array::from_fn(|d| group[d] * groups[d] as usize);
-        // SAFETY: the caller's promise; the arguments are set, and the lock keeps others from setting them.
+        // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; they are set, and
+        // the lock keeps others from setting them.
         let event = unsafe {
             enqueue_nd_range_kernel(
                 stream.queue.get(),

@@ -1,4 +1,4 @@
-//! Reserving a task's whole working set in one step, and evicting what is in the way.
+//! Reserving a task's whole working set in one step, and choosing what is to be evicted for it.
 //!
 //! A region is served by a replica that covers it, or by a new one: of exactly its box, unless it overlaps another's partly.
 //! Then regions like these will come again (blocks with a halo do), and two boxes would copy to each other for every task:
@@ -7,13 +7,14 @@
 //! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
 //! after a write-back home otherwise. Until the driver has given their memory back the task waits and holds nothing.
 
-use super::command::{Command, ReplicaRef};
-use super::placement::Placement;
-use super::stages::Assigned;
+use super::Residency;
 use crate::coherence::{ReplicaId, Room};
-use crate::depend::{AccessRecord, Mode};
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::engine::command::ReplicaRef;
+use crate::engine::placement::stages::Reserved;
 use crate::ids::{DataId, SpaceId};
-use crate::region::Block;
+use crate::region::{Block, BoxIndex};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
@@ -26,19 +27,25 @@ struct Wanted {
     found: Option<ReplicaId>,
 }
 
+/// Why nothing was reserved.
+#[derive(Debug)]
+pub(in super::super) enum Shortage {
+    /// Too much is in use, or leaving already: it will be given back.
+    InUse,
+    /// There will be room when these are gone.
+    Evict(Vec<(DataId, ReplicaId)>),
+}
+
 /// A replica of a whole data in place of a part's takes no more than this part of a memory. OpenCL allows at least a quarter
 /// for one buffer.
 const WHOLE_OF_MEMORY: u64 = 4;
 
-type Reserved = (Assigned, SmallVec<[ReplicaRef; 4]>, u64);
-
-impl Placement {
-    /// Pins a replica for every access of the task, or changes nothing (but may start write-backs) and gives it back.
-    pub(super) fn reserve(&mut self, assigned: Assigned, out: &mut Vec<Command>) -> Result<Reserved, Assigned> {
-        let space = assigned.space;
+impl Residency {
+    /// Pins a replica for every access of a task, or changes nothing.
+    pub(in super::super) fn reserve(&mut self, task: &OwnedTask, space: SpaceId) -> Result<Reserved, Shortage> {
         let (mut wanted, mut private_bytes) = (Vec::new(), 0);
         let mut access = 0;
-        assigned.task.body().accesses(&mut |record: AccessRecord<'_>| {
+        task.body().accesses(&mut |record: AccessRecord<'_>| {
             // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing.
             let needs_none = matches!(record.mode, Mode::Reduction(_) | Mode::After) || record.block.is_empty();
             let at_home = space.is_host() || needs_none;
@@ -51,10 +58,10 @@ impl Placement {
         });
         // Large regions first: their replicas may cover the small ones.
         wanted.sort_by_key(|w| Reverse(w.block.volume()));
-        if !space.is_host() && !self.make_room(space, &mut wanted, private_bytes, out) {
-            return Err(assigned);
+        if !space.is_host() {
+            self.make_room(space, &mut wanted, private_bytes)?;
         }
-        let mut places: SmallVec<[ReplicaRef; 4]> = SmallVec::new();
+        let mut replicas: SmallVec<[ReplicaRef; 4]> = SmallVec::new();
         wanted.sort_by_key(|w| w.access);
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
@@ -63,17 +70,17 @@ impl Placement {
             let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
             let replica = directory.replica_mut(id);
             replica.pins += 1;
-            places.push(ReplicaRef { data: w.data, replica: id, space: replica.space, holds: replica.block });
+            replicas.push(ReplicaRef { data: w.data, replica: id, space: replica.space, holds: replica.block });
         }
         if private_bytes > 0 {
             self.memories.reserve(space, private_bytes);
         }
-        self.busy[space.index()] += 1;
-        Ok((assigned, places, private_bytes))
+        self.tenants[space.index()] += 1;
+        Ok(Reserved { replicas, private_bytes })
     }
 
-    /// Finds or makes replicas for all that is wanted; false if the memory is not free yet.
-    fn make_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64, out: &mut Vec<Command>) -> bool {
+    /// Finds or makes replicas for all that is wanted, if the memory is free.
+    fn make_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64) -> Result<(), Shortage> {
         self.find_covering(space, wanted);
         let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
         // Pinned while room is sought, so that what the task needs is not evicted for it.
@@ -81,7 +88,7 @@ impl Placement {
         let mut needed = private_bytes + self.new_bytes(wanted);
         let mut room = self.memories.room(space, needed, &self.directories);
         self.pin(&chosen, -1);
-        if room == Room::Never && self.busy[space.index()] == 0 && !self.memories.is_left(space) {
+        if room == Room::Never && self.tenants[space.index()] == 0 && !self.memories.is_left(space) {
             // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
             for w in wanted.iter_mut().filter(|w| w.found != Some(ReplicaId::HOME)) {
                 w.found = None;
@@ -91,11 +98,8 @@ impl Placement {
         }
         let mut spare = match room {
             Room::Free => self.memories.free(space) - needed,
-            Room::Soon | Room::Never => return false,
-            Room::After(leaving) => {
-                self.evict(&leaving, out);
-                return false;
-            }
+            Room::Soon | Room::Never => return Err(Shortage::InUse),
+            Room::After(leaving) => return Err(Shortage::Evict(leaving)),
         };
         for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
             let (data, block) = (w.data, w.block);
@@ -120,7 +124,7 @@ impl Placement {
             });
             w.found = Some(id);
         }
-        true
+        Ok(())
     }
 
     fn find_covering(&self, space: SpaceId, wanted: &mut [Wanted]) {
@@ -131,11 +135,9 @@ impl Placement {
 
     /// The bytes of the replicas that have to be made: regions inside an earlier (larger) one need none.
     fn new_bytes(&self, wanted: &[Wanted]) -> u64 {
-        let mut bytes = 0;
-        for (i, w) in wanted.iter().enumerate().filter(|(_, w)| w.found.is_none()) {
-            let inside =
-                |other: &Wanted| other.found.is_none() && other.data == w.data && other.block.contains(&w.block);
-            if !wanted[..i].iter().any(inside) {
+        let (mut bytes, mut outermost) = (0, Outermost::default());
+        for w in wanted.iter().filter(|w| w.found.is_none()) {
+            if outermost.add(w.data, w.block) {
                 bytes += self.directories.get(&w.data).map_or(0, |directory| directory.bytes(&w.block));
             }
         }
@@ -150,21 +152,61 @@ impl Placement {
             }
         }
     }
+}
 
-    /// Sends replicas away. The driver reports when their memory is free, which may be at once, or after they were written
-    /// back home.
-    fn evict(&mut self, leaving: &[(DataId, ReplicaId)], out: &mut Vec<Command>) {
-        for (data, id) in leaving {
-            self.evictions += 1;
-            self.send_away(*data, *id);
-            let mut transfers = Vec::new();
-            if let Some(directory) = self.directories.get_mut(data) {
-                directory.write_back(*id, &mut self.next_copy, &mut transfers);
-            }
-            for transfer in transfers {
-                self.start_copy(*data, transfer, true, out);
-            }
-            self.drop_if_leaving(*data, *id, out);
+/// Of regions that come largest first, those that lie inside no other.
+#[derive(Default)]
+struct Outermost(FxHashMap<DataId, BoxIndex<Block>>);
+
+impl Outermost {
+    /// Adds a region, unless it lies inside one that is there; whether it was added.
+    fn add(&mut self, data: DataId, block: Block) -> bool {
+        // Who holds all of it holds its first place.
+        let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
+        let (there, mut inside) = (self.0.entry(data).or_default(), false);
+        there.find(&first, |other| inside |= other.contains(&block));
+        if !inside {
+            there.insert(block, block);
         }
+        !inside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::LOOKED_AT;
+
+    const DATA: [DataId; 2] = [DataId(1), DataId(2)];
+
+    #[test]
+    fn regions_inside_others_of_the_same_data_need_nothing_of_their_own() {
+        let mut outermost = Outermost::default();
+        let block = |i, j| Block::new(&[i, j]);
+        for (data, block, is_new) in [
+            (0, block(0..8, 0..8), true),
+            (0, block(0..8, 0..8), false),
+            (0, block(4..12, 0..8), true),
+            (1, block(2..4, 2..4), true),
+            (0, block(2..4, 2..4), false),
+            (0, block(8..9, 7..9), true),
+        ] {
+            assert_eq!(outermost.add(DATA[data], block), is_new, "{data} {block:?}");
+        }
+    }
+
+    #[test]
+    fn each_of_many_regions_costs_the_logarithm_of_their_number() {
+        let per_region = |n: usize| {
+            let mut outermost = Outermost::default();
+            let before = LOOKED_AT.get();
+            for k in 0..n {
+                let at = k * 7919 % n * 4;
+                assert!(outermost.add(DATA[0], Block::interval(at..at + 4)));
+            }
+            (LOOKED_AT.get() - before) as f64 / n as f64
+        };
+        let (few, many) = (per_region(256), per_region(16_384));
+        assert!(many < 3.0 * few, "{few} nodes for each of 256, {many} of 16384");
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: a unit is in `with_room`, under the number of its tasks, as long as this is less than its depth.
 
-use super::Nanos;
+use crate::engine::Nanos;
 use crate::ids::SpaceId;
 use crate::machine::{ComputeUnit, Machine};
 use crate::sched::UnitView;
@@ -15,7 +15,7 @@ use std::ops::Deref;
 /// Tasks given to a device ahead, so that copies for the next overlap the running one.
 const DEVICE_DEPTH: usize = 3;
 /// Of tasks that are issued and shorter than a third of this, more are given ahead: as many as take this long together.
-pub(super) const AHEAD_NS: Nanos = 200_000;
+const AHEAD_NS: Nanos = 200_000;
 /// But not more than this.
 const MOST_AHEAD: usize = 64;
 /// As above for a CPU unit beside devices: its data may have to come from there.
@@ -26,6 +26,10 @@ pub(super) struct Units {
     views: Vec<UnitView>,
     depth: Vec<usize>,
     with_room: BTreeSet<Room>,
+    /// How long each has run tasks.
+    busy_ns: Vec<u64>,
+    /// How long issued tasks took each lately.
+    mean_ns: Vec<u64>,
 }
 
 /// A unit with room: how many tasks it has, and which it is.
@@ -49,6 +53,8 @@ impl Units {
             views: machine.units().iter().map(view).collect(),
             depth: machine.units().iter().map(depth).collect(),
             with_room: (0..machine.num_units()).map(|unit| (0, unit)).collect(),
+            busy_ns: vec![0; machine.num_units()],
+            mean_ns: vec![AHEAD_NS; machine.num_units()],
         }
     }
 
@@ -70,10 +76,19 @@ impl Units {
         self.change(unit, |view, _| view.in_flight -= 1);
     }
 
-    /// Adapts how many tasks a device is given ahead to how long they take.
-    pub(super) fn look_ahead(&mut self, unit: usize, mean_ns: Nanos) {
-        let ahead = ((AHEAD_NS / mean_ns.max(1)) as usize).min(MOST_AHEAD);
-        self.change(unit, |view, depth| *depth = ahead.max(DEVICE_DEPTH * view.spaces.len().max(1)));
+    /// A unit has run a task for so long. How long issued ones take decides how many a device is given ahead.
+    pub(super) fn ran(&mut self, unit: usize, elapsed_ns: Nanos, issued: bool) {
+        self.busy_ns[unit] += elapsed_ns;
+        if issued {
+            self.mean_ns[unit] = (self.mean_ns[unit] * 7 + elapsed_ns) / 8;
+            let ahead = ((AHEAD_NS / self.mean_ns[unit].max(1)) as usize).min(MOST_AHEAD);
+            self.change(unit, |view, depth| *depth = ahead.max(DEVICE_DEPTH * view.spaces.len().max(1)));
+        }
+    }
+
+    /// How long each unit has run tasks.
+    pub(super) fn busy_ns(&self) -> &[u64] {
+        &self.busy_ns
     }
 
     /// A memory is gone.

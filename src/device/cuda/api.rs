@@ -1,19 +1,11 @@
 //! One CUDA device behind the calls that [`Api`] asks for.
 
-use super::compiler;
-use super::library::{self, Found};
-use crate::device::Accelerator;
-use crate::device::gpu::{
-    Addressed, Api, ApiError, Direction, Gpu, Handle, PEER_ACCESS_ALREADY_ENABLED, Recipe, Side, Transfer,
-};
-use crate::error::DeviceError;
-use crate::kernel::Program;
+use super::library::{self, call};
+use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer};
 use cudarc::driver::sys::{
     self, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext, CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute,
-    CUresult,
 };
-use parking_lot::Mutex;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 // Driver API manual: CU_STREAM_NON_BLOCKING, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING, CU_MEMHOSTREGISTER_PORTABLE.
@@ -25,78 +17,25 @@ const PORTABLE: u32 = 1;
 pub(in crate::device) struct Cuda {
     device: CUdevice,
     context: Handle,
-    name: String,
-    recipe: Recipe,
-    /// Devices whose memory this one was given access to, or can't have access to.
-    peers: Mutex<Vec<usize>>,
 }
 
 impl Cuda {
-    /// A device that was found.
-    ///
-    /// # Errors
-    /// If nothing can be compiled for it, or it gives no context or stream.
-    pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
-        let name = found.facts.name.clone();
-        let recipe = compiler::recipe(found.architecture, "kernels", &name)?;
-        let mut context: CUcontext = ptr::null_mut();
-        // SAFETY: the device exists; the result has a place.
-        let retained =
-            call("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, found.device) });
-        retained.map_err(|ApiError { call, code }| DeviceError::Call {
-            device: name.clone(),
-            call,
-            api: Self::NAME,
-            code,
-            what: library::describe(code),
-        })?;
-        let peers = Mutex::default();
-        let cuda = Self { device: found.device, context: Handle(context.cast()), name: name.clone(), recipe, peers };
-        Ok(Box::new(Gpu::new(Addressed::open(cuda, name)?)?))
-    }
-
     fn context(&self) -> CUcontext {
         self.context.0.cast()
-    }
-
-    /// The context that memory was allocated in.
-    fn owner(&self, address: CUdeviceptr) -> Result<CUcontext, ApiError> {
-        let mut context: CUcontext = ptr::null_mut();
-        // SAFETY: this attribute is a context, which has a place.
-        call("cuPointerGetAttribute", unsafe {
-            sys::cuPointerGetAttribute(
-                ptr::from_mut(&mut context).cast(),
-                CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
-                address,
-            )
-        })?;
-        Ok(context)
-    }
-
-    /// Has this device reach another one's memory directly, where it can. Copies work without, through the host.
-    fn reach(&self, peer: CUcontext) {
-        let mut peers = self.peers.lock();
-        let address = peer.addr();
-        if peers.contains(&address) {
-            return;
-        }
-        peers.push(address);
-        // SAFETY: the context has memory, so it is alive. It refuses where the hardware can't.
-        match call("cuCtxEnablePeerAccess", unsafe { sys::cuCtxEnablePeerAccess(peer, 0) }) {
-            Ok(()) | Err(ApiError { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => {}
-            Err(ApiError { code, .. }) => {
-                tracing::debug!("{} copies through the host: {}", self.name, self.describe(code))
-            }
-        }
     }
 
     /// # Safety
     /// As for [`Api::copy`].
     unsafe fn copy_flat(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
-        let Transfer { direction, width_bytes, from: Side { address: from, .. }, to: Side { address: to, .. }, .. } =
-            *transfer;
+        let Transfer {
+            direction,
+            width_bytes,
+            from: Pitched { address: from, .. },
+            to: Pitched { address: to, .. },
+            ..
+        } = *transfer;
         let (source, target) = (from as CUdeviceptr, to as CUdeviceptr);
-        // SAFETY: the caller's promise.
+        // SAFETY: `copy` has both ends valid until the copy has ended.
         unsafe {
             match direction {
                 Direction::In => call(
@@ -158,7 +97,8 @@ impl Cuda {
                 Height: rows,
                 Depth: slices,
             };
-            // SAFETY: the caller's promise; the description is read before the call returns.
+            // SAFETY: `copy` has both ends valid until the copy has ended; the description is read before the call
+            // returns.
             return call("cuMemcpy3DPeerAsync", unsafe { sys::cuMemcpy3DPeerAsync(&copy, stream) });
         }
         let copy = CUDA_MEMCPY3D {
@@ -188,7 +128,7 @@ impl Cuda {
             Height: rows,
             Depth: slices,
         };
-        // SAFETY: the caller's promise; the description is read before the call returns.
+        // SAFETY: `copy` has both ends valid until the copy has ended; the description is read before the call returns.
         call("cuMemcpy3DAsync", unsafe { sys::cuMemcpy3DAsync_v2(&copy, stream) })
     }
 }
@@ -198,19 +138,22 @@ impl Drop for Cuda {
         // SAFETY: retained once, when the device was opened; all that was in the context is gone.
         let released = call("cuDevicePrimaryCtxRelease", unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) });
         if let Err(ApiError { code, .. }) = released {
-            tracing::debug!("{}: cuDevicePrimaryCtxRelease: {}", self.name, self.describe(code));
+            tracing::debug!("cuDevicePrimaryCtxRelease: {}", library::describe(code));
         }
     }
 }
 
-fn call(name: &'static str, result: CUresult) -> Result<(), ApiError> {
-    ApiError::unless_success(name, result as i32)
-}
-
 impl Api for Cuda {
-    const NAME: &'static str = "CUDA";
     const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
     const MOST_THREADS: u64 = u64::MAX;
+
+    fn open(number: c_int) -> Result<Self, ApiError> {
+        let device = library::device(number)?;
+        let mut context: CUcontext = ptr::null_mut();
+        // SAFETY: the device exists; the result has a place.
+        call("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })?;
+        Ok(Self { device, context: Handle(context.cast()) })
+    }
 
     fn domain(&self) -> usize {
         0 // any two devices copy; without a direct way, through the host
@@ -219,10 +162,6 @@ impl Api for Cuda {
     fn bind(&self) -> Result<(), ApiError> {
         // SAFETY: the context is retained.
         call("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context()) })
-    }
-
-    fn describe(&self, code: i32) -> String {
-        library::describe(code)
     }
 
     fn free_bytes(&self) -> Result<u64, ApiError> {
@@ -240,17 +179,17 @@ impl Api for Cuda {
     }
 
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: the address comes from `allocate`; the recycler has blocks that nobody uses, and frees each once.
         call("cuMemFree", unsafe { sys::cuMemFree_v2(base as CUdeviceptr) })
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: the memory stays valid until its `PageLock` is dropped: the runtime drops that before the array.
         call("cuMemHostRegister", unsafe { sys::cuMemHostRegister_v2(first.cast(), bytes, PORTABLE) })
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: `page_lock` has locked it, and its `PageLock` unlocks it once.
         call("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(first.cast()) })
     }
 
@@ -262,7 +201,7 @@ impl Api for Cuda {
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: its `Stream`, the one owner, destroys it once.
         call("cuStreamDestroy", unsafe { sys::cuStreamDestroy_v2(stream.0.cast()) })
     }
 
@@ -274,39 +213,56 @@ impl Api for Cuda {
     }
 
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: the device destroys each event once, when no `Event` has it.
         call("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(event.0.cast()) })
     }
 
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: their `Stream` and `Event` keep both alive.
         call("cuEventRecord", unsafe { sys::cuEventRecord(event.0.cast(), stream.0.cast()) })
     }
 
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: their `Stream` and `Event` keep both alive.
         call("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream.0.cast(), event.0.cast(), 0) })
     }
 
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: its `Event` keeps it alive.
         call("cuEventQuery", unsafe { sys::cuEventQuery(event.0.cast()) })
     }
 
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+        // SAFETY: its `Event` keeps it alive.
         call("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event.0.cast()) })
     }
 
-    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError> {
-        let mut owner = self.context();
-        if transfer.direction == Direction::Across {
-            owner = self.owner(transfer.from.address as CUdeviceptr)?;
-            if owner != self.context() {
-                self.reach(owner);
-            }
-        }
-        // SAFETY: the contract of Api.
+    fn id(&self) -> usize {
+        self.context.0.addr()
+    }
+
+    unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
+        let mut context: CUcontext = ptr::null_mut();
+        // SAFETY: this attribute is a context, which has a place.
+        call("cuPointerGetAttribute", unsafe {
+            sys::cuPointerGetAttribute(
+                ptr::from_mut(&mut context).cast(),
+                CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
+                address as CUdeviceptr,
+            )
+        })?;
+        Ok(context.expose_provenance())
+    }
+
+    unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {
+        let peer = ptr::with_exposed_provenance_mut(peer);
+        // SAFETY: the context has memory that is being copied, so it is alive. It refuses where the hardware can't.
+        call("cuCtxEnablePeerAccess", unsafe { sys::cuCtxEnablePeerAccess(peer, 0) })
+    }
+
+    unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError> {
+        let owner = ptr::with_exposed_provenance_mut(owner);
+        // SAFETY: the engine pins both replicas until the copy has ended, and nobody writes them meanwhile.
         unsafe {
             if transfer.is_flat() {
                 self.copy_flat(stream.0.cast(), transfer, owner)
@@ -316,29 +272,21 @@ impl Api for Cuda {
         }
     }
 
-    fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
-    fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {
-        compiler::compile(program, &self.recipe, &self.name)
-    }
-
-    fn load(&self, image: &[u8]) -> Result<Handle, ApiError> {
+    fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
         // SAFETY: code that says its own length, or text with a zero at its end; the result has a place.
         call("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
         Ok(Handle(module.cast()))
     }
 
-    unsafe fn unload(&self, module: Handle) -> Result<(), ApiError> {
-        // SAFETY: the contract of Api.
+    unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Module`, the one owner, unloads it once, when none of its kernels is in flight.
         call("cuModuleUnload", unsafe { sys::cuModuleUnload(module.0.cast()) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
-        // SAFETY: the contract of Api; the result has a place.
+        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, the result has a place.
         call("cuModuleGetFunction", unsafe {
             sys::cuModuleGetFunction(&mut function, module.0.cast(), name.as_ptr())
         })?;
@@ -354,7 +302,8 @@ impl Api for Cuda {
         arguments: &mut [*mut c_void],
     ) -> Result<(), ApiError> {
         let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
-        // SAFETY: the contract of Api.
+        // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types with
+        // the text), and the engine pins the replicas among them until the task has ended.
         call("cuLaunchKernel", unsafe {
             sys::cuLaunchKernel(function.0.cast(), x, y, z, in_x, in_y, in_z, 0, stream.0.cast(), values, others)
         })
