@@ -85,7 +85,7 @@ impl Placement {
                 let (_, unit) = next;
                 moved |= self.has_room_in_memory(unit) && self.give_next(unit, out);
             }
-            if !moved {
+            if !moved && !self.judge() {
                 return;
             }
         }
@@ -119,7 +119,7 @@ impl Placement {
 
     /// Gives a unit the next task that the policy has for it; false if there is none.
     fn give_next(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
-        let next = self.ask(unit).and_then(|next| self.queued.remove(&next));
+        let next = self.ask(unit).and_then(|next| self.take_named(next, unit));
         match next {
             Some(task) => {
                 self.assign_or_redirect(task, unit, out);

@@ -112,7 +112,7 @@ impl Placement {
         let gone: Vec<usize> = (0..self.units.len()).filter(|other| self.is_gone(*other)).collect();
         for other in gone {
             let Some(next) = self.ask(other) else { continue };
-            let Some(task) = self.queued.remove(&next) else { continue };
+            let Some(task) = self.take_named(next, other) else { continue };
             self.assign_or_redirect(task, unit, out);
             return true;
         }

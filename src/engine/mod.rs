@@ -25,6 +25,7 @@ mod loss;
 mod memory_tests;
 mod placement;
 mod reserve;
+mod scheduler;
 mod stages;
 mod units;
 
@@ -33,13 +34,13 @@ pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use failures::FailureLog;
 pub(crate) use placement::Link;
 pub(crate) use placement::Placement;
+pub(crate) use scheduler::{PlacementLock, Scheduler, is_asked_by};
 
 use crate::coherence::CopyId;
 use crate::depend::{self, AccessRecord, Contribution, Leftover, Mode, OwnedTask, Recorder, Submitting, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DeviceId, SpaceId};
 use crate::sync::drop_quietly;
-use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
@@ -135,15 +136,17 @@ pub(crate) struct Engine {
     /// How many tasks run at once.
     width: usize,
     recorder: Option<Recorder>,
-    failures: FailureLog,
-    placement: Option<Mutex<Placement>>,
+    failures: Arc<FailureLog>,
+    placement: Option<PlacementLock>,
 }
 
 impl Engine {
     /// The engine of a runtime with so many units.
     pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
         let width = if placement.is_some() { units * MOST_GIVEN } else { units };
-        Self { runtime, width, recorder, failures: FailureLog::default(), placement: placement.map(Mutex::new) }
+        let failures = Arc::default();
+        let placement = placement.map(|placement| PlacementLock::new(runtime, placement, &failures));
+        Self { runtime, width, recorder, failures, placement }
     }
 
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
@@ -317,7 +320,7 @@ impl Engine {
     }
 
     /// The placement, for queries.
-    pub(crate) fn placement(&self) -> Option<&Mutex<Placement>> {
+    pub(crate) fn placement(&self) -> Option<&PlacementLock> {
         self.placement.as_ref()
     }
 

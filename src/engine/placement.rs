@@ -20,6 +20,7 @@
 use super::Nanos;
 use super::assign::{forgotten_by, needs, place_of};
 use super::command::Command;
+use super::scheduler::Scheduler;
 use super::stages::{Assigned, Placed, Running, Suited, UnderWay};
 use super::units::{AHEAD_NS, Units};
 use crate::coherence::{CopyId, Directory, Memories, ReplicaId};
@@ -28,7 +29,7 @@ use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{AffinityStatistics, Model, Policy, Sample};
+use crate::sched::{AffinityStatistics, Model, Sample};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -47,7 +48,7 @@ pub(crate) struct Link {
 
 /// The state between ready and finished.
 pub(crate) struct Placement {
-    pub(super) policy: Box<dyn Policy>,
+    pub(super) policy: Scheduler,
     pub(super) units: Units,
     /// Tasks placed in each space and not finished.
     pub(super) busy: Vec<usize>,
@@ -78,7 +79,7 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], policy: Box<dyn Policy>) -> Self {
+    pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], policy: Scheduler) -> Self {
         Self {
             policy,
             units: Units::new(machine),

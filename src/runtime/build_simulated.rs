@@ -30,7 +30,8 @@ impl Builder {
         let of_device =
             |unit: &crate::machine::ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
         capacities_bytes.extend(machine.device_units().flat_map(of_device));
-        let placement = Placement::new(&machine, &capacities_bytes, self.policy(&machine, &config)?);
+        let scheduler = self.take_scheduler(&machine, &config)?;
+        let placement = Placement::new(&machine, &capacities_bytes, scheduler);
         let simulation = Simulation::new(model, &machine);
         let mut runtime =
             self.assemble(machine, Some(placement), Driver::Simulated(Box::new(simulation)), Vec::new())?;

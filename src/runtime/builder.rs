@@ -11,7 +11,7 @@ use super::window::Window;
 use super::{Releaser, Runtime, Seat, Threads};
 use crate::depend::{Context, OwnedTask, Recorder};
 use crate::device::{self, EmulatedDevice};
-use crate::engine::{Engine, Placement};
+use crate::engine::{Engine, Placement, Scheduler};
 use crate::error::BuildError;
 use crate::ids::UnitId;
 use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, UnitKind, Warning};
@@ -47,7 +47,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub struct Builder {
     pub(super) units: Option<String>,
     pub(super) places: Option<String>,
-    scheduler: String,
+    scheduler: Choice,
     #[cfg(feature = "sim")]
     model_file: Option<PathBuf>,
     submitter_hosts_unit: bool,
@@ -64,13 +64,28 @@ pub struct Builder {
     simulated: Option<crate::sim::SimulatedMachine>,
 }
 
+/// Which policy a builder was given.
+enum Choice {
+    Named(String),
+    Own(Box<dyn Policy>),
+}
+
+impl Choice {
+    fn name(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::Own(policy) => policy.name(),
+        }
+    }
+}
+
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Builder");
         fields
             .field("compute_units", &self.units)
             .field("places", &self.places)
-            .field("scheduler", &self.scheduler)
+            .field("scheduler", &self.scheduler.name())
             .field("window", &self.window);
         #[cfg(feature = "sim")]
         fields.field("simulated", &self.simulated.as_ref().map(crate::sim::SimulatedMachine::name));
@@ -83,7 +98,7 @@ impl Builder {
         Self {
             units: None,
             places: None,
-            scheduler: "stealing".to_owned(),
+            scheduler: Choice::Named("stealing".to_owned()),
             #[cfg(feature = "sim")]
             model_file: None,
             submitter_hosts_unit: false,
@@ -157,7 +172,48 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn scheduler(mut self, name: impl Into<String>) -> Self {
-        self.scheduler = name.into();
+        self.scheduler = Choice::Named(name.into());
+        self
+    }
+
+    /// A scheduler of the user's own; it takes the place of what [`scheduler`](Self::scheduler) named, and the other way
+    /// round. In a simulation too. [`Policy`](crate::sched::Policy) says what it has to do, and what happens if it
+    /// does not.
+    ///
+    /// A work distribution of one's own becomes a policy by [`Distributed`](crate::sched::Distributed).
+    ///
+    /// ```
+    /// use thalweg::ids::{TaskId, UnitId};
+    /// use thalweg::prelude::*;
+    /// use thalweg::sched::{Policy, ReadyTask, View};
+    ///
+    /// /// The task that became ready last goes first: its data may still be in the cache.
+    /// #[derive(Default)]
+    /// struct NewestFirst(Vec<ReadyTask>);
+    ///
+    /// impl Policy for NewestFirst {
+    ///     fn name(&self) -> &'static str {
+    ///         "newest-first"
+    ///     }
+    ///     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+    ///         self.0.push(task);
+    ///     }
+    ///     fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
+    ///         let newest = self.0.iter().rposition(|task| task.runs_on(unit))?;
+    ///         Some(self.0.remove(newest).id)
+    ///     }
+    /// }
+    ///
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").policy(NewestFirst::default()).build()?;
+    /// let x = rt.data(vec![1.0; 100]);
+    /// for part in blocks(100, 10) {
+    ///     rt.task("double", (x.slice(part).inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// }
+    /// assert_eq!(rt.take(x)?, [2.0; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.scheduler = Choice::Own(Box::new(policy));
         self
     }
 
@@ -338,7 +394,7 @@ impl Builder {
         let devices = device::open(&machine, &self.emulated)?;
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
-        let policy = self.policy(&machine, &config)?;
+        let policy = self.take_scheduler(&machine, &config)?;
         let fast_path = devices.is_empty() && policy.fast_path();
         let placement = (!fast_path).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());
         let (driver, jobs) = if fast_path {
@@ -424,7 +480,11 @@ impl Builder {
     }
 
     /// The scheduler, for this machine.
-    pub(super) fn policy(&self, machine: &Machine, config: &UnitConfig) -> Result<Box<dyn Policy>, BuildError> {
+    pub(super) fn take_scheduler(&mut self, machine: &Machine, config: &UnitConfig) -> Result<Scheduler, BuildError> {
+        let name = match std::mem::replace(&mut self.scheduler, Choice::Named(String::new())) {
+            Choice::Own(policy) => return Ok(Scheduler::own(policy)),
+            Choice::Named(name) => name,
+        };
         let is_cpu = |term: &&str| term.contains(":CPU:");
         let setting = sched::Setting {
             units: machine.num_units(),
@@ -432,7 +492,7 @@ impl Builder {
             model: self.model()?,
             read: &|path| std::fs::read_to_string(path),
         };
-        sched::from_spec(&self.scheduler, setting)
+        sched::from_spec(&name, setting).map(Scheduler::built_in)
     }
 
     /// A runtime without threads.

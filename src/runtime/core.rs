@@ -11,7 +11,7 @@ use super::watch::Watch;
 use super::window::Window;
 use crate::depend::running;
 use crate::depend::{AccessRecord, Body, Env, ExposedTask, Meta, OwnedTask, Side, Submitting};
-use crate::engine::{Command, Engine, Event, Outcome, Refused};
+use crate::engine::{Command, Engine, Event, Outcome, Refused, is_asked_by};
 use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::machine::Machine;
 use crate::memory::DataCell;
@@ -185,8 +185,12 @@ impl Core {
         if !open {
             self.admit_late(lane, internal)?;
         }
+        let is_inside = running::is_inside(self.id);
+        if is_inside && is_asked_by(self.id) {
+            return Err(self.uncount(lane, SubmitError::InsidePolicy { call: "submit" }));
+        }
         let unless_entered = BreakOnUnwind { core: self, during: "a submission" };
-        if running::is_inside(self.id) {
+        if is_inside {
             self.nested.fetch_add(1, Ordering::Release); // before the body ends
         }
         let watched = watch(&mut task);
@@ -434,9 +438,15 @@ impl Core {
         if belongs && !self.progress.is_closed() {
             return Ok(());
         }
+        Err(self.uncount(lane, self.broken().err().unwrap_or(SubmitError::ShutDown)))
+    }
+
+    /// Takes back that a task was counted.
+    #[cold]
+    fn uncount(&self, lane: u8, error: SubmitError) -> SubmitError {
         self.progress.finish(None, lane, false);
         self.tell_waiters();
-        Err(self.broken().err().unwrap_or(SubmitError::ShutDown))
+        error
     }
 
     /// Keeps the memory of a data object that was released too late for a task to free it, until nobody can be using

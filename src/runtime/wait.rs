@@ -9,6 +9,7 @@ use super::host::Host;
 use super::progress::SoFar;
 use super::waiters::{Awaited, own_parker};
 use crate::depend::{Side, Submitting, TaskRef};
+use crate::engine::is_asked_by;
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, Payload, Shape};
@@ -275,7 +276,11 @@ impl Runtime {
     }
 
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        if Host::in_body(self.core.id) { Err(SubmitError::InsideTask { call }) } else { Ok(()) }
+        match Host::in_body(self.core.id) {
+            true if is_asked_by(self.core.id) => Err(SubmitError::InsidePolicy { call }),
+            true => Err(SubmitError::InsideTask { call }),
+            false => Ok(()),
+        }
     }
 
     /// Executes tasks, if this thread may, until none is `left` to wait for, or waiting is in vain.
