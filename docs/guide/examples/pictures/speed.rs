@@ -1,4 +1,4 @@
-//! How fast three programs are under each scheduler, on one simulated machine.
+//! How fast some programs are under each scheduler, on one simulated machine.
 
 use crate::Result;
 use crate::mesh::{SIDE, areas, neighbours};
@@ -11,10 +11,12 @@ const MACHINE: &str = r#"
     name = "six cores beside two GPUs"
     [units.CPU]
     count = 8
+    bytes_per_s = 10e9
     [units.GPU]
     count = 2
     memory_bytes = 8_000_000_000
     launch_ns = 5_000
+    bytes_per_s = 400e9
     [[links]]
     between = ["host", "GPU"]
     latency_ns = 10_000
@@ -41,15 +43,16 @@ const MACHINE: &str = r#"
 const STEPS: [usize; 2] = [20, 40];
 
 pub(crate) fn draw() -> Result<String> {
-    let online = ["stealing", "dynamic", "eft", "priority"];
-    let programs: [(&str, &[&str], Program); 3] = [
+    let online = ["stealing", "dynamic", "eft", "eft:bytes_per_s=1e13", "priority"];
+    let programs: [(&str, &[&str], Program); 4] = [
         ("equal zones in time steps", NAMES, |scheduler| zones(scheduler, true)),
         ("zones of unequal size in time steps", NAMES, |scheduler| zones(scheduler, false)),
-        ("Cholesky factorization of 24 x 24 tiles: no iteration space", &online, cholesky),
+        ("Cholesky factorization, 8 x 8 tiles: few tasks side by side", &online, cholesky::<8>),
+        ("Cholesky factorization, 24 x 24 tiles: many", &online, cholesky::<24>),
     ];
-    let (left, unit, row) = (130.0, 18.0, 20.0);
+    let (left, unit, row) = (160.0, 18.0, 20.0);
     let rows: usize = programs.iter().map(|(_, schedulers, _)| schedulers.len() + 3).sum();
-    let mut picture = Svg::new(left + 25.0 * unit + 60.0, rows as f64 * row + 20.0);
+    let mut picture = Svg::new(left + 27.0 * unit + 60.0, rows as f64 * row + 20.0);
     let mut y = 24.0;
     for (title, schedulers, program) in programs {
         picture.text([10.0, y], 14.0, "start", title);
@@ -101,8 +104,7 @@ fn zones(scheduler: &str, equal: bool) -> Result<f64> {
 }
 
 /// A factorization in tiles of 2 MB; those on the critical path are urgent.
-fn cholesky(scheduler: &str) -> Result<f64> {
-    const N: usize = 24;
+fn cholesky<const N: usize>(scheduler: &str) -> Result<f64> {
     let rt = runtime(scheduler)?;
     let tiles: Vec<Vec<_>> = (0..N).map(|_| (0..N).map(|_| rt.zeros::<f64, _>(1 << 18)).collect()).collect();
     let mut serial_ms = 0.0;
