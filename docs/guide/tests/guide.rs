@@ -26,8 +26,10 @@ fn targets(text: &str) -> Vec<&str> {
 #[test]
 fn every_chapter_is_in_the_summary_and_tested() {
     let library = include_str!("../lib.rs");
-    let list = library.split("chapters! {").nth(1).and_then(|rest| rest.split('}').next()).expect("the list of chapters");
-    let mut tested: Vec<_> = list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    let list =
+        library.split("chapters! {").nth(1).and_then(|rest| rest.split('}').next()).expect("the list of chapters");
+    let mut tested: Vec<_> =
+        list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     let mut files: Vec<_> = fs::read_dir(source())
         .expect("the chapters' folder can be read")
         .map(|entry| entry.expect("an entry can be read").path())

@@ -12,7 +12,11 @@ use std::process::{Command, Output, Stdio};
 fn program(chapter: &str) -> (String, String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(chapter);
     let text = fs::read_to_string(path).expect("the chapter can be read");
-    let mut blocks = text.split("\n```").skip(1).step_by(2).skip_while(|block| !(block.starts_with("c\n") && block.contains("int main(")));
+    let mut blocks = text
+        .split("\n```")
+        .skip(1)
+        .step_by(2)
+        .skip_while(|block| !(block.starts_with("c\n") && block.contains("int main(")));
     let program = blocks.next().expect("a program in C");
     let output = blocks.find(|block| block.starts_with("text\n")).expect("what it prints");
     (program["c\n".len()..].to_owned(), output["text\n".len()..].trim().to_owned())
@@ -41,13 +45,17 @@ fn check(chapter: &str, flags: &[&str], package: Option<&str>) {
     let (text, binary) = (folder.join("program.c"), folder.join("program"));
     fs::write(&text, source).expect("the program can be written");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let compiled = run(Command::new(&compiler).args(flags).arg(&text).arg("-o").arg(&binary).args(&libraries).arg("-lm"));
+    let compiled =
+        run(Command::new(&compiler).args(flags).arg(&text).arg("-o").arg(&binary).args(&libraries).arg("-lm"));
     let compiled = match compiled {
         Ok(compiled) => compiled,
         Err(error) => return println!("skipped: {error}"),
     };
     let messages = String::from_utf8_lossy(&compiled.stderr);
-    if messages.contains("cannot find -l") || messages.contains("library not found") || messages.contains("unsupported option '-fopenmp'") {
+    if messages.contains("cannot find -l")
+        || messages.contains("library not found")
+        || messages.contains("unsupported option '-fopenmp'")
+    {
         return println!("skipped: {messages}");
     }
     assert!(compiled.status.success(), "{chapter}: {messages}");

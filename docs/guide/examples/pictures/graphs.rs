@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use thalweg::prelude::*;
 
 pub(crate) fn draw(folder: &Path) -> Result<()> {
-    for (name, program) in [("reduction", reduction as fn(&Runtime) -> Result<()>), ("stencil", stencil), ("factor", factor)]
+    for (name, program) in
+        [("reduction", reduction as fn(&Runtime) -> Result<()>), ("stencil", stencil), ("factor", factor)]
     {
         let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build()?;
         program(&rt)?;
@@ -42,7 +43,8 @@ fn stencil(rt: &Runtime) -> Result<()> {
     for step in 1..=3 {
         for part in blocks(n, 4) {
             let name = format!("step {step}, {}..{}", part.start, part.end);
-            let accesses = (old.slice(part.start..part.end + 2).input(), new.slice(part.start + 1..part.end + 1).output());
+            let accesses =
+                (old.slice(part.start..part.end + 2).input(), new.slice(part.start + 1..part.end + 1).output());
             rt.task(name, accesses).cpu(|_, _| ()).submit()?;
         }
         std::mem::swap(&mut old, &mut new);

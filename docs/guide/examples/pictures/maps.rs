@@ -6,8 +6,8 @@
 use crate::mesh::{SIDE, areas, neighbours, widths};
 use crate::svg::Svg;
 use thalweg::sched::{
-    Adjacency, Assignment, ClusteredGuided, Distribution, GuidedRuntime, Pcf, PcfGuided, Static, StaticPcf, Team, Times,
-    Workload,
+    Adjacency, Assignment, ClusteredGuided, Distribution, GuidedRuntime, Pcf, PcfGuided, Static, StaticPcf, Team,
+    Times, Workload,
 };
 
 const TEAM: Team = Team { cpus: 6, devices: 2 };
@@ -82,7 +82,10 @@ fn judge(assignment: &Assignment) -> (f64, usize) {
     let longest = assignment.loads(TEAM.len(), &times(assignment)).into_iter().fold(0.0, f64::max);
     let ideal = areas(false).iter().sum::<f64>() * 1e6 / (TEAM.cpus as f64 + TEAM.devices as f64 * DEVICE_SPEED);
     let slots = assignment.slots();
-    let faces = neighbours().into_iter().enumerate().flat_map(|(zone, beside)| beside.into_iter().map(move |other| (zone, other)));
+    let faces = neighbours()
+        .into_iter()
+        .enumerate()
+        .flat_map(|(zone, beside)| beside.into_iter().map(move |other| (zone, other)));
     let cut = faces.filter(|&(zone, other)| zone < other && slots[zone] != slots[other]).count();
     (longest / ideal, cut)
 }
