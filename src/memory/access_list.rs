@@ -88,7 +88,7 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the engine runs a task's body once, with the sites of its own accesses in their order.
         unsafe { self.view(sites.next()) }
     }
 
@@ -107,7 +107,7 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn keep(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the task's body has ended, or its kernels have: `Body::keep` is called behind them alone.
         unsafe { Replicated::keep(self) }
     }
 }
@@ -140,7 +140,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-                // SAFETY: the caller's promise.
+                // SAFETY: each access gets its own site: they are taken in the order of the accesses.
                 unsafe { ($(self.$i.views(sites),)*) }
             }
 
@@ -167,7 +167,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn keep(&self) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the task's body has ended, so has the use of each of its accesses.
                 $(unsafe { self.$i.keep() };)*
             }
         }
@@ -210,7 +210,7 @@ impl<A: AccessList> AccessList for List<A> {
     }
 
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the caller's promise.
+        // SAFETY: each access gets its own site: they are taken in the order of the accesses.
         self.0.iter().map(|access| unsafe { access.views(sites) }).collect()
     }
 
@@ -237,7 +237,7 @@ impl<A: AccessList> AccessList for List<A> {
     }
 
     unsafe fn keep(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the task's body has ended, so has the use of each of its accesses.
         self.0.iter().for_each(|access| unsafe { access.keep() });
     }
 }
