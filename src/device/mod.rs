@@ -15,6 +15,7 @@ mod compile;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod discover;
+mod discovered;
 mod emulated;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 mod gpu;
@@ -33,9 +34,10 @@ pub(crate) use compile::compile_for;
 pub(crate) use discover::open;
 pub(crate) use emulated::Emulated;
 pub use emulated::EmulatedDevice;
+pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 pub use measure::{Measurement, measurement};
-pub use survey::{DeviceFacts, Interface, interfaces};
+pub use survey::{DeviceFacts, Interface};
 
 use std::fmt;
 use std::ptr::NonNull;

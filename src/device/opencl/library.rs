@@ -1,7 +1,7 @@
 //! Which devices there are, if there is OpenCL at all.
 
 use crate::device::Accelerator;
-use crate::device::interfaces::Discovered;
+use crate::device::discovered::Discovered;
 use crate::device::survey::{DeviceFacts, Interface};
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
