@@ -13,6 +13,7 @@ mod block_map;
 mod box_index;
 mod box_tree;
 mod interval_map;
+mod leaves;
 mod narrow;
 
 pub use block::{Block, MAX_DIMS};

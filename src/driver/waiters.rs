@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// What a thread waits for, as far as counters can tell.
 #[derive(Debug)]
-pub(super) enum Awaited {
+pub(crate) enum Awaited {
     /// These tasks.
     Tasks(SoFar),
     /// That no more than so many are pending.
@@ -29,7 +29,7 @@ pub(super) enum Awaited {
 
 impl Awaited {
     /// How many tasks have to finish first, at least.
-    pub(super) fn left(&self, progress: &Progress) -> u64 {
+    pub(crate) fn left(&self, progress: &Progress) -> u64 {
         match self {
             Self::Tasks(tasks) => progress.left(tasks),
             Self::AtMost(most) => progress.pending().saturating_sub(*most),
@@ -40,7 +40,7 @@ impl Awaited {
 
 /// The list of waiting threads.
 #[derive(Debug, Default)]
-pub(super) struct Waiters {
+pub(crate) struct Waiters {
     /// 0 while nobody asks for attention; else a number that changes with everybody who does.
     attention: AtomicU32,
     list: Mutex<List>,
@@ -62,7 +62,7 @@ struct Entry {
 
 impl Waiters {
     /// Puts a thread on the list until what is returned is dropped.
-    pub(super) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
+    pub(crate) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
         let mut list = self.list.lock();
         let (alone, to_value) = (list.waiting.is_empty(), matches!(awaited, Awaited::Told));
         list.waiting.push(Entry { parker: parker.clone(), awaited, asks: false });
@@ -70,19 +70,19 @@ impl Waiters {
     }
 
     /// How many threads wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.lock().waiting.len()
     }
 
     /// What hosts compare with what they saw last.
     #[inline]
-    pub(super) fn attention(&self) -> u32 {
+    pub(crate) fn attention(&self) -> u32 {
         self.attention.load(Ordering::Relaxed)
     }
 
     /// Tells those whose goal is reached; how many tasks the next one has to wait for, at least.
     #[cold]
-    pub(super) fn look(&self, progress: &Progress) -> u64 {
+    pub(crate) fn look(&self, progress: &Progress) -> u64 {
         let mut list = self.list.lock();
         let mut least = u64::MAX;
         for entry in list.waiting.iter_mut().filter(|entry| entry.asks) {
@@ -99,7 +99,7 @@ impl Waiters {
     }
 
     /// Has everybody look again.
-    pub(super) fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.list.lock().waiting.iter().for_each(|entry| entry.parker.unpark());
     }
 
@@ -110,27 +110,27 @@ impl Waiters {
 }
 
 /// A thread on the list.
-pub(super) struct Waiting<'a> {
+pub(crate) struct Waiting<'a> {
     waiters: &'a Waiters,
     parker: Arc<Parker>,
     /// Whether nobody else waited when it began to.
-    pub(super) alone: bool,
+    pub(crate) alone: bool,
     to_value: bool,
 }
 
 impl Waiting<'_> {
     /// Where the thread sleeps.
-    pub(super) fn parker(&self) -> &Arc<Parker> {
+    pub(crate) fn parker(&self) -> &Arc<Parker> {
         &self.parker
     }
 
     /// Whether it is one value that the thread waits for.
-    pub(super) fn to_value(&self) -> bool {
+    pub(crate) fn to_value(&self) -> bool {
         self.to_value
     }
 
     /// The thread is about to sleep, or awake again: from now on it asks to be told, or does not.
-    pub(super) fn ask(&self, asks: bool) {
+    pub(crate) fn ask(&self, asks: bool) {
         let mut list = self.waiters.list.lock();
         list.asked = list.asked.wrapping_add(1).max(1);
         if let Some(own) = list.waiting.iter_mut().rfind(|entry| Arc::ptr_eq(&entry.parker, &self.parker)) {
@@ -153,7 +153,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// Where this thread sleeps, whatever it waits for.
-pub(super) fn own_parker() -> Arc<Parker> {
+pub(crate) fn own_parker() -> Arc<Parker> {
     thread_local! {
         static OWN: Arc<Parker> = Arc::new(Parker::new());
     }

@@ -8,9 +8,10 @@
 
 #![allow(unsafe_code)] // looks at what other threads run
 
-use super::core::Core;
+use super::progress::Progress;
 use crate::depend::{Body, ExposedTask, Meta, Task};
 use crate::ids::{TaskId, UnitId};
+use crate::machine::Machine;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::fmt;
@@ -18,10 +19,10 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How long nothing finishes before that is reported, unless the builder says otherwise.
-pub(super) const REPORT_AFTER: Duration = Duration::from_secs(30);
+pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(30);
 
 /// Who is told.
-pub(super) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
+pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 
 /// What a runtime was doing when no task had finished for a while ([`Builder::on_stall`](crate::Builder::on_stall)).
 ///
@@ -98,18 +99,24 @@ struct Seen {
 }
 
 impl Watch {
-    pub(super) fn new(after: Option<Duration>, tell: Option<Tell>) -> Self {
+    pub(crate) fn new(after: Option<Duration>, tell: Option<Tell>) -> Self {
         Self { after, tell, seen: Mutex::new(Seen { finished: 0, since: Instant::now(), reported: false }) }
     }
 
     /// To be called by a waiting thread before it sleeps: reports if there is something to report. How long the thread may
-    /// sleep before it should call again. When nobody has looked for a while, the `first` one to look knows nothing yet.
-    pub(super) fn look(&self, core: &Core, first: bool) -> Option<Duration> {
+    /// sleep before it should call again. When nobody has looked for a while, the `first` one to look knows nothing yet. `stall`
+    /// makes the report.
+    pub(super) fn look(
+        &self,
+        progress: &Progress,
+        first: bool,
+        stall: impl FnOnce(Duration) -> Stall,
+    ) -> Option<Duration> {
         let after = self.after?;
         let duration = {
             let mut seen = self.seen.lock();
-            let finished = core.progress.finished();
-            if first || finished != seen.finished || core.progress.pending() == 0 {
+            let finished = progress.finished();
+            if first || finished != seen.finished || progress.pending() == 0 {
                 *seen = Seen { finished, since: Instant::now(), reported: false };
             }
             let duration = seen.since.elapsed();
@@ -122,7 +129,7 @@ impl Watch {
             seen.reported = true;
             duration
         };
-        self.report(&core.stall(duration));
+        self.report(&stall(duration));
         Some(after)
     }
 
@@ -136,28 +143,20 @@ impl Watch {
     }
 }
 
-impl Core {
-    /// What the units are doing.
-    fn stall(&self, duration: Duration) -> Stall {
-        let see = |(slot, exposed): (usize, &CachePadded<ExposedTask>)| {
-            let unit = self.machine.units()[if slot < self.machine.num_units() { slot } else { 0 }].id;
-            let see = |task: &Task, body: &(dyn Body + 'static)| {
-                let mut holds = Vec::new();
-                body.accesses(&mut |access| {
-                    holds.push(format!("{} {} ({})", access.datum, access.datum.describe(access.block), access.mode));
-                });
-                let Meta { id, name, location, .. } = task.shared();
-                RunningTask { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds }
-            };
-            // SAFETY: a body's accesses do not change while it runs.
-            unsafe { exposed.look(see) }
+/// The tasks that these slots show; slots beyond the units' are a guest's, in the place of unit 0's.
+pub(super) fn running_tasks(slots: &[CachePadded<ExposedTask>], machine: &Machine) -> Vec<RunningTask> {
+    let see = |(slot, exposed): (usize, &CachePadded<ExposedTask>)| {
+        let unit = machine.units()[if slot < machine.num_units() { slot } else { 0 }].id;
+        let see = |task: &Task, body: &(dyn Body + 'static)| {
+            let mut holds = Vec::new();
+            body.accesses(&mut |access| {
+                holds.push(format!("{} {} ({})", access.datum, access.datum.describe(access.block), access.mode));
+            });
+            let Meta { id, name, location, .. } = task.shared();
+            RunningTask { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds }
         };
-        let placed = self.engine.placement().map(|placement| placement.lock().stall());
-        Stall {
-            duration,
-            pending: self.progress.pending(),
-            running: self.running.iter().enumerate().filter_map(see).collect(),
-            placed: placed.unwrap_or_default(),
-        }
-    }
+        // SAFETY: a body's accesses do not change while it runs.
+        unsafe { exposed.look(see) }
+    };
+    slots.iter().enumerate().filter_map(see).collect()
 }

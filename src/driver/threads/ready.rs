@@ -4,25 +4,33 @@
 //! Tasks with a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks
 //! wait in their unit's inbox.
 
-use super::host::Host;
-use super::thief::Tally;
-use crate::depend::{Context, OwnedTask};
+use super::thief::Thief;
+use crate::depend::OwnedTask;
+use crate::driver::progress::Tally;
 use crate::engine::Launch;
 use crate::machine::Machine;
-use crossbeam_deque::{Injector, Steal, Stealer};
+use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use parking_lot::Mutex;
 use std::cmp::{Ordering as Order, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// All queues of ready tasks.
-pub(crate) struct ReadyQueues {
+pub(super) struct ReadyQueues {
     stealers: Vec<Stealer<OwnedTask>>,
     injector: Injector<OwnedTask>,
     urgent: Heap,
     patient: Heap,
     inboxes: Vec<Inbox>,
-    home: Context,
+}
+
+/// A hosting thread's end of the queues: the deque that it alone takes from the young end of.
+pub(super) struct OwnQueue {
+    deque: Worker<OwnedTask>,
+    /// Its deque among all: of a unit's host the unit, of a guest the one after all units.
+    pub(super) slot: usize,
+    /// Whether it is worth while to steal.
+    thief: Thief,
 }
 
 #[derive(Default)]
@@ -84,27 +92,25 @@ impl Heap {
 }
 
 impl ReadyQueues {
-    pub(crate) fn new(machine: &Machine, stealers: Vec<Stealer<OwnedTask>>, home: Context) -> Self {
-        Self {
-            stealers,
+    /// The queues of a machine, with the end of each unit's host and, at last, that of a guest.
+    pub(super) fn new(machine: &Machine) -> (Self, Vec<OwnQueue>) {
+        let own = |slot| OwnQueue { deque: Worker::new_lifo(), slot, thief: Thief::default() };
+        let own: Vec<_> = (0..machine.num_units() + 1).map(own).collect();
+        let queues = Self {
+            stealers: own.iter().map(|own| own.deque.stealer()).collect(),
             injector: Injector::new(),
             urgent: Heap::default(),
             patient: Heap::default(),
             inboxes: machine.units().iter().map(|_| Inbox::default()).collect(),
-            home,
-        }
-    }
-
-    /// The context of what the runtime runs at home for itself.
-    pub(crate) fn home_context(&self) -> &Context {
-        &self.home
+        };
+        (queues, own)
     }
 
     /// Adds a task that any CPU unit may run; the caller wakes somebody.
     #[inline]
-    pub(crate) fn push(&self, task: OwnedTask, host: Option<&Host>) {
-        match (task.shared().priority, host) {
-            (0, Some(host)) => host.deque.push(task),
+    pub(super) fn push(&self, task: OwnedTask, own: Option<&OwnQueue>) {
+        match (task.shared().priority, own) {
+            (0, Some(own)) => own.deque.push(task),
             (0, None) => self.injector.push(task),
             (1.., _) => self.urgent.push(task),
             (..0, _) => self.patient.push(task),
@@ -112,7 +118,7 @@ impl ReadyQueues {
     }
 
     /// Adds a task for one unit; the caller wakes its thread.
-    pub(crate) fn push_launch(&self, launch: Box<Launch>) {
+    pub(super) fn push_launch(&self, launch: Box<Launch>) {
         let inbox = &self.inboxes[launch.unit.index()];
         let mut launches = inbox.launches.lock();
         launches.push_back(launch);
@@ -121,7 +127,7 @@ impl ReadyQueues {
 
     /// A task placed on `unit`.
     #[inline]
-    pub(crate) fn pop_launch(&self, unit: usize) -> Option<Box<Launch>> {
+    pub(super) fn pop_launch(&self, unit: usize) -> Option<Box<Launch>> {
         let inbox = &self.inboxes[unit];
         if inbox.len.load(Ordering::Acquire) == 0 {
             return None;
@@ -133,50 +139,50 @@ impl ReadyQueues {
     }
 
     /// How many tasks placed on `unit` its thread has yet to begin.
-    pub(crate) fn launches(&self, unit: usize) -> usize {
+    pub(super) fn launches(&self, unit: usize) -> usize {
         self.inboxes[unit].len.load(Ordering::Acquire)
     }
 
     /// Whether urgent tasks wait.
     #[inline]
-    pub(crate) fn has_urgent(&self) -> bool {
+    pub(super) fn has_urgent(&self) -> bool {
         self.urgent.len.load(Ordering::Relaxed) > 0
     }
 
     /// A task that any CPU unit may run: urgent ones, the host's own, foreign ones, patient ones.
     #[inline]
-    pub(crate) fn pop(&self, host: &Host, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
+    pub(super) fn pop(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
         if self.has_urgent()
             && let Some(task) = self.urgent.pop()
         {
             return Some(task);
         }
-        (host.deque.pop())
-            .or_else(|| insist(|| self.injector.steal_batch_and_pop(&host.deque)))
-            .or_else(|| self.steal(host, tally))
+        (own.deque.pop())
+            .or_else(|| insist(|| self.injector.steal_batch_and_pop(&own.deque)))
+            .or_else(|| self.steal(own, tally))
             .or_else(|| self.patient.pop())
     }
 
     /// The foreign task that has been ready longest, or the host's own.
-    pub(crate) fn pop_oldest(&self, host: &Host) -> Option<OwnedTask> {
+    pub(super) fn pop_oldest(&self, own: &OwnQueue) -> Option<OwnedTask> {
         let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();
-        foreign.or_else(|| insist(|| self.stealers[host.slot].steal()))
+        foreign.or_else(|| insist(|| self.stealers[own.slot].steal()))
     }
 
-    fn steal(&self, host: &Host, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
-        if !host.thief.is_ready(&tally) {
+    fn steal(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
+        if !own.thief.is_ready(&tally) {
             return None;
         }
         let n = self.stealers.len();
-        let victims = (1..n).map(|k| &self.stealers[(host.slot + k) % n]);
+        let victims = (1..n).map(|k| &self.stealers[(own.slot + k) % n]);
         let stolen =
-            victims.map(|victim| insist(|| victim.steal_batch_and_pop(&host.deque))).find_map(|stolen| stolen)?;
-        host.thief.stole(tally());
+            victims.map(|victim| insist(|| victim.steal_batch_and_pop(&own.deque))).find_map(|stolen| stolen)?;
+        own.thief.stole(tally());
         Some(stolen)
     }
 
     /// Whether a hosting thread of `unit` would find something.
-    pub(crate) fn in_sight(&self, unit: usize) -> bool {
+    pub(super) fn in_sight(&self, unit: usize) -> bool {
         self.inboxes[unit].len.load(Ordering::SeqCst) > 0
             || !self.injector.is_empty()
             || self.urgent.len.load(Ordering::SeqCst) > 0

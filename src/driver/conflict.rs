@@ -10,12 +10,13 @@ use parking_lot::Mutex;
 /// The accesses of all running tasks.
 #[derive(Debug, Default)]
 pub(crate) struct ConflictDetector {
-    running: Mutex<Vec<Running>>,
+    running: Mutex<Vec<Held>>,
     found: Mutex<Vec<String>>,
 }
 
+/// A region that a running task accesses.
 #[derive(Debug)]
-struct Running {
+struct Held {
     task: u64,
     data: DataId,
     block: Block,
@@ -46,7 +47,7 @@ impl ConflictDetector {
                     ));
                 }
             }
-            running.push(Running { task: id, data: datum.id, block: *block, mode });
+            running.push(Held { task: id, data: datum.id, block: *block, mode });
         });
         Entered { detector: self, task: id }
     }

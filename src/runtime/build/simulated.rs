@@ -1,12 +1,13 @@
 //! Building a runtime that simulates a machine.
 
-use super::Runtime;
-use super::builder::{Builder, places_error};
-use super::core::Driver;
+use super::super::{Builder, Runtime};
+use super::parts::places_error;
+use crate::driver::simulated::Simulated;
 use crate::engine::Placement;
 use crate::error::BuildError;
-use crate::machine::{Machine, Places, Topology, UnitConfig, UnitKind};
-use crate::sim::{SimulatedMachine, Simulation};
+use crate::machine::{ComputeUnit, Machine, Places, Topology, UnitConfig, UnitKind};
+use crate::runtime::any_driver::AnyDriver;
+use crate::sim::SimulatedMachine;
 
 impl Builder {
     pub(super) fn build_simulated(mut self, model: SimulatedMachine) -> Result<Runtime, BuildError> {
@@ -27,15 +28,11 @@ impl Builder {
         let places: Option<Places> = self.places.as_deref().map(str::parse).transpose().map_err(places_error)?;
         let (machine, warnings) = Machine::plan(&config, places.as_ref(), &topology)?;
         let mut capacities_bytes = vec![u64::MAX];
-        let of_device =
-            |unit: &crate::machine::ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
+        let of_device = |unit: &ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
         capacities_bytes.extend(machine.device_units().flat_map(of_device));
         let placement = Placement::new(&machine, &capacities_bytes, self.policy(&machine, &config)?);
-        let simulation = Simulation::new(model, &machine);
-        let mut runtime =
-            self.assemble(machine, Some(placement), Driver::Simulated(Box::new(simulation)), Vec::new())?;
-        (runtime.configuration, runtime.warnings) = (config.to_string(), warnings);
-        runtime.set_capacities(capacities_bytes);
-        Ok(runtime)
+        let shared = self.shared(machine, Some(placement))?;
+        let driver = AnyDriver::Simulated(Simulated::new(shared, model));
+        Ok(self.finish(driver, &config, capacities_bytes, warnings))
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Nothing here decides what is stolen, and a rest delays at most by [`LONGEST_REST`].
 
+use crate::driver::progress::Tally;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -28,15 +29,6 @@ pub(super) struct Thief {
 struct Loot {
     since: Instant,
     tally: Tally,
-}
-
-/// How far a program has come.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Tally {
-    /// Tasks that this thread has finished.
-    pub(super) own: u64,
-    /// What others have submitted and finished.
-    pub(super) others: u64,
 }
 
 impl Thief {

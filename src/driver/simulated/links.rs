@@ -5,10 +5,10 @@
 //! that have no link of their own a copy goes through host memory, one link after the other. Between two replicas in one
 //! device's memory it takes a launch and the memory's own rate.
 
-use super::machine::{LinkModel, SimulatedMachine};
 use crate::engine::Nanos;
 use crate::ids::SpaceId;
-use crate::machine::{Machine, UnitKind};
+use crate::machine::Machine;
+use crate::sim::{LinkModel, SimulatedMachine};
 use smallvec::SmallVec;
 
 /// All links of a simulated machine.
@@ -87,9 +87,4 @@ impl Links {
         lane.free_at = lane.free_at.max(now) + takes.ceil() as Nanos;
         lane.free_at
     }
-}
-
-/// Whether a link joins these two, in either direction. `None` is the host.
-pub(super) fn joins(link: &LinkModel, a: Option<UnitKind>, b: Option<UnitKind>) -> bool {
-    link.between == [a, b] || link.between == [b, a]
 }

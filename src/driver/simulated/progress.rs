@@ -8,8 +8,8 @@
 //!
 //! Times are integers and round up; ties end in the order in which they began.
 
-use super::curve::Curve;
 use crate::engine::Nanos;
+use crate::sim::Curve;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -34,37 +34,37 @@ struct Class {
     service: f64,
     since: Nanos,
     factor: f64,
-    running: BinaryHeap<Reverse<Running>>,
+    running: BinaryHeap<Reverse<Begun>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Running {
+struct Begun {
     ends_at_service: f64,
     begun: u64,
     unit: usize,
 }
 
-impl Running {
+impl Begun {
     fn key(&self, other: &Self) -> Ordering {
         self.ends_at_service.total_cmp(&other.ends_at_service).then(self.begun.cmp(&other.begun))
     }
 }
 
-impl PartialEq for Running {
+impl PartialEq for Begun {
     fn eq(&self, other: &Self) -> bool {
         self.key(other).is_eq()
     }
 }
 
-impl Eq for Running {}
+impl Eq for Begun {}
 
-impl PartialOrd for Running {
+impl PartialOrd for Begun {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Running {
+impl Ord for Begun {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key(other)
     }
@@ -115,7 +115,7 @@ impl Progress {
         }
         self.begun += 1;
         let ends_at_service = class.service + work_ns;
-        class.running.push(Reverse(Running { ends_at_service, begun: self.begun, unit }));
+        class.running.push(Reverse(Begun { ends_at_service, begun: self.begun, unit }));
     }
 
     /// When the next task ends, if no load changes before.
@@ -135,8 +135,8 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::super::curve::Beyond;
     use super::*;
+    use crate::sim::Beyond;
 
     #[test]
     fn a_task_slows_down_while_others_run() {

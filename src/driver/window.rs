@@ -6,11 +6,8 @@
 //! given half of that: they may be waiting for the submitter. Then it is *granted* three times as many tasks as are pending, and the
 //! next time it waits twice as long. What finishes takes the grant back.
 //!
-//! [`Window`] decides, and neither sleeps nor runs tasks; [`Core::respect_window`] does.
+//! [`Window`] decides, and neither sleeps nor runs tasks; drivers do.
 
-use super::core::Core;
-use super::host::Host;
-use super::waiters::{Awaited, own_parker};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -21,13 +18,18 @@ const LOOK_EVERY: u64 = 32;
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 /// The same while nothing runs, and how long the first look is put off.
-const NOTHING_RUNS: Duration = Duration::from_micros(200);
+pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
 /// How much of a grant one finished task takes back.
 const TAKEN_BACK: u64 = 8;
 
+thread_local! {
+    /// How many submissions of a thread that hosts nothing are left until it looks at the window.
+    static UNTIL_LOOK: Cell<u32> = const { Cell::new(0) };
+}
+
 /// What a submitter that waits can see of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Motion {
+pub(super) enum Motion {
     /// Nothing runs, is ready or is copied.
     Nothing,
     /// Bodies run, and their threads sleep: for a device, a file, or what the submitter has yet to do.
@@ -40,7 +42,7 @@ enum Motion {
 #[derive(Debug)]
 pub(crate) struct Window {
     size: u64,
-    pub(super) look_every: u32,
+    look_every: u32,
     state: Mutex<State>,
 }
 
@@ -59,21 +61,28 @@ struct State {
 }
 
 impl Window {
-    pub(super) fn new(size: u64) -> Self {
+    pub(crate) fn new(size: u64) -> Self {
         let look_every = (size / 4).clamp(1, LOOK_EVERY) as u32;
         let state = State { granted: 0, finished: 0, since: Instant::now(), patience: NOTHING_RUNS, grants: 0 };
         Self { size, look_every, state: Mutex::new(state) }
     }
 
+    /// Whether a thread that submits should look at the window now. A host counts `until_look` by itself.
+    #[inline]
+    pub(super) fn is_time_to_look(&self, until_look: Option<&Cell<u32>>) -> bool {
+        let count = |left: &Cell<u32>| left.replace(left.get().checked_sub(1).unwrap_or(self.look_every - 1));
+        until_look.map_or_else(|| UNTIL_LOOK.with(count), count) == 0
+    }
+
     /// How many tasks may be pending.
     #[inline]
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
     /// How few must be pending before a submitter goes on that finds so many, which begins to wait now; nothing if it may go
     /// on at once.
-    fn target(&self, pending: u64, finished: u64) -> Option<u64> {
+    pub(super) fn target(&self, pending: u64, finished: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let finished_since = finished.saturating_sub(state.finished);
         state.granted = state.granted.saturating_sub(finished_since.saturating_mul(TAKEN_BACK));
@@ -90,7 +99,7 @@ impl Window {
     }
 
     /// A submitter that waits has a look: how much longer it should wait, nothing if it should not.
-    fn patience(&self, finished: u64, motion: impl FnOnce() -> Motion) -> Option<Duration> {
+    pub(super) fn patience(&self, finished: u64, motion: impl FnOnce() -> Motion) -> Option<Duration> {
         let mut state = self.state.lock();
         let elapsed = state.since.elapsed();
         if finished > state.finished {
@@ -114,84 +123,16 @@ impl Window {
     }
 
     /// Submission goes on although so many are pending.
-    fn grant(&self, pending: u64) {
+    pub(super) fn grant(&self, pending: u64) {
         let mut state = self.state.lock();
         state.granted = pending.saturating_mul(4).saturating_sub(self.size);
         state.grants += 1;
     }
 }
 
-impl Core {
-    /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
-    pub(super) fn respect_window(&self, host: Option<&Host>) {
-        if let Some(simulation) = self.simulation() {
-            return self.simulate_beyond_window(simulation);
-        }
-        if self.progress.pending() > self.window.size() && !Host::in_body(self.id) {
-            self.wait_for_window(host);
-        }
-    }
-
-    #[cold]
-    fn wait_for_window(&self, host: Option<&Host>) {
-        let (finished, pending) = (self.progress.finished(), self.progress.pending());
-        let Some(target) = self.window.target(pending, finished) else { return };
-        let waiting = self.waiters.enter(own_parker(), Awaited::AtMost(target));
-        let nap = Cell::new(NOTHING_RUNS);
-        let left = || {
-            let left = self.progress.pending().saturating_sub(target);
-            if left == 0 || self.is_broken() {
-                return 0;
-            }
-            match self.window.patience(self.progress.finished(), || self.motion()) {
-                Some(patience) => {
-                    nap.set(patience);
-                    left
-                }
-                None => {
-                    self.window.grant(target + left);
-                    0
-                }
-            }
-        };
-        match host {
-            Some(host) => host.run_until(self, waiting.parker(), Some(&waiting), left, || Some(nap.get())),
-            None => {
-                waiting.ask(true);
-                while left() > 0 {
-                    waiting.parker().park(Some(nap.get()));
-                }
-            }
-        }
-    }
-
-    /// Whether a task may finish without anything else being submitted, as far as can be seen.
-    fn motion(&self) -> Motion {
-        let (mut shown, mut asleep) = (0, 0);
-        for (slot, exposed) in self.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
-            (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
-        }
-        // Unit 0 may be hosted by a thread of the user's that is elsewhere: then what waits for it does not move.
-        let guest = &self.hosting[self.machine.num_units()];
-        let is_there = |unit: usize| self.hosting[unit].is_there() || unit == 0 && guest.is_there();
-        let there = || (0..self.machine.num_units()).filter(|unit| is_there(*unit));
-        let has_idle_unit = shown < there().count();
-        let is_ready = || has_idle_unit && there().any(|unit| self.ready.in_sight(unit));
-        let stuck = if is_there(0) { 0 } else { self.ready.launches(0) };
-        let in_flight =
-            || self.engine.placement().map_or(0, |placement| placement.lock().in_flight().saturating_sub(stuck));
-        match () {
-            () if asleep < shown || is_ready() || in_flight() > shown => Motion::Working,
-            () if shown > 0 => Motion::Sleeping,
-            () => Motion::Nothing,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Runtime;
 
     #[test]
     fn a_grant_is_taken_back_by_what_finishes() {
@@ -235,23 +176,5 @@ mod tests {
         window.target(u64::MAX, 1);
         wait();
         assert!(window.patience(1, || Motion::Sleeping).is_none(), "the next one is not made to");
-    }
-
-    /// Whoever submits with nobody to run anything must not wait for it.
-    #[test]
-    fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
-        for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "dynamic")] {
-            let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
-            let rt = builder.build().unwrap();
-            let submit = || (0..3).for_each(|_| _ = rt.task("ready", ()).host(|_, ()| ()).submit().unwrap());
-            submit();
-            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}");
-            rt.wait().unwrap();
-            submit();
-            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}: gone again");
-            std::thread::scope(|scope| _ = scope.spawn(|| rt.wait().unwrap()));
-            submit();
-            assert_eq!(rt.core.motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
-        }
     }
 }

@@ -14,7 +14,6 @@
 //! 2. Sums of a lane count all epochs that ever used it: where a sum must get to is known when its epoch ends.
 //! 3. What is counted as submitted and then refused is counted as finished too.
 
-use super::thief::Tally;
 use crate::ids::TaskId;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -22,7 +21,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many epochs can have unfinished tasks.
-pub(super) const LANES: usize = 4;
+pub(crate) const LANES: usize = 4;
 const LANE_SHIFT: u32 = 62;
 /// The runtime is ending: only what belongs to its tasks is admitted.
 const CLOSING: u64 = 1 << 61;
@@ -60,11 +59,11 @@ struct Epochs {
 
 /// A task that is counted as submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Admission {
-    pub(super) task: TaskId,
-    pub(super) lane: u8,
+pub(crate) struct Admission {
+    pub(crate) task: TaskId,
+    pub(crate) lane: u8,
     /// Whether it is admitted, whatever it is; if not, and it is refused, the caller counts it as finished.
-    pub(super) open: bool,
+    pub(crate) open: bool,
 }
 
 /// All tasks that had been submitted at some moment.
@@ -76,15 +75,24 @@ pub(crate) struct SoFar {
     lanes: SmallVec<[(usize, u64); LANES]>,
 }
 
+/// How far a program has come, as one thread sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tally {
+    /// Tasks that this thread has finished.
+    pub(crate) own: u64,
+    /// What others have submitted and finished.
+    pub(crate) others: u64,
+}
+
 impl SoFar {
     /// No task at all.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { boundary: TaskId(0), lanes: SmallVec::new() }
     }
 }
 
 impl Progress {
-    pub(super) fn new(units: usize) -> Self {
+    pub(crate) fn new(units: usize) -> Self {
         Self {
             submitted: CachePadded::default(),
             finished: (0..units + 2).map(|_| CachePadded::default()).collect(),
@@ -93,36 +101,36 @@ impl Progress {
     }
 
     /// The slot of threads that are no unit's.
-    pub(super) fn strangers(&self) -> usize {
+    pub(crate) fn strangers(&self) -> usize {
         self.finished.len() - 1
     }
 
     /// Counts a task that is being submitted.
     #[inline]
-    pub(super) fn admit(&self) -> Admission {
+    pub(crate) fn admit(&self) -> Admission {
         let word = self.submitted.fetch_add(1, Ordering::Relaxed);
         let (task, lane) = (TaskId(word & NUMBER), (word >> LANE_SHIFT) as u8);
         Admission { task, lane, open: word & (CLOSING | CLOSED) == 0 }
     }
 
     /// From now on only what belongs to tasks is admitted.
-    pub(super) fn begin_to_close(&self) {
+    pub(crate) fn begin_to_close(&self) {
         self.submitted.fetch_or(CLOSING, Ordering::SeqCst);
     }
 
     /// From now on nothing is admitted.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.submitted.fetch_or(CLOSED, Ordering::SeqCst);
     }
 
     /// Whether nothing is admitted.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.submitted.load(Ordering::Relaxed) & CLOSED != 0
     }
 
     /// Counts a finished task, in a host's slot or that of strangers.
     #[inline]
-    pub(super) fn finish(&self, slot: Option<usize>, lane: u8, internal: bool) {
+    pub(crate) fn finish(&self, slot: Option<usize>, lane: u8, internal: bool) {
         let count = |counter: &AtomicU64| match slot {
             // One writer: no need for a locked instruction.
             Some(_) => counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release),
@@ -136,26 +144,26 @@ impl Progress {
     }
 
     /// Tasks finished.
-    pub(super) fn finished(&self) -> u64 {
+    pub(crate) fn finished(&self) -> u64 {
         self.finished.iter().map(|slot| slot.sum()).sum()
     }
 
     /// Tasks submitted and not yet finished.
-    pub(super) fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> u64 {
         // Finished before submitted: if the two are equal now, nothing was pending at the first reading.
         let finished = self.finished();
         (self.submitted.load(Ordering::Acquire) & NUMBER) - finished
     }
 
     /// What the host of a slot, and everybody else, have done so far.
-    pub(super) fn tally(&self, slot: usize) -> Tally {
+    pub(crate) fn tally(&self, slot: usize) -> Tally {
         let own = self.finished[slot].sum();
         let submitted = self.submitted.load(Ordering::Relaxed) & NUMBER;
         Tally { own, others: submitted + self.finished() - own }
     }
 
     /// For each slot, the user's tasks that were finished there.
-    pub(super) fn finished_by_slot(&self) -> Vec<u64> {
+    pub(crate) fn finished_by_slot(&self) -> Vec<u64> {
         let users = |slot: &Finished| slot.sum().saturating_sub(slot.internal.load(Ordering::Acquire));
         self.finished.iter().map(|slot| users(slot)).collect()
     }
@@ -164,7 +172,7 @@ impl Progress {
     ///
     /// # Errors
     /// If no lane is free for the next one: what has to finish first, which are tasks submitted so far too.
-    pub(super) fn so_far(&self) -> Result<SoFar, SoFar> {
+    pub(crate) fn so_far(&self) -> Result<SoFar, SoFar> {
         let mut epochs = self.epochs.lock();
         let number = self.submitted.load(Ordering::Acquire) & NUMBER;
         let mut boundary = TaskId(epochs.began);
@@ -185,7 +193,7 @@ impl Progress {
     }
 
     /// How many of these tasks have not finished, at least.
-    pub(super) fn left(&self, tasks: &SoFar) -> u64 {
+    pub(crate) fn left(&self, tasks: &SoFar) -> u64 {
         let of_lane = |&(lane, entered): &(usize, u64)| {
             let sum: u64 = self.finished.iter().map(|slot| slot.lanes[lane].load(Ordering::Acquire)).sum();
             entered.saturating_sub(sum)

@@ -2,11 +2,11 @@
 
 #![allow(unsafe_code)] // addresses of replicas are computed here; every use states its reason
 
-use super::accelerators::InFlight;
+use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Device, DeviceCopy, Emulated, End};
-use crate::engine::{Command, CopyOrder, Event, ReplicaRef};
+use crate::engine::{CopyOrder, Event, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
@@ -19,10 +19,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
 
 /// All devices of one runtime.
-pub(crate) struct Devices {
-    pub(super) devices: Vec<Device>,
+pub(super) struct Devices {
+    devices: Vec<Device>,
     /// What each accelerator has in flight.
-    pub(super) in_flight: Vec<InFlight>,
+    queues: Vec<DeviceQueue>,
     replicas: DashMap<ReplicaId, Buffer>,
     homes: DashMap<DataId, Home>,
     engines: Vec<Sender<CopyJob>>,
@@ -42,7 +42,7 @@ unsafe impl Send for Home {}
 unsafe impl Sync for Home {}
 
 /// What a device's copy engine is told.
-pub(crate) enum CopyJob {
+pub(super) enum CopyJob {
     /// Make a copy.
     Copy(CopyId, BoxCopy),
     /// End.
@@ -54,28 +54,78 @@ unsafe impl Send for CopyJob {}
 
 impl Devices {
     /// The devices, and for each emulated one the jobs of its copy engine, which a thread is to serve.
-    pub(crate) fn new(devices: Vec<Device>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
+    pub(super) fn new(devices: Vec<Device>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
         let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
-        let in_flight = devices.iter().map(|_| InFlight::default()).collect();
+        let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
         let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| devices[device.index()].accelerator().is_none());
         let jobs = jobs.collect();
-        (Self { devices, in_flight, replicas: DashMap::new(), homes: DashMap::new(), engines }, jobs)
+        (Self { devices, queues, replicas: DashMap::new(), homes: DashMap::new(), engines }, jobs)
+    }
+
+    /// What an accelerator has in flight.
+    pub(super) fn queue(&self, device: DeviceId) -> &DeviceQueue {
+        &self.queues[device.index()]
+    }
+
+    /// Lets each device wake the thread that hosts it.
+    pub(super) fn connect(&self, wake: impl Fn(DeviceId) + Clone + Send + Sync + 'static) {
+        for (queue, device) in self.queues.iter().zip((0..).map(DeviceId)) {
+            let wake = wake.clone();
+            queue.connect(move || wake(device));
+        }
+    }
+
+    /// Asks to be woken when the next thing ends on one of these devices.
+    pub(super) fn arm(&self, devices: &[DeviceId]) {
+        for device in devices {
+            if let (Some(accelerator), Some(waker)) = (self.accelerator(*device), self.queue(*device).waker()) {
+                accelerator.arm(waker);
+            }
+        }
+    }
+
+    /// Whether one of these devices has something for its hosting thread to look at.
+    pub(super) fn have_news(&self, devices: &[DeviceId]) -> bool {
+        devices.iter().any(|device| self.queue(*device).has_news())
+    }
+
+    /// Whether a device is gone.
+    pub(super) fn is_lost(&self, device: DeviceId) -> bool {
+        self.queue(device).is_lost()
+    }
+
+    /// Notes that a device is gone, if this error says so.
+    pub(super) fn lose(&self, device: Option<DeviceId>, error: &DeviceError) {
+        if let Some(device) = device.filter(|_| error.is_loss()) {
+            self.queue(device).lose();
+        }
     }
 
     /// Registers where a data object is at home.
-    pub(crate) fn add_home(&self, cell: &DataCell) {
+    pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         let accelerator = || self.devices.iter().find_map(Device::accelerator);
         let page_lock = (bytes >= PAGE_LOCK_FROM_BYTES).then(accelerator).flatten().and_then(|accelerator| {
-            // SAFETY: the home lives until [`Command::Unregister`], which comes before its end.
+            // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
             unsafe { accelerator.page_lock(cell.base(), bytes) }
         });
         let (base, element_align) = (cell.base(), cell.element_align());
         self.homes.insert(cell.datum.id, Home { base, element_align, _page_lock: page_lock });
     }
 
+    /// An accelerator among the devices.
+    pub(super) fn accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
+        self.devices[device.index()].accelerator()
+    }
+
+    /// How many homes are known.
+    #[cfg(test)]
+    pub(super) fn homes(&self) -> usize {
+        self.homes.len()
+    }
+
     /// An emulated device.
-    pub(crate) fn emulated(&self, device: DeviceId) -> Option<&Emulated> {
+    pub(super) fn emulated(&self, device: DeviceId) -> Option<&Emulated> {
         match &self.devices[device.index()] {
             Device::Emulated(device) => Some(device),
             Device::Accelerator(_) => None,
@@ -83,7 +133,7 @@ impl Devices {
     }
 
     /// Where a task's regions lie that was launched on an emulated device.
-    pub(crate) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Vec<Site> {
+    pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Vec<Site> {
         let mut sites = Vec::with_capacity(places.len());
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
             let place = &places[sites.len()];
@@ -118,31 +168,31 @@ impl Devices {
         failed.map_or(Ok(sites), Err)
     }
 
-    /// Carries out what concerns memory. Copies that are made here and now are reported to `happened` at once.
-    pub(crate) fn carry_out(&self, command: Command, happened: impl FnOnce(Event)) {
-        match command {
-            Command::Release(released) => {
-                drop(self.replicas.remove(&released.replica));
-                happened(Event::Released(released.space, released.bytes));
-            }
-            Command::Unregister { data } => drop(self.homes.remove(&data)),
-            Command::Copy(order) => match self.copy(&order) {
-                Ok(true) => happened(Event::Copied(order.copy)),
-                Ok(false) => {}
-                Err(error) => {
-                    let device = order.to.space.device().or(order.from.space.device());
-                    let device = device.expect("a copy has a device at one end at least");
-                    happened(Event::CopyFailed(order.copy, device, error));
-                }
-            },
-            Command::Run(_) | Command::Launch(_) | Command::Skip(_) | Command::Nothing => {
-                unreachable!("these do not concern memory")
+    /// Gives a replica's memory back.
+    pub(super) fn release(&self, replica: ReplicaId) {
+        drop(self.replicas.remove(&replica));
+    }
+
+    /// A data object has no home any more.
+    pub(super) fn forget_home(&self, data: DataId) {
+        drop(self.homes.remove(&data));
+    }
+
+    /// Makes a copy, or has it made; what has become of it, if it was made here and now.
+    pub(super) fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
+        match self.start_copy(order) {
+            Ok(true) => Some(Event::Copied(order.copy)),
+            Ok(false) => None,
+            Err(error) => {
+                let device = order.to.space.device().or(order.from.space.device());
+                let device = device.expect("a copy has a device at one end at least");
+                Some(Event::CopyFailed(order.copy, device, error))
             }
         }
     }
 
     /// Makes a copy, or has it made; whether it has arrived.
-    fn copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
+    fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
         let ends = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
         let [from, to] = ends;
@@ -168,7 +218,7 @@ impl Devices {
                 (End::Host { .. }, End::Device(_)) => self.enqueue(device(&order.to), &copy, *id)?,
                 (End::Device(_), End::Host { .. }) => self.enqueue(device(&order.from), &copy, *id)?,
                 (End::Device(_), End::Device(_)) => {
-                    let [source, target] = [&order.from, &order.to].map(|place| self.accelerator(device(place)));
+                    let [source, target] = [&order.from, &order.to].map(|place| self.accelerator_at(device(place)));
                     if source.domain() != target.domain() {
                         copy_through_host(source, target, &copy)?;
                         return Ok(true);
@@ -184,29 +234,29 @@ impl Devices {
     /// As for [`Accelerator::copy`].
     unsafe fn enqueue(&self, device: Option<DeviceId>, copy: &DeviceCopy, id: CopyId) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { self.accelerator(device).copy(copy, id)? };
+        unsafe { self.accelerator_at(device).copy(copy, id)? };
         if let Some(device) = device {
-            self.in_flight[device.index()].announce();
+            self.queue(device).announce();
         }
         Ok(())
     }
 
-    fn accelerator(&self, device: Option<DeviceId>) -> &dyn Accelerator {
-        let device = device.expect("memory that the host cannot reach is a device's");
-        self.devices[device.index()].accelerator().expect("emulated devices are in host memory")
+    fn accelerator_at(&self, end: Option<DeviceId>) -> &dyn Accelerator {
+        let device = end.expect("memory that the host cannot reach is a device's");
+        self.accelerator(device).expect("emulated devices are in host memory")
     }
 
     /// Does what a device's copy engine was told; what has happened, or nothing at the end.
-    pub(crate) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event> {
+    pub(super) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event<'static>> {
         let CopyJob::Copy(id, copy) = job else { return None };
         let emulated = self.emulated(device).expect("accelerators copy by themselves");
-        // SAFETY: as in `copy`.
+        // SAFETY: as in `start_copy`.
         let copied = unsafe { emulated.copy(copy) };
         Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), |()| Event::Copied(*id)))
     }
 
     /// Ends all copy engines.
-    pub(crate) fn stop(&self) {
+    pub(super) fn stop(&self) {
         for engine in &self.engines {
             let _ = engine.send(CopyJob::Stop); // an engine that is gone has ended
         }
@@ -263,27 +313,5 @@ unsafe fn copy_through_host(
     unsafe {
         source.copy_now(&DeviceCopy { to: middle, ..*copy })?;
         target.copy_now(&DeviceCopy { from: middle, ..*copy })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::Runtime;
-
-    #[test]
-    fn homes_are_forgotten_with_their_data() {
-        let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
-        let homes = || rt.core.devices().unwrap().homes.len();
-        let (kept, taken) = (rt.scalar(1u64), rt.scalar(2u64));
-        for n in 0..100u64 {
-            let x = rt.data(vec![n; 10]);
-            rt.task("use", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
-        }
-        assert_eq!(rt.take(taken).unwrap(), [2]);
-        rt.wait().unwrap();
-        assert_eq!(homes(), 1);
-        drop(kept);
-        rt.wait().unwrap();
-        assert_eq!(homes(), 0);
     }
 }
