@@ -4,10 +4,9 @@
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
 
 mod device;
-mod take;
 
+pub use crate::task::TakeError;
 pub use device::DeviceError;
-pub use take::TakeError;
 
 use crate::ids::TaskId;
 use std::fmt;
