@@ -5,7 +5,7 @@
 
 mod device;
 
-pub use crate::task::TakeError;
+pub use crate::task::take::TakeError;
 pub use device::DeviceError;
 
 use crate::ids::TaskId;
@@ -256,8 +256,6 @@ pub enum FailureReason {
     Returned(BoxError),
     /// The device failed while it ran the task.
     Device(DeviceError),
-    /// A device was lost, and with it the only copy of what the task needed.
-    DeviceLost(String),
     /// The runtime was dropped while unwinding, and the task never started.
     Cancelled,
 }
@@ -289,7 +287,6 @@ impl fmt::Display for FailureReason {
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::Returned(error) => write!(f, "failed: {error}"),
             Self::Device(error) => write!(f, "failed: {error}"),
-            Self::DeviceLost(what) => write!(f, "lost: {what}"),
             Self::Cancelled => f.write_str("cancelled"),
         }
     }
@@ -367,7 +364,7 @@ impl std::error::Error for TaskFailure {
         match &self.reason {
             FailureReason::Returned(error) => Some(&**error),
             FailureReason::Device(error) => Some(error),
-            FailureReason::Panicked(_) | FailureReason::DeviceLost(_) | FailureReason::Cancelled => None,
+            FailureReason::Panicked(_) | FailureReason::Cancelled => None,
         }
     }
 }

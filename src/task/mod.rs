@@ -9,7 +9,7 @@ mod handle;
 mod iteration;
 mod ranges;
 mod region;
-mod take;
+pub(crate) mod take;
 
 pub use access::AccessSpec;
 pub(crate) use access::Recorded;
@@ -20,4 +20,3 @@ pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
 pub use ranges::{IndexRange, Ranges};
 pub use region::{IntoRegion, Region, blocks};
-pub use take::TakeError;

@@ -21,12 +21,9 @@ pub struct Site {
     pub strides: [usize; MAX_DIMS],
 }
 
-#[allow(unsafe_code)] // raw addresses are not `Send` by themselves
-// SAFETY: a site is only an address. The body that views are made of it for has the region to itself, as its access
-// declares: the engine runs it when its dependences are satisfied.
-unsafe impl Send for Site {}
-#[allow(unsafe_code)] // nor `Sync`
-// SAFETY: a shared reference gives the address, and nothing more.
+#[allow(unsafe_code)] // an address is not `Sync` by itself, and a body runs on its unit's pool
+// SAFETY: a site is only an address. Views are made of it for a body alone, which has the region as its access declares:
+// the engine runs it when its dependences are satisfied.
 unsafe impl Sync for Site {}
 
 /// What a body can ask about the unit it runs on (000, Table 2, in Rust's terms).
