@@ -273,7 +273,7 @@ pub struct Reduce<T, S: Shape, R> {
 
 impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
-        let replica = UnsafeCell::new(Replica::for_later(declared.cell(), declared.spans.block().volume()));
+        let replica = UnsafeCell::new(Replica::for_later(declared.cell().spares(), declared.spans.block().volume()));
         Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
     }
 
