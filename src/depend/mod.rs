@@ -46,8 +46,7 @@ pub(crate) use disjoint::overlap;
 pub(crate) use graph::Recorder;
 #[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};
-pub use mode::Mode;
-pub(crate) use mode::OpId;
+pub use mode::{Mode, OpId};
 pub use node::Context;
 #[cfg(test)]
 pub(crate) use node::hand_made;
