@@ -53,8 +53,7 @@ pub(crate) use disjoint::overlap;
 pub(crate) use graph::Recorder;
 #[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};
-pub use mode::Mode;
-pub(crate) use mode::OpId;
+pub use mode::{Mode, OpId};
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
 pub(crate) use running::Team;

@@ -25,12 +25,21 @@ pub enum Mode {
 }
 
 /// Names a reduction's operation: two reductions run side by side only if it is the same.
+///
+/// ```
+/// use thalweg::memory::OpId;
+/// struct Gcd;
+/// assert_eq!(OpId::of::<Gcd>(), OpId::of::<Gcd>());
+/// assert_ne!(OpId::unique(), OpId::unique());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpId(pub(crate) u32);
 
 impl OpId {
     const ANY_ORDER: u32 = 1 << 31;
     const ACCUMULATED: u32 = 1 << 30;
+    /// Ids of operations are below; the bits above say how they are combined.
+    pub(crate) const LIMIT: u32 = 1 << 30;
 
     /// The same operation, combined in any order.
     pub(crate) fn in_any_order(self) -> Self {

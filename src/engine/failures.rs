@@ -74,7 +74,8 @@ impl FailureLog {
         let now = log.now;
         let mut failures = Vec::new();
         for Entry { failure, reported } in &mut log.entries {
-            let waited_for = failure.task() < boundary || failure.task() == NO_TASK;
+            let concerns_all = failure.task() == NO_TASK || failure.is_the_policys();
+            let waited_for = failure.task() < boundary || concerns_all;
             if waited_for && reported.is_none_or(|at| at > began) {
                 failures.push(failure.clone());
                 reported.get_or_insert(now);

@@ -1,6 +1,6 @@
 //! What an issued task lets go of before its kernels have ended: driven by hand, so "before" is certain.
 
-use super::{Command, Engine, Event, Launch, Outcome, Placement};
+use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler};
 use crate::depend::hand_made::{datum, task};
 use crate::depend::{AccessRecord, Datum, Kinds, Mode};
 use crate::ids::TaskId;
@@ -13,7 +13,7 @@ const GPU: Kinds = Kinds::NONE.with(UnitKind::Gpu);
 fn engine(units: &str) -> Engine {
     let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
     let capacities = vec![u64::MAX; machine.num_spaces()];
-    let policy = Box::new(Stealing::new(machine.num_units()));
+    let policy = Scheduler::built_in(Box::new(Stealing::new(machine.num_units())));
     Engine::new(1, 1, Some(Placement::new(&machine, &capacities, policy)), None)
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of memory when copies fail, replicas go, or a data object goes: driven by hand, so that each order is
 //! certain.
 
-use super::{Command, Engine, Event, Launch, Outcome, Placement};
+use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler};
 use crate::coherence::CopyId;
 use crate::depend::hand_made::{datum, task};
 use crate::depend::{AccessRecord, Datum, Kinds, Mode, Side};
@@ -26,7 +26,7 @@ impl ByHand {
     fn new(units: &str, capacities_bytes: &[u64]) -> Self {
         let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
         let capacities: Vec<u64> = [u64::MAX].iter().chain(capacities_bytes).copied().collect();
-        let policy = Box::new(Stealing::new(machine.num_units()));
+        let policy = Scheduler::built_in(Box::new(Stealing::new(machine.num_units())));
         let placement = Placement::new(&machine, &capacities, policy).with_hosts_at_home();
         Self { engine: Engine::new(1, 1, Some(placement), None), commands: Vec::new() }
     }

@@ -211,6 +211,15 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
+    /// A policy calls the runtime that waits for its answer.
+    #[error(
+        "cannot `{call}` in a policy's call: the runtime waits for the policy's answer; try deciding from what the \
+         policy is told"
+    )]
+    InsidePolicy {
+        /// The method.
+        call: &'static str,
+    },
     /// The runtime has ended.
     #[error("the runtime was shut down and accepts nothing more; call Runtime::shutdown after the last submission")]
     ShutDown,
@@ -261,6 +270,14 @@ pub enum FailureReason {
     DeviceLost(String),
     /// The runtime was dropped while unwinding, and the task never started.
     Cancelled,
+    /// The user's own [`Policy`](crate::sched::Policy) broke its contract. No task fails by that: `stealing` has taken
+    /// the policy's place.
+    Policy {
+        /// The policy's name.
+        policy: &'static str,
+        /// What it did with which task, and what it should have done.
+        problem: String,
+    },
 }
 
 impl FailureReason {
@@ -292,6 +309,9 @@ impl fmt::Display for FailureReason {
             Self::Device(error) => write!(f, "failed: {error}"),
             Self::DeviceLost(what) => write!(f, "lost: {what}"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Policy { policy, problem } => {
+                write!(f, "cannot go on with policy `{policy}`: {problem}. `stealing` has taken its place")
+            }
         }
     }
 }
@@ -347,6 +367,11 @@ impl TaskFailure {
         self.skipped.load(Ordering::Relaxed)
     }
 
+    /// Whether it is no task's failure but the policy's.
+    pub(crate) fn is_the_policys(&self) -> bool {
+        matches!(self.reason, FailureReason::Policy { .. })
+    }
+
     pub(crate) fn count_skipped(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
@@ -354,6 +379,9 @@ impl TaskFailure {
 
 impl fmt::Display for TaskFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_the_policys() {
+            return write!(f, "{}", self.reason);
+        }
         write!(f, "{} `{}`, submitted at {}, {}", self.task, self.name, self.submitted_at, self.reason)?;
         match self.skipped() {
             0 => Ok(()),
@@ -368,7 +396,8 @@ impl std::error::Error for TaskFailure {
         match &self.reason {
             FailureReason::Returned(error) => Some(&**error),
             FailureReason::Device(error) => Some(error),
-            FailureReason::Panicked(_) | FailureReason::DeviceLost(_) | FailureReason::Cancelled => None,
+            FailureReason::Panicked(_) | FailureReason::DeviceLost(_) => None,
+            FailureReason::Cancelled | FailureReason::Policy { .. } => None,
         }
     }
 }
@@ -376,6 +405,13 @@ impl std::error::Error for TaskFailure {
 /// Every failure since the last wait, in the order in which they happened.
 #[derive(Debug, Clone)]
 pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);
+
+impl Failures {
+    /// What the list is a list of: a policy that fails has no task fail.
+    fn heading(&self) -> &'static str {
+        if self.iter().all(|failure| failure.is_the_policys()) { "" } else { "tasks failed: " }
+    }
+}
 
 impl Deref for Failures {
     type Target = [Arc<TaskFailure>];
@@ -399,8 +435,8 @@ impl fmt::Display for Failures {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Tasks failed; all others ran.
-    #[error("tasks failed: {0}")]
+    /// Tasks failed, or the scheduler's policy; all others ran.
+    #[error("{heading}{0}", heading = .0.heading())]
     Failed(Failures),
     /// The region asked for was not written because of this failure.
     #[error("cannot give the region's value, which was lost: {0}; try overwriting the region, or `clear` or `accept`")]

@@ -3,22 +3,62 @@
 use super::Element;
 use crate::depend::OpId;
 use num_complex::Complex;
+use parking_lot::RwLock;
+use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An associative operation with an identity.
+///
+/// [`Sum`], [`Min`] and [`Max`] are given; [`Reduction::new`] makes one of a closure; and any type can be one:
+///
+/// ```
+/// use thalweg::memory::Reducer;
+/// use thalweg::prelude::*;
+///
+/// #[derive(Clone, Copy)]
+/// struct Gcd;
+///
+/// impl Reducer<u64> for Gcd {
+///     fn identity(&self) -> u64 {
+///         0
+///     }
+///     fn combine(&self, accumulator: &mut u64, mut contribution: u64) {
+///         while contribution > 0 {
+///             (*accumulator, contribution) = (contribution, *accumulator % contribution);
+///         }
+///     }
+///     fn in_any_order(&self) -> bool {
+///         true // the same bits, whatever the order
+///     }
+/// }
+///
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let gcd = rt.scalar(0u64);
+/// for x in [84, 126, 210] {
+///     rt.task("add", (gcd.reduction(Gcd),)).cpu(move |_, (gcd,)| Gcd.combine(&mut gcd[0], x)).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&gcd)?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Reducer<T>: Clone + Send + Sync + 'static {
     /// The value that changes nothing: what a private replica starts with.
     fn identity(&self) -> T;
-    /// Adds `contribution` to `accumulator`.
+    /// Combines `contribution` into `accumulator`.
     fn combine(&self, accumulator: &mut T, contribution: T);
-    /// Reductions with the same id on the same region run side by side.
-    fn id(&self) -> OpId;
+    /// Reductions with the same id on the same region run side by side; others come one after the other.
+    ///
+    /// By default all values of a type are the same operation. A type whose values are different operations, such as
+    /// sums modulo a number, keeps an [`OpId::unique`] in each of them, which clones share.
+    fn id(&self) -> OpId {
+        OpId::of::<Self>()
+    }
     /// Whether contributions may be combined in any order, and with each other first.
     ///
-    /// `false` by default: then they are combined one by one in the order of submission, and who is early keeps its
-    /// replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`], [`Max`]
+    /// `false` by default: then they are combined one by one in the order of submission, and a task that is early keeps
+    /// its replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`], [`Max`]
     /// and [`Sum`] of integers do, or where [`AnyOrder`] says that this does not matter.
     fn in_any_order(&self) -> bool {
         false
@@ -62,7 +102,31 @@ pub struct Max;
 const SUM: OpId = OpId(0);
 const MIN: OpId = OpId(1);
 const MAX: OpId = OpId(2);
-static NEXT: AtomicU32 = AtomicU32::new(16);
+const FIRST_OWN: u32 = 16;
+static NEXT: AtomicU32 = AtomicU32::new(FIRST_OWN);
+/// The ids of users' types.
+static BY_TYPE: RwLock<BTreeMap<TypeId, OpId>> = RwLock::new(BTreeMap::new());
+
+impl OpId {
+    /// The id of a type whose values are all the same operation.
+    pub fn of<R: ?Sized + 'static>() -> Self {
+        let operation = TypeId::of::<R>();
+        let known = BY_TYPE.read().get(&operation).copied();
+        known.unwrap_or_else(|| *BY_TYPE.write().entry(operation).or_insert_with(Self::unique))
+    }
+
+    /// An id that no other operation of the process has.
+    ///
+    /// # Panics
+    /// If there are none left: after 2^30.
+    pub fn unique() -> Self {
+        let next = |id: u32| (id < Self::LIMIT).then_some(id + 1);
+        match NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            Ok(id) => Self(id),
+            Err(_) => panic!("cannot name another operation of reductions: all ids are in use; try cloning one"),
+        }
+    }
+}
 
 /// How [`Min`] and [`Max`] compare, so that the result is the same in any order, bit for bit.
 ///
@@ -268,7 +332,7 @@ impl<T: Element> Reduction<T> {
     /// Contributions are combined in the order of submission; the operation need not be commutative. If it is, and what
     /// order they are combined in does not matter, [`AnyOrder`] of it saves waiting and memory.
     pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
-        let id = OpId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let id = OpId::unique();
         Self { name, id, identity, operation: Arc::new(operation) }
     }
 }
@@ -349,6 +413,17 @@ mod tests {
         assert_eq!(reduce::<[u64; 2], _>(Elementwise(Min), &[]), [u64::MAX; 2]);
         let ids = [Reducer::<[i32; 3]>::id(&Elementwise(Sum)), Reducer::<[i32; 3]>::id(&Elementwise(Max))];
         assert_ne!(ids[0], ids[1], "two operations are not one group");
+    }
+
+    #[test]
+    fn a_type_is_one_operation_and_a_unique_id_another_each_time() {
+        struct One;
+        struct Other;
+        assert_eq!(OpId::of::<One>(), OpId::of::<One>());
+        let unique = OpId::unique();
+        let ids = [SUM, MIN, MAX, OpId::of::<One>(), OpId::of::<Other>(), unique, OpId::unique()];
+        let different: std::collections::BTreeSet<u32> = ids.iter().map(|id| id.0).collect();
+        assert_eq!(different.len(), ids.len(), "{ids:?}");
     }
 
     #[test]

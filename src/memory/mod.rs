@@ -22,6 +22,7 @@ mod replica;
 mod shape;
 mod shared;
 
+pub use crate::depend::OpId;
 pub(crate) use access::Declared;
 pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update};
 pub(crate) use access_list::both;

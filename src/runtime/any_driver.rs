@@ -6,6 +6,7 @@ use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::Threads;
 use crate::driver::waiters::Awaited;
+use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::memory::DataCell;
 use std::sync::atomic::Ordering;
@@ -105,8 +106,12 @@ impl AnyDriver {
     ) -> Result<W, SubmitError> {
         let shared = self.shared();
         let mut task = shared.admit(description, payload, accesses)?;
+        let is_inside = running::is_inside(shared.id);
+        if is_inside && is_asked_by(shared.id) {
+            return Err(shared.uncount(task.shared().lane, SubmitError::InsidePolicy { call: "submit" }));
+        }
         let unless_entered = BreakOnUnwind { shared, during: "a submission" };
-        if running::is_inside(shared.id) {
+        if is_inside {
             shared.nested.fetch_add(1, Ordering::Release); // before the body ends
         }
         let watched = watch(&mut task);

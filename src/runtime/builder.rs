@@ -4,6 +4,7 @@ use super::Runtime;
 use crate::depend::Recorder;
 use crate::device::EmulatedDevice;
 use crate::driver::watch::{REPORT_AFTER, Stall, Tell};
+use crate::sched::Policy;
 use std::fmt;
 #[cfg(feature = "sim")]
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ impl Runtime {
 pub struct Builder {
     pub(super) units: Option<String>,
     pub(super) places: Option<String>,
-    pub(super) scheduler: String,
+    pub(super) scheduler: Choice,
     #[cfg(feature = "sim")]
     pub(super) model_file: Option<PathBuf>,
     pub(super) submitter_hosts_unit: bool,
@@ -49,13 +50,28 @@ pub struct Builder {
     pub(super) simulated: Option<crate::sim::SimulatedMachine>,
 }
 
+/// Which policy a builder was given.
+pub(super) enum Choice {
+    Named(String),
+    Own(Box<dyn Policy>),
+}
+
+impl Choice {
+    fn name(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::Own(policy) => policy.name(),
+        }
+    }
+}
+
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Builder");
         fields
             .field("compute_units", &self.units)
             .field("places", &self.places)
-            .field("scheduler", &self.scheduler)
+            .field("scheduler", &self.scheduler.name())
             .field("window", &self.window);
         #[cfg(feature = "sim")]
         fields.field("simulated", &self.simulated.as_ref().map(crate::sim::SimulatedMachine::name));
@@ -68,7 +84,7 @@ impl Builder {
         Self {
             units: None,
             places: None,
-            scheduler: "stealing".to_owned(),
+            scheduler: Choice::Named("stealing".to_owned()),
             #[cfg(feature = "sim")]
             model_file: None,
             submitter_hosts_unit: false,
@@ -142,7 +158,48 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn scheduler(mut self, name: impl Into<String>) -> Self {
-        self.scheduler = name.into();
+        self.scheduler = Choice::Named(name.into());
+        self
+    }
+
+    /// A scheduler of the user's own; it takes the place of what [`scheduler`](Self::scheduler) named, and the other way
+    /// round. In a simulation too. [`Policy`](crate::sched::Policy) says what it has to do, and what happens if it
+    /// does not.
+    ///
+    /// A work distribution of one's own becomes a policy by [`Distributed`](crate::sched::Distributed).
+    ///
+    /// ```
+    /// use thalweg::ids::{TaskId, UnitId};
+    /// use thalweg::prelude::*;
+    /// use thalweg::sched::{Policy, ReadyTask, View};
+    ///
+    /// /// The task that became ready last goes first: its data may still be in the cache.
+    /// #[derive(Default)]
+    /// struct NewestFirst(Vec<ReadyTask>);
+    ///
+    /// impl Policy for NewestFirst {
+    ///     fn name(&self) -> &'static str {
+    ///         "newest-first"
+    ///     }
+    ///     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+    ///         self.0.push(task);
+    ///     }
+    ///     fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
+    ///         let newest = self.0.iter().rposition(|task| task.runs_on(unit))?;
+    ///         Some(self.0.remove(newest).id)
+    ///     }
+    /// }
+    ///
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").policy(NewestFirst::default()).build()?;
+    /// let x = rt.data(vec![1.0; 100]);
+    /// for part in blocks(100, 10) {
+    ///     rt.task("double", (x.slice(part).inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// }
+    /// assert_eq!(rt.take(x)?, [2.0; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
+        self.scheduler = Choice::Own(Box::new(policy));
         self
     }
 

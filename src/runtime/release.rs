@@ -35,7 +35,7 @@ impl Owner for Releaser {
         let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
         let released = driver.submit(description, payload, &[record], |_| ());
         // Otherwise it was taken between the last look and now, and there is nothing to free.
-        if let Err(SubmitError::ShutDown | SubmitError::Broken { .. }) = released {
+        if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {
             driver.shared().keep(cell); // other threads may still be using it
         }
     }

@@ -9,6 +9,7 @@ use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
 use crate::driver::waiters::{Awaited, own_parker};
+use crate::engine::is_asked_by;
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, Payload, Shape};
@@ -269,7 +270,12 @@ impl Runtime {
     }
 
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        if inside::in_body(self.shared().id) { Err(SubmitError::InsideTask { call }) } else { Ok(()) }
+        let runtime = self.shared().id;
+        match inside::in_body(runtime) {
+            true if is_asked_by(runtime) => Err(SubmitError::InsidePolicy { call }),
+            true => Err(SubmitError::InsideTask { call }),
+            false => Ok(()),
+        }
     }
 }
 

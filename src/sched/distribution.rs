@@ -22,7 +22,42 @@ use super::{Affinity, AffinityStatistics, Distribution, Policy, ReadyTask, Sampl
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 
-/// A policy that shares out iteration spaces as a distribution says; each space has a copy of its own of it.
+/// A policy that shares out iteration spaces as a distribution says; each space has its own copy of the distribution.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Assignment, Distributed, Distribution, Times, Workload};
+///
+/// /// Indices go round: 0, 1, 2, 0, 1, 2, ...
+/// #[derive(Clone)]
+/// struct Cyclic;
+///
+/// impl Distribution for Cyclic {
+///     fn name(&self) -> &'static str {
+///         "cyclic"
+///     }
+///     fn assign(&mut self, workload: &Workload<'_>, _: Option<&Times>) -> Assignment {
+///         Assignment::new((0..workload.len()).map(|index| index % workload.team.len()).collect())
+///     }
+///     fn is_steady(&self) -> bool {
+///         true
+///     }
+/// }
+///
+/// let rt = Runtime::builder().compute_units("3:CPU:1").policy(Distributed::new(Cyclic)).build()?;
+/// let data: Vec<_> = (0..7).map(|_| rt.scalar(1.0)).collect();
+/// let zones = rt.iteration_space("zones", vec![1.0; 7]);
+/// for _ in 0..10 {
+///     zones.begin();
+///     for (index, x) in data.iter().enumerate() {
+///         rt.task("double", (x.inout(),)).cpu(|_, (x,)| x[0] *= 2.0).at(&zones, index).submit()?;
+///     }
+/// }
+/// rt.wait()?;
+/// let tasks: Vec<u64> = rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect();
+/// assert_eq!(tasks, [30, 20, 20]); // unit 0 has indices 0, 3 and 6
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Distributed<D> {
     prototype: D,

@@ -65,23 +65,78 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Decides which unit gets which ready task.
+///
+/// Two methods are enough for a policy of one's own ([`Builder::policy`](crate::Builder::policy)): [`ready`] hands it a
+/// task, [`next`] asks which task a unit gets. A policy can be tested without a runtime, since all that it is told can be
+/// made by hand:
+///
+/// ```
+/// use thalweg::ids::{SpaceId, TaskId, UnitId};
+/// use thalweg::machine::UnitKind;
+/// use thalweg::sched::{Policy, ReadyTask, UnitView, View};
+///
+/// /// Large tasks go first.
+/// #[derive(Default)]
+/// struct LargestFirst(Vec<ReadyTask>);
+///
+/// impl Policy for LargestFirst {
+///     fn name(&self) -> &'static str {
+///         "largest-first"
+///     }
+///     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+///         let position = self.0.partition_point(|other| other.bytes >= task.bytes);
+///         self.0.insert(position, task);
+///     }
+///     fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
+///         let first = self.0.iter().position(|task| task.runs_on(unit))?;
+///         Some(self.0.remove(first).id)
+///     }
+/// }
+///
+/// let unit = |id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 };
+/// let units = [unit(0), unit(1)];
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut policy = LargestFirst::default();
+/// for (id, bytes, runs_on) in [(0, 10, [true, true]), (1, 30, [true, false]), (2, 20, [true, true])] {
+///     let mut task = ReadyTask::new(TaskId(id), "t", runs_on);
+///     task.bytes = bytes;
+///     policy.ready(task, &view);
+/// }
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(2)), "the largest has no body for unit 1");
+/// assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(1)));
+/// ```
+///
+/// # Contract
+/// - A policy gives each task it was handed to one unit, once, and to a unit for which
+///   [`runs_on`](ReadyTask::runs_on) holds.
+/// - It may hold tasks back while some unit is busy. Once [`View::is_idle`], it gives a task to at least one of the units
+///   that it is asked for: nothing else would have it asked again.
+/// - It does not use the runtime, which waits for its answer: waiting and submitting are refused with
+///   [`SubmitError::InsidePolicy`](crate::error::SubmitError::InsidePolicy).
+///
+/// A policy that breaks the contract, or panics, is dismissed: `stealing` takes its place and all tasks run, and
+/// [`Runtime::wait`](crate::Runtime::wait) reports the policy, the task and what was wrong
+/// ([`FailureReason::Policy`](crate::error::FailureReason::Policy)).
+///
+/// [`ready`]: Policy::ready
+/// [`next`]: Policy::next
 pub trait Policy: Send {
-    /// The name by which users choose it.
+    /// The policy's name, for reports.
     fn name(&self) -> &'static str;
 
     /// A task is ready; the policy has charge of it until it gives it to a unit.
     fn ready(&mut self, task: ReadyTask, view: &View<'_>);
 
-    /// `unit` has room for a task: which one? Only a task with `runs_on(unit)` may be named.
+    /// `unit` has room for a task: which one, if any?
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId>;
 
-    /// A unit has so many tasks that were given to it and have not finished: one more or less than before.
+    /// How many tasks a unit has been given and not finished: one more or less than before.
     fn in_flight(&mut self, _unit: UnitId, _tasks: usize) {}
 
-    /// A task has run.
+    /// A task has run. What its body took is what a policy can learn from.
     fn finished(&mut self, _sample: &Sample) {}
 
-    /// A task was given to a unit and did not run to its end: nothing is to be learned from its time.
+    /// A task that was given to a unit did not run to its end; the sample has no time.
     fn failed(&mut self, _sample: &Sample) {}
 
     /// How well indices were kept where their data are, if the policy keeps count.
@@ -94,13 +149,22 @@ pub trait Policy: Send {
         None
     }
 
-    /// Whether tasks may go the fast path on a machine of CPU units: the policy would give any unit any task.
+    /// Whether the policy would give any unit any task. On a machine of CPU units it is not asked at all then: ready
+    /// tasks take the fast path, from the thread that made them ready to whichever unit is free.
     fn fast_path(&self) -> bool {
         false
     }
 }
 
 /// A ready task, as a policy sees it.
+///
+/// ```
+/// use thalweg::ids::{TaskId, UnitId};
+/// use thalweg::sched::ReadyTask;
+/// let mut task = ReadyTask::new(TaskId(7), "axpy", [true, false]);
+/// task.priority = 3;
+/// assert!(task.runs_on(UnitId(0)) && !task.runs_on(UnitId(1)));
+/// ```
 #[derive(Debug, Clone)]
 pub struct ReadyTask {
     /// The task.
@@ -119,9 +183,16 @@ pub struct ReadyTask {
 }
 
 impl ReadyTask {
+    /// A task to test a policy with; `units` says for each unit whether the task runs there. It has no data, no hints and
+    /// no place.
+    pub fn new(id: TaskId, name: impl Into<Cow<'static, str>>, units: impl Into<Arc<[bool]>>) -> Self {
+        let (name, units) = (name.into(), units.into());
+        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, units }
+    }
+
     /// Whether the task has a body for this unit, and its data fit into the unit's memory.
     pub fn runs_on(&self, unit: UnitId) -> bool {
-        self.units[unit.index()]
+        self.units.get(unit.index()).is_some_and(|runs| *runs)
     }
 
     /// `wanted` if the task runs there, otherwise the next unit, in the order of ids and then from the first, on which
@@ -133,6 +204,12 @@ impl ReadyTask {
 }
 
 /// Where a recurring task stands.
+///
+/// ```
+/// use thalweg::sched::Place;
+/// let place = Place { space: 0, index: 2, instance: 5, weights: vec![1.0; 8].into(), neighbours: None };
+/// assert!(place.index < place.weights.len());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Place {
     /// Which iteration space.
@@ -148,6 +225,14 @@ pub struct Place {
 }
 
 /// A task that has run.
+///
+/// ```
+/// use thalweg::ids::{TaskId, UnitId};
+/// use thalweg::sched::Sample;
+/// let sample =
+///     Sample { task: TaskId(7), name: "axpy".into(), bytes: 8000, unit: UnitId(0), elapsed_ns: 2000, place: None };
+/// assert_eq!(sample.bytes / sample.elapsed_ns, 4); // gigabytes per second
+/// ```
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The task.
@@ -165,6 +250,13 @@ pub struct Sample {
 }
 
 /// A unit, as a policy sees it.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::UnitView;
+/// let gpu = UnitView { id: UnitId(1), kind: UnitKind::Gpu, spaces: vec![SpaceId(1)], in_flight: 0 };
+/// assert!(gpu.kind.is_device());
+/// ```
 #[derive(Debug, Clone)]
 pub struct UnitView {
     /// The unit.
@@ -178,19 +270,35 @@ pub struct UnitView {
 }
 
 /// What a policy may look at.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{UnitView, View};
+/// let unit = |id, kind| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(id)], in_flight: 0 };
+/// let units = [unit(0, UnitKind::Cpu), unit(1, UnitKind::Gpu)];
+/// let view = View::new(&units, &|_, space| if space.is_host() { 0 } else { 4096 });
+/// assert!(view.is_idle());
+/// assert_eq!(view.missing_bytes(TaskId(7), SpaceId(1)), 4096);
+/// assert_eq!(view.missing_at(TaskId(7), UnitId(0)), 0);
+/// ```
 pub struct View<'a> {
     /// All units, by id.
     pub units: &'a [UnitView],
     pub(crate) missing_bytes: &'a dyn Fn(TaskId, SpaceId) -> u64,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// A view to test a policy with: the units by id, and the bytes of a task's data that a space lacks.
+    pub fn new(units: &'a [UnitView], missing_bytes: &'a dyn Fn(TaskId, SpaceId) -> u64) -> Self {
+        Self { units, missing_bytes }
+    }
+
     /// The bytes of a ready task's data that would have to be copied to `space`.
     pub fn missing_bytes(&self, task: TaskId, space: SpaceId) -> u64 {
         (self.missing_bytes)(task, space)
     }
 
-    /// As [`missing_bytes`](Self::missing_bytes), in that memory of a unit where the least is missing.
+    /// As [`missing_bytes`](Self::missing_bytes), for the memory of a unit that lacks least.
     pub fn missing_at(&self, task: TaskId, unit: UnitId) -> u64 {
         let spaces = self.units.get(unit.index()).map(|unit| unit.spaces.as_slice()).unwrap_or_default();
         spaces.iter().map(|space| self.missing_bytes(task, *space)).min().unwrap_or(0)
@@ -212,7 +320,6 @@ impl std::fmt::Debug for View<'_> {
 impl ReadyTask {
     /// A task for tests, with bodies for these units.
     pub(crate) fn of(id: u64, on: &[bool]) -> Self {
-        let (name, units) = (Cow::Borrowed("t"), on.to_vec().into());
-        Self { id: TaskId(id), name, bytes: 0, priority: 0, cost: None, place: None, units }
+        Self::new(TaskId(id), "t", on)
     }
 }

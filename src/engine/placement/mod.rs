@@ -36,13 +36,15 @@ pub(crate) use needs::Needs;
 
 use super::Nanos;
 use super::command::Command;
+use super::failures::FailureLog;
+use super::scheduler::Scheduler;
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
 use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{AffinityStatistics, Model, Policy};
+use crate::sched::{AffinityStatistics, Model};
 use flow::Flow;
 use needs::forgotten_by;
 use queue::{End, Queue};
@@ -59,7 +61,7 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], policy: Box<dyn Policy>) -> Self {
+    pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], policy: Scheduler) -> Self {
         debug_assert_eq!(machine.num_spaces(), capacities_bytes.len(), "every space has a capacity");
         Self { queue: Queue::new(machine, policy), residency: Residency::new(capacities_bytes), flow: Flow::default() }
     }
@@ -68,6 +70,11 @@ impl Placement {
     pub(crate) fn with_hosts_at_home(mut self) -> Self {
         self.queue.let_hosts_work_at_home();
         self
+    }
+
+    /// Which runtime this is, and where a user's policy that breaks its contract is reported.
+    pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
+        self.queue.scheduler().belongs_to(runtime, failures);
     }
 
     /// A task is ready: to the policy, or, if it is bound to a space, straight there.
@@ -192,7 +199,7 @@ impl Placement {
                 let (_, unit) = next;
                 moved |= self.queue.has_room_in_memory(unit, &self.residency) && self.give_next(unit, out);
             }
-            if !moved {
+            if !moved && !self.queue.judge(&self.residency, || self.flow.is_empty()) {
                 return;
             }
         }

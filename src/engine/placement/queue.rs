@@ -15,13 +15,15 @@ use super::stages::Assigned;
 use super::units::{Room, Units};
 use crate::depend::{Kinds, OwnedTask};
 use crate::engine::Nanos;
+use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
-use crate::sched::{AffinityStatistics, Model, Policy, ReadyTask, Sample, UnitView, View};
+use crate::sched::{AffinityStatistics, Model, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// The most tasks in one space; it limits those that are launched behind others, which do not count as given ahead.
@@ -46,7 +48,7 @@ pub(super) enum End {
 
 /// See the module.
 pub(super) struct Queue {
-    policy: Box<dyn Policy>,
+    policy: Scheduler,
     units: Units,
     queued: FxHashMap<TaskId, OwnedTask>,
     /// Who waits for memory, by space.
@@ -58,7 +60,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(machine: &Machine, policy: Box<dyn Policy>) -> Self {
+    pub(super) fn new(machine: &Machine, policy: Scheduler) -> Self {
         Self {
             policy,
             units: Units::new(machine),
@@ -161,7 +163,56 @@ impl Queue {
         let Self { policy, units, queued, .. } = self;
         let missing = |task, space| missing_bytes(queued, residency, task, space);
         let next = policy.next(id, &View { units, missing_bytes: &missing })?;
-        self.queued.remove(&next)
+        self.take_named(next, unit, residency)
+    }
+
+    /// Takes a task that the policy has named for a unit out of its charge, if that unit may have it.
+    fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
+        let unit_id = self.units[unit].id;
+        let Some(task) = self.queued.remove(&id) else {
+            let problem = format!("it gave {unit_id} {id}, which it has no charge of");
+            self.policy.breaks(Breach { task: None, problem, remedy: "giving each task that is ready once" });
+            return None;
+        };
+        // For what was meant for a device that is gone, another unit is found.
+        if !self.policy.is_own() || residency.last_loss().is_some() || self.suits(&task, unit, residency) {
+            return Some(task);
+        }
+        let problem = format!("it gave {unit_id} {}, which cannot run there", described(&task));
+        let remedy = "tasks for which `ReadyTask::runs_on` is true";
+        self.policy.breaks(Breach { task: Some(concerned(&task)), problem, remedy });
+        self.queued.insert(id, task);
+        None
+    }
+
+    /// Dismisses the policy if it has broken its contract; whether it did, so that there is a new one to ask.
+    ///
+    /// To be called when nothing moves. If nothing is under way either, nobody will ask the policy again: tasks that it
+    /// holds back now would wait for ever.
+    pub(super) fn judge(&mut self, residency: &Residency, nothing_under_way: impl Fn() -> bool) -> bool {
+        let is_withheld = || !self.queued.is_empty() && self.waiting.iter().all(VecDeque::is_empty);
+        if is_withheld()
+            && nothing_under_way()
+            && let Some(task) = self.queued.values().min_by_key(|task| task.shared().id)
+        {
+            let problem = format!("it holds back {}, though no unit has anything to do", described(task));
+            let remedy = "giving some unit a task whenever `View::is_idle`";
+            self.policy.breaks(Breach { task: Some(concerned(task)), problem, remedy });
+        }
+        if !self.policy.dismiss(self.units.len()) {
+            return false;
+        }
+        // `stealing` has charge of all tasks that wait for a unit.
+        (0..self.units.len()).for_each(|unit| self.tell(unit));
+        let mut tasks: Vec<_> = self.queued.drain().collect();
+        tasks.sort_unstable_by_key(|(id, _)| *id);
+        tasks.into_iter().for_each(|(_, task)| self.enter(task, residency));
+        true
+    }
+
+    /// The policy in charge.
+    pub(super) fn scheduler(&mut self) -> &mut Scheduler {
+        &mut self.policy
     }
 
     /// A task that the policy means for a unit that is gone.
@@ -273,4 +324,14 @@ impl Queue {
 
 fn missing_bytes(queued: &FxHashMap<TaskId, OwnedTask>, residency: &Residency, task: TaskId, space: SpaceId) -> u64 {
     queued.get(&task).map_or(0, |task| residency.bytes_missing(task, space))
+}
+
+fn described(task: &OwnedTask) -> String {
+    let meta = task.shared();
+    format!("{} `{}` (submitted at {})", meta.id, meta.name, meta.location)
+}
+
+fn concerned(task: &OwnedTask) -> (TaskId, String, &'static Location<'static>) {
+    let meta = task.shared();
+    (meta.id, meta.name.clone().into_owned(), meta.location)
 }

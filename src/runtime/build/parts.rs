@@ -4,13 +4,14 @@ use super::super::{Builder, Runtime};
 use crate::driver::shared::Shared;
 use crate::driver::watch::Watch;
 use crate::driver::window::Window;
-use crate::engine::{Engine, Placement};
+use crate::engine::{Engine, Placement, Scheduler};
 use crate::error::BuildError;
 use crate::machine::{Machine, UnitConfig, Warning};
 use crate::runtime::any_driver::AnyDriver;
+use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
 use crate::runtime::release::Releaser;
-use crate::sched::{self, Model, Policy};
+use crate::sched::{self, Model};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -20,7 +21,11 @@ const LEAST_WINDOW: usize = 1024;
 
 impl Builder {
     /// The scheduler, for this machine.
-    pub(super) fn policy(&self, machine: &Machine, config: &UnitConfig) -> Result<Box<dyn Policy>, BuildError> {
+    pub(super) fn take_scheduler(&mut self, machine: &Machine, config: &UnitConfig) -> Result<Scheduler, BuildError> {
+        let name = match std::mem::replace(&mut self.scheduler, Choice::Named(String::new())) {
+            Choice::Own(policy) => return Ok(Scheduler::own(policy)),
+            Choice::Named(name) => name,
+        };
         let is_cpu = |term: &&str| term.contains(":CPU:");
         let setting = sched::Setting {
             units: machine.num_units(),
@@ -28,7 +33,7 @@ impl Builder {
             model: self.model()?,
             read: &|path| std::fs::read_to_string(path),
         };
-        sched::from_spec(&self.scheduler, setting)
+        sched::from_spec(&name, setting).map(Scheduler::built_in)
     }
 
     /// What all threads will share.

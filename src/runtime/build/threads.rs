@@ -26,7 +26,7 @@ impl Builder {
         let devices = device::open(&machine, &self.emulated)?;
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
-        let policy = self.policy(&machine, &config)?;
+        let policy = self.take_scheduler(&machine, &config)?;
         let fast_path = devices.is_empty() && policy.fast_path();
         let placement = (!fast_path).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());
         let style = self.style()?;

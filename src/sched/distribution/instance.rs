@@ -158,7 +158,7 @@ impl<D: Distribution> Space<D> {
     fn assignment_for(&mut self, number: u64, idle: bool) -> Option<Arc<Assignment>> {
         let workload = workload(self.counts, &self.weights, self.neighbours.as_ref());
         let Some(present) = &self.present else {
-            return Some(Arc::new(self.distribution.assign(&workload, None)));
+            return Some(assign(&mut self.distribution, &workload, None));
         };
         if self.distribution.is_steady() {
             return Some(present.clone());
@@ -177,10 +177,31 @@ impl<D: Distribution> Space<D> {
         self.usual = Some(finished);
         let times = before.and_then(|before| before.times(self.team.len()));
         Some(match times {
-            Some(times) => Arc::new(self.distribution.assign(&workload, Some(&times))),
+            Some(times) => assign(&mut self.distribution, &workload, Some(&times)),
             None => present.clone(),
         })
     }
+}
+
+/// Asks for an assignment.
+///
+/// # Panics
+/// If it does not name a slot of the team for every index.
+fn assign(distribution: &mut impl Distribution, workload: &Workload<'_>, times: Option<&Times>) -> Arc<Assignment> {
+    let assignment = distribution.assign(workload, times);
+    let (name, slots, units) = (distribution.name(), assignment.slots(), workload.team.len());
+    let (assigned, len) = (slots.len(), workload.len());
+    assert!(
+        assigned == len,
+        "distribution `{name}` assigned {assigned} indices of a space of {len}; try one slot for each"
+    );
+    let outside = slots.iter().position(|slot| *slot >= units);
+    assert!(
+        outside.is_none(),
+        "distribution `{name}` assigned index {} to a slot outside its team of {units} units; try slots below that",
+        outside.unwrap_or_default()
+    );
+    Arc::new(assignment)
 }
 
 fn workload<'a>(team: Team, weights: &'a [f64], neighbours: Option<&'a Arc<[Vec<usize>]>>) -> Workload<'a> {

@@ -1,0 +1,58 @@
+//! A scheduler of one's own: it learns how long tasks of each name take, and gives out the longest first, so that no long
+//! one is left over for the end. What it decides changes the time, never the result.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use thalweg::prelude::*;
+use thalweg::sched::{Policy, ReadyTask, Sample, View};
+
+#[derive(Default)]
+struct LongestFirst {
+    ready: Vec<ReadyTask>,
+    /// What a task of each name took lately.
+    elapsed_ns: HashMap<Cow<'static, str>, u64>,
+}
+
+impl Policy for LongestFirst {
+    fn name(&self) -> &'static str {
+        "longest-first"
+    }
+
+    /// A task waits for nothing but a unit now.
+    fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+        self.ready.push(task);
+    }
+
+    /// A unit has room for a task. A name that is not known yet goes first: its time is worth knowing.
+    fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
+        let length = |task: &ReadyTask| self.elapsed_ns.get(&task.name).copied().unwrap_or(u64::MAX);
+        let runs_here = self.ready.iter().enumerate().filter(|(_, task)| task.runs_on(unit));
+        let (longest, _) = runs_here.max_by_key(|(_, task)| length(task))?;
+        Some(self.ready.swap_remove(longest).id)
+    }
+
+    fn finished(&mut self, sample: &Sample) {
+        let known = self.elapsed_ns.entry(sample.name.clone()).or_insert(sample.elapsed_ns);
+        *known = (*known + sample.elapsed_ns) / 2;
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let rt = Runtime::builder().policy(LongestFirst::default()).build()?;
+    let kinds = [("short", 1_000), ("short", 1_000), ("medium", 10_000), ("long", 100_000)];
+    let sums = rt.data(vec![0.0; 32 * kinds.len()]);
+
+    for i in 0..sums.len() {
+        let (name, terms) = kinds[i % kinds.len()];
+        rt.task(name, (sums.slice(i).output(),))
+            .cpu(move |_, (sum,)| sum[0] = (1..=terms).map(|k| 1.0 / f64::from(k).powi(2)).sum())
+            .submit()?;
+    }
+
+    let sums = rt.read(&sums)?;
+    for (sum, (_, terms)) in sums.iter().zip(kinds.iter().cycle()) {
+        assert!((sum - std::f64::consts::PI.powi(2) / 6.0).abs() < 1.0 / f64::from(*terms));
+    }
+    println!("{} sums, by {}:\n{}", sums.len(), rt.configuration(), rt.statistics());
+    Ok(())
+}

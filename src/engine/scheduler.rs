@@ -1,0 +1,214 @@
+//! The policy in charge, held to its contract if it is a user's own.
+//!
+//! A policy is asked under placement's lock, since its answers must fit a state that does not change meanwhile. So a
+//! user's policy is called with three precautions: it can neither submit to its runtime nor wait for it
+//! ([`is_asked_by`]), a panic ends the policy and not the runtime, and its answers are checked. What goes wrong is a
+//! [`Breach`]: placement then dismisses the policy, and `stealing` goes on with the tasks that it had charge of. No task
+//! is lost, and every `wait` under way reports the breach.
+//!
+//! Invariants:
+//! 1. A policy that has broken its contract is not called again.
+//! 2. At most one policy is dismissed: what replaces it is ours.
+//! 3. A dismissed policy is dropped with the runtime, under no lock.
+
+use super::failures::{FailureLog, NO_TASK};
+use super::placement::Placement;
+use crate::depend::running;
+use crate::error::{FailureReason, TaskFailure};
+use crate::ids::{TaskId, UnitId};
+use crate::sched::{AffinityStatistics, Model, Policy, ReadyTask, Sample, Stealing, View};
+use parking_lot::{Mutex, MutexGuard};
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
+
+thread_local! {
+    /// The runtimes whose policies are on this thread's stack.
+    static ASKED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether the policy of this runtime is being asked on this thread, under the runtime's lock.
+pub(crate) fn is_asked_by(runtime: u64) -> bool {
+    ASKED.try_with(|asked| asked.borrow().contains(&runtime)).unwrap_or(false)
+}
+
+/// The state between ready and finished, for one thread at a time.
+pub(crate) struct PlacementLock {
+    runtime: u64,
+    placement: Mutex<Placement>,
+}
+
+impl PlacementLock {
+    pub(super) fn new(runtime: u64, mut placement: Placement, failures: &Arc<FailureLog>) -> Self {
+        placement.belongs_to(runtime, failures);
+        Self { runtime, placement: Mutex::new(placement) }
+    }
+
+    /// # Panics
+    /// In the middle of a policy's call, which would wait for itself: the panic is that policy's.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Placement> {
+        self.placement.try_lock().unwrap_or_else(|| {
+            assert!(
+                !is_asked_by(self.runtime),
+                "cannot use the runtime in its policy's call; try deciding from what the policy is told"
+            );
+            self.placement.lock()
+        })
+    }
+}
+
+/// The policy in charge.
+pub(crate) struct Scheduler {
+    policy: Box<dyn Policy>,
+    own: Option<Own>,
+    dismissed: Option<Box<dyn Policy>>,
+}
+
+/// What is kept of a user's own policy.
+struct Own {
+    name: &'static str,
+    runtime: u64,
+    failures: Arc<FailureLog>,
+    breach: Option<Breach>,
+}
+
+/// How a policy broke its contract.
+pub(super) struct Breach {
+    /// The task concerned, with its name and where it was submitted, as far as that is known.
+    pub(super) task: Option<(TaskId, String, &'static Location<'static>)>,
+    /// What the policy did.
+    pub(super) problem: String,
+    /// What it should have done.
+    pub(super) remedy: &'static str,
+}
+
+impl Scheduler {
+    /// One of ours.
+    pub(crate) fn built_in(policy: Box<dyn Policy>) -> Self {
+        Self { policy, own: None, dismissed: None }
+    }
+
+    /// A user's own.
+    pub(crate) fn own(policy: Box<dyn Policy>) -> Self {
+        let own = Own { name: policy.name(), runtime: 0, failures: Arc::default(), breach: None };
+        Self { policy, own: Some(own), dismissed: None }
+    }
+
+    /// Whether its answers have to be checked.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// As [`Policy::fast_path`].
+    pub(crate) fn fast_path(&self) -> bool {
+        self.policy.fast_path()
+    }
+
+    /// As [`Policy::ready`].
+    pub(super) fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        if !self.is_own() {
+            return self.policy.ready(task, view);
+        }
+        let (id, name) = (task.id, task.name.clone());
+        self.call(format_args!("it was told that {id} `{name}` is ready"), |policy| policy.ready(task, view));
+    }
+
+    /// As [`Policy::next`].
+    pub(super) fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        self.call(format_args!("it was asked for a task for {unit}"), |policy| policy.next(unit, view)).flatten()
+    }
+
+    /// As [`Policy::in_flight`].
+    pub(super) fn in_flight(&mut self, unit: UnitId, tasks: usize) {
+        self.call(format_args!("it was told how many tasks {unit} has"), |policy| policy.in_flight(unit, tasks));
+    }
+
+    /// As [`Policy::finished`].
+    pub(super) fn finished(&mut self, sample: &Sample) {
+        let Sample { task, name, .. } = sample;
+        self.call(format_args!("it was told that {task} `{name}` has run"), |policy| policy.finished(sample));
+    }
+
+    /// As [`Policy::failed`].
+    pub(super) fn failed(&mut self, sample: &Sample) {
+        let Sample { task, name, .. } = sample;
+        self.call(format_args!("it was told that {task} `{name}` has failed"), |policy| policy.failed(sample));
+    }
+
+    /// As [`Policy::affinity`].
+    pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
+        self.look(|policy| policy.affinity())
+    }
+
+    /// As [`Policy::model`].
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.look(|policy| policy.model())
+    }
+
+    fn look<'a, R>(&'a self, question: impl FnOnce(&'a dyn Policy) -> Option<R>) -> Option<R> {
+        match &self.own {
+            None => question(&*self.policy),
+            Some(own) => asked(own.runtime, || question(&*self.policy)).ok().flatten(),
+        }
+    }
+
+    /// Which runtime this is, and where a breach is reported.
+    pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
+        if let Some(own) = &mut self.own {
+            (own.runtime, own.failures) = (runtime, failures.clone());
+        }
+    }
+
+    /// Puts `stealing` in the place of a policy that has broken its contract; whether it has.
+    pub(super) fn dismiss(&mut self, units: usize) -> bool {
+        let Some(own) = self.own.take_if(|own| own.breach.is_some()) else { return false };
+        let Some(Breach { task, problem, remedy }) = own.breach else { return false };
+        let (id, task, location) = task.unwrap_or_else(|| (NO_TASK, own.name.to_owned(), Location::caller()));
+        let reason = FailureReason::Policy { policy: own.name, problem: format!("{problem}; try {remedy}") };
+        own.failures.push(Arc::new(TaskFailure::new(id, &task, location, reason)));
+        let stealing: Box<dyn Policy> = Box::new(Stealing::new(units));
+        self.dismissed = Some(std::mem::replace(&mut self.policy, stealing));
+        true
+    }
+
+    /// It broke its contract: from now on it is not asked.
+    pub(super) fn breaks(&mut self, breach: Breach) {
+        match &mut self.own {
+            Some(own) => _ = own.breach.get_or_insert(breach),
+            None => debug_assert!(false, "`{}`: {}", self.policy.name(), breach.problem),
+        }
+    }
+
+    /// Calls the policy, unless it has broken its contract.
+    fn call<R>(&mut self, when: fmt::Arguments<'_>, call: impl FnOnce(&mut dyn Policy) -> R) -> Option<R> {
+        let Some(own) = &mut self.own else { return Some(call(&mut *self.policy)) };
+        if own.breach.is_some() {
+            return None;
+        }
+        let answer = asked(own.runtime, || call(&mut *self.policy));
+        let breach = |message| Breach {
+            task: None,
+            problem: format!("it panicked when {when}: {message}"),
+            remedy: "a policy that answers whatever it is told",
+        };
+        answer.map_err(|message| own.breach = Some(breach(message))).ok()
+    }
+}
+
+/// Calls a user's policy; `Err` is what it said when it panicked.
+fn asked<R>(runtime: u64, call: impl FnOnce() -> R) -> Result<R, String> {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            let _ = ASKED.try_with(|asked| asked.borrow_mut().pop());
+        }
+    }
+    let _ = ASKED.try_with(|asked| asked.borrow_mut().push(runtime));
+    let _leave = Leave;
+    let call = || catch_unwind(AssertUnwindSafe(call)).map_err(FailureReason::from_panic);
+    running::inside(runtime, call).map_err(|reason| match reason {
+        FailureReason::Panicked(message) => message,
+        reason => reason.to_string(),
+    })
+}
