@@ -32,7 +32,9 @@ mod survey;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
-pub(crate) use device::{Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Waker, Work};
+pub(crate) use device::{
+    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Waker,
+};
 pub(crate) use discover::open;
 pub(crate) use emulated::Emulated;
 pub use emulated::EmulatedDevice;
