@@ -4,7 +4,7 @@
 //! ended since. Order among tasks is asked for explicitly (`after`); a copy is made only when nothing in flight touches
 //! its bytes.
 
-use super::{Buffer, Emulated};
+use super::Buffer;
 use crate::coherence::CopyId;
 use crate::error::DeviceError;
 use crate::ids::TaskId;
@@ -80,7 +80,7 @@ pub(crate) enum Copying {
 /// How tasks run on a device.
 pub(crate) enum Execution<'a> {
     /// On the thread that leads it.
-    Here(&'a Emulated),
+    Here(&'a dyn Synchronous),
     /// In its own queues.
     Queued(&'a dyn Accelerator),
 }
@@ -122,6 +122,15 @@ pub(crate) trait Device: Send + Sync {
     /// # Safety
     /// As for [`Self::copy`].
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError>;
+}
+
+/// A device that does what it is told before the call returns.
+pub(crate) trait Synchronous: Device {
+    /// Runs a body, at the device's speed.
+    ///
+    /// # Errors
+    /// If the device is lost; then the body was not run.
+    fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError>;
 }
 
 /// A device with queues of its own.

@@ -4,7 +4,7 @@
 //! without any accelerator. What it does not emulate: a device's arithmetic, or its many threads.
 
 use super::Buffer;
-use super::device::{Copying, Device, DeviceCopy, End, Execution};
+use super::device::{Copying, Device, DeviceCopy, End, Execution, Synchronous};
 use crate::coherence::CopyId;
 use crate::depend::Site;
 use crate::error::DeviceError;
@@ -121,22 +121,6 @@ impl Emulated {
     pub(super) fn new(description: EmulatedDevice, name: String) -> Self {
         Self { description, name, tasks: AtomicU64::new(0), copies: AtomicU64::new(0) }
     }
-
-    /// Runs a body at the device's speed.
-    ///
-    /// # Errors
-    /// If the device is lost; then the body was not run.
-    pub(crate) fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError> {
-        if self.tasks.fetch_add(1, Ordering::Relaxed) >= self.description.lost_after_tasks {
-            return Err(DeviceError::Lost { device: self.name.clone(), what: "as its script says".to_owned() });
-        }
-        let start = Instant::now();
-        body();
-        if self.description.speed < 1.0 {
-            std::thread::sleep(start.elapsed().mul_f64(1.0 / self.description.speed - 1.0));
-        }
-        Ok(())
-    }
 }
 
 impl Device for Emulated {
@@ -185,6 +169,20 @@ impl Device for Emulated {
         let rest = self.description.delay(copy.bytes()).saturating_sub(start.elapsed());
         if !rest.is_zero() {
             std::thread::sleep(rest);
+        }
+        Ok(())
+    }
+}
+
+impl Synchronous for Emulated {
+    fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError> {
+        if self.tasks.fetch_add(1, Ordering::Relaxed) >= self.description.lost_after_tasks {
+            return Err(DeviceError::Lost { device: self.name.clone(), what: "as its script says".to_owned() });
+        }
+        let start = Instant::now();
+        body();
+        if self.description.speed < 1.0 {
+            std::thread::sleep(start.elapsed().mul_f64(1.0 / self.description.speed - 1.0));
         }
         Ok(())
     }

@@ -33,10 +33,10 @@ mod survey;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
 pub(crate) use device::{
-    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Waker,
+    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, TaskSession, Waker,
 };
 pub(crate) use discover::open;
-pub(crate) use emulated::Emulated;
+use emulated::Emulated;
 pub use emulated::EmulatedDevice;
 pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]

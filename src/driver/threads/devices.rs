@@ -5,7 +5,7 @@
 use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, OwnedTask, Site};
-use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, Emulated, End, Execution};
+use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
 use crate::engine::{CopyOrder, Event, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
@@ -115,7 +115,7 @@ impl Devices {
 
     /// An accelerator among the devices.
     pub(super) fn accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
-        match self.devices[device.index()].execution() {
+        match self.execution(device) {
             Execution::Queued(accelerator) => Some(accelerator),
             Execution::Here(_) => None,
         }
@@ -127,12 +127,9 @@ impl Devices {
         self.homes.len()
     }
 
-    /// An emulated device.
-    pub(super) fn emulated(&self, device: DeviceId) -> Option<&Emulated> {
-        match self.devices[device.index()].execution() {
-            Execution::Here(emulated) => Some(emulated),
-            Execution::Queued(_) => None,
-        }
+    /// How tasks run on a device.
+    pub(super) fn execution(&self, device: DeviceId) -> Execution<'_> {
+        self.devices[device.index()].execution()
     }
 
     /// Where a task's regions lie that was launched on an emulated device.
