@@ -6,7 +6,7 @@
 
 use super::Buffer;
 use crate::coherence::CopyId;
-use crate::error::{BoxError, DeviceError};
+use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::{DeviceSite, Enqueue};
 use crate::region::MAX_DIMS;
@@ -55,13 +55,15 @@ impl DeviceCopy {
     }
 }
 
-/// What a task enqueues.
-pub(crate) trait Work {
-    /// Where the host has each new private replica, and how many bytes it has.
-    fn privates(&mut self) -> Vec<(*mut u8, usize)>;
+/// A task that is being enqueued, one kernel behind the other. If it is dropped before it is closed, it waits until all
+/// that was enqueued has stopped: nothing of the task is in flight then.
+pub(crate) trait TaskSession: Enqueue {
+    /// Copies a new private replica of the task to the device, and back when the session closes; its handle there. The
+    /// host's memory is the task's until it has ended.
+    fn add_private(&mut self, first: *mut u8, bytes: usize) -> Result<usize, DeviceError>;
 
-    /// Runs the task's body. `privates` are the handles of its private replicas on the device, in order.
-    fn enqueue(&mut self, device: &mut dyn Enqueue, privates: &[usize]) -> Result<(), BoxError>;
+    /// The task is complete, and in flight from now on.
+    fn close(self: Box<Self>) -> Result<(), DeviceError>;
 }
 
 /// What becomes of a copy that a device is asked for.
@@ -133,11 +135,8 @@ pub(crate) trait Synchronous: Device {
 
 /// A device with queues of its own.
 pub(crate) trait Accelerator: Device {
-    /// Enqueues a task behind those in `after` that are still in flight.
-    ///
-    /// # Errors
-    /// What the body returned or the device refused; then nothing of the task is in flight any more.
-    fn issue(&self, task: TaskId, after: &[TaskId], work: &mut dyn Work) -> Result<(), BoxError>;
+    /// Begins to enqueue a task, behind those in `after` that are still in flight.
+    fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError>;
 
     /// Appends what has ended since the last call.
     fn poll(&self, ended: &mut Vec<Completion>);

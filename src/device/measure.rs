@@ -1,10 +1,10 @@
 //! How fast a device is reached: copies, and the way of a launch.
 
 use super::interfaces::InterfaceId;
-use super::{Accelerator, Completion, DeviceCopy, End, Mark, Work};
-use crate::error::{BoxError, DeviceError};
+use super::{Accelerator, Completion, DeviceCopy, End, Mark};
+use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{DeviceSite, DeviceViewMut, Enqueue, Kernel, Launcher, Program, Write};
+use crate::kernel::{DeviceSite, DeviceViewMut, Kernel, Launcher, Program, Write};
 use std::time::Instant;
 
 const BYTES: usize = 64 << 20;
@@ -87,8 +87,10 @@ fn run(device: &dyn Accelerator, tasks: std::ops::Range<u64>, site: DeviceSite) 
     let mut left = tasks.end - tasks.start;
     for task in tasks {
         let after = if task > 0 { vec![TaskId(task - 1)] } else { Vec::new() };
-        let issued = device.issue(TaskId(task), &after, &mut Touch(site));
-        issued.map_err(|error| *error.downcast::<DeviceError>().expect("the body fails as the device does"))?;
+        let mut session = device.open(TaskId(task), &after)?;
+        let mut view = DeviceViewMut::<f64>::new(site);
+        Launcher::new(&mut *session).launch(&TOUCH, 1, (&mut view,))?;
+        session.close()?;
     }
     let mut ended = Vec::new();
     while left > 0 {
@@ -101,17 +103,4 @@ fn run(device: &dyn Accelerator, tasks: std::ops::Range<u64>, site: DeviceSite) 
         std::hint::spin_loop();
     }
     Ok(start.elapsed().as_nanos() as u64)
-}
-
-struct Touch(DeviceSite);
-
-impl Work for Touch {
-    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
-        Vec::new()
-    }
-
-    fn enqueue(&mut self, device: &mut dyn Enqueue, _: &[usize]) -> Result<(), BoxError> {
-        let mut view = DeviceViewMut::<f64>::new(self.0);
-        Ok(Launcher::new(device).launch(&TOUCH, 1, (&mut view,))?)
-    }
 }

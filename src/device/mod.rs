@@ -33,7 +33,7 @@ mod survey;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use compile::compile_for;
 pub(crate) use device::{
-    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, Waker, Work,
+    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, TaskSession, Waker,
 };
 pub(crate) use discover::open;
 use emulated::Emulated;

@@ -40,9 +40,9 @@ pub(super) use slabs::{Pitches, Slab};
 use self::kernels::Kernels;
 use self::session::Session;
 use self::streams::{Flight, Stream};
-use super::{Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Waker, Work};
+use super::{Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Waker};
 use crate::coherence::CopyId;
-use crate::error::{BoxError, DeviceError};
+use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::DeviceSite;
 use crate::region::MAX_DIMS;
@@ -206,30 +206,14 @@ impl<B: Backend> Device for Gpu<B> {
 }
 
 impl<B: Backend> Accelerator for Gpu<B> {
-    fn issue(&self, task: TaskId, after: &[TaskId], work: &mut dyn Work) -> Result<(), BoxError> {
+    fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {
         let (number, events) = self.stream_behind(after);
         let stream = &self.streams[number];
         for event in &events {
             self.backend.wait(&stream.stream, event)?;
         }
-        let mut session = Session::new(&*self.backend, &self.kernels, stream);
-        let result = session.carry_out(work);
-        let kept = session.close();
-        let mut state = stream.state.lock();
-        let end = match result {
-            Ok(()) => self.backend.record(&stream.stream)?,
-            Err(error) => {
-                // What was enqueued before still uses the task's memory.
-                let stopped = self.backend.record(&stream.stream).and_then(|end| self.backend.synchronize(&end));
-                if let Err(more) = stopped {
-                    tracing::warn!("{more}");
-                }
-                return Err(error);
-            }
-        };
-        self.tasks.lock().insert(task, (number, end.clone()));
-        state.flights.push_back(Flight::new(Mark::Task(task), end, kept));
-        Ok(())
+        let record_end = move |end| _ = self.tasks.lock().insert(task, (number, end));
+        Ok(Box::new(Session::open(&*self.backend, &self.kernels, stream, task, record_end)))
     }
 
     fn poll(&self, ended: &mut Vec<Completion>) {

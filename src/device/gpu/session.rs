@@ -1,57 +1,77 @@
 //! One task on its stream: private replicas in, the body's kernels, private replicas out.
 
 use super::kernels::Kernels;
-use super::streams::Stream;
+use super::streams::{Flight, Stream};
 use super::{Backend, Pitches, Slab};
-use crate::device::Work;
-use crate::error::{BoxError, DeviceError};
+use crate::device::{Mark, TaskSession};
+use crate::error::DeviceError;
+use crate::ids::TaskId;
 use crate::kernel::{ArgumentValue, Enqueue, KernelText};
 
-/// A task that is being enqueued.
-pub(super) struct Session<'a, B: Backend> {
+/// A task that is being enqueued; `E` is told of the moment of its end.
+pub(super) struct Session<'a, B: Backend, E: Fn(B::Event)> {
     backend: &'a B,
     kernels: &'a Kernels<B>,
     stream: &'a Stream<B>,
+    task: TaskId,
+    record_end: E,
     /// The stream's memory, and what of it this task has: back to the stream at the end.
     free: Vec<(usize, B::Memory, usize)>,
     scratch: Vec<(usize, B::Memory, usize)>,
     /// Memory of private replicas: kept until the task has ended.
-    privates: Vec<B::Memory>,
+    memory: Vec<B::Memory>,
+    /// Where these lie on the device and on the host, and their bytes.
+    privates: Vec<(usize, *mut u8, usize)>,
+    is_closed: bool,
 }
 
-impl<'a, B: Backend> Session<'a, B> {
-    pub(super) fn new(backend: &'a B, kernels: &'a Kernels<B>, stream: &'a Stream<B>) -> Self {
+impl<'a, B: Backend, E: Fn(B::Event)> Session<'a, B, E> {
+    pub(super) fn open(
+        backend: &'a B,
+        kernels: &'a Kernels<B>,
+        stream: &'a Stream<B>,
+        task: TaskId,
+        record_end: E,
+    ) -> Self {
         let free = std::mem::take(&mut stream.state.lock().scratch);
-        Self { backend, kernels, stream, free, scratch: Vec::new(), privates: Vec::new() }
+        let (scratch, memory, privates) = (Vec::new(), Vec::new(), Vec::new());
+        Self { backend, kernels, stream, task, record_end, free, scratch, memory, privates, is_closed: false }
+    }
+}
+
+impl<B: Backend, E: Fn(B::Event)> TaskSession for Session<'_, B, E> {
+    fn add_private(&mut self, first: *mut u8, bytes: usize) -> Result<usize, DeviceError> {
+        let (memory, base) = self.backend.allocate(bytes.max(1))?;
+        self.memory.push(memory);
+        // SAFETY: the task owns its private replicas until it has ended, and so do we theirs on the device.
+        unsafe { self.backend.copy_in(&self.stream.stream, first, base, &flat(bytes))? };
+        self.privates.push((base, first, bytes));
+        Ok(base)
     }
 
-    /// Enqueues all of the task.
-    pub(super) fn carry_out(&mut self, work: &mut dyn Work) -> Result<(), BoxError> {
-        let mut handles = Vec::new();
-        let privates = work.privates();
-        for &(first, bytes) in &privates {
-            let (memory, base) = self.backend.allocate(bytes.max(1))?;
-            self.privates.push(memory);
-            handles.push(base);
-            // SAFETY: the task owns its private replicas until it has ended, and so do we theirs on the device.
-            unsafe { self.backend.copy_in(&self.stream.stream, first, base, &flat(bytes))? };
-        }
-        work.enqueue(self, &handles)?;
-        for (&(first, bytes), base) in privates.iter().zip(handles) {
-            // SAFETY: they stay until the task has ended: the host's are the task's, the device's are in `privates`.
+    fn close(mut self: Box<Self>) -> Result<(), DeviceError> {
+        for (base, first, bytes) in std::mem::take(&mut self.privates) {
+            // SAFETY: they stay until the task has ended: the host's are the task's, the device's are in `memory`.
             unsafe { self.backend.copy_out(&self.stream.stream, base, first, &flat(bytes))? };
         }
+        let mut state = self.stream.state.lock();
+        let end = self.backend.record(&self.stream.stream)?;
+        self.is_closed = true;
+        (self.record_end)(end.clone());
+        state.flights.push_back(Flight::new(Mark::Task(self.task), end, std::mem::take(&mut self.memory)));
         Ok(())
-    }
-
-    /// Ends the session; what has to be kept until the task has ended.
-    pub(super) fn close(mut self) -> Vec<B::Memory> {
-        std::mem::take(&mut self.privates)
     }
 }
 
-impl<B: Backend> Drop for Session<'_, B> {
+impl<B: Backend, E: Fn(B::Event)> Drop for Session<'_, B, E> {
     fn drop(&mut self) {
+        if !self.is_closed {
+            // What was enqueued before still uses the task's memory.
+            let stopped = self.backend.record(&self.stream.stream).and_then(|end| self.backend.synchronize(&end));
+            if let Err(error) = stopped {
+                tracing::warn!("{error}");
+            }
+        }
         self.stream.state.lock().scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
     }
 }
@@ -61,7 +81,7 @@ fn flat(bytes: usize) -> Slab {
     Slab { width_bytes: bytes, rows: 1, slices: 1, from: end, to: end }
 }
 
-impl<B: Backend> Enqueue for Session<'_, B> {
+impl<B: Backend, E: Fn(B::Event)> Enqueue for Session<'_, B, E> {
     fn launch(
         &mut self,
         kernel: &KernelText,

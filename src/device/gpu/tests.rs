@@ -1,7 +1,7 @@
 //! Streams and events, on a backend that writes down what it is told and ends what it is told to end.
 
 use super::*;
-use crate::kernel::{ArgumentValue, Enqueue, KernelText, Program};
+use crate::kernel::{ArgumentValue, KernelText, Program};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,6 +15,8 @@ enum Call {
     Record(Moment),
     /// What follows on the stream waits for the moment.
     Wait(usize, Moment),
+    /// The host waits for the moment.
+    Synchronize(Moment),
 }
 
 #[derive(Default)]
@@ -105,20 +107,8 @@ impl Backend for Arc<Scripted> {
         Ok(())
     }
 
-    fn synchronize(&self, _: &Moment) -> Result<(), DeviceError> {
-        Ok(())
-    }
-}
-
-/// A task without kernels.
-struct Empty;
-
-impl Work for Empty {
-    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
-        Vec::new()
-    }
-
-    fn enqueue(&mut self, _: &mut dyn Enqueue, _: &[usize]) -> Result<(), BoxError> {
+    fn synchronize(&self, event: &Moment) -> Result<(), DeviceError> {
+        self.calls.lock().push(Call::Synchronize(*event));
         Ok(())
     }
 }
@@ -137,7 +127,7 @@ impl Bench {
     /// Issues a task; the moments that its stream has been told to wait for, and the moment of its end.
     fn issue(&self, task: u64, after: &[u64]) -> (Vec<Moment>, Moment) {
         let after: Vec<_> = after.iter().map(|task| TaskId(*task)).collect();
-        self.gpu.issue(TaskId(task), &after, &mut Empty).unwrap();
+        self.gpu.open(TaskId(task), &after).unwrap().close().unwrap();
         let calls = std::mem::take(&mut *self.backend.calls.lock());
         let (Some(Call::Record((stream, _))), waits) = (calls.last().cloned(), &calls[..calls.len() - 1]) else {
             panic!("a task ends with an event: {calls:?}")
@@ -162,34 +152,41 @@ fn a_task_waits_for_the_events_of_those_before_it_on_other_streams() {
     assert_eq!(bench.issue(4, &[3]), (vec![], (other, 0)), "a chain needs no event");
 }
 
-/// A body that uses its own device: issues a task behind each that is in flight, copies, polls, and asks to be woken.
-struct Busy<'a>(&'a Bench, u64);
-
-impl Work for Busy<'_> {
-    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
-        Vec::new()
+/// Issues a task whose body uses its own device: it issues another, polls, and asks to be woken.
+fn issue_busy(gpu: &Gpu<Arc<Scripted>>, task: u64, nested: usize) {
+    let mut session = gpu.open(TaskId(task), &[]).unwrap();
+    let of_ours = session.scratch(1000).unwrap();
+    if nested > 0 {
+        issue_busy(gpu, task + 1, nested - 1);
     }
-
-    fn enqueue(&mut self, launcher: &mut dyn Enqueue, _: &[usize]) -> Result<(), BoxError> {
-        let Self(bench, nested) = self;
-        let of_ours = launcher.scratch(1000)?;
-        if *nested > 0 {
-            bench.gpu.issue(TaskId(10 + *nested), &[], &mut Busy(bench, *nested - 1))?;
-        }
-        bench.gpu.poll(&mut Vec::new());
-        bench.gpu.arm(&(Arc::new(|| ()) as Waker));
-        assert_ne!(launcher.scratch(1000)?, of_ours, "it is still in use");
-        Ok(())
-    }
+    gpu.poll(&mut Vec::new());
+    gpu.arm(&(Arc::new(|| ()) as Waker));
+    assert_ne!(session.scratch(1000).unwrap(), of_ours, "it is still in use");
+    session.close().unwrap();
 }
 
 #[test]
 fn a_body_may_use_its_own_device() {
     let bench = Bench::new();
     // More tasks inside each other than there are streams.
-    bench.gpu.issue(TaskId(1), &[], &mut Busy(&bench, 2 * STREAMS as u64)).unwrap();
+    issue_busy(&bench.gpu, 1, 2 * STREAMS);
     let scratch: usize = bench.gpu.streams.iter().map(|stream| stream.state.lock().scratch.len()).sum();
     assert_eq!(scratch, 2 * (2 * STREAMS + 1), "all is given back");
+}
+
+#[test]
+fn what_is_given_up_is_waited_for_and_not_in_flight() {
+    let bench = Bench::new();
+    let mut session = bench.gpu.open(TaskId(1), &[]).unwrap();
+    session.add_private([0u8; 8].as_mut_ptr(), 8).unwrap();
+    session.scratch(1000).unwrap();
+    drop(session);
+    let calls = std::mem::take(&mut *bench.backend.calls.lock());
+    assert!(matches!(calls[..], [Call::Record(end), Call::Synchronize(waited)] if end == waited), "{calls:?}");
+    assert!(!bench.gpu.arm(&(Arc::new(|| ()) as Waker)), "nothing is in flight");
+    assert!(bench.issue(2, &[1]).0.is_empty());
+    let scratch: usize = bench.gpu.streams.iter().map(|stream| stream.state.lock().scratch.len()).sum();
+    assert_eq!(scratch, 1, "it is given back");
 }
 
 #[test]

@@ -7,14 +7,13 @@ use super::devices::Devices;
 use super::host::Host;
 use super::state::Threads;
 use crate::depend::{AccessRecord, Mode, OwnedTask, running};
-use crate::device::{Accelerator, Completion, Mark, Work};
+use crate::device::{Accelerator, Completion, Mark};
 use crate::driver::Driver;
 use crate::driver::shared::Shared;
 use crate::engine::{Event, Launch, Outcome};
-use crate::error::{BoxError, DeviceError, FailureReason};
+use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
-use crate::kernel::{DeviceSite, Enqueue, Launcher};
-use std::any::Any;
+use crate::kernel::Launcher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Threads {
@@ -83,32 +82,32 @@ impl Threads {
     }
 }
 
-/// Enqueues a task; nothing of it is in flight if that fails.
+/// Enqueues a task: opens a session on the device, calls the body with it, and closes it. Nothing of the task is in
+/// flight if that fails.
 fn enqueue(
     runtime: u64,
     devices: &Devices,
     device: &dyn Accelerator,
     launch: &mut Launch,
 ) -> Result<(), FailureReason> {
-    let sites = devices.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
-    let id = launch.task.shared().id;
-    let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(&launch.task)));
-    let reductions = running::as_part_of(runtime, &launch.task, begin).map_err(FailureReason::from_panic)?;
-    let mut work = TaskWork { runtime, task: &launch.task, sites, reductions, panic: None };
-    device.issue(id, &launch.after, &mut work).map_err(|error| match (work.panic, error.downcast::<DeviceError>()) {
-        (Some(payload), _) => FailureReason::from_panic(payload),
-        (None, Ok(error)) => FailureReason::Device(*error),
-        (None, Err(error)) => FailureReason::Returned(error),
-    })
-}
-
-/// A task's body, with its regions on the device.
-struct TaskWork<'a> {
-    runtime: u64,
-    task: &'a OwnedTask,
-    sites: Vec<DeviceSite>,
-    reductions: Vec<Private>,
-    panic: Option<Box<dyn Any + Send>>,
+    let Launch { task, places, after, .. } = launch;
+    let mut sites = devices.device_sites(task, places).map_err(FailureReason::Device)?;
+    let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
+    let reductions = running::as_part_of(runtime, task, begin).map_err(FailureReason::from_panic)?;
+    let mut session = device.open(task.shared().id, after).map_err(FailureReason::Device)?;
+    for Private { access, first, bytes } in reductions {
+        sites[access].base = session.add_private(first, bytes).map_err(FailureReason::Device)?;
+        sites[access].offset_bytes = 0;
+    }
+    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut *session), &sites));
+    match running::as_part_of(runtime, task, || catch_unwind(body)) {
+        Ok(Ok(())) => session.close().map_err(FailureReason::Device),
+        Ok(Err(error)) => Err(match error.downcast::<DeviceError>() {
+            Ok(error) => FailureReason::Device(*error),
+            Err(error) => FailureReason::Returned(error),
+        }),
+        Err(payload) => Err(FailureReason::from_panic(payload)),
+    }
 }
 
 /// Where the private replica of a reduction lies in host memory.
@@ -118,7 +117,7 @@ struct Private {
     bytes: usize,
 }
 
-/// Makes a task's private replicas. What they begin with is the user's code, so this comes before any stream is locked.
+/// Makes a task's private replicas. What they begin with is the user's code, so this comes before the session.
 fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
     let (mut index, mut reductions) = (0, Vec::new());
     task.body().accesses(&mut |AccessRecord { mode, .. }| {
@@ -132,21 +131,4 @@ fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
         Private { access, first, bytes }
     };
     reductions.into_iter().map(private).collect()
-}
-
-impl Work for TaskWork<'_> {
-    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
-        self.reductions.iter().map(|private| (private.first, private.bytes)).collect()
-    }
-
-    fn enqueue(&mut self, device: &mut dyn Enqueue, privates: &[usize]) -> Result<(), BoxError> {
-        for (Private { access, .. }, base) in self.reductions.iter().zip(privates) {
-            (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
-        }
-        let body = AssertUnwindSafe(|| self.task.body().enqueue(&mut Launcher::new(device), &self.sites));
-        running::as_part_of(self.runtime, self.task, || catch_unwind(body)).unwrap_or_else(|payload| {
-            self.panic = Some(payload);
-            Err("the body panicked".into())
-        })
-    }
 }
