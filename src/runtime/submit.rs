@@ -236,7 +236,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.runtime.shared().id;
+        let runtime = self.runtime.id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -248,9 +248,8 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let driver = &self.runtime.driver;
-        let (runtime, on_fast_path) = (driver.shared().id, driver.on_fast_path());
-        self.accesses.check(runtime).map_err(|refusal| refusal.of_task(&self.name))?;
+        let Runtime { driver, id: runtime, on_fast_path, .. } = self.runtime;
+        self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
             few = ArrayVec::new();
@@ -270,11 +269,11 @@ where
         if let Some(simulation) = simulation {
             kinds = simulation.kinds(&self.name, kinds, C::PRESENT && !self.host_only);
         }
-        if !C::PRESENT || !on_fast_path {
+        if !C::PRESENT || !*on_fast_path {
             self.check_units(kinds, records)?;
         }
-        let ancestry = running::ancestry(runtime);
-        let mut side = self.side(on_fast_path)?;
+        let ancestry = running::ancestry(*runtime);
+        let mut side = self.side()?;
         if !ancestry.is_empty() {
             ancestry.admit(&self.name, records)?;
             side.get_or_insert_default().ancestry = ancestry;
@@ -282,7 +281,7 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        if awaited && !on_fast_path {
+        if awaited && !*on_fast_path {
             side.get_or_insert_default().awaited = true;
         }
         let description =
@@ -296,7 +295,7 @@ where
     }
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.
-    fn side(&self, on_fast_path: bool) -> Result<Option<Box<Side>>, SubmitError> {
+    fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
         let place = match &self.hints.at {
             Some((space, index)) if *index >= space.len() => {
                 return Err(SubmitError::Index {
@@ -306,7 +305,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if on_fast_path => return Ok(None),
+            _ if self.runtime.on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
