@@ -1,16 +1,12 @@
 //! Parameters of kernels as types, and what may be given for each.
 
-use super::view::DeviceSite;
-use super::{DeviceView, DeviceViewMut, ElementType, Parameter, Scratch};
+use super::scalar::Scalar;
+use super::signature::Parameter;
+use super::value::{ArgumentValue, Value};
+use super::view::{DeviceSite, DeviceView, DeviceViewMut, Scratch};
 use crate::region::MAX_DIMS;
 use crate::sealed::Sealed;
 use std::marker::PhantomData;
-
-/// A number that hosts and kernels agree on.
-pub trait Scalar: bytemuck::Pod + Send + Sync + Sealed {
-    /// What kernels call it.
-    const TYPE: ElementType;
-}
 
 /// A parameter `IN(T, name, bounds)`.
 #[derive(Debug)]
@@ -47,26 +43,6 @@ pub trait Arguments<P>: Sealed {
     fn values(self, out: &mut Vec<ArgumentValue>);
 }
 
-/// A value, wrapped so that the public traits can mention it.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy)]
-pub struct ArgumentValue(pub(crate) Value);
-
-/// What a device's interface is given.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Value {
-    /// The first `len` bytes.
-    Scalar { bytes: [u8; 8], len: usize },
-    /// Memory from an offset on: so many elements in each dimension, so far apart.
-    Memory {
-        base: usize,
-        offset_bytes: usize,
-        element_bytes: usize,
-        extents: [usize; MAX_DIMS],
-        strides: [usize; MAX_DIMS],
-    },
-}
-
 impl<T> Sealed for Read<T> {}
 impl<T> Sealed for Write<T> {}
 impl<T> Sealed for &DeviceView<'_, T> {}
@@ -76,13 +52,9 @@ impl<T> Sealed for &Scratch<'_, T> {}
 impl<T> Sealed for &mut Scratch<'_, T> {}
 
 macro_rules! scalars {
-    ($($t:ty: $name:ident;)*) => {$(
-        impl Scalar for $t {
-            const TYPE: ElementType = ElementType::$name;
-        }
-
+    ($($t:ty)*) => {$(
         impl ParameterType for $t {
-            const PARAMETER: Parameter = Parameter::Scalar(ElementType::$name);
+            const PARAMETER: Parameter = Parameter::Scalar(<$t>::TYPE);
         }
 
         impl Argument<$t> for $t {
@@ -95,7 +67,7 @@ macro_rules! scalars {
     )*};
 }
 
-scalars! { f64: F64; f32: F32; i32: I32; u32: U32; i64: I64; u64: U64; }
+scalars! { f64 f32 i32 u32 i64 u64 }
 
 impl<T: Scalar> ParameterType for Read<T> {
     const PARAMETER: Parameter = Parameter::Read(T::TYPE);

@@ -12,9 +12,9 @@
 //! Invariants: an extent or a stride below zero, or one that 64 bits cannot count, is refused; a box that is empty in one
 //! dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`] values at once.
 
-use super::argument::{ArgumentValue, Value};
 use super::cursor::Cursor;
 use super::signature::{ElementType, MOST_PARAMETERS, Parameter, Signature, SignatureError, equal};
+use super::value::{ArgumentValue, Value};
 use crate::error::DeviceError;
 use crate::region::MAX_DIMS;
 use arrayvec::ArrayVec;

@@ -1,8 +1,8 @@
 //! Enqueuing kernels from a task's body.
 
+use super::value::ArgumentValue;
 use super::{Arguments, Kernel, KernelText, Parameters, Scalar, Scratch};
 use crate::error::DeviceError;
-use crate::kernel::argument::ArgumentValue;
 use std::fmt;
 
 /// What a device does for a launcher.

@@ -15,18 +15,21 @@ mod bounds;
 mod cursor;
 mod launcher;
 mod program;
+mod scalar;
 mod signature;
+mod value;
 mod view;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub use crate::device::compile_for;
-pub use argument::{Argument, Arguments, Parameters, Read, Scalar, Write};
+pub use argument::{Argument, Arguments, Parameters, Read, Write};
 pub use launcher::{Launcher, Threads};
 pub use program::{Kernel, Program};
+pub use scalar::Scalar;
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
-pub(crate) use argument::{ArgumentValue, Value};
 pub(crate) use launcher::Enqueue;
 pub(crate) use program::KernelText;
+pub(crate) use value::{ArgumentValue, Value};
 pub(crate) use view::DeviceSite;

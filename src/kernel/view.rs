@@ -1,6 +1,6 @@
 //! What a body sees of device memory: where it lies, never what is in it.
 
-use super::Scalar;
+use super::scalar::Scalar;
 use crate::region::MAX_DIMS;
 use std::marker::PhantomData;
 

@@ -1,0 +1,20 @@
+//! Numbers that hosts and kernels agree on.
+
+use super::signature::ElementType;
+use crate::sealed::Sealed;
+
+/// A number that hosts and kernels agree on.
+pub trait Scalar: bytemuck::Pod + Send + Sync + Sealed {
+    /// What kernels call it.
+    const TYPE: ElementType;
+}
+
+macro_rules! scalars {
+    ($($t:ty: $name:ident;)*) => {$(
+        impl Scalar for $t {
+            const TYPE: ElementType = ElementType::$name;
+        }
+    )*};
+}
+
+scalars! { f64: F64; f32: F32; i32: I32; u32: U32; i64: I64; u64: U64; }
