@@ -1,8 +1,8 @@
 //! The programs in C that the chapters on porting begin from: they compile, and print what the chapter says.
 //!
-//! The tests of the chapters' Rust code hold the ports to the same output. Where a compiler or a library is not installed,
-//! a program is skipped and named. Compilers that know OmpSs-2 are rare: any other one takes its pragmas for comments, and
-//! the program runs as one thread, with the same output.
+//! The tests of the chapters' Rust code hold the ports to the same output. Where a compiler or a library is not
+//! installed, a program is skipped and named. Compilers that know OmpSs-2 are rare: any other one takes its pragmas for
+//! comments, and the program runs as one thread, with the same output.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Which unit gets which zone of a mesh: each work distribution once it is steady, as a map.
 //!
-//! Zones take times in proportion to their areas, a device an eighth of what a core takes. Under the assumption that nothing
-//! else takes time a distribution is a function of the times of the instance before, so no task is run.
+//! Zones take times in proportion to their areas, a device an eighth of what a core takes. Under the assumption that
+//! nothing else takes time a distribution is a function of the times of the instance before, so no task is run.
 
 use crate::mesh::{SIDE, areas, neighbours, widths};
 use crate::svg::Svg;
