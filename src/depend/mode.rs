@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// How a task accesses a region (OmpSs-2's words).
+///
+/// ```
+/// use thalweg::Mode;
+/// assert!(Mode::Out.writes() && !Mode::Out.reads());
+/// assert!(Mode::In.joins(Mode::In) && !Mode::Inout.joins(Mode::Inout));
+/// assert_eq!(Mode::Commutative.to_string(), "commutative");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {

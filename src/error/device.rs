@@ -1,6 +1,13 @@
 //! What an accelerator can refuse or fail at.
 
 /// A failure of a device, or of what it was asked to do. The code is the interface's own.
+///
+/// ```
+/// use thalweg::error::DeviceError;
+/// let lost = DeviceError::Lost { device: "GPU 0".to_owned(), what: "it fell off the bus".to_owned() };
+/// assert!(lost.is_loss());
+/// assert_eq!(lost.to_string(), "GPU 0 was lost: it fell off the bus");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {

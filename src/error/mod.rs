@@ -17,9 +17,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Any error a body may return.
+///
+/// ```
+/// use thalweg::error::BoxError;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(0u32);
+/// let parse = |text: &str| -> Result<u32, BoxError> { Ok(text.trim().parse()?) };
+/// rt.task("parse", (x.output(),)).cpu(move |_, (x,)| parse(" 42 ").map(|n| x[0] = n)).submit()?;
+/// assert_eq!(rt.read_scalar(&x)?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a runtime could not be built.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let error = Runtime::builder().compute_units("4:CPU").build().unwrap_err();
+/// assert!(matches!(error, BuildError::Units(_)));
+/// println!("{error}");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -75,6 +93,17 @@ pub enum BuildError {
 }
 
 /// Why a task or a request was refused; nothing was changed.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![0u8; 10]).named("x");
+/// let error = rt.task("t", (x.slice(5..11).output(),)).cpu(|_, _| ()).submit().unwrap_err();
+/// assert!(matches!(error, SubmitError::OutOfBounds { .. }));
+/// let words = "cannot submit task `t`: region [5..11] of data `x` is out of bounds; try a region inside [0..10]";
+/// assert_eq!(error.to_string(), words);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
@@ -257,6 +286,16 @@ impl SubmitError {
 }
 
 /// Why a task failed.
+///
+/// ```
+/// use thalweg::error::FailureReason;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// rt.task("fails", ()).cpu(|_, ()| panic!("no way")).submit()?;
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// assert!(matches!(failures[0].reason(), FailureReason::Panicked(message) if message == "no way"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FailureReason {
@@ -317,6 +356,19 @@ impl fmt::Display for FailureReason {
 }
 
 /// A task that failed: the root of everything that was skipped because of it.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1);
+/// rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit()?;
+/// rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit()?;
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// let failure = &failures[0];
+/// assert_eq!((failure.task(), failure.name(), failure.skipped()), (TaskId(0), "fails", 1));
+/// println!("{}", failure.submitted_at());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct TaskFailure {
     task: TaskId,
@@ -403,6 +455,17 @@ impl std::error::Error for TaskFailure {
 }
 
 /// Every failure since the last wait, in the order in which they happened.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// for name in ["one", "two"] {
+///     rt.task(name, ()).cpu(|_, ()| Err("no")).submit()?;
+/// }
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// assert_eq!(failures.iter().map(|failure| failure.name()).collect::<Vec<_>>(), ["one", "two"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);
 
@@ -432,6 +495,16 @@ impl fmt::Display for Failures {
 }
 
 /// What a waiting call reports.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1);
+/// rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit()?;
+/// assert!(matches!(rt.read_scalar(&x), Err(RunError::Poisoned(cause)) if cause.name() == "fails"));
+/// assert!(matches!(rt.wait(), Err(RunError::Failed(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -101,6 +101,12 @@ impl fmt::Debug for Launcher<'_> {
 }
 
 /// How many threads a kernel gets, in up to three dimensions: `n`, `[x, y]` or `[x, y, z]`.
+///
+/// ```
+/// use thalweg::kernel::Threads;
+/// assert_eq!(Threads::from(1000), Threads([1000, 1, 1]));
+/// assert_eq!(Threads::from([64, 32]), Threads([64, 32, 1]));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threads(pub [usize; 3]);
 

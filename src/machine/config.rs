@@ -13,10 +13,25 @@ use std::fmt;
 use super::error::{ConfigError, Field};
 
 /// Most units that a configuration can have.
+///
+/// ```
+/// use thalweg::machine::{MAX_UNITS, UnitConfig};
+/// assert!(format!("{}:CPU:1", MAX_UNITS + 1).parse::<UnitConfig>().is_err());
+/// ```
 pub const MAX_UNITS: usize = 1024;
 /// Most devices that all units of a configuration can have together.
+///
+/// ```
+/// use thalweg::machine::{MAX_DEVICES, UnitConfig};
+/// assert!(format!("1:EMU:{}", MAX_DEVICES + 1).parse::<UnitConfig>().is_err());
+/// ```
 pub const MAX_DEVICES: usize = 1024;
 /// Most cores (CPU unit) or devices (device unit) that one unit can have.
+///
+/// ```
+/// use thalweg::machine::{MAX_UNIT_SIZE, UnitConfig};
+/// assert!(format!("1:CPU:{}", MAX_UNIT_SIZE + 1).parse::<UnitConfig>().is_err());
+/// ```
 pub const MAX_UNIT_SIZE: usize = 1024;
 
 /// What executes a unit's tasks.
@@ -80,6 +95,14 @@ impl fmt::Display for UnitKind {
 }
 
 /// One term `count:KIND:size` of a configuration.
+///
+/// ```
+/// use thalweg::machine::{UnitConfig, UnitKind, UnitTerm};
+/// let config: UnitConfig = "4:CPU:4,2:EMU:1".parse()?;
+/// assert_eq!(config.terms()[1], UnitTerm { count: 2, kind: UnitKind::Emulated, size: 1 });
+/// assert_eq!(config.terms()[0].to_string(), "4:CPU:4");
+/// # Ok::<(), thalweg::machine::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnitTerm {
     /// How many units.

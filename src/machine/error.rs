@@ -11,6 +11,10 @@ use super::config::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
 use crate::ids::UnitId;
 
 /// A part of a configuration term `count:KIND:size`.
+///
+/// ```
+/// assert_eq!(thalweg::machine::Field::Count.to_string(), "count");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// How many units.

@@ -31,6 +31,15 @@ use crate::ids::{DeviceId, SpaceId, UnitId};
 /// What executes tasks: some cores that work together, or a core that leads devices.
 ///
 /// After González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
+///
+/// ```
+/// use thalweg::machine::{Machine, Topology};
+/// let (machine, _) = Machine::plan(&"1:CPU:4,1:EMU:2".parse()?, None, &Topology::with_cores(5))?;
+/// let [cpu, device] = machine.units() else { unreachable!() };
+/// assert!(cpu.is_cpu() && device.is_device());
+/// assert_eq!((cpu.hosting_core(), cpu.inner_cores(), device.devices.len()), (0, 4, 2));
+/// # Ok::<(), thalweg::machine::ConfigError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeUnit {
     /// Its number in the machine.

@@ -9,8 +9,18 @@
 use std::fmt;
 
 /// Cores are numbered below this, the capacity of the system's fixed-size affinity mask.
+///
+/// ```
+/// use thalweg::machine::{MAX_CORES, Places};
+/// assert!(format!("{{{MAX_CORES}}}").parse::<Places>().is_err());
+/// ```
 pub const MAX_CORES: usize = 1024;
 /// Most places in a list, and most entries in a place.
+///
+/// ```
+/// use thalweg::machine::{MAX_PLACES, Places};
+/// assert!(format!("{{0}}:{}:0", MAX_PLACES + 1).parse::<Places>().is_err());
+/// ```
 pub const MAX_PLACES: usize = 1024;
 
 /// Why an `OMP_PLACES` list can't be read. Columns count characters, from 1.

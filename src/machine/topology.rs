@@ -12,6 +12,13 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 /// A logical core, as the system numbers it.
+///
+/// ```
+/// use thalweg::machine::Topology;
+/// for core in Topology::detect().cores() {
+///     println!("core {} of NUMA node {:?}", core.id, core.numa_node);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Core {
     /// The system's number.

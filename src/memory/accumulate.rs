@@ -16,6 +16,17 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 /// `accumulate`: adds to what other tasks of the group have left in a private replica.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let histogram = rt.data(vec![0u32; 4]);
+/// for n in 0..100 {
+///     rt.task("count", (histogram.accumulate(Sum),)).cpu(move |_, (counts,)| counts[n % 4] += 1).submit()?;
+/// }
+/// assert_eq!(rt.take(histogram)?, [25; 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Accumulate<T: Element, S: Shape, R> {
     declared: Declared<T, S>,

@@ -92,10 +92,32 @@ pub struct Sum;
 
 /// The smallest value, from the largest there is; of integers and floating-point numbers. A NaN is passed over, and -0.0 is
 /// less than 0.0.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let found = rt.scalar(7);
+/// for x in [9, 2, 5] {
+///     rt.task("look", (found.reduction(Min),)).cpu(move |_, (found,)| found[0] = x).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&found)?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Min;
 
 /// The largest value, from the smallest there is; otherwise as [`Min`].
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let found = rt.scalar(7);
+/// for x in [9, 2, 5] {
+///     rt.task("look", (found.reduction(Max),)).cpu(move |_, (found,)| found[0] = x).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&found)?, 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Max;
 
@@ -301,6 +323,20 @@ impl<T: Element, const N: usize, R: Reducer<T>> Reducer<[T; N]> for Elementwise<
 }
 
 /// Applies an operation to every element of an array: `Elementwise(Sum)` on `[f64; 5]`.
+///
+/// ```
+/// use thalweg::memory::Elementwise;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let sums = rt.scalar([0.0; 3]);
+/// for x in 1..=4 {
+///     rt.task("powers", (sums.reduction(Elementwise(Sum)),))
+///         .cpu(move |_, (sums,)| sums[0] = [1, 2, 3].map(|power| f64::from(x).powi(power)))
+///         .submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&sums)?, [10.0, 30.0, 100.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elementwise<R>(pub R);
 

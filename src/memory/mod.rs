@@ -42,6 +42,19 @@ pub use shared::{AtomicElement, Shared};
 /// What a data object can be made of: plain bytes that may be copied to any memory.
 ///
 /// Every [`bytemuck::Pod`] type is one: numbers, arrays of them, and structs that derive `Pod`.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// /// Works for elements of any type.
+/// fn fill<T: Element>(rt: &Runtime, x: &Data<T>, value: T) -> Result<TaskId, SubmitError> {
+///     rt.task("fill", (x.output(),)).cpu(move |_, (x,)| x.fill(value)).submit()
+/// }
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![[0u8; 3]; 2]);
+/// fill(&rt, &x, [1, 2, 3])?;
+/// assert_eq!(rt.take(x)?, [[1, 2, 3]; 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Element: bytemuck::Pod + Send + Sync {}
 
 impl<T: bytemuck::Pod + Send + Sync> Element for T {}

@@ -25,6 +25,14 @@ use graph::{Graph, Problem};
 use super::{Assignment, ClusteredGuided, Distribution, Times, Workload};
 
 /// See the module.
+///
+/// ```
+/// use thalweg::sched::{Adjacency, Distribution, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = Adjacency::new(0.05);
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1]); // refined when it is measured
+/// assert!(!distribution.is_steady());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Adjacency {
     slack: f64,

@@ -9,6 +9,13 @@ use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
 
 /// How well a policy kept indices where their data were.
+///
+/// ```
+/// use thalweg::sched::{Affinity, AffinityStatistics};
+/// let mut total = AffinityStatistics::default();
+/// total += Affinity::new().statistics();
+/// assert_eq!((total.hits, total.migrations, total.migrated_bytes), (0, 0, 0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AffinityStatistics {
@@ -29,6 +36,19 @@ impl AddAssign for AffinityStatistics {
 }
 
 /// The unit of every index of every iteration space.
+///
+/// ```
+/// use thalweg::ids::UnitId;
+/// use thalweg::sched::{Affinity, Place};
+/// let at = |instance| Place { space: 0, index: 2, instance, weights: vec![1.0; 4].into(), neighbours: None };
+/// let mut affinity = Affinity::new();
+/// for (instance, unit) in [(0, 1), (1, 1), (2, 0)] {
+///     affinity.note(&at(instance), UnitId(unit), || 4096);
+/// }
+/// assert_eq!(affinity.unit_of(0, 2), Some(UnitId(0)));
+/// let counts = affinity.statistics();
+/// assert_eq!((counts.hits, counts.migrations, counts.migrated_bytes), (1, 1, 4096));
+/// ```
 #[derive(Debug, Default)]
 pub struct Affinity {
     last: FxHashMap<u32, Vec<Option<Last>>>,

@@ -42,6 +42,12 @@ impl Team {
 }
 
 /// One chunk of consecutive indices per slot.
+///
+/// ```
+/// use thalweg::sched::{Assignment, Chunks};
+/// let chunks: Chunks = vec![0..3, 3..3, 3..5];
+/// assert_eq!(Assignment::from(chunks).slots(), [0, 0, 0, 2, 2]);
+/// ```
 pub type Chunks = Vec<Range<usize>>;
 
 /// The slot of every index.
@@ -81,6 +87,13 @@ impl From<Chunks> for Assignment {
 }
 
 /// What an instance of an iteration space took, in nanoseconds of bodies; copies are not counted (004 §4.4).
+///
+/// ```
+/// use thalweg::sched::{Team, Times, static_chunks};
+/// let times = Times::of(&static_chunks(4, 2).into(), 2, vec![30.0, 30.0, 15.0, 15.0]);
+/// assert_eq!(times.slot_ns, [60.0, 30.0]);
+/// assert_eq!(times.longest(Team { cpus: 1, devices: 1 }), [60.0, 30.0]);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
     /// At every index.
@@ -105,6 +118,12 @@ impl Times {
 }
 
 /// What is to be shared out, and among whom.
+///
+/// ```
+/// use thalweg::sched::{Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 1 }, weights: &[1.0, 2.0], neighbours: None };
+/// assert_eq!(workload.len(), 2);
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Workload<'a> {
     /// The units.
@@ -131,6 +150,36 @@ impl Workload<'_> {
 ///
 /// A state machine without clock or I/O: [`Distributed`](super::Distributed) asks it for the assignment of each instance
 /// until it is steady, and tells it what the last one took.
+///
+/// ```
+/// use thalweg::sched::{Assignment, Distribution, Team, Times, Workload};
+///
+/// /// Every index to the unit that ran the least work so far.
+/// #[derive(Clone)]
+/// struct Greedy;
+///
+/// impl Distribution for Greedy {
+///     fn name(&self) -> &'static str {
+///         "greedy"
+///     }
+///     fn assign(&mut self, workload: &Workload<'_>, _: Option<&Times>) -> Assignment {
+///         let mut loads = vec![0.0f64; workload.team.len()];
+///         let mut least = |weight: &f64| {
+///             let slot = (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b])).unwrap_or(0);
+///             loads[slot] += weight;
+///             slot
+///         };
+///         Assignment::new(workload.weights.iter().map(&mut least).collect())
+///     }
+///     fn is_steady(&self) -> bool {
+///         true
+///     }
+/// }
+///
+/// let team = Team { cpus: 2, devices: 0 };
+/// let workload = Workload { team, weights: &[3.0, 1.0, 1.0, 1.0, 2.0], neighbours: None };
+/// assert_eq!(Greedy.assign(&workload, None).slots(), [0, 1, 1, 1, 0]);
+/// ```
 pub trait Distribution: Send {
     /// The name by which users choose it.
     fn name(&self) -> &'static str;

@@ -37,6 +37,15 @@ const FIRST_ROW: u32 = 3;
 const LONGEST_ROW: u32 = 96;
 
 /// What the next instance is for.
+///
+/// ```
+/// use thalweg::sched::{ClusteredGuided, Distribution, State, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = ClusteredGuided::default();
+/// assert_eq!(distribution.state(), State::Init);
+/// distribution.assign(&workload, None);
+/// assert_ne!(distribution.state(), State::Steady); // the search has begun
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// The first instance.
@@ -52,6 +61,14 @@ pub enum State {
 }
 
 /// See the module.
+///
+/// ```
+/// use thalweg::sched::{ClusteredGuided, Distribution, State, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = ClusteredGuided::new(0.25);
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 1, 1, 1]); // the pivot begins on the left
+/// assert_eq!(distribution.state(), State::Probe); // a step of the search
+/// ```
 #[derive(Debug, Clone)]
 pub struct ClusteredGuided {
     threshold: f64,

@@ -11,6 +11,16 @@ use crate::ids::{TaskId, UnitId};
 use std::collections::VecDeque;
 
 /// First come, first served, by priority.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Dynamic, Policy, ReadyTask, UnitView, View};
+/// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut policy = Dynamic::new(1, 3);
+/// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view);
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // whoever asks first
+/// ```
 #[derive(Debug)]
 pub struct Dynamic {
     chunk: usize,

@@ -22,6 +22,12 @@ use std::borrow::Cow;
 const UNKNOWN_NS: f64 = 1e5;
 
 /// How long a copy is expected to take.
+///
+/// ```
+/// use thalweg::sched::LinkEstimate;
+/// let link = LinkEstimate { latency_ns: 1000.0, bytes_per_s: 1e9 };
+/// assert_eq!((link.copy_ns(0), link.copy_ns(4000)), (0.0, 5000.0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkEstimate {
     /// Every copy takes at least so long.
@@ -45,6 +51,20 @@ impl LinkEstimate {
 }
 
 /// See the module.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Eft, LinkEstimate, Model, Policy, ReadyTask, UnitView, View};
+/// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut model = Model::default();
+/// model.learn("axpy", UnitKind::Cpu, 0, 1000.0);
+/// let mut policy = Eft::new(model, LinkEstimate::default());
+/// policy.ready(ReadyTask::new(TaskId(0), "axpy", [true, true]), &view);
+/// policy.ready(ReadyTask::new(TaskId(1), "axpy", [true, true]), &view);
+/// assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(0)));
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(1))); // it ends earlier there
+/// ```
 #[derive(Debug, Default)]
 pub struct Eft {
     link: LinkEstimate,

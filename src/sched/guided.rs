@@ -88,6 +88,12 @@ fn longest(loads: &[f64]) -> f64 {
 
 /// `guided-sizes`: the work is the user's weights. All steps are made before the first instance: nothing in it would
 /// tell more.
+///
+/// ```
+/// use thalweg::sched::{Distribution, GuidedSizes, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[3.0, 1.0, 1.0, 1.0], neighbours: None };
+/// assert_eq!(GuidedSizes.assign(&workload, None).slots(), [0, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct GuidedSizes;
 
@@ -113,6 +119,16 @@ impl Distribution for GuidedSizes {
 }
 
 /// `guided-runtime`: the work is the time that each index took where it ran; one step per instance.
+///
+/// ```
+/// use thalweg::sched::{Distribution, GuidedRuntime, Team, Times, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = GuidedRuntime::default();
+/// let first = distribution.assign(&workload, None);
+/// assert_eq!(first.slots(), [0, 0, 1, 1]);
+/// let times = Times::of(&first, 2, vec![30.0, 10.0, 10.0, 10.0]);
+/// assert_eq!(distribution.assign(&workload, Some(&times)).slots(), [0, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct GuidedRuntime {
     descent: Descent,

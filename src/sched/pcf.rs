@@ -6,6 +6,14 @@
 use super::{Times, Workload};
 
 /// Where a PCF comes from.
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, StaticPcf, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = StaticPcf::new(Pcf::Profiled);
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1]); // to be measured first
+/// assert!(!distribution.is_steady());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pcf {
     /// From the user.

@@ -12,6 +12,16 @@ use super::static_chunks::static_chunks;
 use super::{Assignment, Distribution, Pcf, Times, Workload};
 
 /// See the module.
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, PcfGuided, Team, Times, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = PcfGuided::new(Pcf::Given(3.0));
+/// let first = distribution.assign(&workload, None);
+/// assert_eq!(first.slots(), [0, 0, 1, 1]);
+/// let times = Times::of(&first, 2, vec![30.0, 30.0, 10.0, 10.0]);
+/// assert_eq!(distribution.assign(&workload, Some(&times)).slots(), [0, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct PcfGuided {
     pcf: Pcf,

@@ -16,6 +16,13 @@ pub fn cpu_tasks(tasks: usize, pcf: f64) -> usize {
 }
 
 /// The distribution of [`cpu_tasks`].
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, PcfStatic, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 8], neighbours: None };
+/// let mut distribution = PcfStatic::new(Pcf::Given(3.0));
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1, 1, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct PcfStatic {
     pcf: Pcf,

@@ -20,6 +20,14 @@ use crate::error::BuildError;
 use std::collections::BTreeMap;
 
 /// The names of all schedulers.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// for name in thalweg::sched::NAMES {
+///     Runtime::builder().compute_units("1:CPU:1").scheduler(*name).build()?;
+/// }
+/// # Ok::<(), BuildError>(())
+/// ```
 pub const NAMES: &[&str] = &[
     "stealing",
     "dynamic",

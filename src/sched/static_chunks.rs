@@ -30,6 +30,12 @@ pub(crate) fn clustered_chunks(len: usize, cpu_tasks: usize, workload: &Workload
 }
 
 /// The distribution of [`static_chunks`].
+///
+/// ```
+/// use thalweg::sched::{Distribution, Static, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0; 5], neighbours: None };
+/// assert_eq!(Static.assign(&workload, None).slots(), [0, 0, 0, 1, 1]);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Static;
 

@@ -29,6 +29,13 @@ pub fn device_tasks(tasks: usize, team: Team, pcf: f64) -> usize {
 }
 
 /// The distribution of [`device_tasks`].
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, StaticPcf, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 8], neighbours: None };
+/// let mut distribution = StaticPcf::new(Pcf::Given(3.0));
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1, 1, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct StaticPcf {
     pcf: Pcf,

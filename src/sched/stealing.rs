@@ -14,6 +14,16 @@ use std::sync::Arc;
 ///
 /// A thief looks only at tasks that it can run: those that run on the same units have queues of their own. There are as
 /// many such classes as sets of bodies and of memories that tasks fit into: a few.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Policy, ReadyTask, Stealing, UnitView, View};
+/// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut policy = Stealing::new(2);
+/// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view); // queued at unit 0
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // which has not come to it
+/// ```
 #[derive(Debug)]
 pub struct Stealing {
     classes: Vec<Class>,

@@ -4,6 +4,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Why a machine file was refused; the message names file, line and key.
+///
+/// ```
+/// use thalweg::SimulatedMachine;
+/// let error = "name = 3".parse::<SimulatedMachine>().unwrap_err();
+/// assert!(error.to_string().contains("line 1, `name`"), "{error}");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineFileError {

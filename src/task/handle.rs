@@ -12,6 +12,17 @@ use std::sync::{Arc, Weak};
 /// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by
 /// [`Runtime::take`](crate::Runtime::take). When the last handle is dropped, the memory is freed as soon as the tasks
 /// that use it are done.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x: Data<f64, Ix2> = rt.zeros([4, 6]).named("field");
+/// assert_eq!((x.shape(), x.len()), (vec![4, 6], 24));
+/// rt.task("fill", (x.output(),)).cpu(|_, (mut x,)| x.fill(1.0)).submit()?;
+/// let array = rt.take(x)?; // the handle is gone, the array is back
+/// assert_eq!(array.sum(), 24.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Data<T, S: Shape = Ix1> {
     pub(crate) cell: Arc<DataCell>,
     /// The users' share: what its drop tells the owner, the cell's own count cannot, since the runtime has a share too.

@@ -12,6 +12,17 @@ use std::ops::Range;
 ///
 /// A region without elements orders a task with nothing but the end of the data: it is taken or released after the
 /// task.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![1, 2, 3, 4]);
+/// let middle = x.slice(1..3);
+/// assert_eq!((middle.len(), middle.range(0)), (2, 1..3));
+/// rt.task("negate", (middle.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x = -*x)).submit()?;
+/// assert_eq!(rt.read(&x)?, [1, -2, -3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Region<'d, T, S: Shape = Ix1> {
     pub(crate) data: &'d Data<T, S>,
     pub(crate) block: Block,
