@@ -57,13 +57,11 @@ pub mod task;
 mod coherence;
 mod depend;
 mod device;
+mod driver;
 mod engine;
 mod runtime;
 mod sealed;
 #[cfg(feature = "sim")]
-mod sim;
-#[cfg(not(feature = "sim"))]
-#[path = "sim/absent.rs"]
 mod sim;
 mod sync;
 

@@ -1,6 +1,7 @@
 //! The directory of one data: its replicas, and which parts of them are valid.
 
 use super::CopyId;
+use super::issued::{IssuedUse, IssuedUses};
 use super::replicas::{Replica, ReplicaId, Replicas, dimensions};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, SpaceId, TaskId};
@@ -23,15 +24,6 @@ enum State {
     Valid,
 }
 
-/// A task that uses a part of a replica and has not ended, though others may already come behind it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct InFlight {
-    pub(crate) task: TaskId,
-    pub(crate) replica: ReplicaId,
-    pub(crate) block: Block,
-    pub(crate) writes: bool,
-}
-
 type Losses = RegionMap<Option<Arc<TaskFailure>>>;
 type Holders = SmallVec<[(ReplicaId, State); 2]>;
 
@@ -42,7 +34,7 @@ pub(crate) struct Directory {
     pub(crate) element_bytes: usize,
     replicas: Replicas,
     holders: RegionMap<Holders>,
-    in_flight: Vec<InFlight>,
+    issued: IssuedUses,
     /// What no valid replica is left of, and why; absent as long as nothing was ever lost.
     lost: Option<Box<Losses>>,
 }
@@ -51,7 +43,7 @@ impl Directory {
     /// A data that is valid at home alone.
     pub(crate) fn new(data: DataId, whole: Block, element_bytes: usize) -> Self {
         let replicas = Replicas::new(whole);
-        Self { data, element_bytes, replicas, holders: at_home(&whole), in_flight: Vec::new(), lost: None }
+        Self { data, element_bytes, replicas, holders: at_home(&whole), issued: IssuedUses::default(), lost: None }
     }
 
     /// The replica of this id.
@@ -279,32 +271,32 @@ impl Directory {
         if writes {
             self.written(id, block);
         }
-        self.in_flight.push(InFlight { task, replica: id, block: *block, writes });
+        self.issued.add(IssuedUse { task, replica: id, block: *block, writes });
     }
 
-    /// Issued tasks that have not ended.
-    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &InFlight> {
-        self.in_flight.iter()
+    /// The uses of `block`'s places by issued tasks that have not ended.
+    pub(crate) fn issued_uses<'a>(&'a self, block: &Block, found: impl FnMut(&'a IssuedUse)) {
+        self.issued.find(block, found);
     }
 
-    /// An issued task has ended. If it failed, what it should have written in replica `id` and nobody has overwritten
-    /// since is lost.
-    pub(crate) fn ended(&mut self, task: TaskId, id: ReplicaId, failure: Option<&Arc<TaskFailure>>) {
-        let ended = |used: &InFlight| used.task == task && used.replica == id;
-        if let Some(cause) = failure {
-            let written: Vec<Block> =
-                self.in_flight.iter().filter(|used| ended(used) && used.writes).map(|used| used.block).collect();
-            for block in written {
-                let mut parts = Vec::new();
-                self.holders.peek(&block, |part, holders| {
-                    if holders.iter().any(|(holder, _)| *holder == id) {
-                        parts.push(part);
-                    }
-                });
-                parts.iter().for_each(|part| self.lose(part, cause));
-            }
+    /// The issued tasks that have not ended, once for each use.
+    pub(crate) fn issued_tasks(&self) -> impl Iterator<Item = TaskId> {
+        self.issued.tasks()
+    }
+
+    /// An issued task has ended. If it failed, what it should have written and nobody has overwritten since is lost.
+    pub(crate) fn ended(&mut self, task: TaskId, failure: Option<&Arc<TaskFailure>>) {
+        let mut parts = Vec::new();
+        for issued in self.issued.end(task).filter(|issued| issued.writes && failure.is_some()) {
+            self.holders.peek(&issued.block, |part, holders| {
+                if holders.iter().any(|(holder, _)| *holder == issued.replica) {
+                    parts.push(part);
+                }
+            });
         }
-        self.in_flight.retain(|used| !ended(used));
+        if let Some(cause) = failure {
+            parts.iter().for_each(|part| self.lose(part, cause));
+        }
     }
 
     /// A task wrote `block`, in the memory of a device that is gone: what it replaced is not to be had either.

@@ -15,6 +15,7 @@
 
 mod capacity;
 mod directory;
+mod issued;
 mod replicas;
 
 pub(crate) use capacity::{Memories, Room};

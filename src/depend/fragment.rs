@@ -143,10 +143,18 @@ impl Fragment {
     #[inline]
     fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
         forget(&mut self.readers);
+        if self.open.is_some() {
+            self.leave_group(newcomer);
+        }
+        self.first = Some(newcomer.share());
+    }
+
+    /// Others follow the group that could be joined.
+    #[cold]
+    fn leave_group(&mut self, newcomer: &mut Newcomer<'_>) {
         if let Some(open) = self.open.take() {
             open.order.leave_to(newcomer);
         }
-        self.first = Some(newcomer.share());
     }
 
     fn join(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {

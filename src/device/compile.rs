@@ -1,9 +1,9 @@
 //! Which interface's compiler makes code for an architecture.
 
 #[cfg(feature = "cuda")]
-use super::cuda;
+use super::cuda::Cuda;
 #[cfg(feature = "hip")]
-use super::hip;
+use super::hip::Hip;
 #[cfg(not(all(feature = "cuda", feature = "hip")))]
 use super::interfaces::InterfaceId;
 use crate::error::DeviceError;
@@ -13,12 +13,12 @@ use crate::kernel::Program;
 pub(crate) fn compile_for(program: &Program, architecture: &str) -> Result<Vec<u8>, DeviceError> {
     let why = if architecture.starts_with("sm_") {
         #[cfg(feature = "cuda")]
-        return cuda::compile_for(program, architecture);
+        return super::gpu::compile_for::<Cuda>(program, architecture);
         #[cfg(not(feature = "cuda"))]
         InterfaceId::Cuda.lacking()
     } else if architecture.starts_with("gfx") {
         #[cfg(feature = "hip")]
-        return hip::compile_for(program, architecture);
+        return super::gpu::compile_for::<Hip>(program, architecture);
         #[cfg(not(feature = "hip"))]
         InterfaceId::Hip.lacking()
     } else {

@@ -143,7 +143,8 @@ impl Emulated {
             return Err(DeviceError::Call { device, call: "copy", api: "emulated", code: -1, what });
         }
         let start = Instant::now();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both boxes valid and to itself until this returns: the engine pins the replicas of a
+        // copy.
         unsafe { copy_box(copy) };
         let rest = self.description.delay(copy.bytes()).saturating_sub(start.elapsed());
         if !rest.is_zero() {

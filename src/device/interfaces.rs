@@ -4,9 +4,11 @@
 //! nothing, and says which feature would change that. Nothing here opens a device by itself, or compiles for one.
 
 #[cfg(feature = "cuda")]
-use super::cuda;
+use super::cuda::Cuda;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+use super::gpu;
 #[cfg(feature = "hip")]
-use super::hip;
+use super::hip::Hip;
 #[cfg(feature = "opencl")]
 use super::opencl;
 use super::{Accelerator, Interface};
@@ -66,9 +68,9 @@ impl InterfaceId {
     pub(super) fn find(self) -> Result<Vec<&'static dyn Discovered>, String> {
         match self {
             #[cfg(feature = "cuda")]
-            Self::Cuda => all(cuda::find()),
+            Self::Cuda => all(gpu::find::<Cuda>()),
             #[cfg(feature = "hip")]
-            Self::Hip => all(hip::find()),
+            Self::Hip => all(gpu::find::<Hip>()),
             #[cfg(feature = "opencl")]
             Self::OpenCl => all(opencl::find()),
             #[allow(unreachable_patterns, reason = "a build may have all interfaces")]
@@ -80,9 +82,9 @@ impl InterfaceId {
     pub(super) fn survey(self) -> Interface {
         match self {
             #[cfg(feature = "cuda")]
-            Self::Cuda => cuda::survey(),
+            Self::Cuda => gpu::survey::<Cuda>(),
             #[cfg(feature = "hip")]
-            Self::Hip => hip::survey(),
+            Self::Hip => gpu::survey::<Hip>(),
             #[cfg(feature = "opencl")]
             Self::OpenCl => opencl::survey(),
             #[allow(unreachable_patterns, reason = "a build may have all interfaces")]

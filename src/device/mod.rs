@@ -108,7 +108,7 @@ struct HostMemory {
 
 // SAFETY: the memory owns its bytes; who may touch them when is the engine's matter.
 unsafe impl Send for HostMemory {}
-// SAFETY: as above; a shared reference gives nothing.
+// SAFETY: a shared reference gives no way to the bytes.
 unsafe impl Sync for HostMemory {}
 
 impl Drop for HostMemory {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// What the driver has to do, in this order.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run the task at home: on any CPU unit (the fast path), or, if it is the runtime's own, at once.
+    /// Run the task, one of the runtime's own, at home and at once. Inside the engine also what any CPU unit may run.
     Run(OwnedTask),
     /// Run the task on its unit, on the replicas given.
     Launch(Box<Launch>),
@@ -21,8 +21,6 @@ pub(crate) enum Command {
     Release(Box<Release>),
     /// The task behind this frees the data's home: undo what was done to it for devices' sake.
     Unregister { data: DataId },
-    /// Already carried out.
-    Nothing,
 }
 
 /// A replica whose memory is given back.

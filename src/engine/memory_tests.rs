@@ -17,12 +17,12 @@ const CPU: Kinds = Kinds::NONE.with(UnitKind::Cpu);
 const ON_DEVICE: Option<SpaceId> = Some(SpaceId(1));
 
 /// An engine whose devices have memories of so many bytes, and what it has asked for.
-struct Driver {
+struct ByHand {
     engine: Engine,
     commands: Vec<Command>,
 }
 
-impl Driver {
+impl ByHand {
     fn new(units: &str, capacities_bytes: &[u64]) -> Self {
         let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
         let capacities: Vec<u64> = [u64::MAX].iter().chain(capacities_bytes).copied().collect();
@@ -40,7 +40,7 @@ impl Driver {
         self.engine.submitted(task, &records, &mut self.commands).map_err(|refusal| refusal.0).unwrap();
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: Event<'_>) {
         self.engine.on(event, &mut self.commands);
     }
 
@@ -89,7 +89,7 @@ impl Driver {
     }
 
     fn evictions(&self) -> u64 {
-        self.engine.placement().unwrap().lock().evictions()
+        self.engine.counts().evictions
     }
 }
 
@@ -99,7 +99,7 @@ fn broken() -> DeviceError {
 
 #[test]
 fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
-    let (mut driver, x, y) = (Driver::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10));
+    let (mut driver, x, y) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Inout), (&y, Mode::Inout)], None);
     driver.submit(2, GPU, &[(&y, Mode::Out)], None);
     let (first, second) = (driver.copy().unwrap(), driver.copy().unwrap());
@@ -118,7 +118,7 @@ fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
 
 #[test]
 fn what_could_not_be_written_back_is_lost_and_says_so() {
-    let (mut driver, x, y) = (Driver::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
+    let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Out)], None);
     driver.run(1);
     driver.submit(2, GPU, &[(&y, Mode::Out)], None);
@@ -132,7 +132,7 @@ fn what_could_not_be_written_back_is_lost_and_says_so() {
 
 #[test]
 fn memory_is_free_when_the_driver_has_given_it_back() {
-    let (mut driver, x, y) = (Driver::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
+    let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::In)], None);
     driver.run(1);
     driver.submit(2, GPU, &[(&y, Mode::Out)], None);
@@ -144,7 +144,7 @@ fn memory_is_free_when_the_driver_has_given_it_back() {
 
 #[test]
 fn what_is_on_its_way_out_is_room_enough() {
-    let mut driver = Driver::new("1:CPU:1,1:GPU:1", &[800]);
+    let mut driver = ByHand::new("1:CPU:1,1:GPU:1", &[800]);
     let data: Vec<_> = (0..20).map(|id| datum(id, 10)).collect();
     for id in 0..10 {
         driver.submit(id, GPU, &[(&data[id as usize], Mode::Out)], None);
@@ -163,7 +163,7 @@ fn what_is_on_its_way_out_is_room_enough() {
 
 #[test]
 fn a_datas_replicas_go_before_its_home() {
-    let (mut driver, x, y) = (Driver::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
+    let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Out)], None);
     driver.run(1);
     // In one step of the engine the data goes and another one wants its room.
@@ -184,22 +184,22 @@ fn a_datas_replicas_go_before_its_home() {
 
 #[test]
 fn a_task_behind_one_that_failed_before_it_was_issued_is_poisoned() {
-    let (mut driver, x) = (Driver::new("1:GPU:1", &[1000]), datum(1, 10));
+    let (mut driver, x) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10));
     driver.submit(1, GPU, &[(&x, Mode::Inout)], None);
     driver.submit(2, GPU, &[(&x, Mode::Inout)], None);
     driver.settle();
     let first = driver.launch().unwrap();
-    driver.engine.issued(&first.task, &mut driver.commands);
+    driver.on(Event::Issued(&first.task));
     let second = driver.launch().expect("it is launched behind the first");
     driver.on(Event::Finished(first.task, Outcome::Failed(FailureReason::Device(broken()))));
     assert!(second.task.poison().is_none());
-    driver.engine.look_again(&second.task);
+    driver.on(Event::Issuing(&second.task));
     assert!(second.task.is_poisoned(), "what it would work on is lost");
 }
 
 #[test]
 fn what_fits_one_device_of_a_unit_goes_there() {
-    let mut driver = Driver::new("1:CPU:1,1:GPU:2", &[80, 800]);
+    let mut driver = ByHand::new("1:CPU:1,1:GPU:2", &[80, 800]);
     let data: Vec<_> = (0..3).map(|id| datum(id, 20)).collect();
     for (id, x) in (0..).zip(&data) {
         driver.submit(id, GPU, &[(x, Mode::Out)], None);
@@ -211,14 +211,14 @@ fn what_fits_one_device_of_a_unit_goes_there() {
 
 #[test]
 fn where_no_device_is_large_enough_hosting_threads_run_what_cores_can() {
-    let (mut driver, x) = (Driver::new("1:GPU:1", &[80]), datum(1, 20));
+    let (mut driver, x) = (ByHand::new("1:GPU:1", &[80]), datum(1, 20));
     driver.submit(1, CPU.with(UnitKind::Gpu), &[(&x, Mode::Inout)], None);
     assert_eq!(driver.launch().expect("the hosting thread runs it").device, None);
 }
 
 #[test]
 fn a_hosting_thread_outlives_its_devices() {
-    let (mut driver, x) = (Driver::new("1:GPU:1", &[800]), datum(1, 20));
+    let (mut driver, x) = (ByHand::new("1:GPU:1", &[800]), datum(1, 20));
     driver.submit(1, GPU, &[(&x, Mode::In)], None);
     driver.settle();
     let finder = driver.launch().unwrap();

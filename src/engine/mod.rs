@@ -4,9 +4,8 @@
 //! no clock: a driver reports what happened ([`Event`], or a submission) and carries out what follows ([`Command`]), on
 //! threads or in simulation. All may be called from any thread.
 //!
-//! *The fast path.* On a machine with host memory only, under a policy that leaves ready tasks to whoever is free,
-//! there is no placement at all: ready tasks are handed over as they are found ([`Engine::submitted_anywhere`],
-//! [`Engine::done_anywhere`]), and nothing is locked but the data they declared.
+//! *The fast path* ([`anywhere`]). On a machine with host memory only, under a policy that leaves ready tasks to whoever
+//! is free, there is no placement at all, and no command: ready tasks are handed over as they are found.
 //!
 //! Invariants:
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
@@ -14,114 +13,37 @@
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
 //! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
 
-mod assign;
-mod bring;
+mod anywhere;
+mod combining;
 mod command;
+mod event;
 mod failures;
 #[cfg(test)]
 mod issued_tests;
-mod loss;
 #[cfg(test)]
 mod memory_tests;
 mod placement;
-mod reserve;
-mod scheduler;
-mod stages;
-mod units;
+mod queries;
 
-pub(crate) use assign::Needs;
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
+pub(crate) use event::{Event, Nanos, Outcome};
 pub(crate) use failures::FailureLog;
-pub(crate) use placement::Link;
-pub(crate) use placement::Placement;
-pub(crate) use scheduler::{PlacementLock, Scheduler, is_asked_by};
+pub(crate) use placement::{Needs, Placement, Scheduler, Traffic, is_asked_by};
+pub(crate) use queries::Counts;
 
-use crate::coherence::CopyId;
-use crate::depend::{self, AccessRecord, Contribution, Leftover, Mode, OwnedTask, Recorder, Submitting, running};
-use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DeviceId, SpaceId};
+use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Submitting, running};
+use crate::error::{FailureReason, SubmitError, TaskFailure};
 use crate::sync::drop_quietly;
+use combining::Combining;
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
-
-/// Nanoseconds on the driver's clock.
-pub(crate) type Nanos = u64;
 
 /// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
 const SWEEP_AT_FAILURE: usize = 2;
 
 /// Units that tasks are placed on have about so many at once, as far as reductions are concerned.
 const MOST_GIVEN: usize = 4;
-
-/// What happened.
-pub(crate) enum Event {
-    /// A task that was handed out has ended.
-    Finished(OwnedTask, Outcome),
-    /// A copy has arrived.
-    Copied(CopyId),
-    /// A copy could not be made, by this device.
-    CopyFailed(CopyId, DeviceId, DeviceError),
-    /// A launched task comes back: its device is gone.
-    Returned(OwnedTask),
-    /// So many bytes were given back in this space.
-    Released(SpaceId, u64),
-}
-
-/// How a task ended.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// The body ran, for so long on the driver's clock.
-    Done { elapsed_ns: Nanos },
-    /// The body ran and failed.
-    Failed(FailureReason),
-    /// The body was not run, because of the poison that the task carries.
-    Skipped,
-}
-
-/// Combines what reductions contribute, on behalf of the task that has run last.
-struct Combining<'a> {
-    engine: &'a Engine,
-    out: &'a mut Vec<Command>,
-}
-
-impl Combining<'_> {
-    /// Runs the user's operation; the task whose contribution it works on fails with it.
-    fn guard(&self, contribution: &Contribution, operation: impl FnOnce(&Contribution)) {
-        let operation = || catch_unwind(AssertUnwindSafe(|| operation(contribution)));
-        if let Err(payload) = running::as_part_of(self.engine.runtime, &contribution.task, operation) {
-            let _ = self.engine.fail(&contribution.task, FailureReason::from_panic(payload));
-        }
-    }
-}
-
-impl depend::Combine for Combining<'_> {
-    fn width(&self) -> usize {
-        self.engine.width
-    }
-
-    fn admitted(&mut self, task: OwnedTask) {
-        if let Some(task) = depend::take_turns(task) {
-            self.engine.place(task, self.out);
-        }
-    }
-
-    fn combine(&mut self, contribution: &mut Contribution) {
-        self.guard(contribution, |Contribution { task, access, block, .. }| task.body().combine(*access, block));
-    }
-
-    fn merge(&mut self, into: &mut Contribution, from: &mut Contribution) {
-        let Some(other) = from.task.body().replica(from.access) else { return };
-        self.guard(into, |Contribution { task, access, block, .. }| task.body().absorb(*access, block, other));
-    }
-
-    fn retire(&mut self, task: &mut OwnedTask, access: usize) {
-        task.body().retire(access);
-    }
-
-    fn done(&mut self, task: OwnedTask) {
-        task.finish(|successor| self.engine.ready(successor, self.out));
-    }
-}
 
 /// A task that comes too late: one of its data objects was taken since it was checked.
 pub(crate) type Refused = Box<(SubmitError, Submitting)>;
@@ -137,7 +59,7 @@ pub(crate) struct Engine {
     width: usize,
     recorder: Option<Recorder>,
     failures: Arc<FailureLog>,
-    placement: Option<PlacementLock>,
+    placement: Option<Mutex<Placement>>,
 }
 
 impl Engine {
@@ -145,7 +67,7 @@ impl Engine {
     pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
         let width = if placement.is_some() { units * MOST_GIVEN } else { units };
         let failures = Arc::default();
-        let placement = placement.map(|placement| PlacementLock::new(runtime, placement, &failures));
+        let placement = placement.map(|placement| Mutex::new(placement.with_reports_to(runtime, &failures)));
         Self { runtime, width, recorder, failures, placement }
     }
 
@@ -169,27 +91,6 @@ impl Engine {
         Ok(())
     }
 
-    /// As [`submitted`](Self::submitted), where there is no placement: hands what any unit may run now to `ready`, the
-    /// task or what waited for a group that it closed. Nothing else can follow.
-    ///
-    /// # Errors
-    /// As there.
-    #[inline]
-    pub(crate) fn submitted_anywhere(
-        &self,
-        task: Submitting,
-        accesses: &[AccessRecord<'_>],
-        mut ready: impl FnMut(OwnedTask),
-    ) -> Result<(), Refused> {
-        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
-        let (task, leftover) = self.enter(task, accesses)?;
-        if let Some(leftover) = leftover {
-            collect(|out| self.clear_up(*leftover, out), &mut ready);
-        }
-        task.and_then(|task| self.in_turn(task)).into_iter().for_each(ready);
-        Ok(())
-    }
-
     /// Enters a task into the histories; returns it if it waits for nobody, and what is left to do.
     #[inline]
     fn enter(&self, mut task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<Entered, Refused> {
@@ -210,20 +111,6 @@ impl Engine {
             placement.lock().finished(&task, true, Some(elapsed_ns), None, out);
         }
         self.finished(task, out);
-    }
-
-    /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the
-    /// one submitted first last. Nothing else can follow.
-    #[inline]
-    pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
-        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
-        if task.shared().queues {
-            return collect(|out| self.finished(task, out), &mut ready);
-        }
-        task.finish(|successor| match successor.shared().join {
-            true => collect(|out| self.pass(successor, out), &mut ready),
-            false => self.in_turn(successor).into_iter().for_each(&mut ready),
-        });
     }
 
     /// A task has ended without doing what it was for.
@@ -253,32 +140,35 @@ impl Engine {
     }
 
     /// Takes an event, appends what follows to `out`.
-    pub(crate) fn on(&self, event: Event, out: &mut Vec<Command>) {
+    pub(crate) fn on(&self, event: Event<'_>, out: &mut Vec<Command>) {
         match event {
             Event::Finished(task, Outcome::Done { elapsed_ns }) => self.done(task, elapsed_ns, out),
             Event::Finished(task, outcome) => self.ended(task, outcome, out),
-            Event::Copied(copy) => {
+            event => {
                 if let Some(placement) = &self.placement {
-                    placement.lock().copied(copy, out);
+                    self.on_placed(event, placement, out);
                 }
             }
+        }
+    }
+
+    /// Takes an event of what was placed.
+    fn on_placed(&self, event: Event<'_>, placement: &Mutex<Placement>, out: &mut Vec<Command>) {
+        match event {
+            Event::Issuing(task) => {
+                let cause = placement.lock().lost_since_launch(task);
+                cause.into_iter().for_each(|cause| task.set_poison(cause));
+            }
+            Event::Issued(task) => self.issued(task, placement, out),
+            Event::Returned(task) => placement.lock().returned(task, out),
+            Event::Copied(copy) => placement.lock().copied(copy, out),
             Event::CopyFailed(copy, device, error) => {
-                if let Some(placement) = &self.placement {
-                    let lost_device = error.is_loss().then_some(device);
-                    let fail = |task: Option<&OwnedTask>| self.fail_copy(task, FailureReason::Device(error.clone()));
-                    placement.lock().copy_failed(copy, &fail, lost_device, out);
-                }
+                let lost_device = error.is_loss().then_some(device);
+                let fail = |task: Option<&OwnedTask>| self.fail_copy(task, FailureReason::Device(error.clone()));
+                placement.lock().copy_failed(copy, &fail, lost_device, out);
             }
-            Event::Returned(task) => {
-                if let Some(placement) = &self.placement {
-                    placement.lock().returned(task, out);
-                }
-            }
-            Event::Released(space, bytes) => {
-                if let Some(placement) = &self.placement {
-                    placement.lock().released(space, bytes, out);
-                }
-            }
+            Event::Released(space, bytes) => placement.lock().released(space, bytes, out),
+            Event::Finished(..) => unreachable!("tasks end whether they were placed or not"),
         }
     }
 
@@ -288,40 +178,15 @@ impl Engine {
     /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
     /// host. Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace
     /// of them on the device.
-    pub(crate) fn issued(&self, task: &OwnedTask, out: &mut Vec<Command>) {
+    fn issued(&self, task: &OwnedTask, placement: &Mutex<Placement>, out: &mut Vec<Command>) {
         let awaited = |side: &depend::Side| side.awaited;
         let mut ends_here = task.owned().as_deref().is_some_and(awaited);
         let ends_with_it = |mode| matches!(mode, Mode::After | Mode::Commutative | Mode::Reduction(_));
         task.body().accesses(&mut |access| ends_here |= ends_with_it(access.mode));
-        if let Some(placement) = self.placement.as_ref().filter(|_| !ends_here) {
+        if !ends_here {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));
         }
-    }
-
-    /// Poisons a task that was launched behind others, if one of them has failed since. To be called before it is
-    /// issued: once it is, the device fails it with them.
-    pub(crate) fn look_again(&self, task: &OwnedTask) {
-        let cause = self.placement.as_ref().and_then(|placement| placement.lock().lost_since_launch(task));
-        if let Some(cause) = cause {
-            task.set_poison(cause);
-        }
-    }
-
-    /// The failures, and who has been told of them.
-    pub(crate) fn failures(&self) -> &FailureLog {
-        &self.failures
-    }
-
-    /// The graph recorded so far, if it is recorded.
-    #[cfg(feature = "graph")]
-    pub(crate) fn graph(&self) -> Option<depend::TaskGraph> {
-        self.recorder.as_ref().map(Recorder::graph)
-    }
-
-    /// The placement, for queries.
-    pub(crate) fn placement(&self) -> Option<&PlacementLock> {
-        self.placement.as_ref()
     }
 
     /// Nothing is left to wait for but others of its groups, and a place.
@@ -424,15 +289,4 @@ impl Engine {
 #[inline]
 fn has_contributions(task: &OwnedTask) -> bool {
     task.owned().as_ref().is_some_and(|side| side.has_contributions())
-}
-
-/// Hands what an event lets run anywhere to `ready`.
-#[cold]
-fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
-    let mut out = Vec::new();
-    event(&mut out);
-    out.into_iter().for_each(|command| match command {
-        Command::Run(task) => ready(task),
-        command => unreachable!("without placement all runs anywhere: {command:?}"),
-    });
 }

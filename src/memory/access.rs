@@ -190,7 +190,8 @@ macro_rules! plain_access {
 
             #[inline]
             unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
-                // SAFETY: the caller's promise; dependences keep conflicting tasks away meanwhile (rule 2).
+                // SAFETY: the engine runs the body when its dependences are satisfied, and the site is the region's:
+                // conflicting tasks are kept away meanwhile (rule 2).
                 unsafe { S::$method(self.0.site(site), &self.0.spans) }
             }
 
@@ -254,8 +255,8 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Shared<'a, T> {
         let len = self.0.spans.block().volume();
-        // SAFETY: the caller's promise; submission refuses regions with gaps, and all tasks of the group get such
-        // views.
+        // SAFETY: the region lies at the site while the body runs; submission refuses regions with gaps, and all tasks
+        // of the group get such views.
         unsafe { Shared::new(self.0.site(site).first.cast(), len) }
     }
 
@@ -292,7 +293,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     #[allow(clippy::mut_from_ref)] // that is the promise
     unsafe fn begin(&self) -> &mut [T] {
         let identity = self.reducer.identity();
-        // SAFETY: the caller's promise.
+        // SAFETY: a task's replica is its owner's alone until the body has ended; the reference lasts no longer.
         unsafe { &mut *self.replica.get() }.begin(identity)
     }
 }
@@ -304,7 +305,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
     unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
-        // SAFETY: the caller's promise: this is the one view.
+        // SAFETY: the body runs once, so this is the one view.
         S::of_slice(unsafe { self.begin() }, &self.declared.spans)
     }
 
@@ -319,14 +320,14 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 
 impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: it is asked for once, before the body is enqueued, by the task's owner.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
         Some((bytes.as_mut_ptr(), bytes.len()))
     }
 
     unsafe fn combine(&self, block: &Block) {
         let Self { declared, reducer, replica, .. } = self;
-        // SAFETY: the caller's promise: the body has ended, and nobody writes the replica any more.
+        // SAFETY: the body has ended; the lane of a part has one thread at a time combine (`depend::reduction`).
         let replica = unsafe { &*replica.get() };
         if replica.elements().is_empty() {
             return; // the body was not run: in a simulation none is
@@ -337,7 +338,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     }
 
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the body has ended, and while this replica is looked at its lane has it combined by nobody else.
         let replica = unsafe { &*self.replica.get() };
         Some((bytemuck::cast_slice(replica.elements()), self.declared.spans.block()))
     }
@@ -345,7 +346,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     unsafe fn absorb(&self, block: &Block, (other, others): (&[u8], Block)) {
         let other: &[T] = bytemuck::cast_slice(other);
         let Self { declared, reducer, replica, .. } = self;
-        // SAFETY: the caller's promise.
+        // SAFETY: the body has ended; the lane of a part has one thread at a time absorb others (`depend::reduction`).
         let replica = unsafe { &mut *replica.get() };
         let own = declared.spans.block();
         let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
@@ -360,7 +361,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     }
 
     unsafe fn retire(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: all of the task's parts are combined: `depend::reduction` retires the replica behind the last.
         unsafe { &mut *self.replica.get() }.retire();
     }
 }

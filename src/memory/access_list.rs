@@ -100,7 +100,7 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the engine runs a task's body once, with the sites of its own accesses in their order.
         unsafe { self.view(sites.next()) }
     }
 
@@ -119,7 +119,7 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn keep(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the task's body has ended, or its kernels have: `Body::keep` is called behind them alone.
         unsafe { Replicated::keep(self) }
     }
 }
@@ -152,7 +152,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-                // SAFETY: the caller's promise.
+                // SAFETY: each access gets its own site: they are taken in the order of the accesses.
                 unsafe { ($(self.$i.views(sites),)*) }
             }
 
@@ -179,7 +179,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn keep(&self) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the task's body has ended, so has the use of each of its accesses.
                 $(unsafe { self.$i.keep() };)*
             }
         }
@@ -232,7 +232,7 @@ impl<A: AccessList> AccessList for List<A> {
     }
 
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the caller's promise.
+        // SAFETY: each access gets its own site: they are taken in the order of the accesses.
         self.0.iter().map(|access| unsafe { access.views(sites) }).collect()
     }
 
@@ -259,7 +259,7 @@ impl<A: AccessList> AccessList for List<A> {
     }
 
     unsafe fn keep(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the task's body has ended, so has the use of each of its accesses.
         self.0.iter().for_each(|access| unsafe { access.keep() });
     }
 }

@@ -70,7 +70,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
     /// Nothing else uses the access's cells while the reference lasts.
     #[allow(clippy::mut_from_ref)] // that is the promise
     unsafe fn begin(&self) -> &mut [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the access's cells are the task's owner's, who calls this once, when the body begins.
         let (groups, spare, replica) =
             unsafe { (&*self.groups.get(), &mut *self.spare.get(), &mut *self.replica.get()) };
         let parts: SmallVec<[(u64, Block); 1]> =
@@ -108,7 +108,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Accumulate<T, S, R> {
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
     unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
-        // SAFETY: the caller's promise: this is the one view.
+        // SAFETY: the body runs once, so this is the one view.
         S::of_slice(unsafe { self.begin() }, self.declared.spans())
     }
 
@@ -123,18 +123,18 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Accumulate<T, S, R> {
 
 impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Accumulate<T, S, R> {
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: it is asked for once, before the body is enqueued, by the task's owner.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
         Some((bytes.as_mut_ptr(), bytes.len()))
     }
 
     unsafe fn enlist(&self, group: Group) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the task is being submitted: nobody else has its body yet.
         unsafe { &mut *self.groups.get() }.push(group);
     }
 
     unsafe fn keep(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the body has ended, and it is the owner who calls.
         let (groups, replica) = unsafe { (&*self.groups.get(), &mut *self.replica.get()) };
         if let (Some(Group(first, _)), Some(partial)) = (groups.first(), replica.take()) {
             first.give_back(Arc::as_ptr(&partial).cast());
@@ -150,8 +150,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulated for Partial<T, S, R> {
     fn combine(&self, group: &Accumulation, part: &Block) {
         let own = self.parts.iter().filter(|(number, _)| *number == group.number());
         for part in own.filter_map(|(_, own)| own.intersection(part)) {
-            // SAFETY: all tasks that added to these elements have run, and nobody adds to them any more: the group is closed
-            // there (invariant 1 of `depend::accumulation`).
+            // SAFETY: all tasks that added to these elements have run, and nobody adds to them any more: the group is
+            // closed there (invariant 1 of `depend::accumulation`).
             let elements = unsafe { &*self.elements.get() }.elements();
             // SAFETY: the part is the group's: nobody touches it before the join that combines it has ended.
             unsafe { combine_at_home::<T, S, R>(self.region.cell(), &self.block, &self.reducer, elements, &part) };

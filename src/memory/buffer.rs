@@ -122,7 +122,7 @@ pub(crate) struct DataCell {
 
 // SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
 unsafe impl Send for DataCell {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives the elements' address; views are made of it for tasks that dependences keep apart.
 unsafe impl Sync for DataCell {}
 
 impl DataCell {
@@ -224,7 +224,7 @@ mod tests {
     struct Aligned([u8; 128]);
     // SAFETY: bytes without padding, of which all values are one.
     unsafe impl bytemuck::Zeroable for Aligned {}
-    // SAFETY: as above.
+    // SAFETY: bytes without padding, of which all values are one.
     unsafe impl bytemuck::Pod for Aligned {}
 
     #[test]

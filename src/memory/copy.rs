@@ -42,7 +42,7 @@ pub(crate) unsafe fn copy_box(copy: &BoxCopy) {
     let mut index = [0; MAX_DIMS];
     loop {
         let offset = |site: &Site| (0..outer).map(|d| index[d] * site.strides[d]).sum::<usize>() * element_bytes;
-        // SAFETY: the caller's promise; the offsets stay inside the box.
+        // SAFETY: the offsets stay inside the boxes, which the caller keeps valid and to itself until this returns.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 from.first.add(offset(&from)),

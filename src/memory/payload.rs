@@ -263,17 +263,17 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: as above.
+        // SAFETY: the body has ended, and while a replica is looked at its lane has it combined by nobody else.
         unsafe { self.accesses.at(access).replica() }
     }
 
     fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: as above; the other replica is another task's.
+        // SAFETY: the body has ended; the lane has one thread at a time, and the other replica is another task's.
         unsafe { self.accesses.at(access).absorb(block, other) }
     }
 
     fn retire(&self, access: usize) {
-        // SAFETY: as above.
+        // SAFETY: `depend::reduction` retires a replica behind the last of its combinings.
         unsafe { self.accesses.at(access).retire() }
     }
 

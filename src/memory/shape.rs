@@ -122,13 +122,15 @@ impl Shape for Ix1 {
 
     #[inline]
     unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a [T] {
-        // SAFETY: the caller's promise; one-dimensional regions are contiguous in every space.
+        // SAFETY: the region lies at the site while the body runs, and nobody writes it; in one dimension it is
+        // contiguous.
         unsafe { std::slice::from_raw_parts(site.first.cast(), spans.hi[0] - spans.lo[0]) }
     }
 
     #[inline]
     unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a mut [T] {
-        // SAFETY: the caller's promise; one-dimensional regions are contiguous in every space.
+        // SAFETY: the region lies at the site while the body runs, and nobody else has it; in one dimension it is
+        // contiguous.
         unsafe { std::slice::from_raw_parts_mut(site.first.cast(), spans.hi[0] - spans.lo[0]) }
     }
 
@@ -166,14 +168,16 @@ macro_rules! several_dimensions {
             #[inline]
             unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
-                // SAFETY: the caller's promise; the strides are those of the array that the region lies in.
+                // SAFETY: the region lies at the site while the body runs, and nobody writes it; the strides are its
+                // array's.
                 unsafe { ArrayView::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
 
             #[inline]
             unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
-                // SAFETY: as above, and nobody else has the region.
+                // SAFETY: the region lies at the site while the body runs, and nobody else has it; the strides are its
+                // array's.
                 unsafe { ArrayViewMut::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
 

@@ -27,7 +27,7 @@ pub struct Shared<'a, T> {
 
 // SAFETY: elements are only reached by atomic operations.
 unsafe impl<T: AtomicElement> Send for Shared<'_, T> {}
-// SAFETY: as above.
+// SAFETY: elements are only reached by atomic operations, whoever has the view.
 unsafe impl<T: AtomicElement> Sync for Shared<'_, T> {}
 
 /// Elements of four or eight bytes, aligned as such, which the hardware updates atomically.
@@ -69,14 +69,16 @@ macro_rules! atomic_elements {
         impl AtomicElement for $t {
             #[inline]
             unsafe fn atomic_load(address: *mut Self) -> Self {
-                // SAFETY: the caller's promise; both types have the same size and alignment.
+                // SAFETY: the caller has a valid address that is only used atomically; both types have the same size
+                // and alignment.
                 bytemuck::cast(unsafe { <$atomic>::from_ptr(address.cast()) }.load(Ordering::Relaxed))
             }
 
             #[inline]
             unsafe fn atomic_replace(address: *mut Self, old: Self, new: Self) -> bool {
                 let (old, new): ($bits, $bits) = (bytemuck::cast(old), bytemuck::cast(new));
-                // SAFETY: the caller's promise; both types have the same size and alignment.
+                // SAFETY: the caller has a valid address that is only used atomically; both types have the same size
+                // and alignment.
                 let atomic = unsafe { <$atomic>::from_ptr(address.cast()) };
                 atomic.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             }
@@ -143,7 +145,7 @@ impl<T: AtomicElement> Shared<'_, T> {
         loop {
             // SAFETY: in bounds, and every access to the region is atomic.
             let old = unsafe { T::atomic_load(address) };
-            // SAFETY: as above.
+            // SAFETY: in bounds, and every access to the region is atomic.
             if unsafe { T::atomic_replace(address, old, f(old)) } {
                 return;
             }
@@ -186,7 +188,7 @@ mod tests {
     #[should_panic(expected = "index 2 of a shared region of 2")]
     fn no_element_beyond_the_region() {
         let mut elements = [0u32; 2];
-        // SAFETY: as above.
+        // SAFETY: the array outlives the view, and is not used meanwhile.
         unsafe { Shared::new(elements.as_mut_ptr(), elements.len()) }.load(2);
     }
 }

@@ -1,9 +1,9 @@
 //! Values over the disjoint intervals of one dimension.
 //!
-//! A map that has never been split is one value and no allocation: most data are always used whole. Otherwise the
-//! intervals lie in an ordered tree by their start, so that a block which was visited before costs one look-up.
+//! A map that has never been split is one value and no allocation: most data objects are always used whole. Otherwise
+//! the intervals lie in the [`Leaves`] of a tree.
 
-use std::collections::BTreeMap;
+use super::leaves::Leaves;
 use std::ops::Range;
 
 /// The most parts under one block that are left apart after a write of all of it. Uniting them is cheap here, and so
@@ -19,8 +19,7 @@ pub(crate) struct IntervalMap<V> {
 #[derive(Debug)]
 enum Parts<V> {
     One(Range<usize>, V),
-    /// start → (end, value)
-    Many(BTreeMap<usize, (usize, V)>),
+    Many(Leaves<V>),
 }
 
 impl<V: Clone> IntervalMap<V> {
@@ -49,22 +48,10 @@ impl<V: Clone> IntervalMap<V> {
                 visit(range, value);
                 return;
             }
-            let parts = BTreeMap::from([(whole.start, (whole.end, value.clone()))]);
-            self.parts = Parts::Many(parts);
+            self.parts = Parts::Many(Leaves::new(whole.clone(), value.clone()));
         }
-        let Parts::Many(parts) = &mut self.parts else { unreachable!("made so above") };
-        if let Some((end, value)) = parts.get_mut(&range.start) {
-            if *end == range.end {
-                visit(range, value);
-                return;
-            }
-        } else {
-            split(parts, range.start);
-        }
-        split(parts, range.end);
-        for (start, (end, value)) in parts.range_mut(range) {
-            visit(*start..*end, value);
-        }
+        let Parts::Many(leaves) = &mut self.parts else { unreachable!("made so above") };
+        leaves.visit(range, visit);
     }
 
     /// Visits the overlap with `range` of every interval that has one, in ascending order.
@@ -79,30 +66,16 @@ impl<V: Clone> IntervalMap<V> {
                     visit(lo..hi, value);
                 }
             }
-            Parts::Many(parts) => {
-                let first = parts.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
-                for (start, (end, value)) in parts.range(first..range.end) {
-                    let (lo, hi) = ((*start).max(range.start), (*end).min(range.end));
-                    if lo < hi {
-                        visit(lo..hi, value);
-                    }
-                }
-            }
+            Parts::Many(leaves) => leaves.peek(range, visit),
         }
     }
 
     /// Makes one interval of all that lie inside `range`, which must begin and end where intervals do.
     pub(crate) fn unite(&mut self, range: Range<usize>) {
-        let Parts::Many(parts) = &mut self.parts else { return };
-        if range.is_empty() {
-            return;
-        }
-        let inner: Vec<usize> = parts.range(range.clone()).skip(1).map(|(start, _)| *start).collect();
-        for start in inner {
-            parts.remove(&start);
-        }
-        if let Some((end, _)) = parts.get_mut(&range.start) {
-            *end = range.end;
+        if let Parts::Many(leaves) = &mut self.parts
+            && !range.is_empty()
+        {
+            leaves.unite(range);
         }
     }
 
@@ -111,20 +84,8 @@ impl<V: Clone> IntervalMap<V> {
     pub(crate) fn len(&self) -> usize {
         match &self.parts {
             Parts::One(whole, _) => usize::from(!whole.is_empty()),
-            Parts::Many(parts) => parts.len(),
+            Parts::Many(leaves) => leaves.len(),
         }
-    }
-}
-
-/// Splits the interval that has `at` strictly inside it, if there is one.
-fn split<V: Clone>(parts: &mut BTreeMap<usize, (usize, V)>, at: usize) {
-    if let Some((start, (end, value))) = parts.range_mut(..at).next_back()
-        && *start < at
-        && at < *end
-    {
-        let right = (*end, value.clone());
-        *end = at;
-        parts.insert(at, right);
     }
 }
 
@@ -137,24 +98,25 @@ mod tests {
         /// Against one value per index.
         #[test]
         fn agrees_with_an_array(
-            ops in prop::collection::vec((0usize..64, 0usize..64, any::<bool>()), 1..60)
+            ops in prop::collection::vec((0usize..400, 0usize..400, 0usize..5), 1..300)
         ) {
-            let mut map = IntervalMap::new(0..64, 0usize);
-            let mut model = [0usize; 64];
+            let mut map = IntervalMap::new(0..400, 0usize);
+            let mut model = [0usize; 400];
             for (k, (a, b, unite)) in ops.into_iter().enumerate() {
-                let range = a.min(b)..a.max(b);
+                // Mostly short ones: so that there are many.
+                let range = if unite < 4 { a..(a + b % 8).min(400) } else { a.min(b)..a.max(b) };
                 map.visit(range.clone(), |_, v| *v = k + 1);
                 model[range.clone()].fill(k + 1);
-                if unite {
+                if unite % 4 == 0 {
                     map.unite(range);
                 }
                 let mut covered = 0;
-                map.peek(0..64, |r, v| {
+                map.peek(0..400, |r, v| {
                     assert_eq!(r.start, covered);
                     covered = r.end;
                     assert!(model[r].iter().all(|m| m == v));
                 });
-                prop_assert_eq!(covered, 64);
+                prop_assert_eq!(covered, 400);
             }
         }
     }

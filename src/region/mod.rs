@@ -10,12 +10,15 @@
 
 mod block;
 mod block_map;
+mod box_index;
 mod box_tree;
 mod interval_map;
+mod leaves;
 mod narrow;
 
 pub use block::{Block, MAX_DIMS};
 pub(crate) use block_map::BlockMap;
+pub(crate) use box_index::{BoxIndex, Entry};
 pub(crate) use box_tree::BoxTree;
 #[cfg(test)]
 pub(crate) use box_tree::LOOKED_AT;

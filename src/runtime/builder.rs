@@ -1,35 +1,21 @@
-//! Describing a runtime, and building it as described.
+//! Describing a runtime.
 
-use super::core::{Core, Driver};
-use super::devices::Devices;
-use super::host::Host;
-use super::ready::ReadyQueues;
-use super::submit::LargestByKind;
-use super::threads::{ThreadStyle, inner_pool, start_copy_engine, start_unit};
-use super::watch::{REPORT_AFTER, Stall, Tell, Watch};
-use super::window::Window;
-use super::{Releaser, Runtime, Seat, Threads};
-use crate::depend::{Context, OwnedTask, Recorder};
-use crate::device::{self, EmulatedDevice};
-use crate::engine::{Engine, Placement, Scheduler};
-use crate::error::BuildError;
-use crate::ids::UnitId;
-use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, UnitKind, Warning};
-use crate::sched::{self, Model, Policy};
-use crossbeam_deque::{Stealer, Worker};
-use parking_lot::Mutex;
+use super::Runtime;
+use crate::depend::Recorder;
+use crate::device::EmulatedDevice;
+use crate::driver::watch::{REPORT_AFTER, Stall, Tell};
+use crate::sched::Policy;
 use std::fmt;
 #[cfg(feature = "sim")]
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
-const WINDOW_PER_UNIT: usize = 512;
-const LEAST_WINDOW: usize = 1024;
-/// As much as the main thread has, as a rule. Memory is used only as far as the stack gets.
-const STACK_BYTES: usize = 8 << 20;
+impl Runtime {
+    /// Starts to describe a runtime.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
 
 /// Describes a [`Runtime`].
 ///
@@ -47,25 +33,25 @@ const STACK_BYTES: usize = 8 << 20;
 pub struct Builder {
     pub(super) units: Option<String>,
     pub(super) places: Option<String>,
-    scheduler: Choice,
+    pub(super) scheduler: Choice,
     #[cfg(feature = "sim")]
-    model_file: Option<PathBuf>,
-    submitter_hosts_unit: bool,
-    window: Option<usize>,
-    pin: bool,
-    stack_bytes: Option<usize>,
-    report_stalls_after: Option<Duration>,
-    on_stall: Option<Tell>,
-    recorder: Option<Recorder>,
-    detect_conflicts: bool,
-    emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
-    device_memory_bytes: u64,
+    pub(super) model_file: Option<PathBuf>,
+    pub(super) submitter_hosts_unit: bool,
+    pub(super) window: Option<usize>,
+    pub(super) pin: bool,
+    pub(super) stack_bytes: Option<usize>,
+    pub(super) report_stalls_after: Option<Duration>,
+    pub(super) on_stall: Option<Tell>,
+    pub(super) recorder: Option<Recorder>,
+    pub(super) detect_conflicts: bool,
+    pub(super) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
+    pub(super) device_memory_bytes: u64,
     #[cfg(feature = "sim")]
-    simulated: Option<crate::sim::SimulatedMachine>,
+    pub(super) simulated: Option<crate::sim::SimulatedMachine>,
 }
 
 /// Which policy a builder was given.
-enum Choice {
+pub(super) enum Choice {
     Named(String),
     Own(Box<dyn Policy>),
 }
@@ -94,7 +80,7 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self {
             units: None,
             places: None,
@@ -371,193 +357,4 @@ impl Builder {
         self.simulated = Some(machine);
         self
     }
-
-    /// Starts the runtime.
-    ///
-    /// # Errors
-    /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is
-    /// out of its range, a machine to simulate lacks the units, or the system gives no thread.
-    pub fn build(mut self) -> Result<Runtime, BuildError> {
-        #[cfg(feature = "sim")]
-        if let Some(model) = self.simulated.clone() {
-            return self.build_simulated(model);
-        }
-        let topology = Topology::detect();
-        let config: UnitConfig = match &self.units {
-            Some(units) => units.parse()?,
-            None => format!("{}:CPU:1", topology.cores().len().max(1)).parse()?,
-        };
-        let (machine, warnings, cores) = self.plan(&config, &topology)?;
-        for warning in &warnings {
-            tracing::warn!("{warning}");
-        }
-        let devices = device::open(&machine, &self.emulated)?;
-        let mut capacities_bytes = vec![u64::MAX];
-        capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
-        let policy = self.take_scheduler(&machine, &config)?;
-        let fast_path = devices.is_empty() && policy.fast_path();
-        let placement = (!fast_path).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());
-        let (driver, jobs) = if fast_path {
-            (Driver::Threads, Vec::new())
-        } else {
-            let (devices, jobs) = Devices::new(devices);
-            (Driver::Devices(devices), jobs)
-        };
-
-        let deques: Vec<_> = machine.units().iter().map(|_| Worker::new_lifo()).collect();
-        let guest = Worker::new_lifo();
-        let stealers = deques.iter().chain([&guest]).map(Worker::stealer).collect();
-        let hosts_unit = self.submitter_hosts_unit && machine.num_cpu_units() > 0;
-        let mut runtime = self.assemble(machine, placement, driver, stealers)?;
-        (runtime.configuration, runtime.warnings) = (config.to_string(), warnings);
-        runtime.set_capacities(capacities_bytes);
-        if let Some(devices) = runtime.core.devices() {
-            devices.connect(&Arc::downgrade(&runtime.core));
-        }
-        let style = self.style()?;
-        let threads = runtime.threads.get_mut();
-        threads.cores = cores;
-        let mut deques = deques.into_iter().zip(runtime.core.machine.units().to_vec());
-        if let Some((deque, unit)) = deques.by_ref().take(usize::from(hosts_unit)).next() {
-            threads.pool = inner_pool(&runtime.core, &unit, style, false)?.map(Arc::new);
-            let host = |slot, deque| Host::new(&runtime.core, 0, slot, deque, threads.pool.as_ref());
-            host(0, deque).enter();
-            runtime.core.hosting[0].is_nobody(); // until it waits
-            runtime.seat = Some(Mutex::new(Seat(host(runtime.core.machine.num_units(), guest))));
-        }
-        for (deque, unit) in deques {
-            threads.units.push(start_unit(&runtime.core, unit, deque, style)?);
-        }
-        for (device, jobs) in jobs {
-            threads.copies.push(start_copy_engine(&runtime.core, device, jobs)?);
-        }
-        Ok(runtime)
-    }
-
-    /// The machine, with cores that this runtime holds if it pins threads to them.
-    fn plan(
-        &self,
-        config: &UnitConfig,
-        topology: &Topology,
-    ) -> Result<(Machine, Vec<Warning>, Option<CoresTaken>), BuildError> {
-        let plan = |places: Option<&Places>| {
-            if !self.pin {
-                let (machine, warnings) = Machine::plan(config, places, topology)?;
-                return Ok((machine, warnings, None));
-            }
-            let (machine, warnings, cores) = CoresTaken::plan(config, places, topology)?;
-            Ok::<_, ConfigError>((machine, warnings, Some(cores)))
-        };
-        if let Some(places) = &self.places {
-            return Ok(plan(Some(&places.parse().map_err(places_error)?))?);
-        }
-        let Some(text) = std::env::var_os("OMP_PLACES").filter(|_| self.pin) else { return Ok(plan(None)?) };
-        let parsed = text.to_string_lossy().parse::<Places>().map_err(|error| error.to_string());
-        match parsed.and_then(|places| plan(Some(&places)).map_err(|error| error.to_string())) {
-            Ok(planned) => Ok(planned),
-            // Written for another program, perhaps.
-            Err(problem) => {
-                let (machine, mut warnings, cores) = plan(None)?;
-                warnings.push(Warning::PlacesIgnored { problem });
-                Ok((machine, warnings, cores))
-            }
-        }
-    }
-
-    fn style(&self) -> Result<ThreadStyle, BuildError> {
-        let stack_bytes = match self.stack_bytes {
-            Some(0) => {
-                let problem = "no thread runs without a stack; give at least 64 KiB".to_owned();
-                return Err(BuildError::Argument { argument: "stack_bytes", problem });
-            }
-            Some(bytes) => bytes,
-            None => {
-                let least = std::env::var("RUST_MIN_STACK").ok().and_then(|bytes| bytes.parse().ok());
-                least.unwrap_or(0).max(STACK_BYTES)
-            }
-        };
-        Ok(ThreadStyle { pin: self.pin, stack_bytes })
-    }
-
-    /// The scheduler, for this machine.
-    pub(super) fn take_scheduler(&mut self, machine: &Machine, config: &UnitConfig) -> Result<Scheduler, BuildError> {
-        let name = match std::mem::replace(&mut self.scheduler, Choice::Named(String::new())) {
-            Choice::Own(policy) => return Ok(Scheduler::own(policy)),
-            Choice::Named(name) => name,
-        };
-        let is_cpu = |term: &&str| term.contains(":CPU:");
-        let setting = sched::Setting {
-            units: machine.num_units(),
-            cpu_units: config.to_string().split(',').filter(is_cpu).collect::<Vec<_>>().join(","),
-            model: self.model()?,
-            read: &|path| std::fs::read_to_string(path),
-        };
-        sched::from_spec(&name, setting).map(Scheduler::built_in)
-    }
-
-    /// A runtime without threads.
-    pub(super) fn assemble(
-        &mut self,
-        machine: Machine,
-        placement: Option<Placement>,
-        driver: Driver,
-        stealers: Vec<Stealer<OwnedTask>>,
-    ) -> Result<Runtime, BuildError> {
-        let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
-        if window == 0 {
-            let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
-            return Err(BuildError::Argument { argument: "window", problem });
-        }
-        let home = Context { unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 };
-        let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
-        let core = Arc::new(Core::new(
-            id,
-            Engine::new(id, machine.num_units(), placement, self.recorder.take()),
-            ReadyQueues::new(&machine, stealers, home),
-            driver,
-            self.detect_conflicts.then(Default::default),
-            Window::new(window as u64),
-            Watch::new(self.report_stalls_after, self.on_stall.take()),
-            machine,
-        ));
-        Ok(Runtime {
-            owner: Arc::new(Releaser(Arc::downgrade(&core))),
-            threads: Mutex::new(Threads::default()),
-            seat: None,
-            configuration: String::new(),
-            capacities_bytes: Vec::new(),
-            largest_by_kind: LargestByKind::default(),
-            warnings: Vec::new(),
-            #[cfg(feature = "sim")]
-            model_file: self.model_file.clone(),
-            next_data: AtomicU32::new(0),
-            next_space: AtomicU32::new(0),
-            core,
-        })
-    }
-
-    /// What is known of tasks' times from runs before.
-    #[cfg(feature = "sim")]
-    fn model(&self) -> Result<Model, BuildError> {
-        let Some(path) = &self.model_file else { return Ok(Model::default()) };
-        let error = |problem: String| BuildError::Argument {
-            argument: "model_file",
-            problem: format!("{}: {problem}", path.display()),
-        };
-        match std::fs::read_to_string(path) {
-            Ok(text) => Model::from_text(&text).map_err(|problem| error(problem.to_string())),
-            Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => Ok(Model::default()),
-            Err(problem) => Err(error(problem.to_string())),
-        }
-    }
-
-    /// What is known of tasks' times from runs before: nothing.
-    #[cfg(not(feature = "sim"))]
-    fn model(&self) -> Result<Model, BuildError> {
-        Ok(Model::default())
-    }
-}
-
-pub(super) fn places_error(error: crate::machine::PlacesError) -> BuildError {
-    BuildError::Argument { argument: "places", problem: error.to_string() }
 }

@@ -1,6 +1,7 @@
 //! What ran where, and what moved.
 
-use super::core::Core;
+use crate::driver::shared::Shared;
+use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
 use crate::sched::AffinityStatistics;
 use std::fmt;
@@ -60,24 +61,21 @@ pub struct LinkStatistics {
 }
 
 impl Statistics {
-    pub(super) fn of(core: &Core) -> Self {
-        let counts = core.machine.units().iter().map(|unit| unit.id).zip(core.finished_by_unit());
-        let placement = core.engine.placement().map(|placement| placement.lock());
-        let links = placement.as_ref().map(|placement| placement.links()).unwrap_or_default();
-        let link = |((from, to), moved): ((SpaceId, SpaceId), crate::engine::Link)| LinkStatistics {
+    pub(super) fn of(shared: &Shared) -> Self {
+        let Counts { links, busy_ns, evictions, affinity } = shared.engine.counts();
+        let units = || shared.machine.units().iter().map(|unit| unit.id);
+        let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
             to,
             copies: moved.copies,
             bytes: moved.bytes,
         };
-        let busy = placement.as_ref().map(|placement| placement.busy_ns().to_vec()).unwrap_or_default();
-        let units = core.machine.units().iter().map(|unit| unit.id);
         Self {
-            tasks: counts.collect(),
-            busy: units.zip(busy.into_iter().map(Duration::from_nanos)).collect(),
+            tasks: units().zip(shared.finished_by_unit()).collect(),
+            busy: units().zip(busy_ns.into_iter().map(Duration::from_nanos)).collect(),
             links: links.into_iter().map(link).collect(),
-            affinity: placement.as_ref().and_then(|placement| placement.affinity()),
-            evictions: placement.map_or(0, |placement| placement.evictions()),
+            evictions,
+            affinity,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Describing a task and submitting it.
 
-use super::core::Description;
 use super::{Runtime, TaskHandle};
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
+use crate::driver::shared::Description;
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
@@ -17,6 +17,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
+
+impl Runtime {
+    /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
+    /// too; what holds for them is said at [`TaskBuilder::submit`].
+    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
+        TaskBuilder::new(self, name.into(), accesses)
+    }
+}
 
 /// A task that is being described; nothing happens until [`submit`](TaskBuilder::submit).
 ///
@@ -70,7 +78,7 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
 }
 
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
-    pub(super) fn new(runtime: &'rt Runtime, name: Cow<'static, str>, accesses: A) -> Self {
+    fn new(runtime: &'rt Runtime, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
             runtime,
             name,
@@ -120,7 +128,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
-        if self.runtime.core.runs_on_devices() {
+        if self.runtime.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -137,7 +145,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::ACCELERATED);
-        if self.runtime.core.runs_on_devices() {
+        if self.runtime.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -225,7 +233,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.runtime.core.id;
+        let runtime = self.runtime.shared().id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -237,8 +245,9 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let core = &*self.runtime.core;
-        self.accesses.check(core.id).map_err(|refusal| refusal.of_task(&self.name))?;
+        let driver = &self.runtime.driver;
+        let (runtime, on_fast_path) = (driver.shared().id, driver.on_fast_path());
+        self.accesses.check(runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
             few = ArrayVec::new();
@@ -254,15 +263,15 @@ where
             return Err(overlapping(&self.name, first, second));
         }
         let mut kinds = self.kinds;
-        let simulation = core.simulation();
+        let simulation = driver.simulated();
         if let Some(simulation) = simulation {
             kinds = simulation.kinds(&self.name, kinds, C::PRESENT && !self.host_only);
         }
-        if !C::PRESENT || !core.on_fast_path() {
+        if !C::PRESENT || !on_fast_path {
             self.check_units(kinds, records)?;
         }
-        let ancestry = running::ancestry(core.id);
-        let mut side = self.side()?;
+        let ancestry = running::ancestry(runtime);
+        let mut side = self.side(on_fast_path)?;
         if !ancestry.is_empty() {
             ancestry.admit(&self.name, records)?;
             side.get_or_insert_default().ancestry = ancestry;
@@ -270,20 +279,20 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        if awaited && !core.on_fast_path() {
+        if awaited && !on_fast_path {
             side.get_or_insert_default().awaited = true;
         }
         let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
         let accesses = self.accesses.store(INTERNAL);
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
-            return core.submit(description, Payload::new(accesses, bodies, kinds), records, watch);
+            return driver.submit(description, Payload::new(accesses, bodies, kinds), records, watch);
         }
-        core.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
+        driver.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
     }
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.
-    fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
+    fn side(&self, on_fast_path: bool) -> Result<Option<Box<Side>>, SubmitError> {
         let place = match &self.at {
             Some((space, index)) if *index >= space.len() => {
                 return Err(SubmitError::Index {
@@ -293,7 +302,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if self.runtime.core.on_fast_path() => return Ok(None),
+            _ if on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
@@ -312,12 +321,13 @@ where
         if self.kinds == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
-        let core = &self.runtime.core;
+        let Runtime { driver, capacities, .. } = self.runtime;
         let needs = Needs::of(records);
         // Where there is no CPU unit, the hosting threads of devices stand in.
-        let at_home = core.devices().is_some() && core.machine.num_cpu_units() == 0 && kinds.has(UnitKind::Cpu);
+        let has_cores = driver.shared().machine.num_cpu_units() > 0;
+        let at_home = driver.runs_on_devices() && !has_cores && kinds.has(UnitKind::Cpu);
         let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
-        let largest = |kind: UnitKind| self.runtime.largest_by_kind[kind as usize];
+        let largest = |kind: UnitKind| capacities.largest(kind);
         let Some(capacity_bytes) = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(largest).max()
         else {
             if at_home {
@@ -334,22 +344,6 @@ where
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }
         Ok(())
-    }
-}
-
-/// The bytes of the largest memory among the units of each kind; nothing of kinds that the machine lacks.
-pub(super) type LargestByKind = [Option<u64>; UnitKind::ALL.len()];
-
-impl Runtime {
-    /// How many bytes each address space holds.
-    pub(super) fn set_capacities(&mut self, capacities_bytes: Vec<u64>) {
-        let machine = &self.core.machine;
-        for unit in machine.units() {
-            let capacity = machine.spaces_of(unit.id).map(|space| capacities_bytes[space.index()]).max();
-            let largest = &mut self.largest_by_kind[unit.kind as usize];
-            *largest = (*largest).max(Some(capacity.unwrap_or(0)));
-        }
-        self.capacities_bytes = capacities_bytes;
     }
 }
 

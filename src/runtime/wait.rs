@@ -4,11 +4,11 @@
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
 use super::Runtime;
-use super::core::{BreakOnUnwind, Core, Description};
-use super::host::Host;
-use super::progress::SoFar;
-use super::waiters::{Awaited, own_parker};
 use crate::depend::{Side, Submitting, TaskRef};
+use crate::driver::inside;
+use crate::driver::progress::SoFar;
+use crate::driver::shared::Description;
+use crate::driver::waiters::{Awaited, own_parker};
 use crate::engine::is_asked_by;
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
@@ -17,7 +17,6 @@ use crate::sealed::INTERNAL;
 use crate::task::{AccessSpec, Data, IntoRegion, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,48 +63,43 @@ impl Runtime {
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
         let waited = self.wait();
-        self.core.progress.begin_to_close();
+        self.shared().progress.begin_to_close();
         self.end();
         waited
     }
 
     /// Waits for all tasks submitted so far: the failures that concern it.
     fn wait_for_all(&self) -> Result<Vec<Arc<TaskFailure>>, SubmitError> {
-        let core = &self.core;
-        let log = core.engine.failures();
+        let shared = self.shared();
+        let log = shared.engine.failures();
         let begun = log.begin();
         // What bodies submit belongs to what is waited for: then there is another round.
         let mut nested;
         let boundary = loop {
-            nested = core.nested.load(Ordering::Acquire);
+            nested = shared.nested.load(Ordering::Acquire);
             let so_far = loop {
-                match core.progress.so_far() {
+                match shared.progress.so_far() {
                     Ok(so_far) => break so_far,
                     Err(first) => self.wait_for_tasks(first),
                 }
-                if core.is_broken() {
+                if shared.is_broken() {
                     break SoFar::none();
                 }
             };
             let boundary = so_far.boundary;
             self.wait_for_tasks(so_far);
-            if core.is_broken() || core.nested.load(Ordering::Acquire) == nested {
+            if shared.is_broken() || shared.nested.load(Ordering::Acquire) == nested {
                 break boundary;
             }
         };
         let failures = log.end(begun, boundary);
-        core.broken()?;
+        shared.broken()?;
         Ok(failures)
     }
 
     fn wait_for_tasks(&self, tasks: SoFar) {
-        let left = || self.core.progress.left(&tasks);
-        self.wait_until(Awaited::Tasks(tasks.clone()), left);
-    }
-
-    /// Waits until nothing is pending, whoever submits.
-    pub(super) fn wait_for_quiescence(&self) {
-        self.wait_until(Awaited::AtMost(0), || self.core.progress.pending());
+        let left = || self.shared().progress.left(&tasks);
+        self.driver.advance(Awaited::Tasks(tasks.clone()), left);
     }
 
     /// Waits until the tasks submitted so far have given this region its value.
@@ -178,13 +172,13 @@ impl Runtime {
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
         let result = buffer.clone();
         let everything = data.inout();
-        everything.check(self.core.id).map_err(|refusal| refusal.of_task("take"))?;
+        everything.check(self.shared().id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
         let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
         let payload = Payload::sole(everything.store(INTERNAL), taking);
         let awaited_by = Some(own_parker());
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
-        let task = self.core.submit(internal("take", side), payload, &[record], Submitting::share)?;
+        let task = self.driver.submit(internal("take", side), payload, &[record], Submitting::share)?;
         let datum = &data.cell.datum;
         if let Err(error) = self.await_value(&task) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
@@ -233,11 +227,11 @@ impl Runtime {
         name: &'static str,
         awaited: bool,
     ) -> Result<TaskRef, SubmitError> {
-        let count = self.core.machine.num_spaces();
+        let count = self.shared().machine.num_spaces();
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.shared().id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes {
@@ -257,11 +251,11 @@ impl Runtime {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.core.id).map_err(|refusal| refusal.of_task(name))?;
+        access.check(self.shared().id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
-        self.core.submit(internal(name, side), payload, &[record], Submitting::share)
+        self.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
     fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
@@ -271,65 +265,16 @@ impl Runtime {
 
     /// Waits for a task that tells this thread.
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
-        self.wait_until(Awaited::Told, || u64::from(!task.is_finished()));
-        if task.is_finished() { Ok(()) } else { self.core.broken() }
+        self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
+        if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        match Host::in_body(self.core.id) {
-            true if is_asked_by(self.core.id) => Err(SubmitError::InsidePolicy { call }),
+        let runtime = self.shared().id;
+        match inside::in_body(runtime) {
+            true if is_asked_by(runtime) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
-        }
-    }
-
-    /// Executes tasks, if this thread may, until none is `left` to wait for, or waiting is in vain.
-    fn wait_until(&self, awaited: Awaited, left: impl Fn() -> u64) {
-        let core: &Core = &self.core;
-        if let Some(simulation) = core.simulation() {
-            return core.simulate_until(simulation, || left() == 0);
-        }
-        if left() == 0 {
-            return;
-        }
-        let waiting = core.waiters.enter(own_parker(), awaited);
-        let unless_done = BreakOnUnwind { core, during: "the execution of tasks" };
-        let left = || if core.is_broken() { 0 } else { left() };
-        let first = Cell::new(waiting.alone);
-        let nap = || core.watch.look(core, first.take());
-        while left() > 0 {
-            let hosted = Host::with(core.id, |host| match (host, &self.seat) {
-                (Some(host), Some(seat)) => match seat.try_lock() {
-                    Some(_seated) => {
-                        host.run_until(core, waiting.parker(), Some(&waiting), left, nap);
-                        true
-                    }
-                    None => false,
-                },
-                (None, Some(seat)) => match seat.try_lock() {
-                    // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
-                    Some(guest) => {
-                        Host::enter_inside(core.id);
-                        guest.run_until(core, waiting.parker(), Some(&waiting), left, nap);
-                        Host::leave_inside();
-                        true
-                    }
-                    None => false,
-                },
-                _ => false,
-            });
-            if !hosted {
-                let nap = nap();
-                waiting.ask(true);
-                if left() > 0 && self.seat.as_ref().is_none_or(|seat| seat.is_locked()) {
-                    waiting.parker().park(nap);
-                }
-            }
-        }
-        std::mem::forget(unless_done);
-        drop(waiting);
-        if self.seat.is_some() {
-            core.waiters.wake_all(); // the seat is free again: another waiter may take it
         }
     }
 }

@@ -2,7 +2,7 @@
 
 /// What a curve does beyond its last point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Beyond {
+pub(crate) enum Beyond {
     /// It stays at the last value.
     Stays,
     /// It goes on rising as between its last two points; a falling one stays.
@@ -11,7 +11,7 @@ pub(super) enum Beyond {
 
 /// A positive quantity as a function of a count. Below the first point it is what it is there.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Curve {
+pub(crate) struct Curve {
     /// In ascending order of counts, at least one.
     points: Vec<(f64, f64)>,
     beyond: Beyond,
@@ -19,29 +19,29 @@ pub(super) struct Curve {
 
 impl Curve {
     /// The same everywhere.
-    pub(super) fn flat(value: f64) -> Self {
+    pub(crate) fn flat(value: f64) -> Self {
         Self { points: vec![(1.0, value)], beyond: Beyond::Stays }
     }
 
     /// Through these points, in ascending order of counts.
-    pub(super) fn through(points: Vec<(f64, f64)>, beyond: Beyond) -> Self {
+    pub(crate) fn through(points: Vec<(f64, f64)>, beyond: Beyond) -> Self {
         assert!(!points.is_empty() && points.is_sorted_by(|a, b| a.0 < b.0), "points in ascending order");
         Self { points, beyond }
     }
 
     /// The value at the first point.
-    pub(super) fn first(&self) -> f64 {
+    pub(crate) fn first(&self) -> f64 {
         self.points[0].1
     }
 
     /// The same curve in units of `value`.
-    pub(super) fn relative_to(mut self, value: f64) -> Self {
+    pub(crate) fn relative_to(mut self, value: f64) -> Self {
         self.points.iter_mut().for_each(|point| point.1 /= value);
         self
     }
 
     /// The value at a count.
-    pub(super) fn at(&self, count: f64) -> f64 {
+    pub(crate) fn at(&self, count: f64) -> f64 {
         let above = self.points.partition_point(|point| point.0 <= count);
         let last = self.points.len() - 1;
         match above {

@@ -15,11 +15,11 @@ pub(super) struct File {
     pub(super) name: String,
     #[serde(default)]
     pub(super) noise: NoiseTable,
-    pub(super) units: Spanned<BTreeMap<Kind, Units>>,
+    pub(super) units: Spanned<BTreeMap<Kind, UnitsTable>>,
     #[serde(default)]
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<LinkTable>,
     #[serde(default)]
-    pub(super) tasks: Vec<Task>,
+    pub(super) tasks: Vec<TaskTable>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -32,7 +32,7 @@ pub(super) struct NoiseTable {
 /// What there is of one kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Units {
+pub(super) struct UnitsTable {
     pub(super) count: Spanned<usize>,
     pub(super) bytes_per_s: Positive,
     pub(super) total_bytes_per_s: Option<Spanned<Positive>>,
@@ -43,7 +43,7 @@ pub(super) struct Units {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Link {
+pub(super) struct LinkTable {
     pub(super) between: Spanned<[End; 2]>,
     pub(super) latency_ns: NotNegative,
     pub(super) bytes_per_s: Positive,
@@ -59,7 +59,7 @@ fn yes() -> bool {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Task {
+pub(super) struct TaskTable {
     pub(super) name: Spanned<String>,
     pub(super) cost: Option<Spanned<Positive>>,
     pub(super) bytes: Option<Positive>,

@@ -5,7 +5,7 @@
 
 use super::curve::{Beyond, Curve};
 use super::error::{MachineFileError, Source};
-use super::file::{Busy, File, Kind, Positive, Units};
+use super::file::{Busy, File, Kind, Positive, TaskTable, UnitsTable};
 use super::noise::Noise;
 use crate::machine::UnitKind;
 use std::collections::BTreeMap;
@@ -54,12 +54,12 @@ use std::sync::Arc;
 /// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds and take the bytes that they access, at the
 /// kind's `bytes_per_s`.
 #[derive(Debug, Clone)]
-pub struct SimulatedMachine(pub(super) Arc<Model>);
+pub struct SimulatedMachine(Arc<Model>);
 
 #[derive(Debug, Clone)]
-pub(super) struct Model {
-    pub(super) name: String,
-    pub(super) noise: Noise,
+struct Model {
+    name: String,
+    noise: Noise,
     units: BTreeMap<UnitKind, UnitModel>,
     links: Vec<LinkModel>,
     tasks: Vec<TaskModel>,
@@ -67,22 +67,22 @@ pub(super) struct Model {
 
 /// What there is of one kind of unit.
 #[derive(Debug, Clone)]
-pub(super) struct UnitModel {
+pub(crate) struct UnitModel {
     /// Cores, or devices.
-    pub(super) count: usize,
-    pub(super) memory_bytes: u64,
-    pub(super) launch_ns: f64,
+    count: usize,
+    memory_bytes: u64,
+    pub(crate) launch_ns: f64,
     /// Of tasks without times of their own.
-    pub(super) otherwise: Times,
+    pub(crate) otherwise: Times,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct LinkModel {
-    pub(super) between: [Option<UnitKind>; 2],
-    pub(super) latency_ns: f64,
-    pub(super) bytes_per_s: f64,
-    pub(super) shared: bool,
-    pub(super) duplex: bool,
+pub(crate) struct LinkModel {
+    pub(crate) between: [Option<UnitKind>; 2],
+    pub(crate) latency_ns: f64,
+    pub(crate) bytes_per_s: f64,
+    pub(crate) shared: bool,
+    pub(crate) duplex: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -93,19 +93,19 @@ struct TaskModel {
 
 /// How long certain tasks take on a kind of unit.
 #[derive(Debug, Clone)]
-pub(super) struct Times {
+pub(crate) struct Times {
     /// With one core or device busy, for one unit of work.
-    pub(super) ns: f64,
-    pub(super) work: Work,
+    pub(crate) ns: f64,
+    pub(crate) work: Work,
     /// By the number of busy cores or devices, relative to one.
-    pub(super) slowdown: Curve,
+    pub(crate) slowdown: Curve,
     /// By the number of a unit's cores; all of it if there is none.
-    pub(super) speed_up: Option<Curve>,
+    pub(crate) speed_up: Option<Curve>,
 }
 
 /// What a task's time is in proportion to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Work {
+pub(crate) enum Work {
     /// The cost that its program gave; if it gave none, this.
     Cost { otherwise: f64 },
     /// The bytes it accesses.
@@ -158,7 +158,7 @@ impl SimulatedMachine {
         self.0.units.iter().map(term).collect::<Vec<_>>().join(",")
     }
 
-    pub(super) fn units(&self, kind: UnitKind) -> Option<&UnitModel> {
+    pub(crate) fn units(&self, kind: UnitKind) -> Option<&UnitModel> {
         self.0.units.get(&kind)
     }
 
@@ -167,12 +167,17 @@ impl SimulatedMachine {
         self.0.units.get(&kind).map_or(0, |units| units.memory_bytes)
     }
 
-    pub(super) fn link(&self, a: Option<UnitKind>, b: Option<UnitKind>) -> Option<(usize, &LinkModel)> {
-        self.0.links.iter().enumerate().find(|(_, link)| super::links::joins(link, a, b))
+    pub(crate) fn link(&self, a: Option<UnitKind>, b: Option<UnitKind>) -> Option<(usize, &LinkModel)> {
+        self.0.links.iter().enumerate().find(|(_, link)| link.joins(a, b))
+    }
+
+    /// What the time of the task with this number is multiplied with.
+    pub(crate) fn noise(&self, task: u64) -> f64 {
+        self.0.noise.factor(task)
     }
 
     /// The entry for tasks of this name, or none.
-    pub(super) fn entry(&self, name: &str) -> Option<usize> {
+    pub(crate) fn entry(&self, name: &str) -> Option<usize> {
         self.0.tasks.iter().position(|task| match task.name.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
             None => name == task.name,
@@ -180,7 +185,7 @@ impl SimulatedMachine {
     }
 
     /// How long tasks of an entry take on a kind of unit; none if they do not run there.
-    pub(super) fn times(&self, entry: Option<usize>, kind: UnitKind) -> Option<&Times> {
+    pub(crate) fn times(&self, entry: Option<usize>, kind: UnitKind) -> Option<&Times> {
         let units = self.0.units.get(&kind)?;
         entry.map_or(Some(&units.otherwise), |entry| self.0.tasks[entry].times.get(&kind))
     }
@@ -213,7 +218,7 @@ impl SimulatedMachine {
             });
         }
         for kind in units.keys().filter(|kind| kind.is_device()) {
-            if !links.iter().any(|link| super::links::joins(link, None, Some(*kind))) {
+            if !links.iter().any(|link| link.joins(None, Some(*kind))) {
                 let problem =
                     format!("no link joins the host and {kind}; add [[links]] between = [\"host\", \"{kind}\"]");
                 return Err(source.error(None, problem));
@@ -222,6 +227,13 @@ impl SimulatedMachine {
         let tasks = file.tasks.iter().map(|task| task_model(source, task, &units)).collect::<Result<_, _>>()?;
         let noise = Noise { seed: file.noise.seed, relative_deviation: file.noise.relative_deviation.0 };
         Ok(Self(Arc::new(Model { name: file.name, noise, units, links, tasks })))
+    }
+}
+
+impl LinkModel {
+    /// Whether the link joins these two, in either direction. `None` is the host.
+    fn joins(&self, a: Option<UnitKind>, b: Option<UnitKind>) -> bool {
+        self.between == [a, b] || self.between == [b, a]
     }
 }
 
@@ -234,7 +246,7 @@ impl std::str::FromStr for SimulatedMachine {
     }
 }
 
-fn unit_model(source: &Source<'_>, kind: UnitKind, table: &Units) -> Result<UnitModel, MachineFileError> {
+fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result<UnitModel, MachineFileError> {
     let most = if kind.is_device() { crate::machine::MAX_DEVICES } else { crate::machine::MAX_CORES };
     if !(1..=most).contains(table.count.get_ref()) {
         let problem = format!("{} of a kind; there may be 1 to {most}", table.count.get_ref());
@@ -269,7 +281,7 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &Units) -> Result<Unit
 
 fn task_model(
     source: &Source<'_>,
-    task: &super::file::Task,
+    task: &TaskTable,
     units: &BTreeMap<UnitKind, UnitModel>,
 ) -> Result<TaskModel, MachineFileError> {
     let name = task.name.get_ref();

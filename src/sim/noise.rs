@@ -14,17 +14,17 @@ fn mix(mut z: u64) -> u64 {
 
 /// Noise of a given strength.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Noise {
-    pub(super) seed: u64,
+pub(crate) struct Noise {
+    pub(crate) seed: u64,
     /// Standard deviation of a task's time, relative to its mean.
-    pub(super) relative_deviation: f64,
+    pub(crate) relative_deviation: f64,
 }
 
 impl Noise {
     /// What a task's mean time is multiplied with: close to normal around 1, never below 0.05.
     ///
     /// The sum of twelve uniform numbers has variance 1 (Irwin and Hall) and stays within six deviations.
-    pub(super) fn factor(&self, task: u64) -> f64 {
+    pub(crate) fn factor(&self, task: u64) -> f64 {
         if self.relative_deviation == 0.0 {
             return 1.0;
         }

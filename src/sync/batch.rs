@@ -39,7 +39,7 @@ impl List {
     #[inline]
     pub(super) unsafe fn push(&mut self, block: NonNull<u8>) {
         let block = block.cast::<Free>().as_ptr();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's block has room for a pointer, aligned, and is nobody else's until it is popped.
         unsafe { block.write(Free { next: UnsafeCell::new(self.head) }) };
         self.head = block;
         self.len += 1;
@@ -78,7 +78,7 @@ impl Batches {
     #[cold]
     pub(super) unsafe fn put_alone(&self, block: NonNull<u8>) {
         let mut list = List::EMPTY;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's block has room for a pointer, aligned, and is nobody else's until it is popped.
         unsafe { list.push(block) };
         self.put(list);
     }
@@ -124,7 +124,7 @@ impl<const BATCH: usize> Cache<BATCH> {
                 shared.put(full);
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's block has room for a pointer, aligned, and is nobody else's until it is popped.
         unsafe { self.local.push(block) };
     }
 

@@ -68,7 +68,8 @@ impl<K: Kind> EdgeStore<K> {
     /// the edges in slots handed out before.
     #[inline]
     pub(super) unsafe fn slot(store: *mut Self, n: usize) -> *mut Edge<Link<K>> {
-        // SAFETY: the caller's promise. `n` is within the array, which is indexed in place: no reference to it is made.
+        // SAFETY: the caller alone gets slots of this store, which is valid. `n` is within the array, which is indexed
+        // in place: no reference to it is made.
         unsafe {
             if n < INLINE_EDGES {
                 return (&raw mut (*store).inline[n]).cast();

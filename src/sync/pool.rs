@@ -74,7 +74,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, class: usize, layout: impl FnOnce(
     // SAFETY: nobody uses the block, which is one of this class.
     let cached = CACHES.try_with(|caches| unsafe { caches.borrow_mut().0[class].put(block, &SHARED[class]) });
     if cached.is_err() {
-        // SAFETY: as above; the thread is ending and its caches are gone.
+        // SAFETY: nobody uses the block; the thread is ending and its caches are gone.
         unsafe { SHARED[class].put_alone(block) };
     }
 }
@@ -127,7 +127,7 @@ mod tests {
         unsafe { free(a, class_of(layout), || layout) };
         let again = allocate(layout, class_of(layout));
         assert_eq!(again, a, "the last freed block is the first reused");
-        // SAFETY: as above.
+        // SAFETY: freed once since it was allocated again.
         unsafe { free(again, class_of(layout), || layout) };
     }
 

@@ -87,7 +87,7 @@ pub(crate) struct Task<K: Kind> {
 
 // SAFETY: the shared parts are atomics or `Shared: Sync`; the cells are touched only through the unique owner.
 unsafe impl<K: Kind> Sync for Task<K> {}
-// SAFETY: as above; `Owned` and `Body` are `Send`.
+// SAFETY: what moves with it is `Send`: `Owned`, `Body`, and the shared parts.
 unsafe impl<K: Kind> Send for Task<K> {}
 
 impl<K: Kind> Task<K> {
@@ -176,7 +176,7 @@ pub(crate) struct TaskRef<K: Kind>(NonNull<Task<K>>);
 
 // SAFETY: like an `Arc` of the `Send + Sync` task.
 unsafe impl<K: Kind> Send for TaskRef<K> {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives no more than the task does, which is `Sync`.
 unsafe impl<K: Kind> Sync for TaskRef<K> {}
 
 impl<K: Kind> Deref for TaskRef<K> {
@@ -222,8 +222,9 @@ impl<K: Kind> TaskRef<K> {
 /// # Safety
 /// Nothing refers to the task any more, and its owner has dropped the body.
 unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
-    // SAFETY: the caller's promise; the header is valid until here and dropped once. Its predecessors' lists were walked
-    // before it ran, so nobody reads its edges any more; the pointer may reach, and free, the whole block.
+    // SAFETY: the last reference calls this, once, when the owner has dropped the body; the header is valid until here.
+    // Its predecessors' lists were walked before it ran, so nobody reads its edges any more; the pointer may reach, and
+    // free, the whole block.
     unsafe {
         let header = task.as_ptr();
         let (bytes, align, class) = ((*header).block_bytes, (*header).block_align, (*header).block_class);
@@ -330,7 +331,8 @@ impl<K: Kind> Submitting<K> {
 
     /// The body; see [`OwnedTask::body`].
     pub(crate) fn body(&self) -> &K::Body {
-        // SAFETY: a task that is being submitted has no other owner (rule 2); nobody makes a unique reference meanwhile.
+        // SAFETY: a task that is being submitted has no other owner (rule 2); nobody makes a unique reference
+        // meanwhile.
         unsafe { self.task.body.as_ref() }
     }
 
@@ -340,9 +342,9 @@ impl<K: Kind> Submitting<K> {
         if predecessor.is_finished() {
             return Err(Closed);
         }
-        // SAFETY: owners alone touch the count and hand out slots (rule 2). The slot lies in this task's block or a chunk
-        // it owns. Both stay until the task has run, which is after the predecessor's list was walked, because that
-        // walk counts this task down. Edges linked before are not touched, nor covered by a reference.
+        // SAFETY: owners alone touch the count and hand out slots (rule 2). The slot lies in this task's block or a
+        // chunk it owns. Both stay until the task has run, which is after the predecessor's list was walked, because
+        // that walk counts this task down. Edges linked before are not touched, nor covered by a reference.
         unsafe {
             let linked = self.linked();
             let edge = self.task.edges.with_mut(|edges| EdgeStore::slot(edges, linked as usize));

@@ -22,6 +22,19 @@ pub(super) fn many_blocks(n: usize) -> Result<f64> {
     nanoseconds_each(n, sweep)
 }
 
+/// Nanoseconds for one of n regions in the list of a task: of the first on the device, and of one behind it.
+pub(super) fn long_list(n: usize) -> Result<f64> {
+    let rt = runtime("1:EMU:1")?;
+    let x = rt.data(vec![0u64; n * BLOCK]);
+    let parts = || -> Vec<_> { blocks(n * BLOCK, BLOCK).map(|part| x.slice(part).inout()).collect() };
+    nanoseconds_each(2 * n, || {
+        for _ in 0..2 {
+            rt.task("add", (parts(),)).cpu(|_, (x,)| x.into_iter().for_each(|x| x[0] += 1)).submit()?;
+        }
+        Ok(rt.wait()?)
+    })
+}
+
 /// Nanoseconds for one of n ready tasks that only the device can run.
 pub(super) fn queue_beside_an_idle_unit(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1,1:EMU:1")?;

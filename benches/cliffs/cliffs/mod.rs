@@ -111,6 +111,7 @@ pub(crate) const ALL: &[Cliff] = &[
         memory::kept_by_reductions,
     ),
     time("device-blocks", 500, "an array of n blocks on a device: running a task on one", devices::many_blocks),
+    time("device-list", 500, "a task with n regions on a device: one of them", devices::long_list),
     time(
         "device-queue",
         1000,

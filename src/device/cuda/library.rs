@@ -1,14 +1,12 @@
-//! Which CUDA devices there are, if there is CUDA at all.
+//! The driver's library, and what it says of its devices.
 
-use super::compiler;
-use crate::device::Accelerator;
-use crate::device::interfaces::Discovered;
-use crate::device::survey::{DeviceFacts, Interface};
-use crate::error::DeviceError;
+use super::Cuda;
+use super::nvrtc::Nvrtc;
+use crate::device::gpu::{ApiError, Found, Platform};
 use crate::machine::UnitKind;
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute, CUresult};
-use std::ffi::{CStr, c_int, c_void};
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUresult};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 /// All that is called of the driver's library. `cudarc` panics if one is missing, so they are looked for first.
@@ -53,127 +51,118 @@ const SYMBOLS: &[&str] = &[
     "cuStreamWaitEvent",
 ];
 
-/// A device that is there, not yet opened.
-#[derive(Debug)]
-pub(in crate::device) struct Found {
-    pub(super) device: CUdevice,
-    /// Compute capability, as one number: 90 for 9.0.
-    pub(super) architecture: u32,
-    pub(super) facts: DeviceFacts,
-}
-
-impl Discovered for Found {
-    fn name(&self) -> String {
-        self.facts.name.clone()
+/// Opens the library and starts it.
+fn start() -> Result<(), String> {
+    // SAFETY: the library's own initialization is NVIDIA's matter.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("the driver's library (libcuda.so.1) is not installed".to_owned());
     }
-
-    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
-        super::Cuda::open(self)
+    // SAFETY: the library is there; the symbols are looked at, not called.
+    let missing = |symbol: &&&str| unsafe { sys::culib().get::<*const c_void>(symbol.as_bytes()).is_err() };
+    if let Some(symbol) = SYMBOLS.iter().find(missing) {
+        return Err(format!("the driver is too old: its library has no {symbol}"));
     }
-}
-
-/// All devices. They are looked for once in a process.
-///
-/// # Errors
-/// Why there is none.
-pub(in crate::device) fn find() -> Result<&'static [Found], &'static str> {
-    static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
-    FOUND.get_or_init(look).as_deref().map_err(String::as_str)
-}
-
-/// What there is of CUDA.
-pub(in crate::device) fn survey() -> Interface {
-    let found = find();
-    let compiler = match compiler::version() {
-        Ok(version) => version.to_string(),
-        Err(why) => why.to_owned(),
-    };
-    let version = load().is_ok().then(|| format!("CUDA {}, {compiler}", driver_version()));
-    Interface {
-        name: "CUDA",
-        version,
-        absent: found.err().map(str::to_owned),
-        devices: found.unwrap_or_default().iter().map(|found| found.facts.clone()).collect(),
-    }
-}
-
-/// Opens the library and starts it, once.
-fn load() -> Result<(), &'static str> {
-    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
-    let load = || {
-        // SAFETY: the library's own initialization is NVIDIA's matter.
-        if !unsafe { sys::is_culib_present() } {
-            return Err("the driver's library (libcuda.so.1) is not installed".to_owned());
+    result::init().map_err(|error| match error.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => "the driver is installed and finds no device".to_owned(),
+        CUresult::CUDA_ERROR_STUB_LIBRARY => {
+            "the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned()
         }
-        // SAFETY: the library is there; the symbols are looked at, not called.
-        let missing = |symbol: &&&str| unsafe { sys::culib().get::<*const c_void>(symbol.as_bytes()).is_err() };
-        if let Some(symbol) = SYMBOLS.iter().find(missing) {
-            return Err(format!("the driver is too old: its library has no {symbol}"));
-        }
-        result::init().map_err(|error| match error.0 {
-            CUresult::CUDA_ERROR_NO_DEVICE => "the driver is installed and finds no device".to_owned(),
-            CUresult::CUDA_ERROR_STUB_LIBRARY => {
-                "the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned()
-            }
-            _ => format!("the driver does not start: {}", describe(error.0 as i32)),
-        })
-    };
-    LOADED.get_or_init(load).as_ref().copied().map_err(String::as_str)
+        _ => format!("the driver does not start: {}", describe(error.0 as i32)),
+    })
 }
 
-fn look() -> Result<Vec<Found>, String> {
-    load()?;
-    let failed = |error: DriverError| format!("the driver answers: {}", describe(error.0 as i32));
-    let count = result::device::get_count().map_err(failed)?;
-    let found = (0..count).map(|number| look_at(number, count)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    if found.is_empty() { Err("the driver is installed and finds no device".to_owned()) } else { Ok(found) }
+pub(super) fn call(name: &'static str, result: CUresult) -> Result<(), ApiError> {
+    ApiError::unless_success(name, result as i32)
 }
 
-fn look_at(number: c_int, count: c_int) -> Result<Found, DriverError> {
-    use CUdevice_attribute as Attribute;
-    let device = result::device::get(number)?;
-    // SAFETY: the device was just returned.
-    let attribute = |attribute| unsafe { result::device::get_attribute(device, attribute) };
-    let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-    let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-    let reaches = |peer: c_int| {
-        let mut reaches = 0;
-        // SAFETY: numbers below the count are devices; the result has a place.
-        let asked = unsafe { sys::cuDeviceCanAccessPeer(&mut reaches, device, result::device::get(peer)?) };
-        Ok(peer == number || (asked.result().is_ok() && reaches != 0))
-    };
-    let architecture = (major * 10 + minor) as u32;
-    let facts = DeviceFacts {
-        name: result::device::get_name(device)?,
-        units: vec![UnitKind::Cuda, UnitKind::Gpu],
-        // SAFETY: the device was just returned.
-        memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
-        driver: format!("CUDA {}", driver_version()),
-        architecture: format!("sm_{architecture}"),
-        processors: processors as u32,
-        pci: pci_address(device),
-        peers: (0..count).map(reaches).collect::<Result<_, DriverError>>()?,
-    };
-    Ok(Found { device, architecture, facts })
-}
-
-fn pci_address(device: CUdevice) -> Option<String> {
-    let mut text = [0; 32];
-    // SAFETY: the device exists; the text has a place of the size that is given.
-    let asked = unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as c_int, device) };
-    let bytes = text.map(|c| c as u8);
-    let text = CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok()?;
-    asked.result().is_ok().then(|| text.to_lowercase())
-}
-
-/// The newest CUDA that the driver can do, once it is loaded.
-fn driver_version() -> String {
-    let mut version = 0;
+/// The device of this number.
+pub(super) fn device(number: c_int) -> Result<CUdevice, ApiError> {
+    let mut device = 0;
     // SAFETY: the result has a place.
-    match unsafe { sys::cuDriverGetVersion(&mut version) }.result() {
-        Ok(()) => format!("{}.{}", version / 1000, version % 1000 / 10),
-        Err(_) => "of an unknown version".to_owned(),
+    call("cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number) })?;
+    Ok(device)
+}
+
+fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
+    let (device, mut value) = (device(number)?, 0);
+    // SAFETY: the device was just returned; the result has a place.
+    call("cuDeviceGetAttribute", unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) })?;
+    Ok(value)
+}
+
+impl Platform for Cuda {
+    const NAME: &'static str = "CUDA";
+    const LAYER: &'static str = "the driver";
+    const KIND: UnitKind = UnitKind::Cuda;
+    const ARCHITECTURES: &'static str = "sm_";
+
+    type Compiler = Nvrtc;
+
+    fn load() -> Result<(), &'static str> {
+        static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
+        LOADED.get_or_init(start).as_ref().copied().map_err(String::as_str)
+    }
+
+    fn version() -> String {
+        let mut version = 0;
+        // SAFETY: the result has a place.
+        match unsafe { sys::cuDriverGetVersion(&mut version) }.result() {
+            Ok(()) => format!("{}.{}", version / 1000, version % 1000 / 10),
+            Err(_) => "of an unknown version".to_owned(),
+        }
+    }
+
+    fn found() -> &'static OnceLock<Result<Vec<Found>, String>> {
+        static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
+        &FOUND
+    }
+
+    fn describe(code: i32) -> String {
+        describe(code)
+    }
+
+    fn count() -> Result<c_int, ApiError> {
+        let mut count = 0;
+        // SAFETY: the result has a place.
+        call("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
+        Ok(count)
+    }
+
+    fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
+        let device = device(number)?;
+        // SAFETY: the device was just returned; the text has a place of the size that is given.
+        call("cuDeviceGetName", unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int, device) })
+    }
+
+    /// Its compute capability.
+    fn architecture_of(number: c_int) -> Result<String, ApiError> {
+        let major = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        Ok(format!("{}{major}{minor}", Self::ARCHITECTURES))
+    }
+
+    fn bytes_of(number: c_int) -> Result<usize, ApiError> {
+        let (device, mut bytes) = (device(number)?, 0);
+        // SAFETY: the device was just returned; the result has a place.
+        call("cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut bytes, device) })?;
+        Ok(bytes)
+    }
+
+    fn processors_of(number: c_int) -> Result<c_int, ApiError> {
+        attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+    }
+
+    fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
+        let (device, size) = (device(number)?, address.len() as c_int);
+        // SAFETY: the device was just returned; the text has a place of the size that is given.
+        call("cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(address.as_mut_ptr(), size, device) })
+    }
+
+    fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
+        let (one, other, mut reaches) = (device(number)?, device(peer)?, 0);
+        // SAFETY: both devices were just returned; the result has a place.
+        call("cuDeviceCanAccessPeer", unsafe { sys::cuDeviceCanAccessPeer(&mut reaches, one, other) })?;
+        Ok(reaches != 0)
     }
 }
 
@@ -181,8 +170,8 @@ fn driver_version() -> String {
 pub(super) fn describe(code: i32) -> String {
     type Describe = unsafe extern "C" fn(c_int, *mut *const std::ffi::c_char) -> c_int;
     let mut text = std::ptr::null();
-    // SAFETY: the library is loaded where there are codes. Of this function the type is stated here and not taken from the
-    // bindings, whose enumeration a code that is newer than they are would not fit.
+    // SAFETY: the library is loaded where there are codes. Of this function the type is stated here and not taken from
+    // the bindings, whose enumeration a code that is newer than they are would not fit.
     let known = unsafe {
         sys::culib().get::<Describe>(b"cuGetErrorString").is_ok_and(|describe| describe(code, &mut text) == 0)
     };

@@ -1,6 +1,6 @@
 //! What accelerators share, written once: streams, what is in flight on them, compiled kernels, scratch memory.
 //!
-//! [`Gpu`] makes an [`Accelerator`] of any [`Driver`]. It has several streams for kernels and one for copies in each
+//! [`Gpu`] makes an [`Accelerator`] of any [`Backend`]. It has several streams for kernels and one for copies in each
 //! direction, so that copies overlap kernels and independent small kernels overlap each other.
 //!
 //! Invariants:
@@ -15,9 +15,9 @@
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod addressed;
+mod backend;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod cache;
-mod driver;
 mod kernels;
 mod session;
 mod slabs;
@@ -26,10 +26,15 @@ mod streams;
 mod tests;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
-pub(super) use addressed::{Addressed, Api, ApiError, Direction, Handle, PEER_ACCESS_ALREADY_ENABLED, Side, Transfer};
+pub(super) use addressed::{
+    Api, ApiError, Compiler, Direction, Found, Handle, Pitched, Platform, RawUnit, Transfer, all_are_peers,
+    compile_for, find, survey,
+};
+pub(super) use backend::Backend;
 #[cfg(any(feature = "cuda", feature = "hip"))]
-pub(super) use cache::{Cache, Recipe};
-pub(super) use driver::Driver;
+use cache::Cache;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+pub(super) use cache::Recipe;
 pub(super) use slabs::{Pitches, Slab};
 
 use self::kernels::Kernels;
@@ -52,34 +57,34 @@ const COPIES_OUT: usize = KERNEL_STREAMS + 1;
 const COPIES_ACROSS: usize = KERNEL_STREAMS + 2;
 const STREAMS: usize = KERNEL_STREAMS + 3;
 
-/// An accelerator behind a driver.
-pub(super) struct Gpu<D: Driver> {
-    driver: Arc<D>,
+/// An accelerator behind a backend.
+pub(super) struct Gpu<B: Backend> {
+    backend: Arc<B>,
     capacity_bytes: u64,
-    streams: Vec<Stream<D>>,
-    kernels: Kernels<D>,
+    streams: Vec<Stream<B>>,
+    kernels: Kernels<B>,
     /// The stream and the end of every task in flight.
-    tasks: Mutex<FxHashMap<TaskId, (usize, D::Event)>>,
+    tasks: Mutex<FxHashMap<TaskId, (usize, B::Event)>>,
 }
 
-impl<D: Driver> Gpu<D> {
-    /// The device behind a driver.
+impl<B: Backend> Gpu<B> {
+    /// The device behind a backend.
     ///
     /// # Errors
     /// If it gives no streams.
-    pub(super) fn new(driver: D) -> Result<Self, DeviceError> {
-        let streams = (0..STREAMS).map(|_| Ok(Stream::new(driver.stream()?)));
+    pub(super) fn new(backend: B) -> Result<Self, DeviceError> {
+        let streams = (0..STREAMS).map(|_| Ok(Stream::new(backend.stream()?)));
         Ok(Self {
             streams: streams.collect::<Result<_, DeviceError>>()?,
-            capacity_bytes: driver.free_bytes(),
+            capacity_bytes: backend.free_bytes(),
             kernels: Kernels::default(),
             tasks: Mutex::default(),
-            driver: Arc::new(driver),
+            backend: Arc::new(backend),
         })
     }
 
     /// The stream for a task, and what it has to wait for there.
-    fn stream_behind(&self, after: &[TaskId]) -> (usize, Vec<D::Event>) {
+    fn stream_behind(&self, after: &[TaskId]) -> (usize, Vec<B::Event>) {
         let tasks = self.tasks.lock();
         let before: Vec<_> = after.iter().filter_map(|task| tasks.get(task)).collect();
         let Some(&&(stream, _)) = before.last() else {
@@ -93,28 +98,28 @@ impl<D: Driver> Gpu<D> {
     ///
     /// # Safety
     /// As for [`Accelerator::copy`].
-    unsafe fn enqueue_copy(&self, stream: &Stream<D>, copy: &DeviceCopy) -> Result<D::Event, DeviceError> {
+    unsafe fn enqueue_copy(&self, stream: &Stream<B>, copy: &DeviceCopy) -> Result<B::Event, DeviceError> {
         let slabs = slabs::slabs(&copy.extents, copy.element_bytes, strides(&copy.from), strides(&copy.to));
         for mut slab in slabs {
             slab.from.offset_bytes += offset(&copy.from);
             slab.to.offset_bytes += offset(&copy.to);
-            // SAFETY: the caller's promise, for a part of the box.
+            // SAFETY: the slab is a part of the box, whose ends the caller keeps valid until the copy has ended.
             unsafe {
                 match (&copy.from, &copy.to) {
                     (End::Host { first, .. }, End::Device(to)) => {
-                        self.driver.copy_in(&stream.stream, *first, to.base, &slab)?;
+                        self.backend.copy_in(&stream.stream, *first, to.base, &slab)?;
                     }
                     (End::Device(from), End::Host { first, .. }) => {
-                        self.driver.copy_out(&stream.stream, from.base, *first, &slab)?;
+                        self.backend.copy_out(&stream.stream, from.base, *first, &slab)?;
                     }
                     (End::Device(from), End::Device(to)) => {
-                        self.driver.copy_across(&stream.stream, from.base, to.base, &slab)?;
+                        self.backend.copy_across(&stream.stream, from.base, to.base, &slab)?;
                     }
                     (End::Host { .. }, End::Host { .. }) => unreachable!("a device copies from or to a device"),
                 }
             }
         }
-        self.driver.record(&stream.stream)
+        self.backend.record(&stream.stream)
     }
 
     /// Ends everything in flight as failed, when it has stopped.
@@ -122,7 +127,7 @@ impl<D: Driver> Gpu<D> {
         for stream in &self.streams {
             let flights = std::mem::take(&mut stream.state.lock().flights);
             for flight in flights {
-                let _ = self.driver.synchronize(&flight.end); // failed or not, it has stopped
+                let _ = self.backend.synchronize(&flight.end); // failed or not, it has stopped
                 ended.push(Completion { mark: flight.mark, result: Err(error.clone()) });
             }
         }
@@ -152,9 +157,9 @@ fn stream_of(copy: &DeviceCopy) -> usize {
     }
 }
 
-impl<D: Driver> Accelerator for Gpu<D> {
+impl<B: Backend> Accelerator for Gpu<B> {
     fn domain(&self) -> (&'static str, usize) {
-        (D::API, self.driver.domain())
+        (B::API, self.backend.domain())
     }
 
     fn capacity_bytes(&self) -> u64 {
@@ -162,19 +167,19 @@ impl<D: Driver> Accelerator for Gpu<D> {
     }
 
     fn allocate(&self, bytes: u64) -> Result<Buffer, DeviceError> {
-        let (memory, base) = self.driver.allocate(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
+        let (memory, base) = self.backend.allocate(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
         Ok(Buffer::new(base, memory))
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
-        // SAFETY: the caller's promise.
-        unsafe { self.driver.page_lock(first, bytes) }
+        // SAFETY: the caller keeps the memory valid until the lock that this makes is dropped.
+        unsafe { self.backend.page_lock(first, bytes) }
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<(), DeviceError> {
         let stream = &self.streams[stream_of(copy)];
         let mut state = stream.state.lock(); // copies come from any thread
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let end = unsafe { self.enqueue_copy(stream, copy)? };
         state.flights.push_back(Flight::new(Mark::Copy(id), end, Vec::new()));
         Ok(())
@@ -184,27 +189,27 @@ impl<D: Driver> Accelerator for Gpu<D> {
         let stream = &self.streams[stream_of(copy)];
         let end = {
             let _alone = stream.state.lock();
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller keeps both ends valid until the copy has ended: before this returns.
             unsafe { self.enqueue_copy(stream, copy)? }
         };
-        self.driver.synchronize(&end)
+        self.backend.synchronize(&end)
     }
 
     fn issue(&self, task: TaskId, after: &[TaskId], work: &mut dyn Work) -> Result<(), BoxError> {
         let (number, events) = self.stream_behind(after);
         let stream = &self.streams[number];
         for event in &events {
-            self.driver.wait(&stream.stream, event)?;
+            self.backend.wait(&stream.stream, event)?;
         }
-        let mut session = Session::new(&*self.driver, &self.kernels, stream);
+        let mut session = Session::new(&*self.backend, &self.kernels, stream);
         let result = session.carry_out(work);
         let kept = session.close();
         let mut state = stream.state.lock();
         let end = match result {
-            Ok(()) => self.driver.record(&stream.stream)?,
+            Ok(()) => self.backend.record(&stream.stream)?,
             Err(error) => {
                 // What was enqueued before still uses the task's memory.
-                let stopped = self.driver.record(&stream.stream).and_then(|end| self.driver.synchronize(&end));
+                let stopped = self.backend.record(&stream.stream).and_then(|end| self.backend.synchronize(&end));
                 if let Err(more) = stopped {
                     tracing::warn!("{more}");
                 }
@@ -219,7 +224,7 @@ impl<D: Driver> Accelerator for Gpu<D> {
     fn poll(&self, ended: &mut Vec<Completion>) {
         for stream in &self.streams {
             let mut stream = stream.state.lock();
-            let done = match stream.done(&*self.driver) {
+            let done = match stream.done(&*self.backend) {
                 Ok(0) => continue,
                 Ok(done) => done,
                 Err(error) => {
@@ -250,7 +255,7 @@ impl<D: Driver> Accelerator for Gpu<D> {
             any = true;
             if !std::mem::replace(&mut oldest.armed, true) {
                 let waker = waker.clone();
-                if self.driver.notify(&oldest.end, Box::new(move || waker())).is_err() {
+                if self.backend.notify(&oldest.end, Box::new(move || waker())).is_err() {
                     oldest.armed = false;
                 }
             }
@@ -259,9 +264,9 @@ impl<D: Driver> Accelerator for Gpu<D> {
     }
 }
 
-impl<D: Driver> Drop for Gpu<D> {
+impl<B: Backend> Drop for Gpu<B> {
     fn drop(&mut self) {
-        let (device, what) = (self.driver.name().to_owned(), "the runtime ended".to_owned());
+        let (device, what) = (self.backend.name().to_owned(), "the runtime ended".to_owned());
         self.fail_all(&DeviceError::Lost { device, what }, &mut Vec::new());
     }
 }

@@ -2,27 +2,27 @@
 
 use super::kernels::Kernels;
 use super::streams::Stream;
-use super::{Driver, Pitches, Slab};
+use super::{Backend, Pitches, Slab};
 use crate::device::Work;
 use crate::error::{BoxError, DeviceError};
 use crate::kernel::{ArgumentValue, Enqueue, KernelText};
 
 /// A task that is being enqueued.
-pub(super) struct Session<'a, D: Driver> {
-    driver: &'a D,
-    kernels: &'a Kernels<D>,
-    stream: &'a Stream<D>,
+pub(super) struct Session<'a, B: Backend> {
+    backend: &'a B,
+    kernels: &'a Kernels<B>,
+    stream: &'a Stream<B>,
     /// The stream's memory, and what of it this task has: back to the stream at the end.
-    free: Vec<(usize, D::Memory, usize)>,
-    scratch: Vec<(usize, D::Memory, usize)>,
+    free: Vec<(usize, B::Memory, usize)>,
+    scratch: Vec<(usize, B::Memory, usize)>,
     /// Memory of private replicas: kept until the task has ended.
-    privates: Vec<D::Memory>,
+    privates: Vec<B::Memory>,
 }
 
-impl<'a, D: Driver> Session<'a, D> {
-    pub(super) fn new(driver: &'a D, kernels: &'a Kernels<D>, stream: &'a Stream<D>) -> Self {
+impl<'a, B: Backend> Session<'a, B> {
+    pub(super) fn new(backend: &'a B, kernels: &'a Kernels<B>, stream: &'a Stream<B>) -> Self {
         let free = std::mem::take(&mut stream.state.lock().scratch);
-        Self { driver, kernels, stream, free, scratch: Vec::new(), privates: Vec::new() }
+        Self { backend, kernels, stream, free, scratch: Vec::new(), privates: Vec::new() }
     }
 
     /// Enqueues all of the task.
@@ -30,27 +30,27 @@ impl<'a, D: Driver> Session<'a, D> {
         let mut handles = Vec::new();
         let privates = work.privates();
         for &(first, bytes) in &privates {
-            let (memory, base) = self.driver.allocate(bytes.max(1))?;
+            let (memory, base) = self.backend.allocate(bytes.max(1))?;
             self.privates.push(memory);
             handles.push(base);
             // SAFETY: the task owns its private replicas until it has ended, and so do we theirs on the device.
-            unsafe { self.driver.copy_in(&self.stream.stream, first, base, &flat(bytes))? };
+            unsafe { self.backend.copy_in(&self.stream.stream, first, base, &flat(bytes))? };
         }
         work.enqueue(self, &handles)?;
         for (&(first, bytes), base) in privates.iter().zip(handles) {
-            // SAFETY: as above.
-            unsafe { self.driver.copy_out(&self.stream.stream, base, first, &flat(bytes))? };
+            // SAFETY: they stay until the task has ended: the host's are the task's, the device's are in `privates`.
+            unsafe { self.backend.copy_out(&self.stream.stream, base, first, &flat(bytes))? };
         }
         Ok(())
     }
 
     /// Ends the session; what has to be kept until the task has ended.
-    pub(super) fn close(mut self) -> Vec<D::Memory> {
+    pub(super) fn close(mut self) -> Vec<B::Memory> {
         std::mem::take(&mut self.privates)
     }
 }
 
-impl<D: Driver> Drop for Session<'_, D> {
+impl<B: Backend> Drop for Session<'_, B> {
     fn drop(&mut self) {
         self.stream.state.lock().scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
     }
@@ -61,20 +61,20 @@ fn flat(bytes: usize) -> Slab {
     Slab { width_bytes: bytes, rows: 1, slices: 1, from: end, to: end }
 }
 
-impl<D: Driver> Enqueue for Session<'_, D> {
+impl<B: Backend> Enqueue for Session<'_, B> {
     fn launch(
         &mut self,
         kernel: &KernelText,
         groups: [u32; 3],
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
-        let function = self.kernels.get(self.driver, kernel)?;
+        let function = self.kernels.get(self.backend, kernel)?;
         // SAFETY: a kernel's types agree with its text; regions and scratch memory are the task's until it has ended.
-        unsafe { self.driver.launch(&self.stream.stream, &function, kernel, groups, arguments) }
+        unsafe { self.backend.launch(&self.stream.stream, &function, kernel, groups, arguments) }
     }
 
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
-        let fits = |(_, (capacity, ..)): &(usize, &(usize, D::Memory, usize))| *capacity >= bytes;
+        let fits = |(_, (capacity, ..)): &(usize, &(usize, B::Memory, usize))| *capacity >= bytes;
         let free = &mut self.free;
         let tightest = free.iter().enumerate().filter(fits).min_by_key(|(_, (capacity, ..))| *capacity).map(|(n, _)| n);
         let block = match tightest {
@@ -82,7 +82,7 @@ impl<D: Driver> Enqueue for Session<'_, D> {
             None => {
                 // What has no next power of two is more than any device has, and refused by it.
                 let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
-                let (memory, base) = self.driver.allocate(capacity)?;
+                let (memory, base) = self.backend.allocate(capacity)?;
                 (capacity, memory, base)
             }
         };

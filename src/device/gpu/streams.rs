@@ -4,7 +4,7 @@
 //! what it likes, is called under no lock: it has the stream's scratch memory for itself meanwhile, and the stream because
 //! one thread alone issues a device's tasks.
 
-use super::Driver;
+use super::Backend;
 use crate::device::Mark;
 use crate::error::DeviceError;
 use parking_lot::Mutex;
@@ -12,42 +12,42 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 /// A stream of a device.
-pub(super) struct Stream<D: Driver> {
-    pub(super) stream: D::Stream,
-    pub(super) state: Mutex<State<D>>,
+pub(super) struct Stream<B: Backend> {
+    pub(super) stream: B::Stream,
+    pub(super) state: Mutex<State<B>>,
 }
 
 /// What changes of a stream; the oldest flight comes first.
-pub(super) struct State<D: Driver> {
-    pub(super) flights: VecDeque<Flight<D>>,
+pub(super) struct State<B: Backend> {
+    pub(super) flights: VecDeque<Flight<B>>,
     /// When a flight was last seen to have ended.
     pub(super) last_end: Instant,
     /// Memory for tasks on this stream: capacity, owner, handle.
-    pub(super) scratch: Vec<(usize, D::Memory, usize)>,
+    pub(super) scratch: Vec<(usize, B::Memory, usize)>,
 }
 
 /// Something enqueued that has not been seen to have ended.
-pub(super) struct Flight<D: Driver> {
+pub(super) struct Flight<B: Backend> {
     pub(super) mark: Mark,
-    pub(super) end: D::Event,
+    pub(super) end: B::Event,
     pub(super) enqueued: Instant,
     /// Somebody is told when it ends.
     pub(super) armed: bool,
     /// Memory that it uses.
-    _kept: Vec<D::Memory>,
+    _kept: Vec<B::Memory>,
 }
 
-impl<D: Driver> Stream<D> {
-    pub(super) fn new(stream: D::Stream) -> Self {
+impl<B: Backend> Stream<B> {
+    pub(super) fn new(stream: B::Stream) -> Self {
         let state = State { flights: VecDeque::new(), last_end: Instant::now(), scratch: Vec::new() };
         Self { stream, state: Mutex::new(state) }
     }
 }
 
-impl<D: Driver> State<D> {
+impl<B: Backend> State<B> {
     /// How many of the oldest flights have ended. They end in order, so a search by halves asks about few of them.
-    pub(super) fn done(&self, driver: &D) -> Result<usize, DeviceError> {
-        let ended = |n: usize| driver.is_complete(&self.flights[n].end);
+    pub(super) fn done(&self, backend: &B) -> Result<usize, DeviceError> {
+        let ended = |n: usize| backend.is_complete(&self.flights[n].end);
         if self.flights.is_empty() || !ended(0)? {
             return Ok(0);
         }
@@ -63,8 +63,8 @@ impl<D: Driver> State<D> {
     }
 }
 
-impl<D: Driver> Flight<D> {
-    pub(super) fn new(mark: Mark, end: D::Event, kept: Vec<D::Memory>) -> Self {
+impl<B: Backend> Flight<B> {
+    pub(super) fn new(mark: Mark, end: B::Event, kept: Vec<B::Memory>) -> Self {
         Self { mark, end, enqueued: Instant::now(), armed: false, _kept: kept }
     }
 }

@@ -1,4 +1,4 @@
-//! Streams and events, on a driver that writes down what it is told and ends what it is told to end.
+//! Streams and events, on a backend that writes down what it is told and ends what it is told to end.
 
 use super::*;
 use crate::kernel::{ArgumentValue, Enqueue, KernelText, Program};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The n-th event of a stream.
 type Moment = (usize, usize);
 
-/// What the driver was told.
+/// What the backend was told.
 #[derive(Debug, Clone, PartialEq)]
 enum Call {
     /// A moment on a stream was asked for.
@@ -26,7 +26,7 @@ struct Scripted {
     complete: Mutex<BTreeSet<Moment>>,
 }
 
-impl Driver for Arc<Scripted> {
+impl Backend for Arc<Scripted> {
     const API: &'static str = "scripted";
     type Memory = ();
     type Stream = usize;
@@ -124,21 +124,21 @@ impl Work for Empty {
 }
 
 struct Bench {
-    driver: Arc<Scripted>,
+    backend: Arc<Scripted>,
     gpu: Gpu<Arc<Scripted>>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let driver = Arc::new(Scripted::default());
-        Self { gpu: Gpu::new(driver.clone()).unwrap(), driver }
+        let backend = Arc::new(Scripted::default());
+        Self { gpu: Gpu::new(backend.clone()).unwrap(), backend }
     }
 
     /// Issues a task; the moments that its stream has been told to wait for, and the moment of its end.
     fn issue(&self, task: u64, after: &[u64]) -> (Vec<Moment>, Moment) {
         let after: Vec<_> = after.iter().map(|task| TaskId(*task)).collect();
         self.gpu.issue(TaskId(task), &after, &mut Empty).unwrap();
-        let calls = std::mem::take(&mut *self.driver.calls.lock());
+        let calls = std::mem::take(&mut *self.backend.calls.lock());
         let (Some(Call::Record((stream, _))), waits) = (calls.last().cloned(), &calls[..calls.len() - 1]) else {
             panic!("a task ends with an event: {calls:?}")
         };
@@ -199,7 +199,7 @@ fn what_has_ended_is_reported_in_order_and_not_waited_for() {
     let mut ended = Vec::new();
     bench.gpu.poll(&mut ended);
     assert!(ended.is_empty(), "nothing has ended yet");
-    bench.driver.complete.lock().insert((stream, 0));
+    bench.backend.complete.lock().insert((stream, 0));
     bench.gpu.poll(&mut ended);
     assert!(matches!(&ended[..], [Completion { mark: Mark::Task(TaskId(1)), result: Ok(_) }]), "{ended:?}");
     bench.issue(2, &[]);

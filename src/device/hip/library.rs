@@ -1,16 +1,13 @@
-//! HIP's functions, from the library that is there, and which devices it finds.
+//! The runtime's library with its functions, and what it says of its devices.
 
-use super::compiler;
+use super::Hip;
+use super::hiprtc::HipRtc;
 use super::types::{
     ARCHITECTURE_BYTES, Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, MULTIPROCESSOR_COUNT, Object,
     PointerAttribute, Properties, architecture_at,
 };
-use crate::device::Accelerator;
-use crate::device::interfaces::Discovered;
-use crate::device::survey::{DeviceFacts, Interface};
-use crate::error::DeviceError;
+use crate::device::gpu::{ApiError, Found, Platform};
 use crate::machine::UnitKind;
-use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
@@ -26,8 +23,8 @@ macro_rules! functions {
             ///
             /// # Safety
             /// The library's functions have these types, and it is never closed.
-            pub(super) unsafe fn of(library: &Library) -> Result<Self, &'static str> {
-                // SAFETY: the caller's promise.
+            pub(super) unsafe fn of(library: &libloading::Library) -> Result<Self, &'static str> {
+                // SAFETY: the caller has compared the types with the library's manual, and never closes it.
                 unsafe { Ok(Self { $($name: *library.get(stringify!($name)).map_err(|_| stringify!($name))?,)* }) }
             }
         }
@@ -71,8 +68,8 @@ functions! { Functions {
 } }
 
 /// The library, with its functions.
-pub(super) struct Hip {
-    pub(super) library: Library,
+pub(super) struct Library {
+    pub(super) raw: libloading::Library,
     pub(super) functions: Functions,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
     properties: GetProperties,
@@ -82,91 +79,39 @@ pub(super) struct Hip {
     pub(super) version: [c_int; 3],
 }
 
-impl Hip {
-    /// A code, in words.
-    pub(super) fn describe(&self, code: i32) -> String {
-        // SAFETY: any code gives a constant text, or null.
-        let text = unsafe { (self.describe)(code as c_uint) };
-        if text.is_null() {
-            return format!("error {code}");
-        }
-        // SAFETY: as above.
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-    }
-}
-
-/// A device that is there, not yet opened.
-#[derive(Debug)]
-pub(in crate::device) struct Found {
-    pub(super) number: c_int,
-    /// Its architecture is as hipRTC calls it: `gfx90a:sramecc+:xnack-`.
-    pub(super) facts: DeviceFacts,
-}
-
-impl Discovered for Found {
-    fn name(&self) -> String {
-        self.facts.name.clone()
-    }
-
-    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
-        super::Hip::open(self)
-    }
-}
-
-/// All devices. They are looked for once in a process.
-///
-/// # Errors
-/// Why there is none.
-pub(in crate::device) fn find() -> Result<&'static [Found], &'static str> {
-    static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
-    FOUND.get_or_init(look).as_deref().map_err(String::as_str)
-}
-
-/// What there is of HIP.
-pub(in crate::device) fn survey() -> Interface {
-    let found = find();
-    let version = load().ok().map(|hip| {
-        let compiler = compiler::version().map_or_else(str::to_owned, ToString::to_string);
-        let [major, minor, patch] = hip.version;
-        format!("HIP {major}.{minor}.{patch}, {compiler}")
-    });
-    Interface {
-        name: "HIP",
-        devices: found.unwrap_or_default().iter().map(|found| found.facts.clone()).collect(),
-        absent: found.err().map(str::to_owned),
-        version,
-    }
-}
-
 /// Opens the library, once.
 ///
 /// # Errors
 /// Why it can't be used.
-pub(super) fn load() -> Result<&'static Hip, &'static str> {
-    static LOADED: OnceLock<Result<Hip, String>> = OnceLock::new();
+pub(super) fn load() -> Result<&'static Library, &'static str> {
+    static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
     LOADED.get_or_init(open).as_ref().map_err(String::as_str)
 }
 
-/// The first of these libraries that is installed.
-pub(super) fn open_first(names: &[&str]) -> Option<Library> {
-    // SAFETY: the library's own initialization is AMD's matter.
-    names.iter().find_map(|name| unsafe { Library::new(*name) }.ok())
+/// The library, where it has found devices.
+pub(super) fn loaded() -> &'static Library {
+    load().expect("nothing is asked of a library that is not loaded")
 }
 
-fn open() -> Result<Hip, String> {
+/// The first of these libraries that is installed.
+pub(super) fn open_first(names: &[&str]) -> Option<libloading::Library> {
+    // SAFETY: the library's own initialization is AMD's matter.
+    names.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok())
+}
+
+fn open() -> Result<Library, String> {
     let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
-    let library =
-        open_first(&names).ok_or("the runtime's library (libamdhip64.so of ROCm 5 or newer) is not installed")?;
+    let raw = open_first(&names).ok_or("the runtime's library (libamdhip64.so of ROCm 5 or newer) is not installed")?;
     let lacks = |symbol| format!("the runtime's library has no {symbol}");
-    // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get another
-    // name, as those for properties did; the library stays open as long as the process runs.
-    let functions = unsafe { Functions::of(&library) }.map_err(lacks)?;
-    // SAFETY: as above.
-    let describe = *unsafe { library.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
+    // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get
+    // another name, as those for properties did; the library stays open as long as the process runs.
+    let functions = unsafe { Functions::of(&raw) }.map_err(lacks)?;
+    // SAFETY: its type is the same in every release; the library stays open as long as the process runs.
+    let describe = *unsafe { raw.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
     // ROCm 6 put another structure under a new name, and keeps the old name for programs that were built with ROCm 5.
-    // SAFETY: as above; each name goes with the place of the architecture in its structure.
+    // SAFETY: each name goes with the place of the architecture in its structure; the library stays open.
     let properties = unsafe {
-        let of = |name: &str| library.get::<GetProperties>(name).map(|function| *function);
+        let of = |name: &str| raw.get::<GetProperties>(name).map(|function| *function);
         let newer = of("hipGetDevicePropertiesR0600").map(|function| (function, true));
         newer.or_else(|_| of("hipGetDeviceProperties").map(|function| (function, false)))
     };
@@ -182,70 +127,101 @@ fn open() -> Result<Hip, String> {
     if major < 5 {
         return Err(format!("the runtime is HIP {major}.{minor}, which is too old; try ROCm 5 or newer"));
     }
-    Ok(Hip { library, functions, describe, properties, architecture_at: architecture_at(is_r0600), version })
+    Ok(Library { raw, functions, describe, properties, architecture_at: architecture_at(is_r0600), version })
 }
 
-fn look() -> Result<Vec<Found>, String> {
-    let hip = load()?;
-    let none = || "the runtime is installed and finds no device".to_owned();
-    let check = |code: c_uint| match code {
-        0 => Ok(()),
-        100 | 101 => Err(none()), // hipErrorNoDevice, hipErrorInvalidDevice: which one depends on the version
-        code => Err(format!("the runtime answers: {}", hip.describe(code as i32))),
-    };
-    let mut count = 0;
-    // SAFETY: the result has a place.
-    unsafe {
-        check((hip.functions.hipInit)(0))?;
-        check((hip.functions.hipGetDeviceCount)(&mut count))?;
-    }
-    let found = (0..count).map(|number| look_at(hip, number, count)).collect::<Result<Vec<_>, _>>()?;
-    if found.is_empty() { Err(none()) } else { Ok(found) }
+pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
+    ApiError::unless_success(name, code as i32)
 }
 
-fn look_at(hip: &Hip, number: c_int, count: c_int) -> Result<Found, String> {
-    let check = |code: c_uint| match code {
-        0 => Ok(()),
-        code => Err(format!("the runtime answers: {}", hip.describe(code as i32))),
-    };
-    let (mut name, mut memory_bytes, mut processors) = ([0; 256], 0, 0);
-    let mut properties = Properties::ZERO;
-    // SAFETY: numbers below the count are devices; the results have places, the name of the size that is given.
-    unsafe {
-        check((hip.functions.hipDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, number))?;
-        check((hip.functions.hipDeviceTotalMem)(&mut memory_bytes, number))?;
-        check((hip.functions.hipDeviceGetAttribute)(&mut processors, MULTIPROCESSOR_COUNT, number))?;
-        check((hip.properties)(&mut properties, number))?;
+impl Platform for Hip {
+    const NAME: &'static str = "HIP";
+    const LAYER: &'static str = "the runtime";
+    const KIND: UnitKind = UnitKind::Hip;
+    const ARCHITECTURES: &'static str = "gfx";
+
+    type Compiler = HipRtc;
+
+    fn load() -> Result<(), &'static str> {
+        load().map(|_| ())
     }
-    let architecture = text(&properties.0[hip.architecture_at..][..ARCHITECTURE_BYTES]);
-    if !architecture.starts_with("gfx") {
-        return Err(format!("device {number} says that its architecture is `{architecture}`, which is none of AMD's"));
+
+    fn version() -> String {
+        let [major, minor, patch] = loaded().version;
+        format!("{major}.{minor}.{patch}")
     }
-    let reaches = |peer: c_int| {
+
+    fn found() -> &'static OnceLock<Result<Vec<Found>, String>> {
+        static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
+        &FOUND
+    }
+
+    fn describe(code: i32) -> String {
+        // SAFETY: any code gives a constant text, or null.
+        let text = unsafe { (loaded().describe)(code as c_uint) };
+        if text.is_null() {
+            return format!("error {code}");
+        }
+        // SAFETY: it is the library's own constant text, which ends with a zero; the library is never closed.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    fn count() -> Result<c_int, ApiError> {
+        let mut count = 0;
+        // SAFETY: no flag is defined but 0; the result has a place.
+        unsafe {
+            call("hipInit", (loaded().functions.hipInit)(0))?;
+            call("hipGetDeviceCount", (loaded().functions.hipGetDeviceCount)(&mut count))?;
+        }
+        Ok(count)
+    }
+
+    fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
+        let size = name.len() as c_int;
+        // SAFETY: the number is a device's; the text has a place of the size that is given.
+        call("hipDeviceGetName", unsafe { (loaded().functions.hipDeviceGetName)(name.as_mut_ptr(), size, number) })
+    }
+
+    /// As hipRTC calls it: `gfx90a:sramecc+:xnack-`.
+    fn architecture_of(number: c_int) -> Result<String, ApiError> {
+        let (library, mut properties) = (loaded(), Properties::ZERO);
+        // SAFETY: the number is a device's; the result has a place that is large enough in every release.
+        call("hipGetDeviceProperties", unsafe { (library.properties)(&mut properties, number) })?;
+        let bytes = &properties.0[library.architecture_at..][..ARCHITECTURE_BYTES];
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Ok(String::from_utf8_lossy(&bytes[..end]).trim().to_owned())
+    }
+
+    fn bytes_of(number: c_int) -> Result<usize, ApiError> {
+        let mut bytes = 0;
+        // SAFETY: the number is a device's; the result has a place.
+        call("hipDeviceTotalMem", unsafe { (loaded().functions.hipDeviceTotalMem)(&mut bytes, number) })?;
+        Ok(bytes)
+    }
+
+    fn processors_of(number: c_int) -> Result<c_int, ApiError> {
+        let mut processors = 0;
+        // SAFETY: the number is a device's; the result has a place.
+        call("hipDeviceGetAttribute", unsafe {
+            (loaded().functions.hipDeviceGetAttribute)(&mut processors, MULTIPROCESSOR_COUNT, number)
+        })?;
+        Ok(processors)
+    }
+
+    fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
+        let size = address.len() as c_int;
+        // SAFETY: the number is a device's; the text has a place of the size that is given.
+        call("hipDeviceGetPCIBusId", unsafe {
+            (loaded().functions.hipDeviceGetPCIBusId)(address.as_mut_ptr(), size, number)
+        })
+    }
+
+    fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
         let mut reaches = 0;
-        // SAFETY: numbers below the count are devices; the result has a place.
-        let code = unsafe { (hip.functions.hipDeviceCanAccessPeer)(&mut reaches, number, peer) };
-        peer == number || (code == 0 && reaches != 0)
-    };
-    let mut pci = [0; 32];
-    // SAFETY: the device exists; the text has a place of the size that is given.
-    let code = unsafe { (hip.functions.hipDeviceGetPCIBusId)(pci.as_mut_ptr(), pci.len() as c_int, number) };
-    let [major, minor, patch] = hip.version;
-    let facts = DeviceFacts {
-        name: text(&name.map(|c: c_char| c as u8)),
-        units: vec![UnitKind::Hip, UnitKind::Gpu],
-        memory_bytes: memory_bytes as u64,
-        driver: format!("HIP {major}.{minor}.{patch}"),
-        architecture,
-        processors: processors as u32,
-        pci: (code == 0).then(|| text(&pci.map(|c: c_char| c as u8)).to_lowercase()),
-        peers: (0..count).map(reaches).collect(),
-    };
-    Ok(Found { number, facts })
-}
-
-/// A text that ends with its first zero.
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+        // SAFETY: both numbers are devices'; the result has a place.
+        call("hipDeviceCanAccessPeer", unsafe {
+            (loaded().functions.hipDeviceCanAccessPeer)(&mut reaches, number, peer)
+        })?;
+        Ok(reaches != 0)
+    }
 }

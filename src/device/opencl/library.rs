@@ -26,7 +26,7 @@ pub(in crate::device) struct Found {
 
 // SAFETY: a device's id is a name, which every thread may use.
 unsafe impl Send for Found {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives the id, and nothing more.
 unsafe impl Sync for Found {}
 
 impl Discovered for Found {

@@ -3,8 +3,8 @@
 //! Kernels are compiled by the device's own compiler, which keeps what it has compiled (PoCL and NVIDIA do). Memory has no
 //! addresses here: a buffer is a handle, and kernels get an offset beside it.
 
-mod driver;
+mod backend;
 mod library;
 
-pub(super) use driver::OpenCl;
+pub(super) use backend::OpenCl;
 pub(super) use library::{find, survey};

@@ -1,10 +1,9 @@
 //! One call each of an interface whose device memory has addresses: CUDA or HIP.
 
+use super::Platform;
 use super::transfer::Transfer;
-use crate::device::gpu::Recipe;
 use crate::error::DeviceError;
-use crate::kernel::Program;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 /// An object of the interface: a stream, an event, a module, a function.
 #[derive(Debug, Clone, Copy)]
@@ -12,7 +11,7 @@ pub(in crate::device) struct Handle(pub(in crate::device) *mut c_void);
 
 // SAFETY: an address that nobody dereferences but the interface, whose objects may be used from any thread.
 unsafe impl Send for Handle {}
-// SAFETY: as above.
+// SAFETY: it is an address, which a shared reference does not follow either.
 unsafe impl Sync for Handle {}
 
 /// A call that the interface refused, with its code. HIP has CUDA's codes, as far as they matter here.
@@ -36,8 +35,17 @@ impl ApiError {
     /// Whether nothing on the device can be used after this any more. In the order of the codes: deinitialized, device
     /// unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed, assertion, stack, illegal
     /// instruction, misaligned address, address space, program counter, launch failure; unknown; HSA's memory and others.
-    pub(super) fn is_loss(self) -> bool {
+    fn is_loss(self) -> bool {
         matches!(self.code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999 | 1052 | 1053)
+    }
+
+    /// As an error of a device.
+    pub(super) fn on<P: Platform>(self, device: &str) -> DeviceError {
+        let (Self { call, code }, device, what) = (self, device.to_owned(), P::describe(self.code));
+        if self.is_loss() {
+            return DeviceError::Lost { device, what: format!("{call}: {} error {code}: {what}", P::NAME) };
+        }
+        DeviceError::Call { device, call, api: P::NAME, code, what }
     }
 }
 
@@ -48,20 +56,18 @@ impl ApiError {
 /// # Safety
 /// Of all unsafe calls: handles and addresses come from the same device and are valid until they are destroyed, which
 /// happens once, when nothing uses them any more; the memory of a copy or a launch is valid until its end.
-pub(in crate::device) trait Api: Send + Sync + 'static {
-    /// What errors call the interface.
-    const NAME: &'static str;
+pub(in crate::device) trait Api: Platform {
     /// Groups per dimension, as far as their number is limited by itself.
     const MOST_GROUPS: [u32; 3];
     /// Threads per dimension.
     const MOST_THREADS: u64;
 
+    /// Opens the device of this number, which was found.
+    fn open(number: c_int) -> Result<Self, ApiError>;
     /// Tells apart the groups of devices that can copy among each other.
     fn domain(&self) -> usize;
     /// Makes it the device of the calling thread.
     fn bind(&self) -> Result<(), ApiError>;
-    /// The code, in words.
-    fn describe(&self, code: i32) -> String;
     /// Bytes that nobody has allocated.
     fn free_bytes(&self) -> Result<u64, ApiError>;
 
@@ -82,13 +88,17 @@ pub(in crate::device) trait Api: Send + Sync + 'static {
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError>;
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError>;
 
-    unsafe fn copy(&self, stream: Handle, transfer: &Transfer) -> Result<(), ApiError>;
+    /// What [`Self::owner`] says of this device's own memory.
+    fn id(&self) -> usize;
+    /// The device that memory was allocated on.
+    unsafe fn owner(&self, address: usize) -> Result<usize, ApiError>;
+    /// Has this device reach the memory of the one that [`Self::owner`] named.
+    unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError>;
+    /// Copies; across, from memory of `owner`.
+    unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError>;
 
-    /// How programs are compiled for this device.
-    fn recipe(&self) -> &Recipe;
-    fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError>;
-    fn load(&self, image: &[u8]) -> Result<Handle, ApiError>;
-    unsafe fn unload(&self, module: Handle) -> Result<(), ApiError>;
+    fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError>;
+    unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError>;
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError>;
     unsafe fn launch(
         &self,

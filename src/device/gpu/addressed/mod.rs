@@ -1,4 +1,4 @@
-//! A [`Driver`] for interfaces whose device memory has addresses: CUDA and HIP, which differ in names.
+//! A [`Backend`] for interfaces whose device memory has addresses: CUDA and HIP, which differ in names.
 //!
 //! Memory is used again rather than freed, events as well; a thread per stream waits for those that somebody wants to be
 //! told of. Compiled programs are kept on disk. Invariants:
@@ -7,32 +7,40 @@
 
 mod api;
 mod arguments;
+mod compiler;
+mod peers;
+mod platform;
 mod recycler;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod watcher;
 
-pub(in crate::device) use api::{Api, ApiError, Handle, PEER_ACCESS_ALREADY_ENABLED};
-pub(in crate::device) use transfer::{Direction, Side, Transfer};
+pub(in crate::device) use api::{Api, ApiError, Handle};
+pub(in crate::device) use compiler::{Compiler, RawUnit, compile_for};
+pub(in crate::device) use platform::{Found, Platform, all_are_peers, find, survey};
+pub(in crate::device) use transfer::{Direction, Pitched, Transfer};
 
-use self::api::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::api::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY, PEER_ACCESS_ALREADY_ENABLED};
 use self::arguments::Arguments;
+use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
 use self::watcher::Watcher;
-use super::{Cache, Driver, Slab};
+use super::{Backend, Cache, Recipe, Slab};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Program};
 use parking_lot::Mutex;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// A device behind the calls that [`Driver`] asks for.
+/// A device behind the calls that [`Backend`] asks for.
 pub(in crate::device) struct Addressed<A: Api> {
     device: Arc<Device<A>>,
     free_bytes: u64,
+    recipe: Recipe,
     cache: Cache,
+    peers: Peers,
 }
 
 /// An open device, for as long as anything of it is left.
@@ -91,13 +99,7 @@ impl<A: Api> Device<A> {
     }
 
     fn error(&self, refusal: ApiError) -> DeviceError {
-        let ApiError { call, code } = refusal;
-        let what = self.api.describe(code);
-        if refusal.is_loss() {
-            let what = format!("{call}: {} error {code}: {what}", A::NAME);
-            return DeviceError::Lost { device: self.name.clone(), what };
-        }
-        DeviceError::Call { device: self.name.clone(), call, api: A::NAME, code, what }
+        refusal.on::<A>(&self.name)
     }
 
     fn free(&self, base: usize) {
@@ -139,7 +141,7 @@ impl<A: Api> Drop for Event<A> {
 impl<A: Api> Drop for Module<A> {
     fn drop(&mut self) {
         // SAFETY: the module's owner is gone; what was launched has ended before the runtime lets go of its kernels.
-        self.device.clean_up(|api| unsafe { api.unload(self.raw) });
+        self.device.clean_up(|api| unsafe { api.unload_module(self.raw) });
     }
 }
 
@@ -152,14 +154,15 @@ impl<A: Api> Drop for PageLock<A> {
 
 impl<A: Api> Addressed<A> {
     /// A device that was found.
-    pub(in crate::device) fn open(api: A, name: String) -> Result<Self, DeviceError> {
+    fn open(api: A, name: String, recipe: Recipe) -> Result<Self, DeviceError> {
         let device = Device { api, name, memory: Recycler::default(), events: Mutex::default() };
         let free_bytes = device.call(A::free_bytes)?;
-        Ok(Self { device: Arc::new(device), free_bytes, cache: Cache::from_environment() })
+        let cache = Cache::from_environment();
+        Ok(Self { device: Arc::new(device), free_bytes, recipe, cache, peers: Peers::default() })
     }
 
     /// # Safety
-    /// As for [`Driver::copy_in`].
+    /// As for [`Backend::copy_in`].
     unsafe fn copy(
         &self,
         stream: &Stream<A>,
@@ -169,13 +172,23 @@ impl<A: Api> Addressed<A> {
         slab: &Slab,
     ) -> Result<(), DeviceError> {
         self.device.call(|api| {
+            let mut owner = api.id();
+            if direction == Direction::Across {
+                // SAFETY: the caller has both ends valid until the copy has ended, so the memory's device is open.
+                unsafe {
+                    owner = api.owner(from)?;
+                    if owner != api.id() {
+                        self.peers.reach(api, &self.device.name, owner);
+                    }
+                }
+            }
             for transfer in transfers(direction, from, to, slab) {
-                // SAFETY: the caller's promise, for a part of the slab.
-                match unsafe { api.copy(stream.raw, &transfer) } {
+                // SAFETY: the transfer is a part of the slab, whose ends the caller has valid until the copy has ended.
+                match unsafe { api.copy(stream.raw, &transfer, owner) } {
                     Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
-                            // SAFETY: as above.
-                            unsafe { api.copy(stream.raw, &piece)? };
+                            // SAFETY: the piece is a part of that transfer.
+                            unsafe { api.copy(stream.raw, &piece, owner)? };
                         }
                     }
                     result => result?,
@@ -186,7 +199,7 @@ impl<A: Api> Addressed<A> {
     }
 }
 
-impl<A: Api> Driver for Addressed<A> {
+impl<A: Api> Backend for Addressed<A> {
     const API: &'static str = A::NAME;
 
     type Memory = Memory<A>;
@@ -239,7 +252,7 @@ impl<A: Api> Driver for Addressed<A> {
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the memory valid until the lock that this makes is dropped.
         match self.device.call(|api| unsafe { api.page_lock(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
             Err(error) => {
@@ -250,24 +263,24 @@ impl<A: Api> Driver for Addressed<A> {
     }
 
     unsafe fn copy_in(&self, stream: &Stream<A>, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         unsafe { self.copy(stream, Direction::In, from.expose_provenance(), to, slab) }
     }
 
     unsafe fn copy_out(&self, stream: &Stream<A>, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         unsafe { self.copy(stream, Direction::Out, from, to.expose_provenance(), slab) }
     }
 
     unsafe fn copy_across(&self, stream: &Stream<A>, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         unsafe { self.copy(stream, Direction::Across, from, to, slab) }
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
-        let api = &self.device.api;
-        let image = self.cache.get_or_compile(api.recipe(), &program.source(), || api.compile(program))?;
-        let raw = self.device.call(|api| api.load(&image))?;
+        let compile = || compiler::compile::<A>(program, &self.recipe, &self.device.name);
+        let image = self.cache.get_or_compile(&self.recipe, &program.source(), compile)?;
+        let raw = self.device.call(|api| api.load_module(&image))?;
         Ok(Arc::new(Module { device: self.device.clone(), raw }))
     }
 
@@ -295,7 +308,8 @@ impl<A: Api> Driver for Addressed<A> {
         }
         let mut arguments = Arguments::new(arguments);
         self.device.call(|api| {
-            // SAFETY: the caller's promise; the values are read before the call returns.
+            // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; the values are
+            // read before the call returns.
             unsafe { api.launch(stream.raw, *function, groups, kernel.group, &mut arguments.pointers()) }
         })
     }

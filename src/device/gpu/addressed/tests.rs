@@ -1,25 +1,120 @@
-//! What is compiled when, on an interface that can do nothing but compile.
+//! What is compiled when, and what becomes of it, on an interface that can do nothing but compile.
 
-use super::super::Recipe;
 use super::*;
-use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::machine::UnitKind;
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt;
+use std::ptr;
+use std::sync::OnceLock;
 
-/// Counts what it compiles.
-struct Compiler {
-    recipe: Recipe,
-    compiled: Arc<AtomicUsize>,
+/// A compiler whose code is the name of what it compiles, and whose units are marks on the heap.
+struct Echo;
+
+thread_local! {
+    /// How many programs were compiled, on this thread.
+    static COMPILED: Cell<usize> = const { Cell::new(0) };
+    /// How many are in the compiler.
+    static UNITS: Cell<isize> = const { Cell::new(0) };
+    static NAME: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+const LOG: &[u8] = b"line 1: no\n\0";
+
+impl fmt::Display for Echo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("echo")
+    }
+}
+
+/// Writes a text where there is a place for it.
+fn put(text: &[u8], place: *mut c_char) -> c_int {
+    // SAFETY: the place has the size that was given for this text just before.
+    unsafe { ptr::copy_nonoverlapping(text.as_ptr(), place.cast(), text.len()) };
+    0
+}
+
+impl Compiler for Echo {
+    const NAME: &'static str = "echo";
+
+    fn load() -> Result<&'static Self, &'static str> {
+        Ok(&Self)
+    }
+
+    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<String>, String> {
+        if is_there { Ok(vec![architecture.to_owned()]) } else { Err("it is not there".to_owned()) }
+    }
+
+    unsafe fn create(&self, unit: &mut RawUnit, _: *const c_char, name: *const c_char) -> c_int {
+        UNITS.set(UNITS.get() + 1);
+        // SAFETY: the name ends with a zero.
+        NAME.replace(unsafe { CStr::from_ptr(name) }.to_bytes().to_vec());
+        *unit = ptr::dangling_mut();
+        0
+    }
+
+    unsafe fn destroy(&self, _: &mut RawUnit) -> c_int {
+        UNITS.set(UNITS.get() - 1);
+        0
+    }
+
+    unsafe fn compile(&self, _: RawUnit, _: c_int, _: *const *const c_char) -> c_int {
+        COMPILED.set(COMPILED.get() + 1);
+        c_int::from(NAME.with_borrow(|name| name == b"bad.cl"))
+    }
+
+    unsafe fn log_bytes(&self, _: RawUnit, bytes: &mut usize) -> c_int {
+        *bytes = LOG.len();
+        0
+    }
+
+    unsafe fn log(&self, _: RawUnit, place: *mut c_char) -> c_int {
+        put(LOG, place)
+    }
+
+    unsafe fn code_bytes(&self, _: RawUnit, _: &Recipe, bytes: &mut usize) -> c_int {
+        *bytes = NAME.with_borrow(Vec::len);
+        0
+    }
+
+    unsafe fn code(&self, _: RawUnit, _: &Recipe, place: *mut c_char) -> c_int {
+        NAME.with_borrow(|name| put(name, place))
+    }
+}
+
+/// The interface around it.
+struct Compiling;
+
+#[rustfmt::skip] // what is not called here, in a line each
+impl Platform for Compiling {
+    const NAME: &'static str = "compiling";
+    const LAYER: &'static str = "the test";
+    const KIND: UnitKind = UnitKind::Gpu;
+    const ARCHITECTURES: &'static str = "c";
+
+    type Compiler = Echo;
+
+    fn load() -> Result<(), &'static str> { Ok(()) }
+    fn version() -> String { String::new() }
+    fn found() -> &'static OnceLock<Result<Vec<Found>, String>> { unreachable!() }
+    fn describe(_: i32) -> String { String::new() }
+    fn count() -> Result<c_int, ApiError> { unreachable!() }
+    fn name_of(_: c_int, _: &mut [c_char]) -> Result<(), ApiError> { unreachable!() }
+    fn architecture_of(_: c_int) -> Result<String, ApiError> { unreachable!() }
+    fn bytes_of(_: c_int) -> Result<usize, ApiError> { unreachable!() }
+    fn processors_of(_: c_int) -> Result<c_int, ApiError> { unreachable!() }
+    fn pci_of(_: c_int, _: &mut [c_char]) -> Result<(), ApiError> { unreachable!() }
+    fn reaches(_: c_int, _: c_int) -> Result<bool, ApiError> { unreachable!() }
 }
 
 #[rustfmt::skip] // what is not called here, in a line each
-impl Api for Compiler {
-    const NAME: &'static str = "compiler";
+impl Api for Compiling {
     const MOST_GROUPS: [u32; 3] = [1; 3];
     const MOST_THREADS: u64 = 1;
 
+    fn open(_: c_int) -> Result<Self, ApiError> { Ok(Self) }
     fn domain(&self) -> usize { 0 }
     fn bind(&self) -> Result<(), ApiError> { Ok(()) }
-    fn describe(&self, _: i32) -> String { String::new() }
     fn free_bytes(&self) -> Result<u64, ApiError> { Ok(1 << 20) }
 
     fn allocate(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
@@ -35,21 +130,18 @@ impl Api for Compiler {
     unsafe fn wait(&self, _: Handle, _: Handle) -> Result<(), ApiError> { unreachable!() }
     unsafe fn query(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
     unsafe fn synchronize(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
-    unsafe fn copy(&self, _: Handle, _: &Transfer) -> Result<(), ApiError> { unreachable!() }
 
-    fn recipe(&self) -> &Recipe { &self.recipe }
+    fn id(&self) -> usize { 0 }
+    unsafe fn owner(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
+    unsafe fn enable_peer(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn copy(&self, _: Handle, _: &Transfer, _: usize) -> Result<(), ApiError> { unreachable!() }
 
-    fn compile(&self, program: &Program) -> Result<Vec<u8>, DeviceError> {
-        self.compiled.fetch_add(1, Ordering::Relaxed);
-        Ok(program.name().as_bytes().to_vec())
-    }
-
-    fn load(&self, image: &[u8]) -> Result<Handle, ApiError> {
+    fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
         assert_eq!(image, b"one.cl", "what was compiled is what is loaded");
         Ok(Handle(std::ptr::null_mut()))
     }
 
-    unsafe fn unload(&self, _: Handle) -> Result<(), ApiError> { Ok(()) }
+    unsafe fn unload_module(&self, _: Handle) -> Result<(), ApiError> { Ok(()) }
     unsafe fn function(&self, _: Handle, _: &CStr) -> Result<Handle, ApiError> { unreachable!() }
 
     unsafe fn launch(&self, _: Handle, _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void]) -> Result<(), ApiError> {
@@ -57,19 +149,44 @@ impl Api for Compiler {
     }
 }
 
+fn recipe(compiler: &str) -> Recipe {
+    Recipe { compiler: compiler.to_owned(), options: Vec::new() }
+}
+
+fn program(name: &'static str) -> Program {
+    // SAFETY: the text has no kernel, and none is launched.
+    unsafe { Program::new(name, "text") }
+}
+
 #[test]
 fn a_program_is_compiled_once_in_two_runs_and_anew_for_another_compiler() {
     let folder = tempfile::tempdir().unwrap();
-    let compiled = Arc::new(AtomicUsize::new(0));
     let run = |compiler: &str| {
-        let recipe = Recipe { compiler: compiler.to_owned(), options: Vec::new() };
-        let device = Addressed::open(Compiler { recipe, compiled: compiled.clone() }, "one".to_owned()).unwrap();
+        let device = Addressed::open(Compiling, "one".to_owned(), recipe(compiler)).unwrap();
         let device = Addressed { cache: Cache::named(Some(folder.path().into())), ..device };
-        // SAFETY: the text has no kernel, and none is launched.
-        let program = unsafe { Program::new("one.cl", "text") };
-        device.module(&program).unwrap();
-        compiled.load(Ordering::Relaxed)
+        device.module(&program("one.cl")).unwrap();
+        COMPILED.get()
     };
     assert_eq!((run("1.0"), run("1.0")), (1, 1));
     assert_eq!((run("1.1"), run("1.0")), (2, 2));
+    assert_eq!(UNITS.get(), 0, "each is destroyed");
+}
+
+#[test]
+fn what_does_not_compile_comes_back_with_what_the_compiler_said() {
+    let error = compiler::compile::<Compiling>(&program("bad.cl"), &recipe("1.0"), "one").unwrap_err();
+    let DeviceError::Compilation { program, device, log } = error else { panic!("{error}") };
+    assert_eq!((program.as_str(), device.as_str(), log.as_str()), ("bad.cl", "one", "line 1: no"));
+    assert_eq!(UNITS.get(), 0, "it is destroyed all the same");
+}
+
+#[test]
+fn a_recipe_is_the_compilers_options_and_ours() {
+    let recipe = compiler::recipe::<Compiling>("c1", true, "kernels", "one").unwrap();
+    assert_eq!(
+        (recipe.compiler.as_str(), &recipe.options[..]),
+        ("echo", &["c1".to_owned(), "-DTHALWEG_FMA".to_owned()][..])
+    );
+    let error = compile_for::<Compiling>(&program("one.cl"), "c1").unwrap_err();
+    assert!(matches!(error, DeviceError::NoCompiler { why, .. } if why == "it is not there"));
 }

@@ -17,7 +17,7 @@ pub(in crate::device) enum Direction {
 
 /// One end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::device) struct Side {
+pub(in crate::device) struct Pitched {
     pub(in crate::device) address: usize,
     /// From row to row.
     pub(in crate::device) pitch_bytes: usize,
@@ -32,15 +32,15 @@ pub(in crate::device) struct Transfer {
     pub(in crate::device) width_bytes: usize,
     pub(in crate::device) rows: usize,
     pub(in crate::device) slices: usize,
-    pub(in crate::device) from: Side,
-    pub(in crate::device) to: Side,
+    pub(in crate::device) from: Pitched,
+    pub(in crate::device) to: Pitched,
 }
 
 impl Transfer {
     /// A run of bytes.
     fn flat(direction: Direction, width_bytes: usize, from: usize, to: usize) -> Self {
-        let side = |address| Side { address, pitch_bytes: width_bytes, height: 1 };
-        Self { direction, width_bytes, rows: 1, slices: 1, from: side(from), to: side(to) }
+        let end = |address| Pitched { address, pitch_bytes: width_bytes, height: 1 };
+        Self { direction, width_bytes, rows: 1, slices: 1, from: end(from), to: end(to) }
     }
 
     pub(in crate::device) fn is_flat(&self) -> bool {
@@ -56,7 +56,7 @@ impl Transfer {
         let host = if this.direction == Direction::Out { this.to } else { this.from };
         let rows = (0..this.slices).flat_map(move |slice| (0..this.rows).map(move |row| (slice, row)));
         rows.flat_map(move |(slice, row)| {
-            let offset = |side: &Side| (slice * side.height + row) * side.pitch_bytes;
+            let offset = |end: &Pitched| (slice * end.height + row) * end.pitch_bytes;
             let start = host.address + offset(&host);
             let end = start + this.width_bytes;
             let body = start.next_multiple_of(PAGE_BYTES).min(end);
@@ -72,9 +72,9 @@ impl Transfer {
 /// The transfers that make up a slab: one if the interfaces take it as it is, else one per slice or per row.
 pub(super) fn transfers(direction: Direction, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
     let Slab { width_bytes, rows, slices, from: f, to: t } = *slab;
-    let side = |base: usize, end: &Pitches, slice: usize, height: usize| Side {
-        address: base + end.offset_bytes + slice * end.slice_bytes,
-        pitch_bytes: end.row_bytes,
+    let end = |base: usize, pitches: &Pitches, slice: usize, height: usize| Pitched {
+        address: base + pitches.offset_bytes + slice * pitches.slice_bytes,
+        pitch_bytes: pitches.row_bytes,
         height,
     };
     let of_slice = |slice: usize, heights: (usize, usize), slices: usize| Transfer {
@@ -82,8 +82,8 @@ pub(super) fn transfers(direction: Direction, from: usize, to: usize, slab: &Sla
         width_bytes,
         rows,
         slices,
-        from: side(from, &f, slice, heights.0),
-        to: side(to, &t, slice, heights.1),
+        from: end(from, &f, slice, heights.0),
+        to: end(to, &t, slice, heights.1),
     };
     if slab.is_flat() {
         return vec![Transfer::flat(direction, width_bytes, from + f.offset_bytes, to + t.offset_bytes)];
@@ -128,9 +128,9 @@ mod tests {
         let mut pairs = Vec::new();
         for t in transfers {
             if !t.is_flat() {
-                for side in [t.from, t.to] {
-                    assert!(side.pitch_bytes >= t.width_bytes && side.pitch_bytes <= MOST_PITCH_BYTES);
-                    assert!(side.height >= t.rows);
+                for end in [t.from, t.to] {
+                    assert!(end.pitch_bytes >= t.width_bytes && end.pitch_bytes <= MOST_PITCH_BYTES);
+                    assert!(end.height >= t.rows);
                 }
             }
             let whole = Slab {
@@ -145,8 +145,8 @@ mod tests {
         pairs
     }
 
-    fn pitches(side: &Side) -> Pitches {
-        Pitches { offset_bytes: 0, row_bytes: side.pitch_bytes, slice_bytes: side.pitch_bytes * side.height }
+    fn pitches(end: &Pitched) -> Pitches {
+        Pitches { offset_bytes: 0, row_bytes: end.pitch_bytes, slice_bytes: end.pitch_bytes * end.height }
     }
 
     prop_compose! {

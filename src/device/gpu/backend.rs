@@ -1,0 +1,101 @@
+//! The thin part that differs between CUDA, HIP and OpenCL: one call each.
+
+use super::slabs::Slab;
+use crate::error::DeviceError;
+use crate::kernel::{ArgumentValue, KernelText, Program};
+
+/// A device of one interface.
+///
+/// Streams do what they are given in order; different streams know nothing of each other but by events. All calls may come
+/// from any thread; calls with the same stream come one at a time.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// What errors call the interface.
+    const API: &'static str;
+
+    /// Owns device memory; freed when dropped, when nothing uses it any more.
+    type Memory: Send + Sync;
+    type Stream: Send + Sync;
+    /// A moment in a stream.
+    type Event: Send + Sync + Clone;
+    /// A compiled program.
+    type Module: Send + Sync;
+    /// A kernel of a module.
+    type Function: Send + Sync;
+
+    /// The device's name.
+    fn name(&self) -> &str;
+
+    /// Tells apart the groups of devices that can copy among each other.
+    fn domain(&self) -> usize;
+
+    /// The bytes that are free for the runtime.
+    fn free_bytes(&self) -> u64;
+
+    /// Device memory and its handle.
+    fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
+
+    fn stream(&self) -> Result<Self::Stream, DeviceError>;
+
+    /// Page-locks host memory for copies, where that helps; what it returns undoes that when dropped.
+    ///
+    /// # Safety
+    /// The memory is valid until then.
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
+        let _ = (first, bytes);
+        None
+    }
+
+    /// Enqueues a copy from host memory to device memory.
+    ///
+    /// # Safety
+    /// Both ends are valid until the copy has ended; until then nobody writes the one or touches the other.
+    unsafe fn copy_in(&self, stream: &Self::Stream, from: *const u8, to: usize, slab: &Slab)
+    -> Result<(), DeviceError>;
+
+    /// Enqueues a copy from device memory to host memory.
+    ///
+    /// # Safety
+    /// As for [`Self::copy_in`].
+    unsafe fn copy_out(&self, stream: &Self::Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError>;
+
+    /// Enqueues a copy between memories of this device, or from another one of its domain to it.
+    ///
+    /// # Safety
+    /// As for [`Self::copy_in`].
+    unsafe fn copy_across(&self, stream: &Self::Stream, from: usize, to: usize, slab: &Slab)
+    -> Result<(), DeviceError>;
+
+    /// Compiles a program, or takes it from where compiled ones are kept.
+    fn module(&self, program: &Program) -> Result<Self::Module, DeviceError>;
+
+    /// A kernel of a module.
+    fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Self::Function, DeviceError>;
+
+    /// Enqueues a kernel.
+    ///
+    /// # Safety
+    /// The arguments are the kernel's, and memory among them is valid until it has ended.
+    unsafe fn launch(
+        &self,
+        stream: &Self::Stream,
+        function: &Self::Function,
+        kernel: &KernelText,
+        groups: [u32; 3],
+        arguments: &[ArgumentValue],
+    ) -> Result<(), DeviceError>;
+
+    /// The moment when all that was enqueued so far has ended. Sees to it that the device begins.
+    fn record(&self, stream: &Self::Stream) -> Result<Self::Event, DeviceError>;
+
+    /// What is enqueued from here on waits for an event of another stream.
+    fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DeviceError>;
+
+    /// Whether it has come.
+    fn is_complete(&self, event: &Self::Event) -> Result<bool, DeviceError>;
+
+    /// Has `then` called when it has come, from any thread.
+    fn notify(&self, event: &Self::Event, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError>;
+
+    /// Waits until it has come.
+    fn synchronize(&self, event: &Self::Event) -> Result<(), DeviceError>;
+}

@@ -1,0 +1,227 @@
+//! One HIP device behind the calls that [`Api`] asks for.
+
+use super::library::{self, Functions, call};
+use super::types::{
+    Copy3d, CopyKind, DEVICE_ORDINAL, DEVICE_TO_DEVICE, DEVICE_TO_HOST, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING,
+    Extent, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, PitchedPointer, Position, STREAM_NON_BLOCKING,
+};
+use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer, all_are_peers};
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+/// One device.
+pub(in crate::device) struct Hip {
+    library: &'static library::Library,
+    number: c_int,
+    domain: usize,
+}
+
+impl Hip {
+    fn functions(&self) -> &Functions {
+        &self.library.functions
+    }
+}
+
+fn kind(direction: Direction) -> CopyKind {
+    match direction {
+        Direction::In => HOST_TO_DEVICE,
+        Direction::Out => DEVICE_TO_HOST,
+        Direction::Across => DEVICE_TO_DEVICE,
+    }
+}
+
+impl Api for Hip {
+    const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
+    const MOST_THREADS: u64 = u32::MAX as u64;
+
+    fn open(number: c_int) -> Result<Self, ApiError> {
+        // Where some do not reach the memory of others, all copy through the host.
+        let domain = if all_are_peers::<Self>() { 0 } else { 1 + number as usize };
+        Ok(Self { library: library::loaded(), number, domain })
+    }
+
+    fn domain(&self) -> usize {
+        self.domain
+    }
+
+    fn bind(&self) -> Result<(), ApiError> {
+        // SAFETY: the device exists.
+        call("hipSetDevice", unsafe { (self.functions().hipSetDevice)(self.number) })
+    }
+
+    fn free_bytes(&self) -> Result<u64, ApiError> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the results have places.
+        call("hipMemGetInfo", unsafe { (self.functions().hipMemGetInfo)(&mut free, &mut total) })?;
+        Ok(free as u64)
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<usize, ApiError> {
+        let mut address = ptr::null_mut();
+        // SAFETY: the result has a place.
+        call("hipMalloc", unsafe { (self.functions().hipMalloc)(&mut address, bytes) })?;
+        Ok(address.expose_provenance())
+    }
+
+    unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
+        // SAFETY: the address comes from `allocate`; the recycler has blocks that nobody uses, and frees each once.
+        call("hipFree", unsafe { (self.functions().hipFree)(ptr::with_exposed_provenance_mut(base)) })
+    }
+
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
+        // SAFETY: the memory stays valid until its `PageLock` is dropped: the runtime drops that before the array.
+        call("hipHostRegister", unsafe {
+            (self.functions().hipHostRegister)(first.cast(), bytes, HOST_REGISTER_PORTABLE)
+        })
+    }
+
+    unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
+        // SAFETY: `page_lock` has locked it, and its `PageLock` unlocks it once.
+        call("hipHostUnregister", unsafe { (self.functions().hipHostUnregister)(first.cast()) })
+    }
+
+    fn create_stream(&self) -> Result<Handle, ApiError> {
+        let mut stream = ptr::null_mut();
+        // SAFETY: the result has a place.
+        call("hipStreamCreateWithFlags", unsafe {
+            (self.functions().hipStreamCreateWithFlags)(&mut stream, STREAM_NON_BLOCKING)
+        })?;
+        Ok(Handle(stream))
+    }
+
+    unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Stream`, the one owner, destroys it once.
+        call("hipStreamDestroy", unsafe { (self.functions().hipStreamDestroy)(stream.0) })
+    }
+
+    fn create_event(&self) -> Result<Handle, ApiError> {
+        let mut event = ptr::null_mut();
+        // SAFETY: the result has a place.
+        call("hipEventCreateWithFlags", unsafe {
+            (self.functions().hipEventCreateWithFlags)(&mut event, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING)
+        })?;
+        Ok(Handle(event))
+    }
+
+    unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
+        // SAFETY: the device destroys each event once, when no `Event` has it.
+        call("hipEventDestroy", unsafe { (self.functions().hipEventDestroy)(event.0) })
+    }
+
+    unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
+        // SAFETY: their `Stream` and `Event` keep both alive.
+        call("hipEventRecord", unsafe { (self.functions().hipEventRecord)(event.0, stream.0) })
+    }
+
+    unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
+        // SAFETY: their `Stream` and `Event` keep both alive.
+        call("hipStreamWaitEvent", unsafe { (self.functions().hipStreamWaitEvent)(stream.0, event.0, 0) })
+    }
+
+    unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Event` keeps it alive.
+        call("hipEventQuery", unsafe { (self.functions().hipEventQuery)(event.0) })
+    }
+
+    unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Event` keeps it alive.
+        call("hipEventSynchronize", unsafe { (self.functions().hipEventSynchronize)(event.0) })
+    }
+
+    fn id(&self) -> usize {
+        self.number as usize
+    }
+
+    unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
+        let mut owner: c_int = 0;
+        // SAFETY: this attribute is a device's number, which has a place.
+        call("hipPointerGetAttribute", unsafe {
+            (self.functions().hipPointerGetAttribute)(
+                ptr::from_mut(&mut owner).cast(),
+                DEVICE_ORDINAL,
+                ptr::with_exposed_provenance_mut(address),
+            )
+        })?;
+        Ok(owner as usize)
+    }
+
+    unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {
+        // SAFETY: the device has memory that is being copied, so it exists. It refuses where the hardware can't.
+        call("hipDeviceEnablePeerAccess", unsafe { (self.functions().hipDeviceEnablePeerAccess)(peer as c_int, 0) })
+    }
+
+    unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError> {
+        let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
+        let (stream, owner) = (stream.0, owner as c_int);
+        // SAFETY: the engine pins both replicas until the copy has ended, and nobody writes them meanwhile.
+        // Descriptions are read before the calls return.
+        unsafe {
+            if transfer.is_flat() {
+                let source: *const c_void = ptr::with_exposed_provenance(from.address);
+                let target: *mut c_void = ptr::with_exposed_provenance_mut(to.address);
+                if owner == self.number {
+                    let copied =
+                        (self.functions().hipMemcpyAsync)(target, source, width_bytes, kind(direction), stream);
+                    return call("hipMemcpyAsync", copied);
+                }
+                let copied =
+                    (self.functions().hipMemcpyPeerAsync)(target, self.number, source, owner, width_bytes, stream);
+                return call("hipMemcpyPeerAsync", copied);
+            }
+            let pitched = |end: &Pitched| PitchedPointer {
+                ptr: ptr::with_exposed_provenance_mut(end.address),
+                pitch: end.pitch_bytes,
+                xsize: width_bytes,
+                ysize: end.height,
+            };
+            let copy = Copy3d {
+                src_array: ptr::null_mut(),
+                src_pos: Position::default(),
+                src_ptr: pitched(&from),
+                dst_array: ptr::null_mut(),
+                dst_pos: Position::default(),
+                dst_ptr: pitched(&to),
+                extent: Extent { width: width_bytes, height: rows, depth: slices },
+                kind: kind(direction),
+            };
+            call("hipMemcpy3DAsync", (self.functions().hipMemcpy3DAsync)(&copy, stream))
+        }
+    }
+
+    fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
+        let mut module = ptr::null_mut();
+        // SAFETY: code that says its own length; the result has a place.
+        call("hipModuleLoadData", unsafe { (self.functions().hipModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
+        Ok(Handle(module))
+    }
+
+    unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Module`, the one owner, unloads it once, when none of its kernels is in flight.
+        call("hipModuleUnload", unsafe { (self.functions().hipModuleUnload)(module.0) })
+    }
+
+    unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
+        let mut function = ptr::null_mut();
+        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, the result has a place.
+        call("hipModuleGetFunction", unsafe {
+            (self.functions().hipModuleGetFunction)(&mut function, module.0, name.as_ptr())
+        })?;
+        Ok(Handle(function))
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: Handle,
+        function: Handle,
+        [x, y, z]: [u32; 3],
+        [in_x, in_y, in_z]: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), ApiError> {
+        let (stream, values, others) = (stream.0, arguments.as_mut_ptr(), ptr::null_mut());
+        // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types with
+        // the text), and the engine pins the replicas among them until the task has ended.
+        call("hipModuleLaunchKernel", unsafe {
+            (self.functions().hipModuleLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream, values, others)
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! hipRTC.
+//!
+//! It ends the process when it is asked for an architecture that it does not know. So it is only asked for those that its
+//! version is known to know, or that a device of this machine has.
+
+use super::library::{self, functions};
+use crate::device::gpu::{Compiler, RawUnit, Recipe};
+use libloading::Library;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::fmt;
+use std::ptr;
+use std::sync::OnceLock;
+
+functions! { Functions {
+    hiprtcCompileProgram(*mut c_void, c_int, *const *const c_char);
+    hiprtcCreateProgram(*mut *mut c_void, *const c_char, *const c_char, c_int, *const *const c_char,
+        *const *const c_char);
+    hiprtcDestroyProgram(*mut *mut c_void);
+    hiprtcGetCode(*mut c_void, *mut c_char);
+    hiprtcGetCodeSize(*mut c_void, *mut usize);
+    hiprtcGetProgramLog(*mut c_void, *mut c_char);
+    hiprtcGetProgramLogSize(*mut c_void, *mut usize);
+    hiprtcVersion(*mut c_int, *mut c_int);
+} }
+
+/// Architectures, and the version of ROCm from which on hipRTC knows them.
+const KNOWN: [(&str, [c_int; 2]); 10] = [
+    ("gfx900", [5, 0]),
+    ("gfx906", [5, 0]),
+    ("gfx908", [5, 0]),
+    ("gfx90a", [5, 0]),
+    ("gfx1030", [5, 0]),
+    ("gfx1100", [5, 5]),
+    ("gfx1101", [5, 5]),
+    ("gfx942", [6, 0]),
+    ("gfx1200", [6, 4]),
+    ("gfx1201", [6, 4]),
+];
+
+/// hipRTC, with its version.
+pub(in crate::device) struct HipRtc {
+    functions: Functions,
+    /// HIP's, which changes with every release; hipRTC's own does not.
+    version: [c_int; 3],
+    /// Where the functions come from, if not from HIP's own library.
+    _library: Option<Library>,
+}
+
+impl fmt::Display for HipRtc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.version;
+        write!(f, "{} of HIP {major}.{minor}.{patch}", Self::NAME)
+    }
+}
+
+/// It is in HIP's library; newer releases have one of its own besides.
+fn look() -> Result<HipRtc, String> {
+    let hip = library::load()?;
+    // SAFETY: the types are those of ROCm 5 to 7; the libraries stay open as long as the process runs.
+    let (functions, library) = match unsafe { Functions::of(&hip.raw) } {
+        Ok(functions) => (functions, None),
+        Err(_) => {
+            let names = [format!("libhiprtc.so.{}", hip.version[0]), "libhiprtc.so".to_owned()];
+            let library = library::open_first(&names.each_ref().map(String::as_str));
+            let library = library.ok_or("its compiler hipRTC (libhiprtc.so) is not installed")?;
+            // SAFETY: the types are those of ROCm 5 to 7; the library stays open as long as the process runs.
+            let functions = unsafe { Functions::of(&library) };
+            (functions.map_err(|symbol| format!("its compiler hipRTC has no {symbol}"))?, Some(library))
+        }
+    };
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the results have places.
+    match unsafe { (functions.hiprtcVersion)(&mut major, &mut minor) } {
+        0 => Ok(HipRtc { functions, version: hip.version, _library: library }),
+        code => Err(format!("its compiler hipRTC does not start (error {code})")),
+    }
+}
+
+/// Whether hipRTC of this version knows an architecture.
+fn knows(architecture: &str, [major, minor, _]: [c_int; 3]) -> bool {
+    KNOWN.iter().any(|(name, since)| *name == architecture && *since <= [major, minor])
+}
+
+impl Compiler for HipRtc {
+    const NAME: &'static str = "hipRTC";
+
+    fn load() -> Result<&'static Self, &'static str> {
+        static LOADED: OnceLock<Result<HipRtc, String>> = OnceLock::new();
+        LOADED.get_or_init(look).as_ref().map_err(String::as_str)
+    }
+
+    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<String>, String> {
+        if !is_there && !knows(architecture, self.version) {
+            return Err(format!("{self} is not known to compile for it"));
+        }
+        Ok(vec![format!("--gpu-architecture={architecture}"), "-O3".to_owned()])
+    }
+
+    unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {
+        // SAFETY: the caller has texts that end with a zero, and a place for the unit; there are no headers.
+        unsafe { (self.functions.hiprtcCreateProgram)(unit, source, name, 0, ptr::null(), ptr::null()) as c_int }
+    }
+
+    unsafe fn destroy(&self, unit: &mut RawUnit) -> c_int {
+        // SAFETY: the unit was created, and its owner calls this once.
+        unsafe { (self.functions.hiprtcDestroyProgram)(unit) as c_int }
+    }
+
+    unsafe fn compile(&self, unit: RawUnit, count: c_int, options: *const *const c_char) -> c_int {
+        // SAFETY: the unit was created; the caller has that many options, each ending with a zero.
+        unsafe { (self.functions.hiprtcCompileProgram)(unit, count, options) as c_int }
+    }
+
+    unsafe fn log_bytes(&self, unit: RawUnit, bytes: &mut usize) -> c_int {
+        // SAFETY: the unit was created; the result has a place.
+        unsafe { (self.functions.hiprtcGetProgramLogSize)(unit, bytes) as c_int }
+    }
+
+    unsafe fn log(&self, unit: RawUnit, place: *mut c_char) -> c_int {
+        // SAFETY: the unit was created; the caller's place has the size that `log_bytes` gave.
+        unsafe { (self.functions.hiprtcGetProgramLog)(unit, place) as c_int }
+    }
+
+    unsafe fn code_bytes(&self, unit: RawUnit, _: &Recipe, bytes: &mut usize) -> c_int {
+        // SAFETY: the unit was compiled; the result has a place.
+        unsafe { (self.functions.hiprtcGetCodeSize)(unit, bytes) as c_int }
+    }
+
+    unsafe fn code(&self, unit: RawUnit, _: &Recipe, place: *mut c_char) -> c_int {
+        // SAFETY: the unit was compiled; the caller's place has the size that `code_bytes` gave.
+        unsafe { (self.functions.hiprtcGetCode)(unit, place) as c_int }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_architectures_are_not_asked_for() {
+        assert!(knows("gfx90a", [5, 2, 21153]) && knows("gfx942", [6, 2, 0]) && knows("gfx906", [6, 0, 0]));
+        assert!(!knows("gfx942", [5, 7, 0]) && !knows("gfx1100", [5, 2, 0]) && !knows("gfx90", [6, 0, 0]));
+    }
+}

@@ -1,0 +1,373 @@
+//! One OpenCL device behind the calls that [`Backend`] asks for.
+
+use super::library::Found;
+use crate::device::Accelerator;
+use crate::device::gpu::{Backend, Gpu, Pitches, Slab};
+use crate::error::DeviceError;
+use crate::kernel::{ArgumentValue, KernelText, Program, Value};
+use opencl3::command_queue::{
+    CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
+    enqueue_marker_with_wait_list, enqueue_nd_range_kernel, enqueue_read_buffer, enqueue_read_buffer_rect,
+    enqueue_write_buffer, enqueue_write_buffer_rect,
+};
+use opencl3::context::Context;
+use opencl3::device::{Device, cl_device_id};
+use opencl3::error_codes::{ClError, error_text};
+use opencl3::event::{Event, set_event_callback};
+use opencl3::kernel::{Kernel, set_kernel_arg};
+use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
+use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_int, cl_mem};
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+const COMPLETE: cl_int = 0;
+const DEVICE_NOT_AVAILABLE: cl_int = -2;
+const MEM_OBJECT_ALLOCATION_FAILURE: cl_int = -4;
+const OUT_OF_RESOURCES: cl_int = -5;
+const OUT_OF_HOST_MEMORY: cl_int = -6;
+const INVALID_BUFFER_SIZE: cl_int = -61;
+
+/// One device.
+pub(in crate::device) struct OpenCl {
+    id: cl_device_id,
+    context: Arc<Context>,
+    platform: usize,
+    name: String,
+    memory_bytes: u64,
+}
+
+// SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
+unsafe impl Send for OpenCl {}
+// SAFETY: OpenCL's objects may be used by several threads at once, but for setting arguments, which a lock guards.
+unsafe impl Sync for OpenCl {}
+
+/// An in-order queue, and the event of what was enqueued last.
+pub(in crate::device) struct Stream {
+    queue: CommandQueue,
+    last: Mutex<Option<Arc<Event>>>,
+}
+
+/// A kernel object, whose arguments one thread at a time may set.
+pub(in crate::device) struct Function(Mutex<Kernel>);
+
+/// Owns a buffer.
+pub(in crate::device) struct Memory(#[allow(dead_code)] Buffer<u8>); // for its destructor
+
+impl OpenCl {
+    /// A device that was found.
+    ///
+    /// # Errors
+    /// If it gives no stream.
+    pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
+        Ok(Box::new(Gpu::new(Self::new(found)?)?))
+    }
+
+    fn new(found: &Found) -> Result<Self, DeviceError> {
+        let Found { id, context, platform, name, .. } = found;
+        let mut device =
+            Self { id: *id, context: context.clone(), platform: *platform, name: name.clone(), memory_bytes: 0 };
+        let total = Device::new(*id).global_mem_size();
+        // The rest is for scratch memory and for whoever else computes there.
+        device.memory_bytes = total.map_err(|error| device.failed("clGetDeviceInfo", error))? / 4 * 3;
+        Ok(device)
+    }
+
+    fn failed(&self, call: &'static str, error: impl Into<ClError>) -> DeviceError {
+        let ClError(code) = error.into();
+        match code {
+            DEVICE_NOT_AVAILABLE => {
+                DeviceError::Lost { device: self.name.clone(), what: format!("{call}: OpenCL error {code}") }
+            }
+            _ => DeviceError::Call {
+                device: self.name.clone(),
+                call,
+                api: Self::API,
+                code,
+                what: error_text(code).to_owned(),
+            },
+        }
+    }
+
+    fn enqueued(
+        &self,
+        stream: &Stream,
+        call: &'static str,
+        event: Result<cl_event, cl_int>,
+    ) -> Result<(), DeviceError> {
+        *stream.last.lock() = Some(Arc::new(Event::new(event.map_err(|code| self.failed(call, ClError(code)))?)));
+        Ok(())
+    }
+}
+
+fn mem(handle: usize) -> cl_mem {
+    ptr::with_exposed_provenance_mut(handle)
+}
+
+fn origin(end: &Pitches) -> [usize; 3] {
+    [end.offset_bytes, 0, 0]
+}
+
+fn region(slab: &Slab) -> [usize; 3] {
+    [slab.width_bytes, slab.rows, slab.slices]
+}
+
+impl Backend for OpenCl {
+    const API: &'static str = "OpenCL";
+
+    type Memory = Memory;
+    type Stream = Stream;
+    type Event = Arc<Event>;
+    type Module = opencl3::program::Program;
+    type Function = Function;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn domain(&self) -> usize {
+        self.platform
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<(Memory, usize), DeviceError> {
+        // SAFETY: no host memory is given.
+        let buffer = unsafe { Buffer::<u8>::create(&self.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut()) };
+        let buffer = buffer.map_err(|error| match error.0 {
+            code @ (MEM_OBJECT_ALLOCATION_FAILURE | OUT_OF_RESOURCES | OUT_OF_HOST_MEMORY | INVALID_BUFFER_SIZE) => {
+                DeviceError::OutOfMemory { device: self.name.clone(), needed_bytes: bytes as u64, api: Self::API, code }
+            }
+            _ => self.failed("clCreateBuffer", error),
+        })?;
+        let handle = buffer.get().expose_provenance();
+        Ok((Memory(buffer), handle))
+    }
+
+    fn stream(&self) -> Result<Stream, DeviceError> {
+        #[allow(deprecated)] // its successor is not in OpenCL 1.2
+        // SAFETY: the device belongs to the context.
+        let queue = unsafe { CommandQueue::create(&self.context, self.id, 0) };
+        Ok(Stream { queue: queue.map_err(|error| self.failed("clCreateCommandQueue", error))?, last: Mutex::default() })
+    }
+
+    unsafe fn copy_in(&self, stream: &Stream, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+        let Slab { width_bytes, from: f, to: t, .. } = slab;
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
+        let event = unsafe {
+            let first: *const c_void = from.add(f.offset_bytes).cast();
+            if slab.is_flat() {
+                enqueue_write_buffer(
+                    stream.queue.get(),
+                    mem(to),
+                    CL_NON_BLOCKING,
+                    t.offset_bytes,
+                    *width_bytes,
+                    first,
+                    0,
+                    ptr::null(),
+                )
+            } else {
+                enqueue_write_buffer_rect(
+                    stream.queue.get(),
+                    mem(to),
+                    CL_NON_BLOCKING,
+                    origin(t).as_ptr(),
+                    [0; 3].as_ptr(),
+                    region(slab).as_ptr(),
+                    t.row_bytes,
+                    t.slice_bytes,
+                    f.row_bytes,
+                    f.slice_bytes,
+                    first,
+                    0,
+                    ptr::null(),
+                )
+            }
+        };
+        self.enqueued(stream, "clEnqueueWriteBuffer", event)
+    }
+
+    unsafe fn copy_out(&self, stream: &Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
+        let Slab { width_bytes, from: f, to: t, .. } = slab;
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
+        let event = unsafe {
+            let first: *mut c_void = to.add(t.offset_bytes).cast();
+            if slab.is_flat() {
+                enqueue_read_buffer(
+                    stream.queue.get(),
+                    mem(from),
+                    CL_NON_BLOCKING,
+                    f.offset_bytes,
+                    *width_bytes,
+                    first,
+                    0,
+                    ptr::null(),
+                )
+            } else {
+                enqueue_read_buffer_rect(
+                    stream.queue.get(),
+                    mem(from),
+                    CL_NON_BLOCKING,
+                    origin(f).as_ptr(),
+                    [0; 3].as_ptr(),
+                    region(slab).as_ptr(),
+                    f.row_bytes,
+                    f.slice_bytes,
+                    t.row_bytes,
+                    t.slice_bytes,
+                    first,
+                    0,
+                    ptr::null(),
+                )
+            }
+        };
+        self.enqueued(stream, "clEnqueueReadBuffer", event)
+    }
+
+    unsafe fn copy_across(&self, stream: &Stream, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+        let Slab { width_bytes, from: f, to: t, .. } = slab;
+        // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
+        let event = unsafe {
+            if slab.is_flat() {
+                enqueue_copy_buffer(
+                    stream.queue.get(),
+                    mem(from),
+                    mem(to),
+                    f.offset_bytes,
+                    t.offset_bytes,
+                    *width_bytes,
+                    0,
+                    ptr::null(),
+                )
+            } else {
+                enqueue_copy_buffer_rect(
+                    stream.queue.get(),
+                    mem(from),
+                    mem(to),
+                    origin(f).as_ptr(),
+                    origin(t).as_ptr(),
+                    region(slab).as_ptr(),
+                    f.row_bytes,
+                    f.slice_bytes,
+                    t.row_bytes,
+                    t.slice_bytes,
+                    0,
+                    ptr::null(),
+                )
+            }
+        };
+        self.enqueued(stream, "clEnqueueCopyBuffer", event)
+    }
+
+    fn module(&self, program: &Program) -> Result<Self::Module, DeviceError> {
+        let mut module = opencl3::program::Program::create_from_source(&self.context, &program.source())
+            .map_err(|error| self.failed("clCreateProgramWithSource", error))?;
+        module.build(&[self.id], "-cl-std=CL1.2 -DTHALWEG_FMA").map_err(|error| DeviceError::Compilation {
+            program: program.name().to_owned(),
+            device: self.name.clone(),
+            log: match module.get_build_log(self.id) {
+                Ok(log) if !log.trim().is_empty() => log.trim().to_owned(),
+                _ => error_text(error.0).to_owned(),
+            },
+        })?;
+        Ok(module)
+    }
+
+    fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Function, DeviceError> {
+        let created = Kernel::create(module, kernel.name);
+        Ok(Function(Mutex::new(created.map_err(|error| self.failed("clCreateKernel", error))?)))
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        function: &Function,
+        kernel: &KernelText,
+        groups: [u32; 3],
+        arguments: &[ArgumentValue],
+    ) -> Result<(), DeviceError> {
+        let object = function.0.lock();
+        let mut index = 0;
+        let mut set = |size: usize, value: *const c_void| {
+            // SAFETY: the value has this size, and is copied.
+            let set = unsafe { set_kernel_arg(object.get(), index, size, value) };
+            index += 1;
+            set.map_err(|code| self.failed("clSetKernelArg", ClError(code)))
+        };
+        for ArgumentValue(value) in arguments {
+            match value {
+                Value::Scalar { bytes, len } => set(*len, bytes.as_ptr().cast())?,
+                Value::Memory { base, offset_bytes, element_bytes, .. } => {
+                    let first = (offset_bytes / element_bytes) as u64;
+                    set(size_of::<cl_mem>(), ptr::from_ref(&mem(*base)).cast())?;
+                    set(size_of::<u64>(), ptr::from_ref(&first).cast())?;
+                }
+            }
+        }
+        let group = kernel.group.map(|n| n as usize);
+        let threads: [usize; 3] = std::array::from_fn(|d| group[d] * groups[d] as usize);
+        // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; they are set, and
+        // the lock keeps others from setting them.
+        let event = unsafe {
+            enqueue_nd_range_kernel(
+                stream.queue.get(),
+                object.get(),
+                3,
+                ptr::null(),
+                threads.as_ptr(),
+                group.as_ptr(),
+                0,
+                ptr::null(),
+            )
+        };
+        self.enqueued(stream, "clEnqueueNDRangeKernel", event)
+    }
+
+    fn record(&self, stream: &Stream) -> Result<Arc<Event>, DeviceError> {
+        if stream.last.lock().is_none() {
+            // SAFETY: the queue is alive, and no event is waited for.
+            let marker = unsafe { enqueue_marker_with_wait_list(stream.queue.get(), 0, ptr::null()) };
+            self.enqueued(stream, "clEnqueueMarkerWithWaitList", marker)?;
+        }
+        stream.queue.flush().map_err(|error| self.failed("clFlush", error))?;
+        Ok(stream.last.lock().clone().expect("something was enqueued"))
+    }
+
+    fn wait(&self, stream: &Stream, event: &Arc<Event>) -> Result<(), DeviceError> {
+        let events = [event.get()];
+        // SAFETY: queue and event are alive.
+        let barrier = unsafe { enqueue_barrier_with_wait_list(stream.queue.get(), 1, events.as_ptr()) };
+        self.enqueued(stream, "clEnqueueBarrierWithWaitList", barrier)
+    }
+
+    fn is_complete(&self, event: &Arc<Event>) -> Result<bool, DeviceError> {
+        let status = event.command_execution_status().map_err(|error| self.failed("clGetEventInfo", error))?;
+        match status.0 {
+            COMPLETE => Ok(true),
+            code if code < 0 => Err(self.failed("a command", ClError(code))),
+            _ => Ok(false),
+        }
+    }
+
+    fn notify(&self, event: &Arc<Event>, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
+        extern "C" fn called(_: cl_event, _: cl_int, then: *mut c_void) {
+            // SAFETY: made below, and an event calls back once.
+            let then = unsafe { Box::from_raw(then.cast::<Box<dyn FnOnce() + Send>>()) };
+            then();
+        }
+        let then = Box::into_raw(Box::new(then));
+        set_event_callback(event.get(), COMPLETE, called, then.cast()).map_err(|code| {
+            // SAFETY: the callback was refused, so nobody else has the pointer.
+            drop(unsafe { Box::from_raw(then) });
+            self.failed("clSetEventCallback", ClError(code))
+        })
+    }
+
+    fn synchronize(&self, event: &Arc<Event>) -> Result<(), DeviceError> {
+        event.wait().map_err(|error| self.failed("clWaitForEvents", error))
+    }
+}

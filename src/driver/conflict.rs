@@ -1,0 +1,112 @@
+//! The conflict detector: a test mode in which two running tasks with conflicting accesses are caught.
+//!
+//! If it ever finds one, the dependence layer is wrong; tests assert that it found none.
+
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::ids::DataId;
+use crate::region::Block;
+use parking_lot::Mutex;
+
+/// The accesses of all running tasks.
+#[derive(Debug, Default)]
+pub(crate) struct ConflictDetector {
+    running: Mutex<Vec<Held>>,
+    found: Mutex<Vec<String>>,
+}
+
+/// A region that a running task accesses.
+#[derive(Debug)]
+struct Held {
+    task: u64,
+    data: DataId,
+    block: Block,
+    mode: Mode,
+}
+
+/// The accesses of one running task; dropped when its body has ended.
+#[derive(Debug)]
+pub(crate) struct Entered<'a> {
+    detector: &'a ConflictDetector,
+    task: u64,
+}
+
+impl ConflictDetector {
+    /// Notes that a task's body begins.
+    pub(crate) fn enter(&self, task: &OwnedTask) -> Entered<'_> {
+        let id = task.shared().id.0;
+        let mut running = self.running.lock();
+        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+            for other in running.iter().filter(|other| other.task != id && other.data == datum.id) {
+                let together =
+                    !(mode.writes() || other.mode.writes()) || mode.joins(other.mode) && mode != Mode::Commutative;
+                if !together && other.block.overlaps(block) {
+                    let (ours, theirs) = (datum.describe(block), datum.describe(&other.block));
+                    self.found.lock().push(format!(
+                        "task {id} ({mode} {ours}) runs together with task {} ({} {theirs}) on {datum}",
+                        other.task, other.mode
+                    ));
+                }
+            }
+            running.push(Held { task: id, data: datum.id, block: *block, mode });
+        });
+        Entered { detector: self, task: id }
+    }
+
+    /// The conflicts found so far, in words.
+    pub(crate) fn found(&self) -> Vec<String> {
+        self.found.lock().clone()
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.detector.running.lock().retain(|running| running.task != self.task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::depend::Kinds;
+    use crate::depend::hand_made::{datum, task};
+    use crate::memory::{Reducer, Sum};
+
+    /// What is found when a task with this access begins while one with that runs.
+    fn found(running: (Block, Mode), beginning: (Block, Mode)) -> Vec<String> {
+        let x = datum(7, 10);
+        let detector = ConflictDetector::default();
+        let [first, second] = [(1, running), (2, beginning)].map(|(id, (block, mode))| {
+            task(id, Kinds::NONE, &[(&x, block, mode)]).commit().expect("it waits for nothing")
+        });
+        let entered = detector.enter(&first);
+        drop(detector.enter(&second));
+        let found = detector.found();
+        drop(entered);
+        // Nobody runs any more: no more is found.
+        drop(detector.enter(&second));
+        assert_eq!(detector.found(), found);
+        found
+    }
+
+    #[test]
+    fn tasks_that_must_not_run_together_are_reported_with_what_they_access() {
+        let (low, high, middle) = (Block::interval(0..5), Block::interval(5..10), Block::interval(3..7));
+        let reduction = Mode::Reduction(Reducer::<f64>::id(&Sum));
+        for mode in [Mode::Out, Mode::Inout, Mode::Commutative, Mode::Concurrent, reduction] {
+            for (running, beginning) in [((low, Mode::In), (middle, mode)), ((middle, mode), (low, Mode::In))] {
+                let found = found(running, beginning);
+                assert_eq!(found.len(), 1, "{mode}: {found:?}");
+                assert!(found[0].contains("task 2") && found[0].contains("task 1") && found[0].contains("0..5"));
+            }
+            assert!(super::tests::found((low, mode), (high, Mode::Inout)).is_empty(), "{mode}: other elements");
+        }
+        for mode in [Mode::Out, Mode::Inout, Mode::Commutative] {
+            assert_eq!(found((low, mode), (low, mode)).len(), 1, "{mode}");
+        }
+        for mode in [Mode::In, Mode::Concurrent, reduction] {
+            assert!(found((low, mode), (low, mode)).is_empty(), "{mode}: these may run side by side");
+        }
+        let other = Mode::Reduction(Reducer::<f64>::id(&crate::memory::Max));
+        assert_eq!(found((low, reduction), (low, other)).len(), 1, "another operation");
+    }
+}

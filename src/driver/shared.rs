@@ -1,0 +1,335 @@
+//! What all threads of a runtime share, whichever driver it has: the engine, the counters, who waits and where they
+//! sleep; and what happens to every task on its way, wherever it runs: it is counted, run under a guard, and reported.
+//!
+//! A part of the driver ([`super::Driver::shared`]), which is not known here: nothing is queued, launched or copied.
+//!
+//! Invariant: every task that is admitted is counted as finished exactly once, by [`Shared::end`] or one of its kin.
+
+use super::conflict::ConflictDetector;
+use super::inside;
+use super::progress::Progress;
+use super::waiters::Waiters;
+use super::watch::{Stall, Watch, running_tasks};
+use super::window::Window;
+use crate::depend::{AccessRecord, Body, Context, Env, ExposedTask, Meta, OwnedTask, Side, Submitting, running};
+use crate::engine::{Command, Engine, Event, Outcome};
+use crate::error::{BoxError, FailureReason, SubmitError};
+use crate::ids::UnitId;
+use crate::machine::{Machine, UnitKind};
+use crate::memory::DataCell;
+use crate::sync::{Parker, Sleep, drop_quietly};
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What all threads of a runtime share; see the module.
+pub(crate) struct Shared {
+    /// Tells this runtime from others in the process.
+    pub(crate) id: u64,
+    pub(crate) machine: Machine,
+    pub(crate) engine: Engine,
+    /// Where threads sleep that execute tasks; each at its unit's place.
+    pub(crate) idle: Sleep,
+    pub(crate) waiters: Waiters,
+    pub(crate) window: Window,
+    pub(crate) progress: Progress,
+    /// How many tasks were submitted in bodies: who waits for those waits for these too.
+    pub(crate) nested: CachePadded<AtomicU64>,
+    /// What each unit's host is running, and a guest in the place of unit 0's.
+    pub(super) running: Box<[CachePadded<ExposedTask>]>,
+    pub(crate) conflicts: Option<ConflictDetector>,
+    /// No further body is run: the program is unwinding.
+    pub(crate) cancelled: AtomicBool,
+    watch: Watch,
+    /// The context of what the runtime runs at home for itself.
+    home: Context,
+    /// What went wrong in the runtime itself, so that tasks may never finish.
+    broken: OnceLock<String>,
+    /// What could not be freed before the threads ended.
+    kept: Mutex<Vec<Arc<DataCell>>>,
+}
+
+/// How a task is described at submission.
+pub(crate) struct Description {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) priority: i32,
+    pub(crate) internal: bool,
+    pub(crate) side: Option<Box<Side>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        id: u64,
+        machine: Machine,
+        engine: Engine,
+        conflicts: Option<ConflictDetector>,
+        window: Window,
+        watch: Watch,
+    ) -> Self {
+        crate::sync::prepare_fences();
+        Self {
+            id,
+            engine,
+            idle: Sleep::new(),
+            waiters: Waiters::default(),
+            window,
+            progress: Progress::new(machine.num_units()),
+            nested: CachePadded::default(),
+            running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
+            conflicts,
+            cancelled: AtomicBool::new(false),
+            watch,
+            home: Context { unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 },
+            broken: OnceLock::new(),
+            kept: Mutex::default(),
+            machine,
+        }
+    }
+
+    /// Tasks of the user's that each unit has finished.
+    pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
+        let mut counts = self.progress.finished_by_slot();
+        counts[0] += counts[self.machine.num_units()]; // a guest's tasks are unit 0's
+        counts.truncate(self.machine.num_units());
+        counts
+    }
+
+    /// Makes a task, and counts it as submitted.
+    ///
+    /// # Errors
+    /// If the runtime is ending.
+    #[inline]
+    pub(crate) fn admit<P: Body + 'static>(
+        &self,
+        description: Description,
+        payload: P,
+        accesses: &[AccessRecord<'_>],
+    ) -> Result<Submitting, SubmitError> {
+        let queues = accesses.iter().any(|access| access.mode.queues());
+        let Description { name, location, priority, internal, side } = description;
+        let mut open = true;
+        // Counted when it has its memory: a task that panics before that is none.
+        let meta = || {
+            let admission = self.progress.admit();
+            open = admission.open;
+            let (id, lane) = (admission.task, admission.lane);
+            Meta { id, name, location, priority, internal, queues, join: false, lane }
+        };
+        // As a rule every access leaves one reference behind, in one fragment.
+        let shares = accesses.len() as u32;
+        let task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        if !open {
+            self.admit_late(task.shared().lane, internal)?;
+        }
+        Ok(task)
+    }
+
+    /// Refuses a task that comes when the runtime is ending, unless it belongs to one that came before.
+    #[cold]
+    fn admit_late(&self, lane: u8, internal: bool) -> Result<(), SubmitError> {
+        let belongs = internal || inside::in_body(self.id);
+        if belongs && !self.progress.is_closed() {
+            return Ok(());
+        }
+        self.progress.finish(None, lane, false);
+        self.tell_waiters();
+        Err(self.broken().err().unwrap_or(SubmitError::ShutDown))
+    }
+
+    /// Counts a task as finished that the engine has refused.
+    #[cold]
+    pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
+        self.progress.finish(None, task.shared().lane, false);
+        self.tell_waiters();
+        drop(task); // nothing waits for it: what it captured may wait for the rest
+        error
+    }
+
+    /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here. In a host's slot others
+    /// can see what is running.
+    ///
+    /// # Errors
+    /// How the task has ended otherwise than by running to its end.
+    #[inline]
+    pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Result<(), Outcome> {
+        if let Some(outcome) = self.refusal(task) {
+            return Err(outcome);
+        }
+        let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
+        let task: &OwnedTask = task;
+        let run = || {
+            let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
+            match slot {
+                Some(slot) => self.running[slot].during(task, run),
+                None => run(task.body()),
+            }
+        };
+        let ran = match env.context.inner_cores {
+            1 => running::as_part_of(self.id, task, run),
+            _ => running::as_part_of_with_team(self.id, task, run),
+        };
+        match ran {
+            Ok(Ok(())) => Ok(()),
+            failed => Err(Self::failed(failed)),
+        }
+    }
+
+    #[cold]
+    fn failed(ran: std::thread::Result<Result<(), BoxError>>) -> Outcome {
+        Outcome::Failed(match ran {
+            Ok(Ok(())) => unreachable!("it has not failed"),
+            Ok(Err(error)) => FailureReason::Returned(error),
+            Err(payload) => FailureReason::from_panic(payload),
+        })
+    }
+
+    /// How a task ends that must not run; its body is dropped.
+    #[inline]
+    pub(super) fn refusal(&self, task: &OwnedTask) -> Option<Outcome> {
+        let is_refused = task.is_poisoned() || self.cancelled.load(Ordering::Relaxed);
+        if is_refused { self.refuse(task) } else { None }
+    }
+
+    #[cold]
+    fn refuse(&self, task: &OwnedTask) -> Option<Outcome> {
+        let outcome = match task.is_poisoned() {
+            true => Outcome::Skipped,
+            false if task.shared().internal => return None, // the runtime needs its own to the end
+            false => Outcome::Failed(FailureReason::Cancelled),
+        };
+        self.discard(task);
+        Some(outcome)
+    }
+
+    /// Drops a task's body, which is not run.
+    pub(super) fn discard(&self, task: &OwnedTask) {
+        running::as_part_of(self.id, task, || drop_quietly(|| task.body().discard()));
+    }
+
+    /// Runs one of the runtime's own tasks on this thread, now.
+    pub(super) fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
+        let bound_to_device = task.owned().as_ref().is_some_and(|side| side.space.is_some_and(|s| !s.is_host()));
+        let mut phantom = false;
+        task.body().accesses(&mut |access| phantom |= access.datum.phantom);
+        let outcome = if bound_to_device || phantom {
+            self.discard(&task); // the copy was all that was wanted, or there is nothing to see
+            Outcome::Done { elapsed_ns: 0 }
+        } else {
+            let ran = self.run_body(&mut task, &Env { context: &self.home, sites: None }, None);
+            ran.map_or_else(|outcome| outcome, |()| Outcome::Done { elapsed_ns: 0 })
+        };
+        self.end(task, outcome, None, out);
+        self.tell_waiters(); // as for what is skipped
+    }
+
+    /// Ends a task that is not to be run.
+    pub(super) fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        self.discard(&task);
+        self.end(task, Outcome::Skipped, None, out);
+        self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
+    }
+
+    /// Reports a task as ended and counts it, in a host's slot or that of strangers; appends what follows to `out`.
+    pub(super) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
+        self.end_by(task, slot, |task| self.engine.on(Event::Finished(task, outcome), out));
+    }
+
+    /// As [`Self::end`] where there is no placement: hands what can run now to `ready`.
+    #[inline(never)]
+    pub(super) fn end_anywhere(
+        &self,
+        task: OwnedTask,
+        outcome: Outcome,
+        slot: Option<usize>,
+        ready: impl FnMut(OwnedTask),
+    ) {
+        self.end_by(task, slot, |task| self.engine.ended_anywhere(task, outcome, ready));
+    }
+
+    /// What the task captured may be dropped by the `report`: that is still inside its body.
+    fn end_by(&self, mut task: OwnedTask, slot: Option<usize>, report: impl FnOnce(OwnedTask)) {
+        let (lane, internal) = (task.shared().lane, task.shared().internal);
+        let waits = if internal { Self::awaited_by(&mut task) } else { None };
+        running::inside(self.id, || report(task));
+        self.progress.finish(slot, lane, internal);
+        if let Some(parker) = waits {
+            parker.unpark();
+        }
+    }
+
+    /// The thread that waits for one of the runtime's own tasks.
+    #[cold]
+    fn awaited_by(task: &mut OwnedTask) -> Option<Arc<Parker>> {
+        task.owned_mut().as_mut().and_then(|side| side.awaited_by.take())
+    }
+
+    /// Tells those who wait for a number of tasks. To be called by a thread that has ended tasks and may end no more.
+    pub(super) fn tell_waiters(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiters.attention() != 0 {
+            self.waiters.look(&self.progress);
+        }
+    }
+
+    /// To be called by a waiting thread before it sleeps, see [`Watch::look`].
+    pub(super) fn watch(&self, first: bool) -> Option<Duration> {
+        let stall = |duration| Stall {
+            duration,
+            pending: self.progress.pending(),
+            running: running_tasks(&self.running, &self.machine),
+            placed: self.engine.stall().unwrap_or_default(),
+        };
+        self.watch.look(&self.progress, first, stall)
+    }
+
+    /// Lets everybody look again, whatever they wait for.
+    pub(super) fn wake_everybody(&self) {
+        self.waiters.wake_all();
+        self.idle.wake_all();
+    }
+
+    /// The runtime can not be relied on any more: nobody waits any longer, and nothing more is accepted.
+    #[cold]
+    pub(super) fn break_down(&self, problem: String) {
+        tracing::error!("{problem}");
+        let _ = self.broken.set(problem); // the first one counts
+        self.progress.close();
+        self.wake_everybody();
+    }
+
+    /// Whether tasks may never finish.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.get().is_some()
+    }
+
+    /// Why tasks may never finish, if so.
+    pub(crate) fn broken(&self) -> Result<(), SubmitError> {
+        self.broken.get().map_or(Ok(()), |problem| Err(SubmitError::Broken { problem: problem.clone() }))
+    }
+
+    /// Keeps the memory of a data object that was released too late for a task to free it, until nobody can be using
+    /// it.
+    pub(crate) fn keep(&self, cell: Arc<DataCell>) {
+        self.kept.lock().push(cell);
+    }
+}
+
+/// Tells everybody if a thread unwinds out of the runtime's own code. To be forgotten where it does not.
+pub(crate) struct BreakOnUnwind<'a> {
+    pub(crate) shared: &'a Shared,
+    /// What the thread was doing.
+    pub(crate) during: &'static str,
+}
+
+impl Drop for BreakOnUnwind<'_> {
+    fn drop(&mut self) {
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        self.shared.break_down(format!("the runtime panicked during {} on thread `{name}`", self.during));
+    }
+}

@@ -1,0 +1,62 @@
+//! What a build without the feature `sim` has instead: a simulated driver that there never is.
+
+use super::Driver;
+use super::shared::Shared;
+use super::waiters::Awaited;
+use crate::coherence::ReplicaId;
+use crate::depend::{AccessRecord, Kinds, Submitting};
+use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::ids::DataId;
+use crate::memory::DataCell;
+use std::time::Duration;
+
+/// The driver of a runtime that simulates; there is none.
+pub(crate) enum Simulated {}
+
+impl Simulated {
+    pub(crate) fn kinds(&self, _: &str, _: Kinds, _: bool) -> Kinds {
+        match *self {}
+    }
+}
+
+impl Driver for Simulated {
+    fn shared(&self) -> &Shared {
+        match *self {}
+    }
+
+    fn now(&self) -> Duration {
+        match *self {}
+    }
+
+    fn enter(&self, _: Submitting, _: &[AccessRecord<'_>]) -> Result<(), Refused> {
+        match *self {}
+    }
+
+    fn advance(&self, _: Awaited, _: impl Fn() -> u64) {
+        match *self {}
+    }
+
+    fn register(&self, _: &DataCell) {
+        match *self {}
+    }
+
+    fn unregister(&self, _: DataId) {
+        match *self {}
+    }
+
+    fn launch(&self, _: Box<Launch>) {
+        match *self {}
+    }
+
+    fn copy(&self, _: &CopyOrder) -> Option<Event<'static>> {
+        match *self {}
+    }
+
+    fn release(&self, _: ReplicaId) {
+        match *self {}
+    }
+
+    fn stop(&self) {
+        match *self {}
+    }
+}

@@ -1,0 +1,90 @@
+//! Links between address spaces, and who waits for whom on them.
+//!
+//! A link carries one copy at a time, first come first served; a copy occupies it for `latency + bytes / rate`. Copies on
+//! different links, and on the two directions of a duplex link, do not disturb each other. Between two devices
+//! that have no link of their own a copy goes through host memory, one link after the other. Between two replicas in one
+//! device's memory it takes a launch and the memory's own rate.
+
+use crate::engine::Nanos;
+use crate::ids::SpaceId;
+use crate::machine::Machine;
+use crate::sim::{LinkModel, SimulatedMachine};
+use smallvec::SmallVec;
+
+/// All links of a simulated machine.
+#[derive(Debug)]
+pub(super) struct Links {
+    lanes: Vec<Lane>,
+    /// For each two spaces, from first to second, the lanes that a copy takes one after the other.
+    routes: Vec<SmallVec<[usize; 2]>>,
+    spaces: usize,
+}
+
+/// One direction of a link, or both if it is not duplex.
+#[derive(Debug)]
+struct Lane {
+    latency_ns: f64,
+    ns_per_byte: f64,
+    free_at: Nanos,
+}
+
+/// Which lane: the link, its ends unless all share it, and the direction if it has two.
+type Key = (usize, Option<(SpaceId, SpaceId)>, bool);
+
+impl Links {
+    /// The links that `model` gives between the spaces of `machine`.
+    pub(super) fn new(model: &SimulatedMachine, machine: &Machine) -> Self {
+        let mut links = Self { lanes: Vec::new(), routes: Vec::new(), spaces: machine.num_spaces() };
+        let kind = |space: SpaceId| space.device().map(|device| machine.unit(machine.unit_of_device(device)).kind);
+        let mut keys: Vec<Key> = Vec::new();
+        for from in machine.spaces() {
+            for to in machine.spaces() {
+                let mut legs = SmallVec::new();
+                let mut leg = |from: SpaceId, to: SpaceId| {
+                    let Some((number, link)) = model.link(kind(from), kind(to)) else { return false };
+                    legs.push(links.lane(&mut keys, number, link, from, to));
+                    true
+                };
+                if from != to && !leg(from, to) {
+                    leg(from, SpaceId::HOST);
+                    leg(SpaceId::HOST, to);
+                }
+                if from == to
+                    && let Some(units) = kind(from).and_then(|kind| model.units(kind))
+                {
+                    let (latency_ns, bytes_per_s) = (units.launch_ns, 1e9 / units.otherwise.ns);
+                    let inside =
+                        LinkModel { between: [kind(from); 2], latency_ns, bytes_per_s, shared: false, duplex: false };
+                    legs.push(links.lane(&mut keys, usize::MAX, &inside, from, to));
+                }
+                links.routes.push(legs);
+            }
+        }
+        links
+    }
+
+    fn lane(&mut self, keys: &mut Vec<Key>, number: usize, link: &LinkModel, from: SpaceId, to: SpaceId) -> usize {
+        let ends = (!link.shared).then(|| (from.min(to), from.max(to)));
+        // Between devices of one kind that share a link, "forth" is towards the larger number.
+        let key = (number, ends, link.duplex && from < to);
+        keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+            keys.push(key);
+            let ns_per_byte = 1e9 / link.bytes_per_s;
+            self.lanes.push(Lane { latency_ns: link.latency_ns, ns_per_byte, free_at: 0 });
+            keys.len() - 1
+        })
+    }
+
+    /// The lanes of a copy, in order.
+    pub(super) fn route(&self, from: SpaceId, to: SpaceId) -> &[usize] {
+        &self.routes[from.index() * self.spaces + to.index()]
+    }
+
+    /// Sends bytes over a lane, behind what was sent before; when they have arrived.
+    pub(super) fn send(&mut self, now: Nanos, lane: usize, bytes: u64) -> Nanos {
+        let lane = &mut self.lanes[lane];
+        let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;
+        lane.free_at = lane.free_at.max(now) + takes.ceil() as Nanos;
+        lane.free_at
+    }
+}

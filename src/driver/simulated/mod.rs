@@ -1,0 +1,132 @@
+//! The simulated driver: units and links of a machine that need not exist, on a virtual clock.
+//!
+//! It takes the engine's commands in the place of threads and devices; whoever waits lets virtual time pass, event by
+//! event and one thread at a time, until what it waits for is there. Submitting takes no time. No body is run, no data is
+//! copied, no thread is started. What it models is in [`world`].
+
+mod links;
+mod progress;
+mod world;
+
+use self::world::World;
+use super::shared::Shared;
+use super::waiters::Awaited;
+use super::{Driver, inside};
+use crate::coherence::ReplicaId;
+use crate::depend::{AccessRecord, Kinds, Submitting};
+use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::ids::DataId;
+use crate::memory::DataCell;
+use crate::sim::SimulatedMachine;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a thread waits for others to submit what it waits for, before it takes the runtime for broken.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The driver that lets virtual time pass.
+pub(crate) struct Simulated {
+    shared: Shared,
+    world: Mutex<World>,
+    /// Held while an event and all that follows from it is worked off.
+    turn: Mutex<()>,
+}
+
+impl Simulated {
+    /// A simulation of `model` with the runtime's units, which it has.
+    pub(crate) fn new(shared: Shared, model: SimulatedMachine) -> Arc<Self> {
+        let world = Mutex::new(World::new(model, &shared.machine));
+        Arc::new(Self { shared, world, turn: Mutex::default() })
+    }
+
+    /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
+    /// there is a time for.
+    pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
+        self.world.lock().kinds(name, bodies, portable)
+    }
+
+    /// Lets time pass until fewer tasks are pending, if they are more than the window.
+    fn respect_window(&self) {
+        let Shared { progress, window, .. } = &self.shared;
+        if progress.pending() <= window.size() {
+            return;
+        }
+        while progress.pending() > window.size() / 2 {
+            // The turn may be taken further up this thread's stack, where a body is dropped that holds data.
+            let Some(turn) = self.turn.try_lock() else { return };
+            if !self.step(turn) {
+                return;
+            }
+        }
+    }
+
+    /// Works off the next event; false if there is none.
+    fn step(&self, _turn: MutexGuard<'_, ()>) -> bool {
+        let Some((event, unit)) = self.world.lock().next() else { return false };
+        inside::enter(self.shared.id); // what bodies captured is dropped here, and must not wait
+        self.react(|out| match event {
+            Event::Finished(task, outcome) => {
+                self.shared.discard(&task);
+                self.shared.end(task, outcome, unit.map(|unit| unit.index()), out);
+            }
+            event => self.shared.engine.on(event, out),
+        });
+        inside::leave();
+        true
+    }
+}
+
+impl Driver for Simulated {
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.world.lock().now())
+    }
+
+    fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {
+        let entered = self.react(|out| self.shared.engine.submitted(task, accesses, out));
+        if self.shared.window.is_time_to_look(None) {
+            self.respect_window();
+        }
+        entered
+    }
+
+    /// # Panics
+    /// If nothing moves any more: then the scheduler keeps a task for itself, or the engine has lost one.
+    fn advance(&self, _: Awaited, left: impl Fn() -> u64) {
+        let mut stuck_since: Option<Instant> = None;
+        while left() > 0 {
+            if self.step(self.turn.lock()) {
+                stuck_since = None;
+                continue;
+            }
+            // Another thread may be about to submit what this one waits for.
+            if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                panic!("nothing moves in the simulation: {}", self.shared.engine.stall().unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    fn launch(&self, launch: Box<Launch>) {
+        self.world.lock().launch(*launch);
+    }
+
+    fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
+        self.world.lock().copy(order);
+        None
+    }
+
+    // There is no memory but the homes.
+    fn register(&self, _: &DataCell) {}
+
+    fn unregister(&self, _: DataId) {}
+
+    fn release(&self, _: ReplicaId) {}
+
+    // There is no thread either.
+    fn stop(&self) {}
+}

@@ -1,0 +1,210 @@
+//! What is simulated: a virtual clock, units and links, and what is under way on them.
+//!
+//! Time passes only when [`World::next`] is called. What it models: a unit runs its tasks one at a time in the order in
+//! which it got them; a task's time follows from the machine file, its cost or bytes, the unit's cores, the load
+//! ([`super::progress`]) and seeded noise; copies queue on links ([`super::links`]). What it does not: the time that the
+//! runtime itself takes, combining reductions, a hosting core's work for its device.
+//!
+//! Invariants:
+//! 1. Time never goes back, and ties are settled by the order in which things began: one seed, one submitting thread, one
+//!    result, to the nanosecond.
+//! 2. What policies learn are samples of tasks that have run; nobody but this module looks at the machine's figures.
+
+use super::links::Links;
+use super::progress::{ClassId, Progress};
+use crate::coherence::CopyId;
+use crate::depend::{Kinds, OwnedTask};
+use crate::engine::{CopyOrder, Event, Launch, Nanos, Outcome};
+use crate::ids::UnitId;
+use crate::machine::{ComputeUnit, Machine, UnitKind};
+use crate::sim::{SimulatedMachine, Times, Work};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// A simulated machine at some moment.
+pub(super) struct World {
+    model: SimulatedMachine,
+    /// Entries of the machine file by tasks' names.
+    entries: FxHashMap<String, Option<usize>>,
+    now: Nanos,
+    units: Vec<Unit>,
+    progress: Progress,
+    classes: FxHashMap<(Option<usize>, UnitKind), ClassId>,
+    links: Links,
+    copies: BinaryHeap<Reverse<Arrival>>,
+    sent: u64,
+}
+
+struct Unit {
+    id: UnitId,
+    kind: UnitKind,
+    /// Its cores, or one device.
+    load: f64,
+    cores: usize,
+    inbox: VecDeque<Timed>,
+    running: Option<(OwnedTask, Nanos)>,
+}
+
+/// A task with the time that it would take if nobody else was busy.
+struct Timed {
+    task: OwnedTask,
+    class: ClassId,
+    work_ns: f64,
+}
+
+/// Where a copy stands; ordered by time, then by the order of sending.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival {
+    at: Nanos,
+    sent: u64,
+    copy: CopyId,
+    bytes: u64,
+    /// A further link to take.
+    then: Option<usize>,
+}
+
+impl World {
+    /// `model` with the units of `machine`, which it has.
+    pub(super) fn new(model: SimulatedMachine, machine: &Machine) -> Self {
+        let unit = |unit: &ComputeUnit| {
+            let load = if unit.is_cpu() { unit.inner_cores() as f64 } else { 1.0 };
+            let (id, kind, cores) = (unit.id, unit.kind, unit.inner_cores());
+            Unit { id, kind, load, cores, inbox: VecDeque::new(), running: None }
+        };
+        Self {
+            entries: FxHashMap::default(),
+            now: 0,
+            units: machine.units().iter().map(unit).collect(),
+            progress: Progress::new(UnitKind::ALL.len()),
+            classes: FxHashMap::default(),
+            links: Links::new(&model, machine),
+            copies: BinaryHeap::new(),
+            sent: 0,
+            model,
+        }
+    }
+
+    /// The virtual time.
+    pub(super) fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
+    /// there is a time for.
+    pub(super) fn kinds(&mut self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
+        let entry = self.entry(name);
+        let runs = |kind: &UnitKind| {
+            (bodies.has(*kind) || portable && kind.is_device()) && self.model.times(entry, *kind).is_some()
+        };
+        UnitKind::ALL.into_iter().filter(runs).fold(Kinds::NONE, Kinds::with)
+    }
+
+    fn entry(&mut self, name: &str) -> Option<usize> {
+        if let Some(entry) = self.entries.get(name) {
+            return *entry;
+        }
+        let entry = self.model.entry(name);
+        self.entries.insert(name.to_owned(), entry);
+        entry
+    }
+
+    /// Gives a task to its unit, which begins it when it has ended those before.
+    pub(super) fn launch(&mut self, Launch { task, unit, .. }: Launch) {
+        let entry = self.entry(&task.shared().name);
+        let unit = unit.index();
+        let Unit { kind, cores, .. } = self.units[unit];
+        let times = self.model.times(entry, kind).expect("tasks are placed only where there is a time for them");
+        let launch_ns = self.model.units(kind).map_or(0.0, |units| units.launch_ns);
+        let noise = self.model.noise(task.shared().id.0);
+        let work_ns = launch_ns + times.alone_ns(&task, if kind == UnitKind::Cpu { cores } else { 1 }) * noise;
+        let progress = &mut self.progress;
+        let add_class = || progress.add_class(kind as usize, times.slowdown.clone());
+        let class = *self.classes.entry((entry, kind)).or_insert_with(add_class);
+        self.units[unit].inbox.push_back(Timed { task, class, work_ns });
+        self.start(unit);
+    }
+
+    /// An idle unit takes its next task.
+    fn start(&mut self, unit: usize) {
+        let Unit { kind, load, inbox, running, .. } = &mut self.units[unit];
+        if running.is_some() {
+            return;
+        }
+        let Some(Timed { task, class, work_ns }) = inbox.pop_front() else { return };
+        *running = Some((task, self.now));
+        self.progress.load(self.now, *kind as usize, *load);
+        self.progress.begin(self.now, class, work_ns, unit);
+    }
+
+    /// Sends a copy on its way.
+    pub(super) fn copy(&mut self, order: &CopyOrder) {
+        let bytes = (order.block.volume() * order.element_bytes) as u64;
+        let route = self.links.route(order.from.space, order.to.space);
+        let (first, then) = (route[0], route.get(1).copied());
+        self.send(order.copy, bytes, first, then);
+    }
+
+    fn send(&mut self, copy: CopyId, bytes: u64, lane: usize, then: Option<usize>) {
+        let at = self.links.send(self.now, lane, bytes);
+        self.sent += 1;
+        self.copies.push(Reverse(Arrival { at, sent: self.sent, copy, bytes, then }));
+    }
+
+    /// Lets time pass until something happens, and says on which unit if it is a task; none if nothing is under way.
+    pub(super) fn next(&mut self) -> Option<(Event<'static>, Option<UnitId>)> {
+        loop {
+            let ends = self.progress.next_end();
+            let arrives = self.copies.peek().map(|Reverse(arrival)| arrival.at);
+            match (arrives, ends) {
+                (None, None) => return None,
+                (Some(at), ends) if ends.is_none_or(|(end, _)| at <= end) => {
+                    let Reverse(arrival) = self.copies.pop()?;
+                    self.now = at;
+                    match arrival.then {
+                        Some(lane) => self.send(arrival.copy, arrival.bytes, lane, None),
+                        None => return Some((Event::Copied(arrival.copy), None)),
+                    }
+                }
+                (_, Some((at, class))) => {
+                    self.now = at;
+                    let (task, unit, elapsed_ns) = self.end(class);
+                    return Some((Event::Finished(task, Outcome::Done { elapsed_ns }), Some(unit)));
+                }
+                (Some(_), None) => unreachable!("a copy arrives before no task ends"),
+            }
+        }
+    }
+
+    fn end(&mut self, class: ClassId) -> (OwnedTask, UnitId, Nanos) {
+        let number = self.progress.end(self.now, class);
+        let unit = &mut self.units[number];
+        self.progress.load(self.now, unit.kind as usize, -unit.load);
+        let (task, since) = unit.running.take().expect("a unit whose task ends runs it");
+        let id = unit.id;
+        self.start(number);
+        (task, id, self.now - since)
+    }
+}
+
+impl Times {
+    /// How long a task takes on a unit of so many cores while nobody else is busy.
+    fn alone_ns(&self, task: &OwnedTask, cores: usize) -> f64 {
+        let work = match self.work {
+            Work::Task => 1.0,
+            Work::Cost { otherwise } => task.owned().as_ref().and_then(|side| side.cost).unwrap_or(otherwise),
+            Work::Bytes => {
+                let mut bytes = 0;
+                task.body().accesses(&mut |access| bytes += access.bytes());
+                bytes as f64
+            }
+        };
+        let cores = cores as f64;
+        // A single core is the measure, whatever the curve's first point.
+        let speed_up = match &self.speed_up {
+            Some(curve) if cores > 1.0 => curve.at(cores),
+            _ => cores,
+        };
+        self.ns * work.max(0.0) / speed_up
+    }
+}

@@ -1,0 +1,152 @@
+//! Tasks on accelerators: enqueued by the unit's hosting thread, and reported when they have ended.
+//!
+//! The hosting thread issues what is ready, looks what has ended, and sleeps only after it has asked to be woken by the next
+//! end. Copies may be enqueued by any thread; that is announced to the hosting thread, which looks after them too.
+
+use super::devices::Devices;
+use super::host::Host;
+use super::state::Threads;
+use crate::depend::{AccessRecord, Mode, OwnedTask, running};
+use crate::device::{Accelerator, Completion, Mark, Work};
+use crate::driver::Driver;
+use crate::driver::shared::Shared;
+use crate::engine::{Event, Launch, Outcome};
+use crate::error::{BoxError, DeviceError, FailureReason};
+use crate::ids::DeviceId;
+use crate::kernel::{DeviceSite, Enqueue, Launcher};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+impl Threads {
+    /// Gives a task to an accelerator.
+    pub(super) fn issue(&self, host: &Host, devices: &Devices, device: DeviceId, mut launch: Launch) {
+        let accelerator = devices.accelerator(device).expect("the device is an accelerator");
+        let Shared { id, engine, .. } = &self.shared;
+        self.react(|out| {
+            if !launch.after.is_empty() {
+                engine.on(Event::Issuing(&launch.task), out);
+            }
+            let outcome = self.shared.refusal(&launch.task).or_else(|| {
+                let issued = host.inside(|| enqueue(*id, devices, accelerator, &mut launch));
+                issued.err().map(Outcome::Failed)
+            });
+            match outcome {
+                None => {
+                    engine.on(Event::Issued(&launch.task), out);
+                    devices.queue(device).push(launch.task);
+                }
+                Some(outcome) => {
+                    if let Outcome::Failed(FailureReason::Device(error)) = &outcome {
+                        devices.lose(Some(device), error);
+                    }
+                    self.shared.end(launch.task, outcome, Some(host.slot()), out);
+                }
+            }
+        });
+    }
+
+    /// Reports what has ended on the unit's accelerators; whether anything has.
+    pub(super) fn poll(&self, host: &Host, devices: &Devices) -> bool {
+        let mut ended = Vec::new();
+        let mut any = false;
+        self.react(|out| {
+            for device in &host.devices {
+                let Some(accelerator) = devices.accelerator(*device) else { continue };
+                let queue = devices.queue(*device);
+                queue.look();
+                accelerator.poll(&mut ended);
+                for Completion { mark, result } in ended.drain(..) {
+                    any = true;
+                    match (mark, result) {
+                        (Mark::Copy(copy), Ok(_)) => self.shared.engine.on(Event::Copied(copy), out),
+                        (Mark::Copy(copy), Err(error)) => {
+                            self.shared.engine.on(Event::CopyFailed(copy, *device, error), out);
+                        }
+                        (Mark::Task(id), Ok(elapsed_ns)) => {
+                            let task = queue.take(id);
+                            task.body().keep();
+                            self.shared.end(task, Outcome::Done { elapsed_ns }, Some(host.slot()), out);
+                        }
+                        (Mark::Task(id), Err(error)) => {
+                            devices.lose(Some(*device), &error);
+                            let outcome = Outcome::Failed(FailureReason::Device(error));
+                            self.shared.end(queue.take(id), outcome, Some(host.slot()), out);
+                        }
+                    }
+                }
+            }
+        });
+        if any {
+            self.tell_waiters(host);
+        }
+        any
+    }
+}
+
+/// Enqueues a task; nothing of it is in flight if that fails.
+fn enqueue(
+    runtime: u64,
+    devices: &Devices,
+    device: &dyn Accelerator,
+    launch: &mut Launch,
+) -> Result<(), FailureReason> {
+    let sites = devices.device_sites(&launch.task, &launch.places).map_err(FailureReason::Device)?;
+    let id = launch.task.shared().id;
+    let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(&launch.task)));
+    let reductions = running::as_part_of(runtime, &launch.task, begin).map_err(FailureReason::from_panic)?;
+    let mut work = TaskWork { runtime, task: &launch.task, sites, reductions, panic: None };
+    device.issue(id, &launch.after, &mut work).map_err(|error| match (work.panic, error.downcast::<DeviceError>()) {
+        (Some(payload), _) => FailureReason::from_panic(payload),
+        (None, Ok(error)) => FailureReason::Device(*error),
+        (None, Err(error)) => FailureReason::Returned(error),
+    })
+}
+
+/// A task's body, with its regions on the device.
+struct TaskWork<'a> {
+    runtime: u64,
+    task: &'a OwnedTask,
+    sites: Vec<DeviceSite>,
+    reductions: Vec<Private>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Where the private replica of a reduction lies in host memory.
+struct Private {
+    access: usize,
+    first: *mut u8,
+    bytes: usize,
+}
+
+/// Makes a task's private replicas. What they begin with is the user's code, so this comes before any stream is locked.
+fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
+    let (mut index, mut reductions) = (0, Vec::new());
+    task.body().accesses(&mut |AccessRecord { mode, .. }| {
+        if matches!(mode, Mode::Reduction(_)) {
+            reductions.push(index);
+        }
+        index += 1;
+    });
+    let private = |access| {
+        let (first, bytes) = task.body().private(access).expect("a reduction has a private replica");
+        Private { access, first, bytes }
+    };
+    reductions.into_iter().map(private).collect()
+}
+
+impl Work for TaskWork<'_> {
+    fn privates(&mut self) -> Vec<(*mut u8, usize)> {
+        self.reductions.iter().map(|private| (private.first, private.bytes)).collect()
+    }
+
+    fn enqueue(&mut self, device: &mut dyn Enqueue, privates: &[usize]) -> Result<(), BoxError> {
+        for (Private { access, .. }, base) in self.reductions.iter().zip(privates) {
+            (self.sites[*access].base, self.sites[*access].offset_bytes) = (*base, 0);
+        }
+        let body = AssertUnwindSafe(|| self.task.body().enqueue(&mut Launcher::new(device), &self.sites));
+        running::as_part_of(self.runtime, self.task, || catch_unwind(body)).unwrap_or_else(|payload| {
+            self.panic = Some(payload);
+            Err("the body panicked".into())
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! What an accelerator has in its queues, as its hosting thread keeps it.
+
+use crate::depend::OwnedTask;
+use crate::device::Waker;
+use crate::ids::TaskId;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The tasks that one device has been issued, and whether there is something to look at.
+#[derive(Default)]
+pub(super) struct DeviceQueue {
+    tasks: Mutex<FxHashMap<TaskId, OwnedTask>>,
+    /// Something may have ended, or was enqueued by another thread.
+    news: Arc<AtomicBool>,
+    /// The device is gone.
+    lost: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+impl DeviceQueue {
+    /// Lets the device wake its hosting thread, which `wake` does.
+    pub(super) fn connect(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let news = self.news.clone();
+        let _ = self.waker.set(Arc::new(move || {
+            news.store(true, Ordering::SeqCst);
+            wake();
+        }));
+    }
+
+    /// What wakes the hosting thread.
+    pub(super) fn waker(&self) -> Option<&Waker> {
+        self.waker.get()
+    }
+
+    /// Tells the hosting thread that there is something to look at.
+    pub(super) fn announce(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker();
+        }
+    }
+
+    /// Whether there is something to look at.
+    pub(super) fn has_news(&self) -> bool {
+        self.news.load(Ordering::SeqCst)
+    }
+
+    /// The hosting thread looks now.
+    pub(super) fn look(&self) {
+        self.news.store(false, Ordering::SeqCst);
+    }
+
+    /// Keeps a task until the device has ended it.
+    pub(super) fn push(&self, task: OwnedTask) {
+        self.tasks.lock().insert(task.shared().id, task);
+    }
+
+    /// A task that the device has ended.
+    pub(super) fn take(&self, task: TaskId) -> OwnedTask {
+        self.tasks.lock().remove(&task).expect("a task in flight is kept")
+    }
+
+    /// The device is gone.
+    pub(super) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the device is gone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+}

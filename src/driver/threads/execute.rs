@@ -1,0 +1,190 @@
+//! One task on a hosting thread: taken from a queue, run, and ended, with the chain of first successors behind it.
+//!
+//! A finishing task's first ready successor is executed next, without a queue: its data are in the cache.
+//!
+//! This is the way of every task on CPU units, so the fast path is kept direct: no command and no event is made, and
+//! nothing is called through a table but the body itself. Placed tasks come as [`Launch`]es.
+
+use super::devices::Devices;
+use super::host::Host;
+use super::state::Threads;
+use crate::depend::{Context, Env, OwnedTask, Site};
+use crate::device::Emulated;
+use crate::driver::Driver;
+use crate::engine::{Event, Launch, Outcome};
+use crate::error::FailureReason;
+use crate::ids::DeviceId;
+use crate::machine::UnitKind;
+use std::time::Instant;
+
+/// After so many launches in a row, a device's hosting thread looks what has ended.
+const LOOK_AFTER_LAUNCHES: u32 = 8;
+
+impl Threads {
+    /// Executes one task and the chain of first successors behind it, as long as it `goes_on`; false if there was none.
+    #[inline]
+    pub(super) fn step(&self, host: &Host, goes_on: impl Fn() -> bool) -> bool {
+        #[cfg(test)]
+        assert!(self.doomed.load(std::sync::atomic::Ordering::Relaxed) != host.slot(), "doomed by a test");
+        if !self.on_fast_path() {
+            return self.step_placed(host);
+        }
+        let tally = || self.shared.progress.tally(host.slot());
+        let Some(mut task) = self.oldest(host).or_else(|| self.ready.pop(&host.queue, tally)) else { return false };
+        loop {
+            match self.execute(host, task) {
+                // What somebody waits for goes first: behind others, who waits might be in the body that they wait for.
+                Some(next) if next.shared().internal && goes_on() => task = next,
+                Some(next) if goes_on() => match self.oldest(host) {
+                    None => task = next,
+                    Some(oldest) => {
+                        self.run_anywhere(next, Some(host));
+                        task = oldest;
+                    }
+                },
+                Some(next) => {
+                    self.ready.push(next, Some(&host.queue)); // for whoever stays; this thread wakes somebody before it goes
+                    return true;
+                }
+                None => return true,
+            }
+        }
+    }
+
+    /// From time to time, the task that has been ready longest.
+    #[inline]
+    fn oldest(&self, host: &Host) -> Option<OwnedTask> {
+        let in_row = host.in_row.get() + 1;
+        host.in_row.set(in_row);
+        if in_row < host.oldest_after.get() { None } else { self.turn_to_oldest(host) }
+    }
+
+    #[cold]
+    fn turn_to_oldest(&self, host: &Host) -> Option<OwnedTask> {
+        host.in_row.set(0);
+        self.ready.pop_oldest(&host.queue)
+    }
+
+    /// Runs a task on the fast path; returns the successor to run next.
+    #[inline]
+    fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
+        let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
+        let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
+        let mut next = None;
+        let ready = |task| {
+            if let Some(before) = next.replace(task) {
+                self.run_anywhere(before, Some(host));
+            }
+        };
+        match ran {
+            Ok(()) if !task.drops_body() && !task.shared().internal => {
+                let lane = task.shared().lane;
+                self.shared.engine.done_anywhere(task, ready);
+                self.shared.progress.finish(slot, lane, false);
+            }
+            Ok(()) => self.shared.end_anywhere(task, Outcome::Done { elapsed_ns: 0 }, slot, ready),
+            Err(outcome) => self.shared.end_anywhere(task, outcome, slot, ready),
+        }
+        self.tell_waiters(host);
+        match next {
+            Some(next) if next.shared().priority != 0 || self.ready.has_urgent() => {
+                self.run_anywhere(next, Some(host));
+                None
+            }
+            next => next,
+        }
+    }
+
+    /// Executes one placed task, or looks what has ended on the unit's devices; false if there was neither.
+    fn step_placed(&self, host: &Host) -> bool {
+        let devices = self.devices_of(host);
+        let launch = self.ready.pop_launch(host.unit);
+        let look = launch.is_none() || host.unwatched.get() >= LOOK_AFTER_LAUNCHES;
+        host.unwatched.set(if look { 0 } else { host.unwatched.get() + 1 });
+        let polled = devices.filter(|_| look).is_some_and(|devices| self.poll(host, devices));
+        let Some(launch) = launch else { return polled };
+        match devices.zip(launch.device) {
+            // Its device is gone, and it has not begun.
+            Some((devices, device)) if devices.is_lost(device) => {
+                self.react(|out| self.shared.engine.on(Event::Returned(launch.task), out));
+            }
+            Some((devices, device)) => match devices.emulated(device) {
+                Some(emulated) => self.execute_emulated(host, devices, device, emulated, *launch),
+                None => self.issue(host, devices, device, *launch),
+            },
+            None => self.execute_launch(host, *launch),
+        }
+        true
+    }
+
+    /// The devices, if the host leads some of them.
+    pub(super) fn devices_of(&self, host: &Host) -> Option<&Devices> {
+        self.devices.as_ref().filter(|_| !host.devices.is_empty())
+    }
+
+    /// Runs a placed task in host memory.
+    fn execute_launch(&self, host: &Host, Launch { mut task, .. }: Launch) {
+        // The hosting thread of a device unit stands in for a core.
+        let context = Context { device: None, kind: UnitKind::Cpu, ..host.context.clone() };
+        let (env, slot) = (Env { context: &context, sites: None }, Some(host.slot()));
+        let start = Instant::now();
+        let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
+        let elapsed_ns = start.elapsed().as_nanos() as u64;
+        self.end_launch(host, task, ran.map_or_else(|outcome| outcome, |()| Outcome::Done { elapsed_ns }));
+    }
+
+    /// Runs a placed task on its replicas in an emulated device's memory.
+    fn execute_emulated(
+        &self,
+        host: &Host,
+        devices: &Devices,
+        device: DeviceId,
+        emulated: &Emulated,
+        Launch { mut task, places, .. }: Launch,
+    ) {
+        let context = Context { device: Some(device), ..host.context.clone() };
+        let sites: Vec<Site> = devices.sites(&task, &places);
+        let (env, slot) = (Env { context: &context, sites: Some(&sites) }, Some(host.slot()));
+        let mut ended = None;
+        let start = Instant::now();
+        let began = emulated.run(&mut || {
+            ended = Some(host.inside(|| self.shared.run_body(&mut task, &env, slot)));
+        });
+        let outcome = match began {
+            Ok(()) => match ended.expect("a device runs the body it is given") {
+                // What the device's speed adds to the body is part of its time.
+                Ok(()) => Outcome::Done { elapsed_ns: start.elapsed().as_nanos() as u64 },
+                Err(outcome) => outcome,
+            },
+            Err(error) => {
+                devices.lose(Some(device), &error);
+                self.shared.discard(&task);
+                Outcome::Failed(FailureReason::Device(error))
+            }
+        };
+        self.end_launch(host, task, outcome);
+    }
+
+    fn end_launch(&self, host: &Host, task: OwnedTask, outcome: Outcome) {
+        self.react(|out| self.shared.end(task, outcome, Some(host.slot()), out));
+        self.tell_waiters(host);
+    }
+
+    /// After a task: tells those who wait for a number of tasks, if there may be news for them.
+    #[inline]
+    pub(super) fn tell_waiters(&self, host: &Host) {
+        let attention = self.shared.waiters.attention();
+        if attention != 0 {
+            self.look_after_waiters(host, attention);
+        }
+    }
+
+    #[cold]
+    fn look_after_waiters(&self, host: &Host, attention: u32) {
+        if host.attention.replace(attention) == attention && host.until_told.get() > 0 {
+            return host.until_told.set(host.until_told.get() - 1);
+        }
+        let left = self.shared.waiters.look(&self.shared.progress);
+        host.until_told.set(self.without_look(left));
+    }
+}

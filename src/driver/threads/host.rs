@@ -1,0 +1,116 @@
+//! A thread's part in a runtime: the unit it hosts, its queue, and what it has to look at from time to time.
+//!
+//! Several runtimes may have a part in one thread. What hosts do with theirs is in [`super::run`] and [`super::execute`].
+
+use super::ready::OwnQueue;
+use crate::depend::{Context, running};
+use crate::ids::DeviceId;
+use crate::machine::ComputeUnit;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+/// After so many tasks a host runs one that has been ready for long, so that none waits for a chain of others to end.
+pub(super) const OLDEST_AFTER: u32 = 32;
+
+/// A thread's part in a runtime.
+pub(super) struct Host {
+    runtime: u64,
+    pub(super) unit: usize,
+    pub(super) queue: OwnQueue,
+    /// Tasks run since the last one that had been ready for long.
+    pub(super) in_row: Cell<u32>,
+    /// How many that may be.
+    pub(super) oldest_after: Cell<u32>,
+    pub(super) context: Context,
+    /// The unit's devices.
+    pub(super) devices: Vec<DeviceId>,
+    /// Launches since it looked what has ended on them.
+    pub(super) unwatched: Cell<u32>,
+    /// For a unit with several cores whose thread is not itself in the pool, which is the runtime's.
+    pool: Weak<rayon::ThreadPool>,
+    has_pool: bool,
+    /// Whether the runtime is still there.
+    alive: Weak<()>,
+    /// How many submissions are left until it looks at the window.
+    pub(super) until_look: Cell<u32>,
+    /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
+    pub(super) until_told: Cell<u64>,
+    pub(super) attention: Cell<u32>,
+}
+
+thread_local! {
+    /// The runtimes in which this thread hosts a unit; one, as a rule.
+    static HOSTS: RefCell<Vec<Rc<Host>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Host {
+    /// A part in a runtime that is there as long as `alive` is.
+    pub(super) fn new(
+        runtime: u64,
+        alive: &Arc<()>,
+        unit: &ComputeUnit,
+        queue: OwnQueue,
+        pool: Option<&Arc<rayon::ThreadPool>>,
+    ) -> Self {
+        let context = Context {
+            unit: unit.id,
+            kind: unit.kind,
+            device: unit.devices.first().copied(),
+            inner_cores: unit.inner_cores(),
+        };
+        Self {
+            runtime,
+            unit: unit.id.index(),
+            queue,
+            in_row: Cell::new(0),
+            oldest_after: Cell::new(OLDEST_AFTER),
+            context,
+            devices: unit.devices.clone(),
+            unwatched: Cell::new(0),
+            pool: pool.map_or_else(Weak::new, Arc::downgrade),
+            has_pool: pool.is_some(),
+            alive: Arc::downgrade(alive),
+            until_look: Cell::new(0),
+            until_told: Cell::new(0),
+            attention: Cell::new(0),
+        }
+    }
+
+    /// Makes this thread the host. What is left of runtimes that ended on other threads goes.
+    pub(super) fn enter(self: Rc<Self>) {
+        let ended = HOSTS.with(|hosts| {
+            let mut hosts = hosts.borrow_mut();
+            hosts.push(self);
+            hosts.extract_if(.., |host| host.alive.strong_count() == 0).collect::<Vec<_>>()
+        });
+        drop(ended);
+    }
+
+    /// This thread hosts nothing in that runtime any more.
+    pub(super) fn leave(runtime: u64) {
+        let _ = HOSTS.try_with(|hosts| hosts.borrow_mut().retain(|host| host.runtime != runtime));
+    }
+
+    /// Calls `f` with this thread's part in that runtime, if it has one.
+    #[inline]
+    pub(super) fn with<R>(runtime: u64, f: impl FnOnce(Option<&Host>) -> R) -> R {
+        let host = HOSTS.try_with(|hosts| hosts.borrow().iter().find(|host| host.runtime == runtime).cloned());
+        f(host.ok().flatten().as_deref())
+    }
+
+    /// The slot in which others see what it runs, and where it counts that.
+    #[inline]
+    pub(super) fn slot(&self) -> usize {
+        self.queue.slot
+    }
+
+    /// Runs `body` as this unit, with its cores.
+    #[inline]
+    pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+        match self.has_pool.then(|| self.pool.upgrade()).flatten() {
+            None => body(),
+            Some(pool) => running::inside(self.runtime, || pool.install(body)),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The real driver: threads that execute tasks, and the devices that they lead.
+//!
+//! A thread per compute unit, pinned, takes tasks from its queue and runs them ([`run`], [`execute`]); the thread that
+//! built the runtime may host unit 0 instead. Emulated devices run bodies on the thread that leads them and have one more
+//! for their copies ([`devices`]); accelerators are issued tasks and polled ([`accelerators`]). Whoever waits is either
+//! one of these threads for a while, or sleeps until it is told.
+//!
+//! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
+//! [`state`], [`accelerators`], [`execute`], [`run`], [`motion`], [`start`], and this one.
+
+mod accelerators;
+mod device_queue;
+mod devices;
+mod execute;
+mod host;
+mod hosting;
+mod motion;
+mod ready;
+mod run;
+mod start;
+mod state;
+#[cfg(test)]
+mod tests;
+mod thief;
+
+pub(crate) use start::ThreadStyle;
+pub(crate) use state::Threads;
+
+use self::host::Host;
+use self::state::Crew;
+use super::Driver;
+use super::inside;
+use super::shared::{BreakOnUnwind, Shared};
+use super::waiters::{Awaited, own_parker};
+use crate::coherence::ReplicaId;
+use crate::depend::{AccessRecord, Submitting};
+use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::ids::DataId;
+use crate::memory::DataCell;
+use std::cell::Cell;
+use std::time::Duration;
+
+impl Driver for Threads {
+    #[inline]
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn now(&self) -> Duration {
+        self.built.elapsed()
+    }
+
+    #[inline]
+    fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {
+        let Shared { id, engine, window, .. } = &self.shared;
+        Host::with(*id, |host| {
+            let entered = match self.on_fast_path() {
+                true => engine.submitted_anywhere(task, accesses, |ready| self.run_anywhere(ready, host)),
+                false => self.react(|out| engine.submitted(task, accesses, out)),
+            };
+            if window.is_time_to_look(host.map(|host| &host.until_look)) {
+                self.respect_window(host);
+            }
+            entered
+        })
+    }
+
+    fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
+        if left() == 0 {
+            return;
+        }
+        let shared = &self.shared;
+        let waiting = shared.waiters.enter(own_parker(), awaited);
+        let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
+        let left = || if shared.is_broken() { 0 } else { left() };
+        let first = Cell::new(waiting.alone);
+        let nap = || shared.watch(first.take());
+        let seat = self.seat.get();
+        while left() > 0 {
+            let hosted = Host::with(shared.id, |host| match (host, seat.and_then(|seat| seat.try_lock())) {
+                (Some(host), Some(_seated)) => {
+                    self.run_until(host, waiting.parker(), Some(&waiting), left, nap);
+                    true
+                }
+                // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
+                (None, Some(guest)) => {
+                    inside::enter(shared.id);
+                    self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap);
+                    inside::leave();
+                    true
+                }
+                (_, None) => false,
+            });
+            if !hosted {
+                let nap = nap();
+                waiting.ask(true);
+                if left() > 0 && seat.is_none_or(|seat| seat.is_locked()) {
+                    waiting.parker().park(nap);
+                }
+            }
+        }
+        std::mem::forget(unless_done);
+        drop(waiting);
+        if seat.is_some() {
+            shared.waiters.wake_all(); // the seat is free again: another waiter may take it
+        }
+    }
+
+    fn register(&self, cell: &DataCell) {
+        if let Some(devices) = &self.devices {
+            devices.add_home(cell);
+        }
+    }
+
+    fn unregister(&self, data: DataId) {
+        self.placed().forget_home(data);
+    }
+
+    fn launch(&self, launch: Box<Launch>) {
+        let unit = launch.unit.index();
+        self.ready.push_launch(launch);
+        self.shared.idle.wake_at(unit);
+    }
+
+    fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
+        self.placed().copy(order)
+    }
+
+    fn release(&self, replica: ReplicaId) {
+        self.placed().release(replica);
+    }
+
+    fn stop(&self) {
+        let Crew { units, copies, pool, cores } = std::mem::take(&mut *self.crew.lock());
+        self.shut_down();
+        for thread in units {
+            let _ = thread.join(); // what it died of is known
+        }
+        if let Some(devices) = &self.devices {
+            devices.stop();
+        }
+        for thread in copies {
+            let _ = thread.join();
+        }
+        drop((pool, cores));
+        Host::leave(self.shared.id); // if it was this thread's
+    }
+}

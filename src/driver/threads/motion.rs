@@ -1,0 +1,73 @@
+//! A submitter that waits while more tasks are pending than the window holds, and what it sees of the others meanwhile.
+
+use super::host::Host;
+use super::state::Threads;
+use crate::driver::inside;
+use crate::driver::shared::Shared;
+use crate::driver::waiters::{Awaited, own_parker};
+use crate::driver::window::{Motion, NOTHING_RUNS};
+use std::cell::Cell;
+
+impl Threads {
+    /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
+    pub(super) fn respect_window(&self, host: Option<&Host>) {
+        if self.shared.progress.pending() > self.shared.window.size() && !inside::in_body(self.shared.id) {
+            self.wait_for_window(host);
+        }
+    }
+
+    #[cold]
+    fn wait_for_window(&self, host: Option<&Host>) {
+        let Shared { progress, window, waiters, .. } = &self.shared;
+        let (finished, pending) = (progress.finished(), progress.pending());
+        let Some(target) = window.target(pending, finished) else { return };
+        let waiting = waiters.enter(own_parker(), Awaited::AtMost(target));
+        let nap = Cell::new(NOTHING_RUNS);
+        let left = || {
+            let left = progress.pending().saturating_sub(target);
+            if left == 0 || self.shared.is_broken() {
+                return 0;
+            }
+            match window.patience(progress.finished(), || self.motion()) {
+                Some(patience) => {
+                    nap.set(patience);
+                    left
+                }
+                None => {
+                    window.grant(target + left);
+                    0
+                }
+            }
+        };
+        match host {
+            Some(host) => self.run_until(host, waiting.parker(), Some(&waiting), left, || Some(nap.get())),
+            None => {
+                waiting.ask(true);
+                while left() > 0 {
+                    waiting.parker().park(Some(nap.get()));
+                }
+            }
+        }
+    }
+
+    /// Whether a task may finish without anything else being submitted, as far as can be seen.
+    pub(super) fn motion(&self) -> Motion {
+        let (mut shown, mut asleep) = (0, 0);
+        for (slot, exposed) in self.shared.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
+            (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
+        }
+        // Unit 0 may be hosted by a thread of the user's that is elsewhere: then what waits for it does not move.
+        let guest = &self.hosting[self.shared.machine.num_units()];
+        let is_there = |unit: usize| self.hosting[unit].is_there() || unit == 0 && guest.is_there();
+        let there = || (0..self.shared.machine.num_units()).filter(|unit| is_there(*unit));
+        let has_idle_unit = shown < there().count();
+        let is_ready = || has_idle_unit && there().any(|unit| self.ready.in_sight(unit));
+        let stuck = if is_there(0) { 0 } else { self.ready.launches(0) };
+        let in_flight = || self.shared.engine.in_flight().saturating_sub(stuck);
+        match () {
+            () if asleep < shown || is_ready() || in_flight() > shown => Motion::Working,
+            () if shown > 0 => Motion::Sleeping,
+            () => Motion::Nothing,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Where ready tasks wait for a thread.
+//!
+//! The fast path has a deque per hosting thread, from which others steal, and one queue for threads that host no unit.
+//! Tasks with a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks
+//! wait in their unit's inbox.
+
+use super::thief::Thief;
+use crate::depend::OwnedTask;
+use crate::driver::progress::Tally;
+use crate::engine::Launch;
+use crate::machine::Machine;
+use crossbeam_deque::{Injector, Steal, Stealer, Worker};
+use parking_lot::Mutex;
+use std::cmp::{Ordering as Order, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// All queues of ready tasks.
+pub(super) struct ReadyQueues {
+    stealers: Vec<Stealer<OwnedTask>>,
+    injector: Injector<OwnedTask>,
+    urgent: Heap,
+    patient: Heap,
+    inboxes: Vec<Inbox>,
+}
+
+/// A hosting thread's end of the queues: the deque that it alone takes from the young end of.
+pub(super) struct OwnQueue {
+    deque: Worker<OwnedTask>,
+    /// Its deque among all: of a unit's host the unit, of a guest the one after all units.
+    pub(super) slot: usize,
+    /// Whether it is worth while to steal.
+    thief: Thief,
+}
+
+#[derive(Default)]
+struct Inbox {
+    launches: Mutex<VecDeque<Box<Launch>>>,
+    len: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Heap {
+    tasks: Mutex<BinaryHeap<Prioritized>>,
+    len: AtomicUsize,
+}
+
+struct Prioritized(OwnedTask);
+
+impl Prioritized {
+    fn key(&self) -> (i32, Reverse<u64>) {
+        (self.0.shared().priority, Reverse(self.0.shared().id.0))
+    }
+}
+
+impl PartialEq for Prioritized {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Prioritized {}
+
+impl PartialOrd for Prioritized {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Prioritized {
+    fn cmp(&self, other: &Self) -> Order {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Heap {
+    fn push(&self, task: OwnedTask) {
+        let mut tasks = self.tasks.lock();
+        tasks.push(Prioritized(task));
+        self.len.store(tasks.len(), Ordering::Release);
+    }
+
+    fn pop(&self) -> Option<OwnedTask> {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut tasks = self.tasks.lock();
+        let task = tasks.pop();
+        self.len.store(tasks.len(), Ordering::Release);
+        task.map(|prioritized| prioritized.0)
+    }
+}
+
+impl ReadyQueues {
+    /// The queues of a machine, with the end of each unit's host and, at last, that of a guest.
+    pub(super) fn new(machine: &Machine) -> (Self, Vec<OwnQueue>) {
+        let own = |slot| OwnQueue { deque: Worker::new_lifo(), slot, thief: Thief::default() };
+        let own: Vec<_> = (0..machine.num_units() + 1).map(own).collect();
+        let queues = Self {
+            stealers: own.iter().map(|own| own.deque.stealer()).collect(),
+            injector: Injector::new(),
+            urgent: Heap::default(),
+            patient: Heap::default(),
+            inboxes: machine.units().iter().map(|_| Inbox::default()).collect(),
+        };
+        (queues, own)
+    }
+
+    /// Adds a task that any CPU unit may run; the caller wakes somebody.
+    #[inline]
+    pub(super) fn push(&self, task: OwnedTask, own: Option<&OwnQueue>) {
+        match (task.shared().priority, own) {
+            (0, Some(own)) => own.deque.push(task),
+            (0, None) => self.injector.push(task),
+            (1.., _) => self.urgent.push(task),
+            (..0, _) => self.patient.push(task),
+        }
+    }
+
+    /// Adds a task for one unit; the caller wakes its thread.
+    pub(super) fn push_launch(&self, launch: Box<Launch>) {
+        let inbox = &self.inboxes[launch.unit.index()];
+        let mut launches = inbox.launches.lock();
+        launches.push_back(launch);
+        inbox.len.store(launches.len(), Ordering::Release);
+    }
+
+    /// A task placed on `unit`.
+    #[inline]
+    pub(super) fn pop_launch(&self, unit: usize) -> Option<Box<Launch>> {
+        let inbox = &self.inboxes[unit];
+        if inbox.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut launches = inbox.launches.lock();
+        let launch = launches.pop_front();
+        inbox.len.store(launches.len(), Ordering::Release);
+        launch
+    }
+
+    /// How many tasks placed on `unit` its thread has yet to begin.
+    pub(super) fn launches(&self, unit: usize) -> usize {
+        self.inboxes[unit].len.load(Ordering::Acquire)
+    }
+
+    /// Whether urgent tasks wait.
+    #[inline]
+    pub(super) fn has_urgent(&self) -> bool {
+        self.urgent.len.load(Ordering::Relaxed) > 0
+    }
+
+    /// A task that any CPU unit may run: urgent ones, the host's own, foreign ones, patient ones.
+    #[inline]
+    pub(super) fn pop(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
+        if self.has_urgent()
+            && let Some(task) = self.urgent.pop()
+        {
+            return Some(task);
+        }
+        (own.deque.pop())
+            .or_else(|| insist(|| self.injector.steal_batch_and_pop(&own.deque)))
+            .or_else(|| self.steal(own, tally))
+            .or_else(|| self.patient.pop())
+    }
+
+    /// The foreign task that has been ready longest, or the host's own.
+    pub(super) fn pop_oldest(&self, own: &OwnQueue) -> Option<OwnedTask> {
+        let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();
+        foreign.or_else(|| insist(|| self.stealers[own.slot].steal()))
+    }
+
+    fn steal(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
+        if !own.thief.is_ready(&tally) {
+            return None;
+        }
+        let n = self.stealers.len();
+        let victims = (1..n).map(|k| &self.stealers[(own.slot + k) % n]);
+        let stolen =
+            victims.map(|victim| insist(|| victim.steal_batch_and_pop(&own.deque))).find_map(|stolen| stolen)?;
+        own.thief.stole(tally());
+        Some(stolen)
+    }
+
+    /// Whether a hosting thread of `unit` would find something.
+    pub(super) fn in_sight(&self, unit: usize) -> bool {
+        self.inboxes[unit].len.load(Ordering::SeqCst) > 0
+            || !self.injector.is_empty()
+            || self.urgent.len.load(Ordering::SeqCst) > 0
+            || self.patient.len.load(Ordering::SeqCst) > 0
+            || self.stealers.iter().any(|stealer| !stealer.is_empty())
+    }
+}
+
+/// Tries again as long as the answer is that somebody was in the way.
+fn insist<T>(steal: impl Fn() -> Steal<T>) -> Option<T> {
+    loop {
+        match steal() {
+            Steal::Success(task) => return Some(task),
+            Steal::Retry => {}
+            Steal::Empty => return None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a hosting thread does all day: it executes tasks, looks around when there are none, and sleeps.
+//!
+//! An idle thread looks around for a while, ever less often, and then sleeps ([`crate::sync::Sleep`]). The thread that
+//! builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are pending. While it
+//! does neither, tasks in its deque are there for others to steal.
+
+use super::host::{Host, OLDEST_AFTER};
+use super::state::Threads;
+use crate::driver::waiters::{Waiting, own_parker};
+use crate::sync::Parker;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long an idle thread looks around before it sleeps.
+const LOOK_AROUND: Duration = Duration::from_micros(60);
+/// While it waits for a value, which is likely to come from tasks that have been ready for long, a host runs one of those
+/// after so many others.
+const OLDEST_AFTER_TO_VALUE: u32 = 2;
+/// Between two looks whether it is done waiting, a host runs at most so many tasks while many are left.
+const MOST_WITHOUT_LOOK: u64 = 31;
+
+impl Threads {
+    /// The life of a unit's own thread.
+    pub(super) fn work(&self, host: &Host) {
+        // Nothing is pending then. Not a look at the counters: what is refused late is counted for a moment.
+        let left = || u64::from(!self.shutdown.load(Ordering::Acquire));
+        self.run_until(host, &own_parker(), None, left, || None);
+    }
+
+    /// Executes tasks until none is `left` to wait for; sleeps while there are none, no longer than `nap` says.
+    ///
+    /// `left` says how many tasks have to finish first, at least. Whoever is `waiting` for something is told of it
+    /// while asleep.
+    pub(super) fn run_until(
+        &self,
+        host: &Host,
+        parker: &Arc<Parker>,
+        waiting: Option<&Waiting<'_>>,
+        left: impl Fn() -> u64,
+        nap: impl Fn() -> Option<Duration>,
+    ) {
+        let hosting = &self.hosting[host.slot()];
+        hosting.is_this_thread();
+        let to_value = waiting.is_some_and(|waiting| waiting.to_value());
+        let oldest_after = host.oldest_after.replace(if to_value { OLDEST_AFTER_TO_VALUE } else { OLDEST_AFTER });
+        let mut executed = false;
+        let mut idle_since: Option<Instant> = None;
+        let mut pauses = 1;
+        // To know what is left, a thread has to look at every unit's counter. While it runs tasks and many are left, it
+        // looks less often than they can become none.
+        let without_look = Cell::new(0);
+        let goes_on = || match without_look.get() {
+            0 => {
+                let left = left();
+                without_look.set(self.without_look(left));
+                left > 0
+            }
+            more => {
+                without_look.set(more - 1);
+                true
+            }
+        };
+        while goes_on() {
+            if self.step(host, goes_on) {
+                (executed, idle_since, pauses) = (true, None, 1);
+                continue;
+            }
+            without_look.set(0);
+            if std::mem::take(&mut executed) {
+                self.shared.tell_waiters();
+            }
+            let since = *idle_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < LOOK_AROUND {
+                (0..pauses).for_each(|_| std::hint::spin_loop());
+                pauses = (pauses * 2).min(256);
+                if pauses == 256 {
+                    std::thread::yield_now();
+                }
+            } else {
+                self.sleep(host, parker, waiting, &left, nap());
+                (idle_since, pauses) = (None, 1);
+            }
+        }
+        host.oldest_after.set(oldest_after);
+        hosting.is_nobody();
+        if executed {
+            self.shared.tell_waiters();
+        }
+        if self.ready.in_sight(host.unit) {
+            // This thread may have been woken for a task that it does not stay for.
+            if self.on_fast_path() { self.shared.idle.wake(1) } else { self.shared.idle.wake_at(host.unit) }
+        }
+    }
+
+    /// Sleeps until woken, unless there is something to do or nothing `left` to wait for.
+    fn sleep(
+        &self,
+        host: &Host,
+        parker: &Arc<Parker>,
+        waiting: Option<&Waiting<'_>>,
+        left: impl Fn() -> u64,
+        nap: Option<Duration>,
+    ) {
+        let devices = self.devices_of(host);
+        if let Some(devices) = devices {
+            devices.arm(&host.devices);
+        }
+        let news = || devices.is_some_and(|devices| devices.have_news(&host.devices));
+        let awake = || left() == 0 || self.ready.in_sight(host.unit) || news();
+        let ask = |asks| waiting.into_iter().for_each(|waiting| waiting.ask(asks));
+        ask(true);
+        self.shared.idle.sleep_unless(host.unit, parker, nap, awake);
+        ask(false);
+    }
+
+    /// How many tasks a thread may run before it looks again whether all of those that are `left` have finished.
+    pub(super) fn without_look(&self, left: u64) -> u64 {
+        (left / (2 * self.shared.machine.num_units() as u64)).min(MOST_WITHOUT_LOOK)
+    }
+}

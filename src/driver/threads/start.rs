@@ -1,0 +1,189 @@
+//! The threads of a runtime: one hosts each unit, one copies for each emulated device; rayon's are inside the units.
+//!
+//! Each starts pinned and named, and ends by itself when the runtime does. What they do is not here: tasks are run by
+//! [`super::run`], copies served by [`super::devices`].
+
+use super::devices::CopyJob;
+use super::host::Host;
+use super::ready::OwnQueue;
+use super::state::{Crew, Threads, Unstarted};
+use crate::depend::{Team, running};
+use crate::driver::{Driver, inside};
+use crate::error::{BuildError, FailureReason};
+use crate::ids::DeviceId;
+use crate::machine::{ComputeUnit, CoresTaken};
+use core_affinity::CoreId;
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
+
+/// How threads are started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadStyle {
+    /// Whether each is bound to its core.
+    pub(crate) pin: bool,
+    pub(crate) stack_bytes: usize,
+}
+
+impl Threads {
+    /// Starts all threads; if the calling one `hosts` unit 0, that gets none. The cores are held until the threads end.
+    ///
+    /// # Errors
+    /// If the system gives no thread. Those that were started are ended by [`Driver::stop`].
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        unstarted: Unstarted,
+        hosts: bool,
+        style: ThreadStyle,
+        cores: Option<CoresTaken>,
+    ) -> Result<(), BuildError> {
+        let mut crew = self.crew.lock();
+        crew.cores = cores;
+        if let Some(devices) = &self.devices {
+            let threads = Arc::downgrade(self);
+            devices.connect(move |device| {
+                if let Some(Self { shared, .. }) = threads.upgrade().as_deref() {
+                    shared.idle.wake_at(shared.machine.unit_of_device(device).index());
+                }
+            });
+        }
+        let Unstarted { mut queues, copies } = unstarted;
+        let guest = queues.pop();
+        let mut units = self.shared.machine.units().iter().zip(queues);
+        if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
+            crew.pool = inner_pool(self.shared.id, unit, style, false)?.map(Arc::new);
+            let host = |queue| Host::new(self.shared.id, &self.alive, unit, queue, crew.pool.as_ref());
+            Rc::new(host(queue)).enter();
+            self.hosting[0].is_nobody(); // until it waits
+            let _ = self.seat.set(Mutex::new(host(guest)));
+        }
+        let Crew { units: threads, copies: engines, .. } = &mut *crew;
+        for (unit, queue) in units {
+            threads.push(start_unit(self, unit.clone(), queue, style)?);
+        }
+        for (device, jobs) in copies {
+            engines.push(start_copy_engine(self, device, jobs)?);
+        }
+        Ok(())
+    }
+}
+
+fn pin(core: usize) {
+    if !core_affinity::set_for_current(CoreId { id: core }) {
+        tracing::debug!("core {core} can not be pinned to");
+    }
+}
+
+fn thread_error(what: &str, source: std::io::Error) -> BuildError {
+    BuildError::Thread { what: what.to_owned(), source }
+}
+
+/// The pool that rayon uses inside a unit's bodies.
+///
+/// A unit's own thread joins its pool, so that a body is already inside it. The thread of the user's that hosts a unit
+/// does not: its own use of rayon stays as it is, and for a unit of one core there is no pool at all.
+fn inner_pool(
+    runtime: u64,
+    unit: &ComputeUnit,
+    style: ThreadStyle,
+    join: bool,
+) -> Result<Option<rayon::ThreadPool>, BuildError> {
+    if unit.is_cpu() && unit.inner_cores() == 1 && !join {
+        return Ok(None);
+    }
+    let cores = if unit.is_cpu() { unit.cores.clone() } else { unit.cores[..1].to_vec() };
+    let (id, count) = (unit.id, cores.len());
+    let team: Arc<Team> = Arc::default();
+    if join {
+        running::join(runtime, team.clone());
+    }
+    let mut builder = rayon::ThreadPoolBuilder::new()
+        .num_threads(count)
+        .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
+        .stack_size(style.stack_bytes)
+        .start_handler(move |n| {
+            if style.pin {
+                pin(cores[n]);
+            }
+            inside::enter(runtime);
+            running::join(runtime, team.clone());
+        })
+        .panic_handler(|payload| {
+            // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.
+            tracing::error!("{}", FailureReason::from_panic(payload));
+        });
+    if join {
+        builder = builder.use_current_thread();
+    }
+    builder.build().map(Some).map_err(|error| thread_error(&format!("{id}"), std::io::Error::other(error)))
+}
+
+/// The thread that hosts a unit; it executes tasks until the runtime ends. If it dies, everybody is told.
+fn start_unit(
+    threads: &Arc<Threads>,
+    unit: ComputeUnit,
+    queue: OwnQueue,
+    style: ThreadStyle,
+) -> Result<JoinHandle<()>, BuildError> {
+    let what = unit.id.to_string();
+    let life = {
+        let (threads, what) = (threads.clone(), what.clone());
+        move || live(&threads, &what, || host_unit(&threads, &unit, queue, style))
+    };
+    let name = format!("thalweg-{}", what.replace(' ', ""));
+    let thread = std::thread::Builder::new().name(name).stack_size(style.stack_bytes);
+    thread.spawn(life).map_err(|source| thread_error(&what, source))
+}
+
+fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: ThreadStyle) {
+    if style.pin {
+        pin(unit.hosting_core());
+    }
+    let runtime = threads.shared.id;
+    // In the pool or not, tasks run; without it rayon would only use the cores of others too.
+    let pool = inner_pool(runtime, unit, style, true);
+    if let Err(error) = &pool {
+        tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
+    }
+    let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None));
+    host.clone().enter();
+    inside::enter(runtime);
+    threads.work(&host);
+    Host::leave(runtime);
+    drop(pool);
+}
+
+/// A thread's life, at the end of which everybody is told if it was not the natural one.
+fn live(threads: &Threads, what: &str, life: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(life)) {
+        Host::leave(threads.shared.id);
+        threads.shared.break_down(format!("the thread of {what} {}", FailureReason::from_panic(payload)));
+    }
+}
+
+/// The thread that performs a device's copies, one after the other, until their queue is closed.
+fn start_copy_engine(
+    threads: &Arc<Threads>,
+    device: DeviceId,
+    jobs: Receiver<CopyJob>,
+) -> Result<JoinHandle<()>, BuildError> {
+    let threads = threads.clone();
+    let what = format!("the copies of {device}");
+    let serve = move |threads: &Threads| {
+        let Some(devices) = &threads.devices else { return };
+        inside::enter(threads.shared.id); // what a skipped body captured may be dropped here
+        while let Ok(job) = jobs.recv() {
+            let Some(event) = devices.serve(device, &job) else { return };
+            threads.react(|out| threads.shared.engine.on(event, out));
+        }
+    };
+    let life = {
+        let what = what.clone();
+        move || live(&threads, &what, || serve(&threads))
+    };
+    let name = format!("thalweg-copy{}", device.0);
+    std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
+}

@@ -1,0 +1,101 @@
+//! The state of the real driver: what its threads share beyond what all drivers do.
+
+use super::devices::{CopyJob, Devices};
+use super::host::Host;
+use super::hosting::Hosting;
+use super::ready::{OwnQueue, ReadyQueues};
+use crate::depend::OwnedTask;
+use crate::device::Device;
+use crate::driver::shared::Shared;
+use crate::ids::DeviceId;
+use crate::machine::CoresTaken;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// The driver whose tasks are executed by threads, and by the devices that they lead.
+pub(crate) struct Threads {
+    pub(super) shared: Shared,
+    pub(super) ready: ReadyQueues,
+    /// The devices, if there may be some: then tasks are placed, and come with a unit. Else they are on the fast path.
+    pub(super) devices: Option<Devices>,
+    /// The threads that execute for each unit, and a guest.
+    pub(super) hosting: Box<[Hosting]>,
+    /// A guest's part in the runtime: who holds it executes for unit 0, if that has no thread of its own.
+    pub(super) seat: OnceLock<Mutex<Host>>,
+    pub(super) crew: Mutex<Crew>,
+    pub(super) shutdown: AtomicBool,
+    pub(super) built: Instant,
+    /// There as long as this is, for threads that have a part in it.
+    pub(super) alive: Arc<()>,
+    /// The slot whose thread is to die.
+    #[cfg(test)]
+    pub(crate) doomed: std::sync::atomic::AtomicUsize,
+}
+
+/// What goes when the threads end.
+#[derive(Default)]
+pub(super) struct Crew {
+    pub(super) units: Vec<JoinHandle<()>>,
+    pub(super) copies: Vec<JoinHandle<()>>,
+    /// Of unit 0, if its host is a thread of the user's.
+    pub(super) pool: Option<Arc<rayon::ThreadPool>>,
+    /// The cores that are taken.
+    pub(super) cores: Option<CoresTaken>,
+}
+
+/// What threads have to be started with.
+pub(crate) struct Unstarted {
+    pub(super) queues: Vec<OwnQueue>,
+    pub(super) copies: Vec<(DeviceId, Receiver<CopyJob>)>,
+}
+
+impl Threads {
+    /// A driver without threads yet; with `devices`, if only none, for tasks that are placed.
+    pub(crate) fn new(shared: Shared, devices: Option<Vec<Device>>) -> (Arc<Self>, Unstarted) {
+        let (ready, queues) = ReadyQueues::new(&shared.machine);
+        let (devices, copies) = devices.map(Devices::new).unzip();
+        let units = shared.machine.num_units();
+        let threads = Self {
+            ready,
+            devices,
+            hosting: (0..units + 1).map(|slot| Hosting::new(slot < units)).collect(),
+            seat: OnceLock::new(),
+            crew: Mutex::default(),
+            shutdown: AtomicBool::new(false),
+            built: Instant::now(),
+            alive: Arc::default(),
+            #[cfg(test)]
+            doomed: std::sync::atomic::AtomicUsize::new(usize::MAX),
+            shared,
+        };
+        (Arc::new(threads), Unstarted { queues, copies: copies.unwrap_or_default() })
+    }
+
+    /// Whether any thread may run any task.
+    #[inline]
+    pub(crate) fn on_fast_path(&self) -> bool {
+        self.devices.is_none()
+    }
+
+    /// The devices, which placement has asked something of.
+    pub(super) fn placed(&self) -> &Devices {
+        self.devices.as_ref().expect("where all is at home, nothing is placed")
+    }
+
+    /// Queues a task for whichever unit comes first.
+    #[inline]
+    pub(super) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
+        self.ready.push(task, host.map(|host| &host.queue));
+        self.shared.idle.wake(1);
+    }
+
+    /// Ends the units' threads; those of them that have tasks to run finish these first.
+    pub(super) fn shut_down(&self) {
+        self.shutdown.store(true, Ordering::SeqCst);
+        self.shared.wake_everybody();
+    }
+}

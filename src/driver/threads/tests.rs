@@ -1,0 +1,122 @@
+//! The driver under a whole runtime: threads that die, a host that is elsewhere, homes that go.
+
+use crate::driver::window::Motion;
+use crate::error::{RunError, SubmitError};
+use crate::{Builder, Context, Runtime};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+fn is_broken<T: std::fmt::Debug>(result: Result<T, RunError>) {
+    match result {
+        Err(RunError::Refused(SubmitError::Broken { problem })) => assert!(problem.contains("doomed"), "{problem}"),
+        other => panic!("the runtime is broken: {other:?}"),
+    }
+}
+
+/// Runs on a thread of its own what hangs if nobody is told.
+fn watched(test: impl FnOnce() + Send + 'static) {
+    let (done, ended) = channel();
+    let thread = std::thread::spawn(move || {
+        test();
+        done.send(()).unwrap();
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(60));
+    assert!(ended.is_ok() || thread.is_finished(), "hangs");
+    thread.join().unwrap();
+}
+
+fn builder(units: &str) -> Builder {
+    Runtime::builder().compute_units(units).report_stalls_after(None)
+}
+
+#[test]
+fn whoever_waits_is_told_that_a_units_thread_has_died() {
+    let machines = ["1:CPU:1", "1:CPU:2", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(|units| (units, false));
+    for (units, on_device) in machines.into_iter().chain([("1:CPU:1,1:EMU:1", true)]) {
+        watched(move || {
+            let rt = builder(units).build().unwrap();
+            let x = rt.data(vec![0u64; 100]);
+            let ((open, opened), (began, begins)) = (channel::<()>(), channel());
+            let gate = move |at: &Context, _: (&mut [u64],)| {
+                began.send(at.unit().index()).unwrap();
+                _ = opened.recv();
+            };
+            let task = rt.task("gate", (x.inout(),));
+            if on_device { task.emulated(gate).submit() } else { task.host(gate).submit() }.unwrap();
+            // What is urgent goes through a queue: a thread looks whether it is to die before it takes it.
+            rt.task("behind", (x.inout(),)).priority(1).cpu(|_, _| ()).submit().unwrap();
+            let busy = begins.recv().unwrap();
+            let doomed = (busy + 1) % rt.machine().num_units();
+            std::thread::scope(|scope| {
+                let waits = [scope.spawn(|| rt.wait()), scope.spawn(|| rt.read(&x.all()).map(drop))];
+                while rt.driver.shared().waiters.len() < waits.len() {
+                    std::thread::yield_now();
+                }
+                rt.driver.threads().doomed.store(doomed, Ordering::Relaxed);
+                // The gate stays closed while they are told, unless the only unit is at it: that one dies behind it.
+                let closed = (doomed != busy).then_some(open);
+                while !rt.driver.shared().is_broken() {
+                    rt.driver.shared().idle.wake_all();
+                    std::thread::yield_now();
+                }
+                waits.into_iter().for_each(|wait| is_broken(wait.join().unwrap()));
+                drop(closed);
+            });
+            is_broken(rt.wait());
+            is_broken(rt.take(x).map_err(RunError::from));
+            let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
+            assert!(refused.to_string().contains("thread of unit"), "{refused}");
+        });
+    }
+}
+
+#[test]
+fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
+    watched(|| {
+        let rt = builder("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        rt.task("never", ()).cpu(|_, ()| ()).submit().unwrap();
+        rt.driver.threads().doomed.store(0, Ordering::Relaxed);
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rt.wait()));
+        died.unwrap_err();
+        assert!(rt.driver.shared().is_broken());
+        let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
+        assert!(refused.to_string().contains("the execution of tasks"), "{refused}");
+        std::thread::scope(|scope| assert!(scope.spawn(|| rt.wait()).join().unwrap().is_err()));
+    });
+}
+
+/// Whoever submits with nobody to run anything must not wait for it.
+#[test]
+fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
+    for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "dynamic")] {
+        let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
+        let rt = builder.build().unwrap();
+        let submit = || (0..3).for_each(|_| _ = rt.task("ready", ()).host(|_, ()| ()).submit().unwrap());
+        submit();
+        assert_eq!(rt.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}");
+        rt.wait().unwrap();
+        submit();
+        assert_eq!(rt.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: gone again");
+        std::thread::scope(|scope| _ = scope.spawn(|| rt.wait().unwrap()));
+        submit();
+        assert_eq!(rt.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
+    }
+}
+
+#[test]
+fn homes_are_forgotten_with_their_data() {
+    let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
+    let homes = || rt.driver.threads().placed().homes();
+    let (kept, taken) = (rt.scalar(1u64), rt.scalar(2u64));
+    for n in 0..100u64 {
+        let x = rt.data(vec![n; 10]);
+        rt.task("use", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
+    }
+    assert_eq!(rt.take(taken).unwrap(), [2]);
+    rt.wait().unwrap();
+    assert_eq!(homes(), 1);
+    drop(kept);
+    rt.wait().unwrap();
+    assert_eq!(homes(), 0);
+}

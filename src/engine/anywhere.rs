@@ -1,0 +1,63 @@
+//! The fast path: machines with host memory only, under a policy that leaves ready tasks to whoever is free.
+//!
+//! There is no placement and no command: what any unit may run now is handed over as it is found, and nothing is locked
+//! but the data that tasks declare. What comes by a detour (turns, joins, failures) is collected first.
+
+use super::{Command, Engine, Outcome, Refused};
+use crate::depend::{AccessRecord, OwnedTask, Submitting};
+
+impl Engine {
+    /// As [`submitted`](Self::submitted), where there is no placement: hands what any unit may run now to `ready`, the
+    /// task or what waited for a group that it closed. Nothing else can follow.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn submitted_anywhere(
+        &self,
+        task: Submitting,
+        accesses: &[AccessRecord<'_>],
+        mut ready: impl FnMut(OwnedTask),
+    ) -> Result<(), Refused> {
+        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
+        let (task, leftover) = self.enter(task, accesses)?;
+        if let Some(leftover) = leftover {
+            collect(|out| self.clear_up(*leftover, out), &mut ready);
+        }
+        task.and_then(|task| self.in_turn(task)).into_iter().for_each(ready);
+        Ok(())
+    }
+
+    /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the
+    /// one submitted first last. Nothing else can follow.
+    #[inline]
+    pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
+        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
+        if task.shared().queues {
+            return collect(|out| self.finished(task, out), &mut ready);
+        }
+        task.finish(|successor| match successor.shared().join {
+            true => collect(|out| self.pass(successor, out), &mut ready),
+            false => self.in_turn(successor).into_iter().for_each(&mut ready),
+        });
+    }
+
+    /// As [`done_anywhere`](Self::done_anywhere), however the task has ended.
+    pub(crate) fn ended_anywhere(&self, task: OwnedTask, outcome: Outcome, mut ready: impl FnMut(OwnedTask)) {
+        match outcome {
+            Outcome::Done { .. } => self.done_anywhere(task, ready),
+            outcome => collect(|out| self.ended(task, outcome, out), &mut ready),
+        }
+    }
+}
+
+/// Hands what an event lets run anywhere to `ready`.
+#[cold]
+fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
+    let mut out = Vec::new();
+    event(&mut out);
+    out.into_iter().for_each(|command| match command {
+        Command::Run(task) => ready(task),
+        command => unreachable!("without placement all runs anywhere: {command:?}"),
+    });
+}

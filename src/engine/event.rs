@@ -1,0 +1,39 @@
+//! What the engine is told.
+
+use crate::coherence::CopyId;
+use crate::depend::OwnedTask;
+use crate::error::{DeviceError, FailureReason};
+use crate::ids::{DeviceId, SpaceId};
+
+/// Nanoseconds on the driver's clock.
+pub(crate) type Nanos = u64;
+
+/// What happened.
+pub(crate) enum Event<'a> {
+    /// A task that was launched behind others is about to be issued: it is poisoned if one of them has failed since. Once
+    /// it is issued, the device fails it with them.
+    Issuing(&'a OwnedTask),
+    /// A task is in its device's queue; its driver keeps it until it has ended.
+    Issued(&'a OwnedTask),
+    /// A task that was handed out has ended.
+    Finished(OwnedTask, Outcome),
+    /// A launched task comes back: its device is gone.
+    Returned(OwnedTask),
+    /// A copy has arrived.
+    Copied(CopyId),
+    /// A copy could not be made, by this device.
+    CopyFailed(CopyId, DeviceId, DeviceError),
+    /// So many bytes were given back in this space.
+    Released(SpaceId, u64),
+}
+
+/// How a task ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The body ran, for so long on the driver's clock.
+    Done { elapsed_ns: Nanos },
+    /// The body ran and failed.
+    Failed(FailureReason),
+    /// The body was not run, because of the poison that the task carries.
+    Skipped,
+}

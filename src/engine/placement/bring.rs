@@ -1,0 +1,96 @@
+//! Bringing a placed task's data to it, launching it, and letting go of what it had.
+
+use super::Placement;
+use super::needs::forgotten_by;
+use super::residency::InTheWay;
+use super::stages::{Launched, Placed, UnderWay};
+use crate::coherence::ReplicaId;
+use crate::engine::command::{Command, Launch};
+use crate::ids::{DataId, TaskId};
+use smallvec::SmallVec;
+
+impl Placement {
+    /// Plans the copies that a task with memory still needs, and launches it if there are none.
+    ///
+    /// Called again when what it waited for has arrived.
+    pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        let Placed { assigned, reserved } = &placed;
+        if assigned.task.is_poisoned() {
+            return self.skip(placed, out); // a copy for it has failed
+        }
+        if self.residency.is_lost(assigned.space) {
+            return self.turn_back(placed, out);
+        }
+        if let Some(cause) = self.residency.cause_of_loss(&assigned.task, &reserved.replicas) {
+            assigned.task.set_poison(cause);
+            return self.skip(placed, out);
+        }
+        let mut pending = self.flow.write_backs_in_the_way(&assigned.task);
+        let InTheWay { before, waited_for } = self.residency.tasks_in_the_way(&placed);
+        if pending.is_empty() && waited_for.is_empty() {
+            for order in self.residency.fill(&placed, &mut pending) {
+                pending.push(order.copy);
+                self.flow.begin(order, false, out);
+            }
+            if pending.is_empty() {
+                return self.launch(placed, before, out);
+            }
+        }
+        pending.sort_unstable();
+        pending.dedup();
+        self.flow.await_ends(placed, &pending, &waited_for);
+    }
+
+    /// A copy has ended: its ends may go, and who waited for it.
+    pub(super) fn let_go_of_copy(&mut self, copy: UnderWay, out: &mut Vec<Command>) {
+        self.residency.unpin(copy.data, &copy.transfer, out);
+        self.one_less(copy.waiters, out);
+        self.dispatch(out);
+    }
+
+    /// These tasks wait for one thing less.
+    pub(super) fn one_less(&mut self, waiters: Vec<TaskId>, out: &mut Vec<Command>) {
+        for task in waiters {
+            if let Some(placed) = self.flow.one_less(task) {
+                self.bring(placed, out);
+            }
+        }
+    }
+
+    fn launch(&mut self, placed: Placed, after: SmallVec<[TaskId; 2]>, out: &mut Vec<Command>) {
+        if let Some(data) = forgotten_by(&placed.assigned.task) {
+            self.residency.abandon(data, out);
+        }
+        let (task, launched) = self.flow.launch(placed, !after.is_empty());
+        let (unit, device, places) = (launched.unit, launched.space.device(), launched.reserved.replicas.clone());
+        out.push(match unit {
+            None => Command::Run(task),
+            Some(unit) => Command::Launch(Box::new(Launch { task, unit, device, places, after })),
+        });
+    }
+
+    /// Lets go of a task that has its memory but nothing to work on.
+    fn skip(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        let (task, _) = self.flow.launch(placed, false);
+        out.push(Command::Skip(task));
+    }
+
+    /// Sends replicas away.
+    pub(super) fn evict(&mut self, leaving: &[(DataId, ReplicaId)], out: &mut Vec<Command>) {
+        for (data, id) in leaving {
+            for order in self.residency.evict(*data, *id) {
+                self.flow.begin(order, true, out);
+            }
+            self.residency.drop_if_leaving(*data, *id, out);
+        }
+    }
+
+    /// Takes from a task that is not running any more what it held; who waited for its end.
+    pub(super) fn let_go(&mut self, launched: Launched, out: &mut Vec<Command>) -> Vec<TaskId> {
+        self.residency.let_go(&launched, out);
+        if let Some(unit) = launched.counted_for() {
+            self.queue.take_from(unit);
+        }
+        launched.waiters
+    }
+}

@@ -1,0 +1,157 @@
+//! What is under way: tasks whose data are arriving, tasks that were launched, copies; and who waits for which.
+//!
+//! What never happens here: nothing is decided. Which copies are made, and whether a task is launched, is settled
+//! before it comes here.
+//!
+//! Invariants:
+//! 1. A task that is arriving waits for as many ends as copies and launched tasks name it among their waiters: for one at
+//!    least.
+//! 2. Every write-back under way is found by its data object and its block, and no other copy is.
+
+use super::needs::forgotten_by;
+use super::stages::{Launched, Placed, UnderWay};
+use crate::coherence::CopyId;
+use crate::depend::{AccessRecord, OwnedTask};
+use crate::engine::command::{Command, CopyOrder};
+use crate::ids::{DataId, SpaceId, TaskId, UnitId};
+use crate::region::BoxIndex;
+use rustc_hash::FxHashMap;
+
+/// What moved between two address spaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Traffic {
+    /// How many copies.
+    pub(crate) copies: u64,
+    /// How many bytes together.
+    pub(crate) bytes: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Flow {
+    /// With the number of ends that each waits for.
+    arriving: FxHashMap<TaskId, (Placed, usize)>,
+    launched: FxHashMap<TaskId, Launched>,
+    copies: FxHashMap<CopyId, UnderWay>,
+    write_backs: FxHashMap<DataId, BoxIndex<CopyId>>,
+    traffic: FxHashMap<(SpaceId, SpaceId), Traffic>,
+}
+
+impl Flow {
+    /// Has a copy made.
+    pub(super) fn begin(&mut self, order: CopyOrder, write_back: bool, out: &mut Vec<Command>) {
+        let CopyOrder { copy, from, to, block, element_bytes } = order;
+        let traffic = self.traffic.entry((from.space, to.space)).or_default();
+        traffic.copies += 1;
+        traffic.bytes += (block.volume() * element_bytes) as u64;
+        let write_back = write_back.then(|| self.write_backs.entry(from.data).or_default().insert(block, copy));
+        self.copies.insert(copy, UnderWay::of(&order, write_back));
+        out.push(Command::Copy(Box::new(order)));
+    }
+
+    /// A copy is not under way any more; what it was.
+    pub(super) fn end_copy(&mut self, copy: CopyId) -> Option<UnderWay> {
+        let ended = self.copies.remove(&copy)?;
+        if let Some(entry) = ended.write_back
+            && let Some(of_data) = self.write_backs.get_mut(&ended.data)
+        {
+            of_data.remove(entry);
+            if of_data.is_empty() {
+                self.write_backs.remove(&ended.data);
+            }
+        }
+        Some(ended)
+    }
+
+    /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
+    /// a copy to the same place could overtake one, or a task could write where one still arrives.
+    pub(super) fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
+        let mut found = Vec::new();
+        if self.write_backs.is_empty() {
+            return found;
+        }
+        let forgotten = forgotten_by(task);
+        task.body().accesses(&mut |AccessRecord { datum, block, .. }| match self.write_backs.get(&datum.id) {
+            Some(of_data) if forgotten == Some(datum.id) => found.extend(of_data.values()),
+            Some(of_data) => of_data.find(block, |copy| found.push(*copy)),
+            None => {}
+        });
+        found
+    }
+
+    /// A task waits for the ends of these copies and tasks, each named once.
+    pub(super) fn await_ends(&mut self, placed: Placed, copies: &[CopyId], tasks: &[TaskId]) {
+        let id = placed.assigned.task.shared().id;
+        for task in tasks {
+            if let Some(launched) = self.launched.get_mut(task) {
+                launched.waiters.push(id);
+            }
+        }
+        for copy in copies {
+            if let Some(copy) = self.copies.get_mut(copy) {
+                copy.waiters.push(id);
+            }
+        }
+        self.arriving.insert(id, (placed, copies.len() + tasks.len()));
+    }
+
+    /// A task waits for one end less; it comes back if that was the last.
+    pub(super) fn one_less(&mut self, task: TaskId) -> Option<Placed> {
+        let (_, missing) = self.arriving.get_mut(&task)?;
+        *missing -= 1;
+        if *missing > 0 {
+            return None;
+        }
+        self.arriving.remove(&task).map(|(placed, _)| placed)
+    }
+
+    /// The tasks that wait for a copy, which may have ended.
+    pub(super) fn waiting_for(&self, copy: &UnderWay) -> impl Iterator<Item = &OwnedTask> {
+        copy.waiters.iter().filter_map(|task| self.arriving.get(task)).map(|(placed, _)| &placed.assigned.task)
+    }
+
+    /// A task with its memory goes to its unit, perhaps behind others that are in its device's queue.
+    pub(super) fn launch(&mut self, placed: Placed, behind: bool) -> (OwnedTask, &Launched) {
+        let (task, launched) = Launched::of(placed, behind);
+        let launched = self.launched.entry(task.shared().id).insert_entry(launched).into_mut();
+        (task, launched)
+    }
+
+    /// A launched task is in its device's queue; the unit that it counts for no more.
+    pub(super) fn issue(&mut self, task: TaskId) -> Option<(&Launched, Option<UnitId>)> {
+        let launched = self.launched.get_mut(&task)?;
+        let counted_for = launched.counted_for();
+        launched.issued = true;
+        let counts_no_more = counted_for.filter(|_| launched.counted_for().is_none());
+        Some((launched, counts_no_more))
+    }
+
+    /// A task that was launched and has not ended.
+    pub(super) fn launched(&self, task: TaskId) -> Option<&Launched> {
+        self.launched.get(&task)
+    }
+
+    /// A launched task has ended, or comes back.
+    pub(super) fn end(&mut self, task: TaskId) -> Option<Launched> {
+        self.launched.remove(&task)
+    }
+
+    /// How many tasks and copies are on their way to their ends.
+    pub(super) fn under_way(&self) -> usize {
+        self.launched.len() + self.copies.len()
+    }
+
+    /// What moved between each two spaces so far.
+    pub(super) fn traffic(&self) -> Vec<((SpaceId, SpaceId), Traffic)> {
+        let mut traffic: Vec<_> = self.traffic.iter().map(|(spaces, moved)| (*spaces, *moved)).collect();
+        traffic.sort_unstable_by_key(|(spaces, _)| *spaces);
+        traffic
+    }
+
+    /// What is under way, in words.
+    pub(super) fn describe(&self, lines: &mut Vec<String>) {
+        lines.extend(self.arriving.iter().map(|(task, (_, missing))| format!("{task} waits for {missing} copies")));
+        lines.extend(self.launched.iter().map(|(task, launched)| format!("{task} runs in {}", launched.space)));
+        lines.extend(self.copies.values().map(|c| format!("{} {:?} is being copied", c.data, c.transfer.block)));
+    }
+}

@@ -1,0 +1,100 @@
+//! When a device is lost: replicas elsewhere serve, its tasks go to other units, what existed only there is poisoned.
+//!
+//! Tasks that the device had begun have failed. Those that were on their way to it come back: from memory queues at once,
+//! from copies when these have ended one way or the other, from the unit's inbox when its hosting thread finds the device
+//! gone. The policy knows nothing of it: it goes on giving tasks to the unit, and whoever has room does them instead.
+//! Where there is no CPU unit, the thread that hosted a device that is gone remains: it runs at home what cores can.
+
+use super::Placement;
+use super::stages::{Assigned, Launched, Placed};
+use crate::depend::OwnedTask;
+use crate::engine::command::Command;
+use crate::error::TaskFailure;
+use crate::ids::SpaceId;
+use std::sync::Arc;
+
+impl Placement {
+    /// The device with this memory is gone, as `cause` was the first to find.
+    pub(super) fn device_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, out: &mut Vec<Command>) {
+        if !self.residency.lose(space, cause) {
+            return;
+        }
+        let waiting = self.queue.lose(space);
+        for data in self.residency.all_data() {
+            for order in self.residency.lose_replicas(data, space, cause, out) {
+                self.flow.begin(order, true, out);
+            }
+        }
+        for Assigned { task, unit, .. } in waiting {
+            if let Some(unit) = unit {
+                self.queue.take_from(unit);
+            }
+            self.redirect(task, space, out);
+        }
+        self.dispatch(out);
+    }
+
+    /// Why a launched task has nothing to work on any more: those that it was launched behind have failed.
+    pub(in crate::engine) fn lost_since_launch(&self, task: &OwnedTask) -> Option<Arc<TaskFailure>> {
+        let launched = self.flow.launched(task.shared().id)?;
+        self.residency.cause_of_loss(task, &launched.reserved.replicas)
+    }
+
+    /// A launched task comes back from a device that is gone; it was not begun.
+    pub(in crate::engine) fn returned(&mut self, task: OwnedTask, out: &mut Vec<Command>) {
+        let Some(launched) = self.flow.end(task.shared().id) else { return };
+        let space = launched.space;
+        let waiters = self.let_go(launched, out);
+        self.redirect(task, space, out);
+        self.one_less(waiters, out);
+        self.dispatch(out);
+    }
+
+    /// A task that was on its way to a device that is gone gives its memory back and goes elsewhere.
+    pub(super) fn turn_back(&mut self, placed: Placed, out: &mut Vec<Command>) {
+        let space = placed.assigned.space;
+        let (task, launched) = Launched::of(placed, false);
+        self.let_go(launched, out);
+        self.redirect(task, space, out);
+    }
+
+    /// Gives a task to the least busy unit that suits it; poisons it if none is left.
+    fn redirect(&mut self, task: OwnedTask, space: SpaceId, out: &mut Vec<Command>) {
+        let bound = task.owned().as_ref().is_some_and(|side| side.space.is_some());
+        match self.queue.least_busy_for(&task, &self.residency).filter(|_| !bound) {
+            Some(unit) => self.queue.assign(task, unit, &self.residency),
+            None => {
+                let cause = self.residency.cause_of_device_loss(space).or_else(|| self.residency.last_loss().cloned());
+                task.set_poison(cause.expect("tasks are redirected only after a loss"));
+                out.push(Command::Skip(task));
+            }
+        }
+    }
+
+    /// Gives a unit a task that the policy means for one that is gone; false if there is none.
+    pub(super) fn stand_in(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
+        let Some(task) = self.queue.next_for_the_gone(&self.residency) else { return false };
+        self.assign_or_redirect(task, unit, out);
+        true
+    }
+
+    /// Gives a task to this unit, unless that can not run it any more.
+    pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
+        if self.residency.last_loss().is_none() || self.queue.suits(&task, unit, &self.residency) {
+            self.queue.assign(task, unit, &self.residency);
+        } else {
+            self.redirect(task, SpaceId::HOST, out);
+        }
+    }
+
+    /// Ends tasks that no unit is left for.
+    pub(super) fn poison_if_hopeless(&mut self, task: OwnedTask, out: &mut Vec<Command>) -> Option<OwnedTask> {
+        let Some(cause) = self.residency.last_loss() else { return Some(task) };
+        if self.queue.suits_any(&task, &self.residency) {
+            return Some(task);
+        }
+        task.set_poison(cause.clone());
+        out.push(Command::Skip(task));
+        None
+    }
+}

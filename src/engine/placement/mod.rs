@@ -1,0 +1,291 @@
+//! Placement: from a ready task to a unit, with its data there.
+//!
+//! Three parts, each with a matter and invariants of its own; here is only what happens when, in terms of all three:
+//! - [`queue`]: the policy has charge of ready tasks until a unit with room gets one; then they wait for memory.
+//! - [`residency`]: a task's working set is reserved in the unit's memory in one step.
+//! - [`flow`]: missing parts are copied from the nearest replica, and when the last copy has arrived the task is launched
+//!   ([`bring`]).
+//!
+//! When it has finished, its written regions are valid where it ran and nowhere else, and its replicas become candidates
+//! for eviction.
+//!
+//! Invariants:
+//! 1. A task is in exactly one of these stages: queued (the policy's), waiting (for memory), arriving (for copies),
+//!    launched.
+//! 2. A task that waits for memory holds none: two tasks cannot starve each other.
+//! 3. No copy to or from a task's region is planned, and the task is not launched, while a write-back of the region is
+//!    under way. All other copies belong to tasks, and dependences order those.
+//! 4. A task that a device has in its queue is *issued*: what it writes counts as valid there, and tasks on the same
+//!    replicas are launched behind it. No copy from what it writes, or into what it uses, is planned until it has finished.
+//! 5. Copies that a task waits for have ended before it is launched or let go, also if one of them fails; so when a task
+//!    has finished, nothing that was done for it is under way.
+//! 6. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
+//!    it has run: until then, what it started from can still be had elsewhere.
+
+mod bring;
+mod flow;
+mod loss;
+mod needs;
+mod queue;
+mod residency;
+mod scheduler;
+mod stages;
+mod units;
+
+pub(crate) use flow::Traffic;
+pub(crate) use needs::Needs;
+pub(crate) use scheduler::{Scheduler, is_asked_by};
+
+use super::command::Command;
+use super::{FailureLog, Nanos};
+use crate::coherence::CopyId;
+use crate::depend::OwnedTask;
+use crate::error::TaskFailure;
+use crate::ids::{DataId, DeviceId, SpaceId};
+use crate::machine::Machine;
+use crate::region::Block;
+use crate::sched::{AffinityStatistics, Model};
+use flow::Flow;
+use needs::forgotten_by;
+use queue::{End, Queue};
+use residency::{Residency, Shortage};
+use smallvec::SmallVec;
+use stages::{Assigned, Placed};
+use std::sync::Arc;
+
+/// The state between ready and finished.
+pub(crate) struct Placement {
+    queue: Queue,
+    residency: Residency,
+    flow: Flow,
+}
+
+impl Placement {
+    pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], scheduler: Scheduler) -> Self {
+        debug_assert_eq!(machine.num_spaces(), capacities_bytes.len(), "every space has a capacity");
+        Self {
+            queue: Queue::new(machine, scheduler),
+            residency: Residency::new(capacities_bytes),
+            flow: Flow::default(),
+        }
+    }
+
+    /// On a machine without CPU units, has the hosting threads of devices run what only cores can, in host memory.
+    pub(crate) fn with_hosts_at_home(mut self) -> Self {
+        self.queue.let_hosts_work_at_home();
+        self
+    }
+
+    /// Says whose placement it is, and who is told if the policy fails.
+    pub(super) fn with_reports_to(mut self, runtime: u64, failures: &Arc<FailureLog>) -> Self {
+        self.queue.report_to(runtime, failures);
+        self
+    }
+
+    /// A task is ready: to the policy, or, if it is bound to a space, straight there.
+    pub(super) fn ready(&mut self, task: OwnedTask, out: &mut Vec<Command>) {
+        self.residency.register(&task);
+        if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
+            match self.residency.cause_of_device_loss(space) {
+                None => self.queue.wait_for_memory(Assigned { task, unit: None, space }),
+                Some(cause) => {
+                    task.set_poison(cause);
+                    out.push(Command::Skip(task));
+                }
+            }
+        } else if let Some(task) = self.poison_if_hopeless(task, out) {
+            self.queue.enter(task, &self.residency);
+        }
+        self.dispatch(out);
+    }
+
+    /// A copy has arrived.
+    pub(super) fn copied(&mut self, copy: CopyId, out: &mut Vec<Command>) {
+        let Some(ended) = self.flow.end_copy(copy) else { return };
+        self.residency.arrived(ended.data, &ended.transfer);
+        self.let_go_of_copy(ended, out);
+    }
+
+    /// A copy could not be made. If a device is gone, the tasks that wait for it look again for what they need; else they
+    /// fail. What was on its way out of an evicted replica is lost.
+    ///
+    /// A task that fails so is not let go before its other copies have ended: those would overwrite what others write there.
+    pub(super) fn copy_failed(
+        &mut self,
+        copy: CopyId,
+        fail: &dyn Fn(Option<&OwnedTask>) -> Arc<TaskFailure>,
+        lost_device: Option<DeviceId>,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(ended) = self.flow.end_copy(copy) else { return };
+        let cause = match lost_device {
+            Some(device) => {
+                let known = self.residency.cause_of_device_loss(device.space());
+                known.unwrap_or_else(|| fail(self.flow.waiting_for(&ended).next()))
+            }
+            None if ended.write_back.is_some() => fail(None),
+            None => {
+                let failures: SmallVec<[_; 2]> = (self.flow.waiting_for(&ended))
+                    .map(|task| {
+                        let failure = fail(Some(task));
+                        task.set_poison(failure.clone());
+                        failure
+                    })
+                    .collect();
+                failures.into_iter().next().unwrap_or_else(|| fail(None))
+            }
+        };
+        self.residency.failed(ended.data, &ended.transfer, &cause);
+        if let Some(device) = lost_device {
+            self.device_lost(device.space(), &cause, out);
+        }
+        self.let_go_of_copy(ended, out);
+    }
+
+    /// A replica's memory was given back.
+    pub(super) fn released(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) {
+        self.residency.released(space, bytes);
+        self.dispatch(out);
+    }
+
+    /// A task is in its device's queue.
+    pub(super) fn issued(&mut self, task: &OwnedTask, out: &mut Vec<Command>) {
+        let Some((launched, counts_no_more)) = self.flow.issue(task.shared().id) else { return };
+        self.residency.issued(task, &launched.reserved.replicas);
+        if let Some(unit) = counts_no_more {
+            self.queue.take_from(unit);
+        }
+        self.dispatch(out);
+    }
+
+    /// A task has run (for so long), failed, or was skipped before it `began`; perhaps before it was placed.
+    ///
+    /// If its device was lost meanwhile, `device_lost` is the failure that it shows by.
+    pub(super) fn finished(
+        &mut self,
+        task: &OwnedTask,
+        began: bool,
+        elapsed_ns: Option<Nanos>,
+        device_lost: Option<&Arc<TaskFailure>>,
+        out: &mut Vec<Command>,
+    ) {
+        let id = task.shared().id;
+        let space = self.flow.launched(id).map(|launched| launched.space);
+        if let (Some(cause), Some(space)) = (device_lost, space) {
+            self.device_lost(space, cause, out);
+        }
+        // A take that was skipped has taken nothing.
+        let forgotten = forgotten_by(task).filter(|_| elapsed_ns.is_some());
+        if let Some(launched) = self.flow.end(id) {
+            if forgotten.is_none() {
+                self.residency.ended(task, began, &launched);
+            } // else what it accessed is gone
+            if let Some(unit) = launched.unit {
+                let ran = |elapsed_ns| End::Ran { elapsed_ns, issued: launched.issued };
+                self.queue.left(task, unit, &elapsed_ns.map_or(End::Failed, ran));
+            }
+            let waiters = self.let_go(launched, out);
+            self.one_less(waiters, out);
+        }
+        if let Some(data) = forgotten {
+            self.residency.forget(data);
+        }
+        self.dispatch(out);
+    }
+
+    /// Gives work to whoever has room, until nothing moves.
+    fn dispatch(&mut self, out: &mut Vec<Command>) {
+        loop {
+            let mut moved = self.serve_waiting(out);
+            // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
+            let mut last = None;
+            while let Some(next) = self.queue.next_with_room(last) {
+                last = Some(next);
+                let (_, unit) = next;
+                moved |= self.queue.has_room_in_memory(unit, &self.residency) && self.give_next(unit, out);
+            }
+            if !moved && !self.queue.judge(self.flow.under_way() == 0, &self.residency) {
+                return;
+            }
+        }
+    }
+
+    /// Brings data for tasks whose memory is free now; whether there were any.
+    fn serve_waiting(&mut self, out: &mut Vec<Command>) -> bool {
+        let mut moved = false;
+        for space in self.residency.spaces() {
+            while let Some(assigned) = self.queue.next_waiting(space) {
+                match self.residency.reserve(&assigned.task, space) {
+                    Ok(reserved) => {
+                        self.bring(Placed { assigned, reserved }, out);
+                        moved = true;
+                    }
+                    Err(shortage) => {
+                        self.queue.wait_first(assigned);
+                        if let Shortage::Evict(leaving) = shortage {
+                            self.evict(&leaving, out);
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+        moved
+    }
+
+    /// Gives a unit the next task that the policy has for it; false if there is none.
+    fn give_next(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
+        match self.queue.next_for(unit, &self.residency) {
+            Some(task) => {
+                self.assign_or_redirect(task, unit, out);
+                true
+            }
+            None => self.residency.last_loss().is_some() && self.stand_in(unit, out),
+        }
+    }
+
+    /// The spaces where all of a region is valid.
+    pub(crate) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
+        self.residency.valid_in(data, block)
+    }
+
+    /// What moved between each two spaces so far.
+    pub(crate) fn traffic(&self) -> Vec<((SpaceId, SpaceId), Traffic)> {
+        self.flow.traffic()
+    }
+
+    /// How long each unit has run tasks.
+    pub(crate) fn busy_ns(&self) -> &[u64] {
+        self.queue.busy_ns()
+    }
+
+    /// How well the policy kept indices where their data are, if it keeps count.
+    pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
+        self.queue.affinity()
+    }
+
+    /// What the policy has learned of tasks' times, if it learns.
+    pub(crate) fn model(&self) -> Option<&Model> {
+        self.queue.model()
+    }
+
+    /// How many replicas were evicted to make room.
+    pub(crate) fn evictions(&self) -> u64 {
+        self.residency.evictions()
+    }
+
+    /// How many tasks are under way to their ends, and copies to their places.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.flow.under_way()
+    }
+
+    /// Where every placed task is, in words: what to look at when nothing moves.
+    pub(crate) fn stall(&self) -> String {
+        let mut lines = Vec::new();
+        self.queue.describe(&mut lines);
+        self.flow.describe(&mut lines);
+        self.residency.describe(&mut lines);
+        lines.sort();
+        lines.join("; ")
+    }
+}

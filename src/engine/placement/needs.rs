@@ -1,0 +1,51 @@
+//! What placement asks of a task: its needs of a unit and a memory, and what it is for.
+
+use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
+use crate::ids::DataId;
+use crate::sched::Place;
+
+/// What a task needs of a memory.
+pub(crate) struct Needs {
+    /// The sum of its regions.
+    pub(crate) bytes: u64,
+    /// It must work at home: concurrent accesses are atomic in one memory only.
+    pub(crate) home_only: bool,
+}
+
+impl Needs {
+    /// Of these accesses.
+    pub(crate) fn of(accesses: &[AccessRecord<'_>]) -> Self {
+        let mut needs = Self { bytes: 0, home_only: false };
+        accesses.iter().for_each(|access| needs.add(access));
+        needs
+    }
+
+    /// Of a task.
+    pub(super) fn of_task(task: &OwnedTask) -> Self {
+        let mut needs = Self { bytes: 0, home_only: false };
+        task.body().accesses(&mut |access| needs.add(&access));
+        needs
+    }
+
+    fn add(&mut self, access: &AccessRecord<'_>) {
+        if access.mode != Mode::After {
+            self.bytes += access.bytes();
+        }
+        self.home_only |= access.mode == Mode::Concurrent;
+    }
+}
+
+/// The kinds of unit that a task can run on.
+pub(super) fn kinds(task: &OwnedTask) -> Kinds {
+    task.owned().as_ref().and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds())
+}
+
+/// The data that is gone when a task has run, if it is a release or a take.
+pub(super) fn forgotten_by(task: &OwnedTask) -> Option<DataId> {
+    task.owned().as_ref().and_then(|side| side.forget)
+}
+
+/// Where a task stands in an iteration space, if it recurs.
+pub(super) fn place_of(task: &OwnedTask) -> Option<Place> {
+    task.owned().as_ref().and_then(|side| side.place.clone())
+}

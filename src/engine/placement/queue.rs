@@ -1,0 +1,277 @@
+//! Ready tasks: the policy's until a unit with room gets them, then first come first served for the unit's memory.
+//!
+//! The policy names the unit; here is what it is told and asked.
+//!
+//! What never happens here: no memory is reserved. What lies where is looked up, never changed.
+//!
+//! Invariants:
+//! 1. The policy has charge of exactly the tasks in `queued`.
+//! 2. The policy has been told how many tasks every unit has.
+//! 3. A task in `waiting` fits into the space that it waits for.
+
+use super::needs::{Needs, kinds, place_of};
+use super::residency::Residency;
+use super::scheduler::Scheduler;
+use super::stages::Assigned;
+use super::units::{Room, Units};
+use crate::depend::{Kinds, OwnedTask};
+use crate::engine::Nanos;
+use crate::ids::{SpaceId, TaskId, UnitId};
+use crate::machine::{Machine, UnitKind};
+use crate::sched::{AffinityStatistics, Model, ReadyTask, Sample, UnitView, View};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The most tasks in one space; it limits those that are launched behind others, which do not count as given ahead.
+const MOST_IN_SPACE: usize = 256;
+
+/// Where tasks of a kind can run.
+#[derive(Clone)]
+struct Suited {
+    /// On which units.
+    units: Arc<[bool]>,
+    /// In host memory alone, on whichever of the hosting threads.
+    at_home: bool,
+}
+
+/// How a task left its unit.
+pub(super) enum End {
+    /// It has run for so long; an issued one's time says how many to give ahead.
+    Ran { elapsed_ns: Nanos, issued: bool },
+    /// It did not run to its end.
+    Failed,
+}
+
+/// See the module.
+pub(super) struct Queue {
+    pub(super) scheduler: Scheduler,
+    pub(super) units: Units,
+    pub(super) queued: FxHashMap<TaskId, OwnedTask>,
+    /// Who waits for memory, by space.
+    pub(super) waiting: Vec<VecDeque<Assigned>>,
+    /// Where a task with these kinds can run, as far as the kinds decide.
+    suited: FxHashMap<(Kinds, bool), Suited>,
+    /// There is no CPU unit, and the hosting threads of devices stand in.
+    hosts_at_home: bool,
+}
+
+impl Queue {
+    pub(super) fn new(machine: &Machine, scheduler: Scheduler) -> Self {
+        Self {
+            scheduler,
+            units: Units::new(machine),
+            queued: FxHashMap::default(),
+            waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
+            suited: FxHashMap::default(),
+            hosts_at_home: false,
+        }
+    }
+
+    /// On a machine without CPU units, has the hosting threads of devices run what only cores can.
+    pub(super) fn let_hosts_work_at_home(&mut self) {
+        self.hosts_at_home = self.units.iter().all(|unit| unit.kind.is_device());
+    }
+
+    /// Tells the policy of a ready task.
+    pub(super) fn enter(&mut self, task: OwnedTask, residency: &Residency) {
+        let ready = self.describe_to_policy(&task, residency);
+        let id = ready.id;
+        self.queued.insert(id, task);
+        let Self { scheduler, units, queued, .. } = self;
+        // Many units share the host's memory: what a policy asks about this task is computed once per space.
+        let known: SmallVec<[Cell<Option<u64>>; 4]> = residency.spaces().map(|_| Cell::new(None)).collect();
+        let missing = |task, space: SpaceId| {
+            let compute = || missing_bytes(queued, residency, task, space);
+            let Some(cell) = known.get(space.index()).filter(|_| task == id) else { return compute() };
+            let bytes = cell.get().unwrap_or_else(compute);
+            cell.set(Some(bytes));
+            bytes
+        };
+        scheduler.ready(ready, &View { units, missing_bytes: &missing });
+    }
+
+    fn describe_to_policy(&mut self, task: &OwnedTask, residency: &Residency) -> ReadyTask {
+        ReadyTask {
+            id: task.shared().id,
+            name: task.shared().name.clone(),
+            bytes: Needs::of_task(task).bytes,
+            priority: task.shared().priority,
+            cost: task.owned().as_ref().and_then(|side| side.cost),
+            place: place_of(task),
+            units: self.suited(task, residency).units,
+        }
+    }
+
+    /// Where a task can run.
+    fn suited(&mut self, task: &OwnedTask, residency: &Residency) -> Suited {
+        let needs = Needs::of_task(task);
+        let kinds = kinds(task);
+        let small = residency.fits_anywhere(needs.bytes);
+        if let Some(known) = self.suited.get(&(kinds, needs.home_only)).filter(|_| small) {
+            return known.clone();
+        }
+        let fits = |space: &SpaceId| residency.fits(needs.bytes, *space);
+        let suits = |unit: &UnitView| {
+            kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && unit.spaces.iter().any(fits)
+        };
+        let units: Arc<[bool]> = self.units.iter().map(suits).collect();
+        // What suits no device can still run on a device's hosting thread, if cores can run it.
+        let at_home = self.hosts_at_home && kinds.has(UnitKind::Cpu) && !units.contains(&true);
+        let units = if at_home { units.iter().map(|_| true).collect() } else { units };
+        let suited = Suited { units, at_home };
+        if small {
+            self.suited.insert((kinds, needs.home_only), suited.clone());
+        }
+        suited
+    }
+
+    /// Whether a unit can run a task.
+    pub(super) fn suits(&mut self, task: &OwnedTask, unit: usize, residency: &Residency) -> bool {
+        self.suited(task, residency).units[unit]
+    }
+
+    /// Whether any unit can.
+    pub(super) fn suits_any(&mut self, task: &OwnedTask, residency: &Residency) -> bool {
+        self.suited(task, residency).units.contains(&true)
+    }
+
+    /// The least busy of the units that can.
+    pub(super) fn least_busy_for(&mut self, task: &OwnedTask, residency: &Residency) -> Option<usize> {
+        let units = self.suited(task, residency).units;
+        let suited = self.units.iter().filter(|unit| units[unit.id.index()]);
+        suited.min_by_key(|unit| (unit.in_flight, unit.id)).map(|unit| unit.id.index())
+    }
+
+    /// The first unit with room after `last`, while tasks are queued.
+    pub(super) fn next_with_room(&self, last: Option<Room>) -> Option<Room> {
+        if self.queued.is_empty() { None } else { self.units.next_with_room(last) }
+    }
+
+    /// Whether one of a unit's memories may get another task. A hosting thread whose devices are gone works at home.
+    pub(super) fn has_room_in_memory(&self, unit: usize, residency: &Residency) -> bool {
+        let room = |space: &SpaceId| space.is_host() || residency.tenants(*space) < MOST_IN_SPACE;
+        self.units[unit].spaces.iter().any(room) || self.hosts_at_home && self.is_gone(unit)
+    }
+
+    /// The task that the policy has next for a unit.
+    pub(super) fn next_for(&mut self, unit: usize, residency: &Residency) -> Option<OwnedTask> {
+        let id = self.units[unit].id;
+        let Self { scheduler, units, queued, .. } = self;
+        let missing = |task, space| missing_bytes(queued, residency, task, space);
+        let next = scheduler.next(id, &View { units, missing_bytes: &missing })?;
+        self.take_named(next, unit, residency)
+    }
+
+    /// A task that the policy means for a unit that is gone.
+    pub(super) fn next_for_the_gone(&mut self, residency: &Residency) -> Option<OwnedTask> {
+        let gone: Vec<usize> = (0..self.units.len()).filter(|unit| self.is_gone(*unit)).collect();
+        gone.into_iter().find_map(|unit| self.next_for(unit, residency))
+    }
+
+    /// Whether a unit has no memory left to work in.
+    fn is_gone(&self, unit: usize) -> bool {
+        self.units[unit].spaces.is_empty()
+    }
+
+    /// A task has its unit; memory comes next.
+    pub(super) fn assign(&mut self, task: OwnedTask, unit: usize, residency: &Residency) {
+        let space = self.choose_space(&task, unit, residency);
+        self.units.give(unit);
+        self.tell(unit);
+        self.wait_for_memory(Assigned { task, unit: Some(self.units[unit].id), space });
+    }
+
+    /// Among a unit's memories that the task fits into, the one with the most of its data, then the least busy.
+    fn choose_space(&mut self, task: &OwnedTask, unit: usize, residency: &Residency) -> SpaceId {
+        if self.hosts_at_home && self.suited(task, residency).at_home {
+            return SpaceId::HOST;
+        }
+        if let [only] = self.units[unit].spaces[..] {
+            return only;
+        }
+        let bytes = Needs::of_task(task).bytes;
+        let key = |space: &SpaceId| (residency.bytes_missing(task, *space), residency.tenants(*space), *space);
+        let spaces = self.units[unit].spaces.iter().copied().filter(|space| residency.fits(bytes, *space));
+        spaces.min_by_key(key).expect("a unit gets tasks that fit one of its memories")
+    }
+
+    /// A task waits behind those that wait for memory in its space already.
+    pub(super) fn wait_for_memory(&mut self, assigned: Assigned) {
+        self.waiting[assigned.space.index()].push_back(assigned);
+    }
+
+    /// Who waits for memory in a space, the first.
+    pub(super) fn next_waiting(&mut self, space: SpaceId) -> Option<Assigned> {
+        self.waiting[space.index()].pop_front()
+    }
+
+    /// Who was first is it again: there was no memory.
+    pub(super) fn wait_first(&mut self, assigned: Assigned) {
+        self.waiting[assigned.space.index()].push_front(assigned);
+    }
+
+    /// A unit has one task less.
+    pub(super) fn take_from(&mut self, unit: UnitId) {
+        self.units.take(unit.index());
+        self.tell(unit.index());
+    }
+
+    fn tell(&mut self, unit: usize) {
+        self.scheduler.in_flight(self.units[unit].id, self.units[unit].in_flight);
+    }
+
+    /// A task has left its unit: the policy learns from it.
+    pub(super) fn left(&mut self, task: &OwnedTask, unit: UnitId, end: &End) {
+        let sample = |elapsed_ns| Sample {
+            task: task.shared().id,
+            name: task.shared().name.clone(),
+            bytes: Needs::of_task(task).bytes,
+            unit,
+            elapsed_ns,
+            place: place_of(task),
+        };
+        match *end {
+            End::Ran { elapsed_ns, issued } => {
+                self.units.ran(unit.index(), elapsed_ns, issued);
+                self.scheduler.finished(&sample(elapsed_ns));
+            }
+            End::Failed => self.scheduler.failed(&sample(0)),
+        }
+    }
+
+    /// A memory is gone; who waited for it.
+    pub(super) fn lose(&mut self, space: SpaceId) -> VecDeque<Assigned> {
+        self.units.lose(space);
+        self.suited.clear();
+        std::mem::take(&mut self.waiting[space.index()])
+    }
+
+    /// How long each unit has run tasks.
+    pub(super) fn busy_ns(&self) -> &[u64] {
+        self.units.busy_ns()
+    }
+
+    /// How well the policy kept indices where their data are, if it keeps count.
+    pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
+        self.scheduler.affinity()
+    }
+
+    /// What the policy has learned of tasks' times, if it learns.
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.scheduler.model()
+    }
+
+    /// Who waits, in words.
+    pub(super) fn describe(&self, lines: &mut Vec<String>) {
+        let waiting = |a: &Assigned| format!("{} waits for memory of {}", a.task.shared().id, a.space);
+        lines.extend(self.waiting.iter().flatten().map(waiting));
+        lines.extend(self.queued.keys().map(|task| format!("{task} waits for a unit")));
+    }
+}
+
+fn missing_bytes(queued: &FxHashMap<TaskId, OwnedTask>, residency: &Residency, task: TaskId, space: SpaceId) -> u64 {
+    queued.get(&task).map_or(0, |task| residency.bytes_missing(task, space))
+}

@@ -1,0 +1,405 @@
+//! What lies where: the devices' memories, the replicas in them, and what they were promised to.
+//!
+//! The tables of [`crate::coherence`], of all data objects and all memories together, kept in step with each other. A
+//! task's working set is reserved in one step ([`reserve`]), or not at all.
+//!
+//! What never happens here: no task is given to a unit or launched, and nothing is known of copies but what was planned:
+//! who orders one ([`Residency::order`]) says so when it has ended.
+//!
+//! Invariants:
+//! 1. A replica has one pin for each task that has it reserved, and one for each copy from or to it that was ordered.
+//! 2. `tenants` counts the tasks that have something reserved in each space.
+//! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says otherwise.
+//! 4. In the memory of a device that is gone no replica stays, and nobody is given a new one there.
+
+mod reserve;
+
+pub(super) use reserve::Shortage;
+
+use super::needs::forgotten_by;
+use super::stages::{Launched, Placed};
+use crate::coherence::{CopyId, Directory, Memories, Replica, ReplicaId, Transfer};
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::engine::command::{Command, CopyOrder, Release, ReplicaRef};
+use crate::error::TaskFailure;
+use crate::ids::{DataId, SpaceId, TaskId};
+use crate::region::Block;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+type Tasks = SmallVec<[TaskId; 2]>;
+
+/// Issued tasks that a task meets.
+#[derive(Default)]
+pub(super) struct InTheWay {
+    /// It is launched behind them.
+    pub(super) before: Tasks,
+    /// Their end comes before its copies.
+    pub(super) waited_for: Tasks,
+}
+
+/// See the module.
+pub(super) struct Residency {
+    memories: Memories,
+    directories: FxHashMap<DataId, Directory>,
+    /// Tasks placed in each space and not finished.
+    tenants: Vec<usize>,
+    /// The memories of devices that are gone, and what found out.
+    lost: Vec<(SpaceId, Arc<TaskFailure>)>,
+    next_replica: u64,
+    next_copy: u64,
+    /// Counts the ends of tasks: when a replica was used last.
+    uses: u64,
+    evictions: u64,
+}
+
+impl Residency {
+    /// Of so many address spaces as there are capacities.
+    pub(super) fn new(capacities_bytes: &[u64]) -> Self {
+        Self {
+            memories: Memories::new(capacities_bytes),
+            directories: FxHashMap::default(),
+            tenants: vec![0; capacities_bytes.len()],
+            lost: Vec::new(),
+            next_replica: 1,
+            next_copy: 0,
+            uses: 0,
+            evictions: 0,
+        }
+    }
+
+    /// All that a task accesses gets a directory, if it has none.
+    pub(super) fn register(&mut self, task: &OwnedTask) {
+        task.body().accesses(&mut |AccessRecord { datum, .. }| {
+            let directory = || Directory::new(datum.id, datum.whole(), datum.element_bytes);
+            self.directories.entry(datum.id).or_insert_with(directory);
+        });
+    }
+
+    /// A data object is gone.
+    pub(super) fn forget(&mut self, data: DataId) {
+        self.directories.remove(&data);
+    }
+
+    /// The address spaces, that of the host first.
+    pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> + use<> {
+        (0..self.tenants.len() as u16).map(SpaceId)
+    }
+
+    /// How many tasks have something reserved in `space`.
+    pub(super) fn tenants(&self, space: SpaceId) -> usize {
+        self.tenants[space.index()]
+    }
+
+    /// Whether so many bytes fit into a space with nothing else in it.
+    pub(super) fn fits(&self, bytes: u64, space: SpaceId) -> bool {
+        bytes <= self.memories.capacity(space)
+    }
+
+    /// Whether they fit into any space.
+    pub(super) fn fits_anywhere(&self, bytes: u64) -> bool {
+        bytes <= self.memories.smallest()
+    }
+
+    /// What would have to be copied to `space` for a task.
+    pub(super) fn bytes_missing(&self, task: &OwnedTask, space: SpaceId) -> u64 {
+        let mut missing = 0;
+        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+            if mode.reads()
+                && !matches!(mode, Mode::Reduction(_))
+                && let Some(directory) = self.directories.get(&datum.id)
+            {
+                missing += directory.missing_bytes(space, block);
+            }
+        });
+        missing
+    }
+
+    /// The spaces where all of a region is valid.
+    pub(super) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
+        let directory = self.directories.get(&data);
+        directory.map_or_else(|| vec![SpaceId::HOST], |directory| directory.valid_in(self.spaces(), block))
+    }
+
+    /// Plans the copies that a task with memory still needs. Copies under way already that it needs go to `pending`.
+    pub(super) fn fill(&mut self, placed: &Placed, pending: &mut Vec<CopyId>) -> Vec<CopyOrder> {
+        let mut transfers = Vec::new();
+        let mut places = placed.reserved.replicas.iter();
+        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+            let Some(place) = places.next() else { return };
+            let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else { return };
+            if mode == Mode::Out {
+                // What the region holds now is of no use to anybody: it must not be written back over the new value.
+                directory.written(place.replica, block);
+                return;
+            }
+            if mode == Mode::After {
+                return; // it does not look at the region, wherever that is valid
+            }
+            let mut planned = Vec::new();
+            directory.fill(place.replica, block, &mut self.next_copy, pending, &mut planned);
+            transfers.extend(planned.into_iter().map(|transfer| (place.data, transfer)));
+        });
+        transfers.into_iter().filter_map(|(data, transfer)| self.order(data, transfer)).collect()
+    }
+
+    /// The order to make a copy that was planned; both of its ends stay until it has ended.
+    fn order(&mut self, data: DataId, transfer: Transfer) -> Option<CopyOrder> {
+        let directory = self.directories.get_mut(&data)?;
+        let mut end = |id| {
+            let replica = directory.replica_mut(id);
+            replica.pins += 1;
+            ReplicaRef { data, replica: id, space: replica.space, holds: replica.block }
+        };
+        let (from, to) = (end(transfer.from), end(transfer.to));
+        let element_bytes = directory.element_bytes;
+        Some(CopyOrder { copy: transfer.copy, from, to, block: transfer.block, element_bytes })
+    }
+
+    /// A copy has arrived.
+    pub(super) fn arrived(&mut self, data: DataId, transfer: &Transfer) {
+        if let Some(directory) = self.directories.get_mut(&data) {
+            directory.arrived(transfer);
+        }
+    }
+
+    /// A copy could not be made.
+    pub(super) fn failed(&mut self, data: DataId, transfer: &Transfer, cause: &Arc<TaskFailure>) {
+        if let Some(directory) = self.directories.get_mut(&data) {
+            directory.failed(transfer, cause);
+        }
+    }
+
+    /// A copy that was ordered has ended, one way or the other: its ends may go.
+    pub(super) fn unpin(&mut self, data: DataId, transfer: &Transfer, out: &mut Vec<Command>) {
+        for replica in [transfer.from, transfer.to] {
+            if let Some(directory) = self.directories.get_mut(&data) {
+                directory.replica_mut(replica).pins -= 1;
+            }
+            self.drop_if_leaving(data, replica, out);
+        }
+    }
+
+    /// A replica's memory was given back.
+    pub(super) fn released(&mut self, space: SpaceId, bytes: u64) {
+        self.memories.left(space, bytes);
+    }
+
+    /// Sends a replica away to make room; the orders to write back home what it alone holds. The driver reports when its
+    /// memory is free, which may be at once, or after they were carried out.
+    pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Vec<CopyOrder> {
+        self.evictions += 1;
+        self.send_away(data, id);
+        self.write_back(data, &[id])
+    }
+
+    /// The orders to write back home what these replicas of a data object hold and no other that stays.
+    fn write_back(&mut self, data: DataId, replicas: &[ReplicaId]) -> Vec<CopyOrder> {
+        let Some(directory) = self.directories.get_mut(&data) else { return Vec::new() };
+        let mut transfers = Vec::new();
+        for id in replicas {
+            directory.write_back(*id, &mut self.next_copy, &mut transfers);
+        }
+        transfers.into_iter().filter_map(|transfer| self.order(data, transfer)).collect()
+    }
+
+    /// A replica is to leave, as soon as nobody uses it: no task finds it any more.
+    fn send_away(&mut self, data: DataId, id: ReplicaId) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
+        if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
+            self.memories.leaves(replica.space, data, id, replica.last_use, directory.bytes(&replica.block));
+            directory.leave(id);
+        }
+    }
+
+    /// Drops a replica that was to leave, when its last user is gone.
+    pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
+        let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
+        let Some(Replica { space, block, .. }) = idle.cloned() else { return };
+        directory.remove(id);
+        let bytes = directory.bytes(&block);
+        out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
+    }
+
+    /// The task that is launched next frees a data object's home: whatever is elsewhere goes first, or else it might
+    /// yet be evicted, and written back to where nothing is any more. Nobody uses it: all who did were waited for.
+    pub(super) fn abandon(&mut self, data: DataId, out: &mut Vec<Command>) {
+        let Some(directory) = self.directories.get_mut(&data) else { return };
+        debug_assert!(directory.issued_tasks().next().is_none(), "a task in flight uses what is released");
+        let element_bytes = directory.element_bytes;
+        for Replica { id, space, block, last_use, leaving, pins } in directory.abandon() {
+            debug_assert!(pins == 0, "somebody uses a replica of what is released");
+            let bytes = (block.volume() * element_bytes) as u64;
+            if !leaving {
+                self.memories.leaves(space, data, id, last_use, bytes);
+            }
+            out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
+        }
+        out.push(Command::Unregister { data });
+    }
+
+    /// A task is in its device's queue.
+    pub(super) fn issued(&mut self, task: &OwnedTask, replicas: &[ReplicaRef]) {
+        let mut places = replicas.iter();
+        task.body().accesses(&mut |access| {
+            if let Some(place) = places.next()
+                && let Some(directory) = self.directories.get_mut(&place.data)
+                && !access.block.is_empty()
+            {
+                directory.issued(task.shared().id, place.replica, access.block, access.mode.writes());
+            }
+        });
+    }
+
+    /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere. One that was skipped before it
+    /// `began` wrote nothing: its replica may never have been filled.
+    pub(super) fn ended(&mut self, task: &OwnedTask, began: bool, launched: &Launched) {
+        let (id, failure) = (task.shared().id, task.poison().filter(|_| launched.issued));
+        let mut places = launched.reserved.replicas.iter();
+        task.body().accesses(&mut |access| {
+            let Some(place) = places.next() else { return };
+            let loss = self.lost.iter().find(|(lost, _)| *lost == place.space);
+            let Some(directory) = self.directories.get_mut(&place.data) else { return };
+            match loss {
+                _ if launched.issued => directory.ended(id, failure.as_ref()),
+                _ if !began || access.block.is_empty() || !access.mode.writes() => {}
+                Some((_, cause)) => directory.written_and_lost(access.block, cause),
+                None => directory.written(place.replica, access.block),
+            }
+        });
+    }
+
+    /// Takes from a task that was launched what it had reserved.
+    pub(super) fn let_go(&mut self, launched: &Launched, out: &mut Vec<Command>) {
+        let Launched { space, reserved, .. } = launched;
+        self.uses += 1;
+        for place in &reserved.replicas {
+            let Some(directory) = self.directories.get_mut(&place.data) else { continue };
+            let replica = directory.replica_mut(place.replica);
+            replica.pins -= 1;
+            let before = std::mem::replace(&mut replica.last_use, self.uses);
+            if place.replica != ReplicaId::HOME && !replica.leaving {
+                self.memories.used(place.space, place.data, place.replica, before, self.uses);
+            }
+        }
+        for place in &reserved.replicas {
+            self.drop_if_leaving(place.data, place.replica, out);
+        }
+        self.tenants[space.index()] -= 1;
+        if reserved.private_bytes > 0 {
+            self.memories.release(*space, reserved.private_bytes);
+        }
+    }
+
+    /// Why something that a task reads is lost, if it is.
+    pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
+        let mut cause = None;
+        let mut places = places.iter();
+        task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+            let directory = places.next().and_then(|place| self.directories.get(&place.data));
+            if let Some(directory) = directory.filter(|_| mode.relies_on_value() && cause.is_none()) {
+                cause = directory.cause_of_loss(block);
+            }
+        });
+        cause
+    }
+
+    /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to
+    /// be copied first, or all replicas will go with the data, their end is waited for.
+    pub(super) fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
+        let mut found = InTheWay::default();
+        let forgotten = forgotten_by(&placed.assigned.task);
+        let mut places = placed.reserved.replicas.iter();
+        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+            let Some(place) = places.next() else { return };
+            let Some(directory) = self.directories.get(&place.data) else { return };
+            if forgotten == Some(place.data) {
+                found.waited_for.extend(directory.issued_tasks());
+                return;
+            }
+            let mut is_there = None;
+            directory.issued_uses(block, |issued| {
+                let here = issued.replica == place.replica;
+                let there = || directory.is_valid_in(place.replica, block);
+                if mode != Mode::Out && !*is_there.get_or_insert_with(there) {
+                    if here || issued.writes {
+                        found.waited_for.push(issued.task);
+                    }
+                } else if here && (issued.writes || mode.writes()) {
+                    found.before.push(issued.task);
+                }
+            });
+        });
+        for tasks in [&mut found.before, &mut found.waited_for] {
+            tasks.sort_unstable();
+            tasks.dedup();
+        }
+        found
+    }
+
+    /// The device with this memory is gone, as `cause` was the first to find; false if that is known.
+    pub(super) fn lose(&mut self, space: SpaceId, cause: &Arc<TaskFailure>) -> bool {
+        let news = !space.is_host() && !self.is_lost(space);
+        if news {
+            self.lost.push((space, cause.clone()));
+        }
+        news
+    }
+
+    /// All data objects that have a directory.
+    pub(super) fn all_data(&self) -> Vec<DataId> {
+        self.directories.keys().copied().collect()
+    }
+
+    /// A data object's replicas in the memory of a device that is gone leave. The orders to write back home what replicas
+    /// on their way out rely on no other for any more.
+    pub(super) fn lose_replicas(
+        &mut self,
+        data: DataId,
+        space: SpaceId,
+        cause: &Arc<TaskFailure>,
+        out: &mut Vec<Command>,
+    ) -> Vec<CopyOrder> {
+        let Some(directory) = self.directories.get_mut(&data) else { return Vec::new() };
+        for id in directory.space_lost(space, cause) {
+            self.send_away(data, id);
+            self.drop_if_leaving(data, id, out);
+        }
+        let Some(directory) = self.directories.get(&data) else { return Vec::new() };
+        // They are not written back where others hold the same. If those are gone, it has to be done yet.
+        let leaving: Vec<_> = directory.away().filter(|replica| replica.leaving).map(|replica| replica.id).collect();
+        self.write_back(data, &leaving)
+    }
+
+    /// Whether the device with this memory is gone.
+    pub(super) fn is_lost(&self, space: SpaceId) -> bool {
+        self.lost.iter().any(|(lost, _)| *lost == space)
+    }
+
+    /// What found out that the device with this memory is gone.
+    pub(super) fn cause_of_device_loss(&self, space: SpaceId) -> Option<Arc<TaskFailure>> {
+        self.lost.iter().find(|(lost, _)| *lost == space).map(|(_, cause)| cause.clone())
+    }
+
+    /// What found the last device gone, if any is.
+    pub(super) fn last_loss(&self) -> Option<&Arc<TaskFailure>> {
+        self.lost.last().map(|(_, cause)| cause)
+    }
+
+    /// How many replicas were evicted to make room.
+    pub(super) fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// The replicas in use or on their way out, in words.
+    pub(super) fn describe(&self, lines: &mut Vec<String>) {
+        for directory in self.directories.values() {
+            for r in directory.away().filter(|replica| replica.pins > 0 || replica.leaving) {
+                let leaving = if r.leaving { ", leaving" } else { "" };
+                lines.push(format!("{} {:?} in {}: {} users{leaving}", directory.data, r.block, r.space, r.pins));
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Reserving a task's whole working set in one step, and choosing what is to be evicted for it.
+//!
+//! A region is served by a replica that covers it, or by a new one: of exactly its box, unless it overlaps another's partly.
+//! Then regions like these will come again (blocks with a halo do), and two boxes would copy to each other for every task:
+//! so there the whole data gets a replica, if memory is plentiful. It is filled as parts of it are needed.
+//!
+//! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
+//! after a write-back home otherwise. Until the driver has given their memory back the task waits and holds nothing.
+
+use super::Residency;
+use crate::coherence::{ReplicaId, Room};
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::engine::command::ReplicaRef;
+use crate::engine::placement::stages::Reserved;
+use crate::ids::{DataId, SpaceId};
+use crate::region::{Block, BoxIndex};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+
+/// A region that a task needs in its space.
+struct Wanted {
+    access: usize,
+    data: DataId,
+    block: Block,
+    /// Where it will lie.
+    found: Option<ReplicaId>,
+}
+
+/// Why nothing was reserved.
+#[derive(Debug)]
+pub(in super::super) enum Shortage {
+    /// Too much is in use, or leaving already: it will be given back.
+    InUse,
+    /// There will be room when these are gone.
+    Evict(Vec<(DataId, ReplicaId)>),
+}
+
+/// A replica of a whole data in place of a part's takes no more than this part of a memory. OpenCL allows at least a quarter
+/// for one buffer.
+const WHOLE_OF_MEMORY: u64 = 4;
+
+impl Residency {
+    /// Pins a replica for every access of a task, or changes nothing.
+    pub(in super::super) fn reserve(&mut self, task: &OwnedTask, space: SpaceId) -> Result<Reserved, Shortage> {
+        let (mut wanted, mut private_bytes) = (Vec::new(), 0);
+        let mut access = 0;
+        task.body().accesses(&mut |record: AccessRecord<'_>| {
+            // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing.
+            let needs_none = matches!(record.mode, Mode::Reduction(_) | Mode::After) || record.block.is_empty();
+            let at_home = space.is_host() || needs_none;
+            if !space.is_host() && matches!(record.mode, Mode::Reduction(_)) {
+                private_bytes += record.bytes();
+            }
+            let found = at_home.then_some(ReplicaId::HOME);
+            wanted.push(Wanted { access, data: record.datum.id, block: *record.block, found });
+            access += 1;
+        });
+        // Large regions first: their replicas may cover the small ones.
+        wanted.sort_by_key(|w| Reverse(w.block.volume()));
+        if !space.is_host() {
+            self.make_room(space, &mut wanted, private_bytes)?;
+        }
+        let mut replicas: SmallVec<[ReplicaRef; 4]> = SmallVec::new();
+        wanted.sort_by_key(|w| w.access);
+        for w in &wanted {
+            let id = w.found.unwrap_or(ReplicaId::HOME);
+            // One place per access, in their order: who looks a place up counts on it. What forgets a data object comes
+            // after every task that declares a region of it, and before that it has a directory.
+            let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
+            let replica = directory.replica_mut(id);
+            replica.pins += 1;
+            replicas.push(ReplicaRef { data: w.data, replica: id, space: replica.space, holds: replica.block });
+        }
+        if private_bytes > 0 {
+            self.memories.reserve(space, private_bytes);
+        }
+        self.tenants[space.index()] += 1;
+        Ok(Reserved { replicas, private_bytes })
+    }
+
+    /// Finds or makes replicas for all that is wanted, if the memory is free.
+    fn make_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64) -> Result<(), Shortage> {
+        self.find_covering(space, wanted);
+        let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
+        // Pinned while room is sought, so that what the task needs is not evicted for it.
+        self.pin(&chosen, 1);
+        let mut needed = private_bytes + self.new_bytes(wanted);
+        let mut room = self.memories.room(space, needed, &self.directories);
+        self.pin(&chosen, -1);
+        if room == Room::Never && self.tenants[space.index()] == 0 && !self.memories.is_left(space) {
+            // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
+            for w in wanted.iter_mut().filter(|w| w.found != Some(ReplicaId::HOME)) {
+                w.found = None;
+            }
+            needed = private_bytes + self.new_bytes(wanted);
+            room = self.memories.room(space, needed, &self.directories);
+        }
+        let mut spare = match room {
+            Room::Free => self.memories.free(space) - needed,
+            Room::Soon | Room::Never => return Err(Shortage::InUse),
+            Room::After(leaving) => return Err(Shortage::Evict(leaving)),
+        };
+        for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
+            let (data, block) = (w.data, w.block);
+            let Some(directory) = self.directories.get_mut(&data) else { continue };
+            // A larger region of the same task may have been given a replica just now.
+            let id = directory.covering(space, &block).unwrap_or_else(|| {
+                let id = ReplicaId(self.next_replica);
+                self.next_replica += 1;
+                let (mut block, mut bytes) = (block, directory.bytes(&block));
+                if directory.overlaps_partly(space, &block) {
+                    let whole = directory.whole();
+                    let whole_bytes = directory.bytes(&whole);
+                    if whole_bytes - bytes <= spare && whole_bytes <= self.memories.capacity(space) / WHOLE_OF_MEMORY {
+                        spare -= whole_bytes - bytes;
+                        (block, bytes) = (whole, whole_bytes);
+                    }
+                }
+                directory.add(id, space, block, self.uses);
+                self.memories.reserve(space, bytes);
+                self.memories.used(space, data, id, self.uses, self.uses);
+                id
+            });
+            w.found = Some(id);
+        }
+        Ok(())
+    }
+
+    fn find_covering(&self, space: SpaceId, wanted: &mut [Wanted]) {
+        for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
+            w.found = self.directories.get(&w.data).and_then(|directory| directory.covering(space, &w.block));
+        }
+    }
+
+    /// The bytes of the replicas that have to be made: regions inside an earlier (larger) one need none.
+    fn new_bytes(&self, wanted: &[Wanted]) -> u64 {
+        let (mut bytes, mut outermost) = (0, Outermost::default());
+        for w in wanted.iter().filter(|w| w.found.is_none()) {
+            if outermost.add(w.data, w.block) {
+                bytes += self.directories.get(&w.data).map_or(0, |directory| directory.bytes(&w.block));
+            }
+        }
+        bytes
+    }
+
+    fn pin(&mut self, replicas: &[(DataId, ReplicaId)], by: i32) {
+        for (data, id) in replicas {
+            if let Some(directory) = self.directories.get_mut(data) {
+                let pins = &mut directory.replica_mut(*id).pins;
+                *pins = pins.wrapping_add_signed(by);
+            }
+        }
+    }
+}
+
+/// Of regions that come largest first, those that lie inside no other.
+#[derive(Default)]
+struct Outermost(FxHashMap<DataId, BoxIndex<Block>>);
+
+impl Outermost {
+    /// Adds a region, unless it lies inside one that is there; whether it was added.
+    fn add(&mut self, data: DataId, block: Block) -> bool {
+        // Who holds all of it holds its first place.
+        let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
+        let (there, mut inside) = (self.0.entry(data).or_default(), false);
+        there.find(&first, |other| inside |= other.contains(&block));
+        if !inside {
+            there.insert(block, block);
+        }
+        !inside
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::LOOKED_AT;
+
+    const DATA: [DataId; 2] = [DataId(1), DataId(2)];
+
+    #[test]
+    fn regions_inside_others_of_the_same_data_need_nothing_of_their_own() {
+        let mut outermost = Outermost::default();
+        let block = |i, j| Block::new(&[i, j]);
+        for (data, block, is_new) in [
+            (0, block(0..8, 0..8), true),
+            (0, block(0..8, 0..8), false),
+            (0, block(4..12, 0..8), true),
+            (1, block(2..4, 2..4), true),
+            (0, block(2..4, 2..4), false),
+            (0, block(8..9, 7..9), true),
+        ] {
+            assert_eq!(outermost.add(DATA[data], block), is_new, "{data} {block:?}");
+        }
+    }
+
+    #[test]
+    fn each_of_many_regions_costs_the_logarithm_of_their_number() {
+        let per_region = |n: usize| {
+            let mut outermost = Outermost::default();
+            let before = LOOKED_AT.get();
+            for k in 0..n {
+                let at = k * 7919 % n * 4;
+                assert!(outermost.add(DATA[0], Block::interval(at..at + 4)));
+            }
+            (LOOKED_AT.get() - before) as f64 / n as f64
+        };
+        let (few, many) = (per_region(256), per_region(16_384));
+        assert!(many < 3.0 * few, "{few} nodes for each of 256, {many} of 16384");
+    }
+}

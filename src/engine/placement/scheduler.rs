@@ -1,0 +1,248 @@
+//! The policy in charge, held to its contract if it is a user's own.
+//!
+//! A policy is asked under placement's lock, since its answers must fit a state that does not change meanwhile. So a
+//! user's policy is called with three precautions: it can neither submit to its runtime nor wait for it
+//! ([`is_asked_by`]), a panic ends the policy and not the runtime, and its answers are checked. What goes wrong is a
+//! [`Breach`]: placement then dismisses the policy, and `stealing` goes on with the tasks that it had charge of. No task
+//! is lost, and every `wait` under way reports the breach.
+//!
+//! Invariants:
+//! 1. A policy that has broken its contract is not called again.
+//! 2. At most one policy is dismissed: what replaces it is ours.
+//! 3. A dismissed policy is dropped with the runtime, under no lock.
+
+use super::queue::Queue;
+use super::residency::Residency;
+use crate::depend::{OwnedTask, running};
+use crate::engine::failures::{FailureLog, NO_TASK};
+use crate::error::{FailureReason, TaskFailure};
+use crate::ids::{TaskId, UnitId};
+use crate::sched::{AffinityStatistics, Model, Policy, ReadyTask, Sample, Stealing, View};
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
+
+thread_local! {
+    /// The runtimes whose policies are on this thread's stack.
+    static ASKED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Whether the policy of this runtime is being asked on this thread, under the runtime's lock.
+pub(crate) fn is_asked_by(runtime: u64) -> bool {
+    ASKED.try_with(|asked| asked.borrow().contains(&runtime)).unwrap_or(false)
+}
+
+/// The policy in charge.
+pub(crate) struct Scheduler {
+    policy: Box<dyn Policy>,
+    own: Option<Own>,
+    dismissed: Option<Box<dyn Policy>>,
+}
+
+/// What is kept of a user's own policy.
+struct Own {
+    name: &'static str,
+    runtime: u64,
+    failures: Arc<FailureLog>,
+    breach: Option<Breach>,
+}
+
+/// How a policy broke its contract.
+pub(super) struct Breach {
+    /// The task concerned, with its name and where it was submitted, as far as that is known.
+    pub(super) task: Option<(TaskId, String, &'static Location<'static>)>,
+    /// What the policy did.
+    pub(super) problem: String,
+    /// What it should have done.
+    pub(super) remedy: &'static str,
+}
+
+impl Scheduler {
+    /// One of ours.
+    pub(crate) fn built_in(policy: Box<dyn Policy>) -> Self {
+        Self { policy, own: None, dismissed: None }
+    }
+
+    /// A user's own.
+    pub(crate) fn own(policy: Box<dyn Policy>) -> Self {
+        let own = Own { name: policy.name(), runtime: 0, failures: Arc::default(), breach: None };
+        Self { policy, own: Some(own), dismissed: None }
+    }
+
+    /// Whether its answers have to be checked.
+    pub(super) fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// As [`Policy::fast_path`].
+    pub(crate) fn fast_path(&self) -> bool {
+        self.policy.fast_path()
+    }
+
+    /// As [`Policy::ready`].
+    pub(super) fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        if !self.is_own() {
+            return self.policy.ready(task, view);
+        }
+        let (id, name) = (task.id, task.name.clone());
+        self.call(format_args!("it was told that {id} `{name}` is ready"), |policy| policy.ready(task, view));
+    }
+
+    /// As [`Policy::next`].
+    pub(super) fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        self.call(format_args!("it was asked for a task for {unit}"), |policy| policy.next(unit, view)).flatten()
+    }
+
+    /// As [`Policy::in_flight`].
+    pub(super) fn in_flight(&mut self, unit: UnitId, tasks: usize) {
+        self.call(format_args!("it was told how many tasks {unit} has"), |policy| policy.in_flight(unit, tasks));
+    }
+
+    /// As [`Policy::finished`].
+    pub(super) fn finished(&mut self, sample: &Sample) {
+        let Sample { task, name, .. } = sample;
+        self.call(format_args!("it was told that {task} `{name}` has run"), |policy| policy.finished(sample));
+    }
+
+    /// As [`Policy::failed`].
+    pub(super) fn failed(&mut self, sample: &Sample) {
+        let Sample { task, name, .. } = sample;
+        self.call(format_args!("it was told that {task} `{name}` has failed"), |policy| policy.failed(sample));
+    }
+
+    /// As [`Policy::affinity`].
+    pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
+        self.look(|policy| policy.affinity())
+    }
+
+    /// As [`Policy::model`].
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.look(|policy| policy.model())
+    }
+
+    fn look<'a, R>(&'a self, question: impl FnOnce(&'a dyn Policy) -> Option<R>) -> Option<R> {
+        match &self.own {
+            None => question(&*self.policy),
+            Some(own) => asked(own.runtime, || question(&*self.policy)).ok().flatten(),
+        }
+    }
+
+    /// It broke its contract: from now on it is not asked.
+    fn breaks(&mut self, breach: Breach) {
+        match &mut self.own {
+            Some(own) => _ = own.breach.get_or_insert(breach),
+            None => debug_assert!(false, "`{}`: {}", self.policy.name(), breach.problem),
+        }
+    }
+
+    /// Calls the policy, unless it has broken its contract.
+    fn call<R>(&mut self, when: fmt::Arguments<'_>, call: impl FnOnce(&mut dyn Policy) -> R) -> Option<R> {
+        let Some(own) = &mut self.own else { return Some(call(&mut *self.policy)) };
+        if own.breach.is_some() {
+            return None;
+        }
+        let answer = asked(own.runtime, || call(&mut *self.policy));
+        let breach = |message| Breach {
+            task: None,
+            problem: format!("it panicked when {when}: {message}"),
+            remedy: "a policy that answers whatever it is told",
+        };
+        answer.map_err(|message| own.breach = Some(breach(message))).ok()
+    }
+}
+
+/// Calls a user's policy; `Err` is what it said when it panicked.
+fn asked<R>(runtime: u64, call: impl FnOnce() -> R) -> Result<R, String> {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            let _ = ASKED.try_with(|asked| asked.borrow_mut().pop());
+        }
+    }
+    let _ = ASKED.try_with(|asked| asked.borrow_mut().push(runtime));
+    let _leave = Leave;
+    let call = || catch_unwind(AssertUnwindSafe(call)).map_err(FailureReason::from_panic);
+    running::inside(runtime, call).map_err(|reason| match reason {
+        FailureReason::Panicked(message) => message,
+        reason => reason.to_string(),
+    })
+}
+
+impl Queue {
+    /// Says whose policy it is, and who is told if it fails.
+    pub(super) fn report_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
+        if let Some(own) = &mut self.scheduler.own {
+            (own.runtime, own.failures) = (runtime, failures.clone());
+        }
+    }
+
+    /// Dismisses the policy if it has broken its contract; whether it did, so that there is a new one to ask.
+    ///
+    /// To be called when nothing moves. If nothing is under way either (`at_rest`), nobody will ask the policy again:
+    /// tasks that it holds back now would wait for ever.
+    pub(super) fn judge(&mut self, at_rest: bool, residency: &Residency) -> bool {
+        if at_rest && let Some(breach) = self.withheld() {
+            self.scheduler.breaks(breach);
+        }
+        let Some(own) = self.scheduler.own.take_if(|own| own.breach.is_some()) else { return false };
+        self.dismiss(own, residency);
+        true
+    }
+
+    /// The first of the tasks that the policy holds back while no unit has anything to do.
+    fn withheld(&self) -> Option<Breach> {
+        if self.queued.is_empty() || self.waiting.iter().any(|waiting| !waiting.is_empty()) {
+            return None;
+        }
+        let task = self.queued.values().min_by_key(|task| task.shared().id)?;
+        let problem = format!("it holds back {}, though no unit has anything to do", described(task));
+        let remedy = "giving some unit a task whenever `View::is_idle`";
+        Some(Breach { task: Some(concerned(task)), problem, remedy })
+    }
+
+    /// Takes a task that the policy has named for a unit out of its charge, if that unit may have it.
+    pub(super) fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
+        let unit_id = self.units[unit].id;
+        let Some(task) = self.queued.remove(&id) else {
+            let problem = format!("it gave {unit_id} {id}, which it has no charge of");
+            self.scheduler.breaks(Breach { task: None, problem, remedy: "giving each task that is ready once" });
+            return None;
+        };
+        // For what was meant for a device that is gone, another unit is found.
+        if !self.scheduler.is_own() || residency.last_loss().is_some() || self.suits(&task, unit, residency) {
+            return Some(task);
+        }
+        let problem = format!("it gave {unit_id} {}, which cannot run there", described(&task));
+        let remedy = "tasks for which `ReadyTask::runs_on` is true";
+        self.scheduler.breaks(Breach { task: Some(concerned(&task)), problem, remedy });
+        self.queued.insert(id, task);
+        None
+    }
+
+    /// Puts `stealing` in the place of the policy, with charge of all tasks that wait for a unit.
+    fn dismiss(&mut self, own: Own, residency: &Residency) {
+        let Some(Breach { task, problem, remedy }) = own.breach else { return };
+        let (id, task, location) = task.unwrap_or_else(|| (NO_TASK, own.name.to_owned(), Location::caller()));
+        let reason = FailureReason::Policy { policy: own.name, problem: format!("{problem}; try {remedy}") };
+        own.failures.push(Arc::new(TaskFailure::new(id, &task, location, reason)));
+
+        let stealing: Box<dyn Policy> = Box::new(Stealing::new(self.units.len()));
+        self.scheduler.dismissed = Some(std::mem::replace(&mut self.scheduler.policy, stealing));
+        let Self { scheduler, units, .. } = self;
+        units.iter().for_each(|unit| scheduler.in_flight(unit.id, unit.in_flight));
+        let mut tasks: Vec<_> = self.queued.drain().collect();
+        tasks.sort_unstable_by_key(|(id, _)| *id);
+        tasks.into_iter().for_each(|(_, task)| self.enter(task, residency));
+    }
+}
+
+fn described(task: &OwnedTask) -> String {
+    let meta = task.shared();
+    format!("{} `{}` (submitted at {})", meta.id, meta.name, meta.location)
+}
+
+fn concerned(task: &OwnedTask) -> (TaskId, String, &'static Location<'static>) {
+    let meta = task.shared();
+    (meta.id, meta.name.clone().into_owned(), meta.location)
+}

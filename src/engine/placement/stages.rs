@@ -1,0 +1,73 @@
+//! A task's stages between ready and finished, and a copy's.
+
+use crate::coherence::Transfer;
+use crate::depend::OwnedTask;
+use crate::engine::command::{CopyOrder, ReplicaRef};
+use crate::ids::{DataId, SpaceId, TaskId, UnitId};
+use crate::region::Entry;
+use smallvec::SmallVec;
+
+/// A task with a unit and a space, and no memory yet.
+pub(super) struct Assigned {
+    pub(super) task: OwnedTask,
+    pub(super) unit: Option<UnitId>,
+    pub(super) space: SpaceId,
+}
+
+/// What a task has of a memory.
+pub(super) struct Reserved {
+    /// The replica of each access, in their order.
+    pub(super) replicas: SmallVec<[ReplicaRef; 4]>,
+    /// Of its reductions.
+    pub(super) private_bytes: u64,
+}
+
+/// A task with its memory.
+pub(super) struct Placed {
+    pub(super) assigned: Assigned,
+    pub(super) reserved: Reserved,
+}
+
+/// What is known of a task that was launched.
+pub(super) struct Launched {
+    pub(super) unit: Option<UnitId>,
+    pub(super) space: SpaceId,
+    pub(super) reserved: Reserved,
+    /// Launched behind another: not counted as given ahead once it is issued.
+    pub(super) behind: bool,
+    /// Its device has it in its queue.
+    pub(super) issued: bool,
+    /// Who waits for its end to plan copies.
+    pub(super) waiters: Vec<TaskId>,
+}
+
+impl Launched {
+    /// A task with its memory, launched.
+    pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
+        let Placed { assigned: Assigned { task, unit, space }, reserved } = placed;
+        (task, Self { unit, space, reserved, behind, issued: false, waiters: Vec::new() })
+    }
+
+    /// The unit that it counts for.
+    pub(super) fn counted_for(&self) -> Option<UnitId> {
+        self.unit.filter(|_| !(self.issued && self.behind))
+    }
+}
+
+/// A copy under way.
+pub(super) struct UnderWay {
+    pub(super) data: DataId,
+    pub(super) transfer: Transfer,
+    /// Its entry among the write-backs of the data object, if it is one.
+    pub(super) write_back: Option<Entry>,
+    pub(super) waiters: Vec<TaskId>,
+}
+
+impl UnderWay {
+    /// A copy that is ordered now.
+    pub(super) fn of(order: &CopyOrder, write_back: Option<Entry>) -> Self {
+        let CopyOrder { copy, from, to, block, .. } = *order;
+        let transfer = Transfer { copy, from: from.replica, to: to.replica, block };
+        Self { data: from.data, transfer, write_back, waiters: Vec::new() }
+    }
+}

@@ -1,0 +1,121 @@
+//! The units, and which of them have room for another task.
+//!
+//! A machine may have hundreds, and most events concern one: so those with room are kept in order, the least busy
+//! first, and an event that finds them all busy looks at none.
+//!
+//! Invariant: a unit is in `with_room`, under the number of its tasks, as long as this is less than its depth.
+
+use crate::engine::Nanos;
+use crate::ids::SpaceId;
+use crate::machine::{ComputeUnit, Machine};
+use crate::sched::UnitView;
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+/// Tasks given to a device ahead, so that copies for the next overlap the running one.
+const DEVICE_DEPTH: usize = 3;
+/// Of tasks that are issued and shorter than a third of this, more are given ahead: as many as take this long together.
+const AHEAD_NS: Nanos = 200_000;
+/// But not more than this.
+const MOST_AHEAD: usize = 64;
+/// As above for a CPU unit beside devices: its data may have to come from there.
+const CPU_DEPTH_BESIDE_DEVICES: usize = 2;
+
+/// The units of a machine as policies see them; see the module.
+pub(super) struct Units {
+    views: Vec<UnitView>,
+    depth: Vec<usize>,
+    with_room: BTreeSet<Room>,
+    /// How long each has run tasks.
+    busy_ns: Vec<u64>,
+    /// How long issued tasks took each lately.
+    mean_ns: Vec<u64>,
+}
+
+/// A unit with room: how many tasks it has, and which it is.
+pub(super) type Room = (usize, usize);
+
+impl Units {
+    pub(super) fn new(machine: &Machine) -> Self {
+        let beside_devices = machine.num_devices() > 0;
+        let depth = |unit: &ComputeUnit| match unit.is_device() {
+            true => DEVICE_DEPTH * unit.devices.len(),
+            false if beside_devices => CPU_DEPTH_BESIDE_DEVICES,
+            false => 1,
+        };
+        let view = |unit: &ComputeUnit| UnitView {
+            id: unit.id,
+            kind: unit.kind,
+            spaces: machine.spaces_of(unit.id).collect(),
+            in_flight: 0,
+        };
+        Self {
+            views: machine.units().iter().map(view).collect(),
+            depth: machine.units().iter().map(depth).collect(),
+            with_room: (0..machine.num_units()).map(|unit| (0, unit)).collect(),
+            busy_ns: vec![0; machine.num_units()],
+            mean_ns: vec![AHEAD_NS; machine.num_units()],
+        }
+    }
+
+    /// The first unit with room after `last`: everybody's first task comes before anybody's second.
+    pub(super) fn next_with_room(&self, last: Option<Room>) -> Option<Room> {
+        match last {
+            Some((tasks, unit)) => self.with_room.range((tasks, unit + 1)..).next().copied(),
+            None => self.with_room.first().copied(),
+        }
+    }
+
+    /// A unit has one task more.
+    pub(super) fn give(&mut self, unit: usize) {
+        self.change(unit, |view, _| view.in_flight += 1);
+    }
+
+    /// A unit has one task less.
+    pub(super) fn take(&mut self, unit: usize) {
+        self.change(unit, |view, _| view.in_flight -= 1);
+    }
+
+    /// A unit has run a task for so long. How long issued ones take decides how many a device is given ahead.
+    pub(super) fn ran(&mut self, unit: usize, elapsed_ns: Nanos, issued: bool) {
+        self.busy_ns[unit] += elapsed_ns;
+        if issued {
+            self.mean_ns[unit] = (self.mean_ns[unit] * 7 + elapsed_ns) / 8;
+            let ahead = ((AHEAD_NS / self.mean_ns[unit].max(1)) as usize).min(MOST_AHEAD);
+            self.change(unit, |view, depth| *depth = ahead.max(DEVICE_DEPTH * view.spaces.len().max(1)));
+        }
+    }
+
+    /// How long each unit has run tasks.
+    pub(super) fn busy_ns(&self) -> &[u64] {
+        &self.busy_ns
+    }
+
+    /// A memory is gone.
+    pub(super) fn lose(&mut self, space: SpaceId) {
+        self.views.iter_mut().for_each(|unit| unit.spaces.retain(|other| *other != space));
+    }
+
+    fn change(&mut self, unit: usize, change: impl FnOnce(&mut UnitView, &mut usize)) {
+        let (view, depth) = (&mut self.views[unit], &mut self.depth[unit]);
+        let before = (view.in_flight < *depth).then_some(view.in_flight);
+        change(view, depth);
+        let after = (view.in_flight < *depth).then_some(view.in_flight);
+        if before != after {
+            if let Some(tasks) = before {
+                self.with_room.remove(&(tasks, unit));
+            }
+            if let Some(tasks) = after {
+                self.with_room.insert((tasks, unit));
+            }
+        }
+    }
+}
+
+impl Deref for Units {
+    type Target = [UnitView];
+
+    fn deref(&self) -> &[UnitView] {
+        &self.views
+    }
+}

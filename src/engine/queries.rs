@@ -1,0 +1,78 @@
+//! What others may ask of the engine. Nobody gets a lock of its own: each question is answered under it.
+
+use super::placement::{Placement, Traffic, is_asked_by};
+use super::{Engine, FailureLog, Nanos};
+#[cfg(feature = "graph")]
+use crate::depend::{Recorder, TaskGraph};
+use crate::ids::{DataId, SpaceId};
+use crate::region::Block;
+use crate::sched::AffinityStatistics;
+
+/// What placement has counted so far: nothing where there is none.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// What moved between each two spaces.
+    pub(crate) links: Vec<((SpaceId, SpaceId), Traffic)>,
+    /// How long each unit has run tasks.
+    pub(crate) busy_ns: Vec<Nanos>,
+    /// How many replicas were evicted to make room.
+    pub(crate) evictions: u64,
+    /// How well the policy kept indices where their data are, if it keeps count.
+    pub(crate) affinity: Option<AffinityStatistics>,
+}
+
+impl Engine {
+    /// The failures, and who has been told of them.
+    pub(crate) fn failures(&self) -> &FailureLog {
+        &self.failures
+    }
+
+    /// The graph recorded so far, if it is recorded.
+    #[cfg(feature = "graph")]
+    pub(crate) fn graph(&self) -> Option<TaskGraph> {
+        self.recorder.as_ref().map(Recorder::graph)
+    }
+
+    /// The spaces where all of a region is valid.
+    pub(crate) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
+        self.ask(|placement| placement.valid_in(data, block)).unwrap_or_else(|| vec![SpaceId::HOST])
+    }
+
+    /// How many tasks are under way to their ends, and copies to their places.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.ask(Placement::in_flight).unwrap_or(0)
+    }
+
+    /// What has been counted so far.
+    pub(crate) fn counts(&self) -> Counts {
+        let counts = |placement: &Placement| Counts {
+            links: placement.traffic(),
+            busy_ns: placement.busy_ns().to_vec(),
+            evictions: placement.evictions(),
+            affinity: placement.affinity(),
+        };
+        self.ask(counts).unwrap_or_default()
+    }
+
+    /// What the policy has learned of tasks' times, as text, if it has learned anything.
+    #[cfg(feature = "sim")]
+    pub(crate) fn model(&self) -> Option<String> {
+        let text = |placement: &Placement| Some(placement.model().filter(|model| !model.is_empty())?.to_text());
+        self.ask(text).flatten()
+    }
+
+    /// Where every placed task is, in words: what to look at when nothing moves.
+    pub(crate) fn stall(&self) -> Option<String> {
+        self.ask(Placement::stall)
+    }
+
+    /// # Panics
+    /// In the middle of a policy's call, which would wait for itself: the panic is that policy's.
+    fn ask<R>(&self, question: impl FnOnce(&Placement) -> R) -> Option<R> {
+        assert!(
+            !is_asked_by(self.runtime),
+            "cannot use the runtime in its policy's call; try deciding from what the policy is told"
+        );
+        self.placement.as_ref().map(|placement| question(&placement.lock()))
+    }
+}

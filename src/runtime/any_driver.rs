@@ -1,0 +1,186 @@
+//! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
+
+use crate::depend::{AccessRecord, Body, Submitting, running};
+use crate::driver::Driver;
+use crate::driver::shared::{BreakOnUnwind, Description, Shared};
+use crate::driver::simulated::Simulated;
+use crate::driver::threads::Threads;
+use crate::driver::waiters::Awaited;
+use crate::engine::is_asked_by;
+use crate::error::SubmitError;
+use crate::memory::DataCell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// One driver or the other.
+#[derive(Clone)]
+pub(crate) enum AnyDriver {
+    Threads(Arc<Threads>),
+    Simulated(Arc<Simulated>),
+}
+
+/// The same, for who must not keep it.
+pub(super) enum WeakDriver {
+    Threads(Weak<Threads>),
+    Simulated(Weak<Simulated>),
+}
+
+impl AnyDriver {
+    /// What all threads share.
+    #[inline]
+    pub(crate) fn shared(&self) -> &Shared {
+        match self {
+            Self::Threads(threads) => threads.shared(),
+            Self::Simulated(simulated) => simulated.shared(),
+        }
+    }
+
+    /// Whether any thread may run any task.
+    #[inline]
+    pub(super) fn on_fast_path(&self) -> bool {
+        matches!(self, Self::Threads(threads) if threads.on_fast_path())
+    }
+
+    /// Whether there may be devices that run bodies.
+    #[inline]
+    pub(super) fn runs_on_devices(&self) -> bool {
+        matches!(self, Self::Threads(threads) if !threads.on_fast_path())
+    }
+
+    /// The threads, which it has.
+    #[cfg(test)]
+    pub(crate) fn threads(&self) -> &Threads {
+        if let Self::Threads(threads) = self { threads } else { panic!("a simulation has none") }
+    }
+
+    /// The simulation, if it is one.
+    #[inline]
+    pub(super) fn simulated(&self) -> Option<&Simulated> {
+        if let Self::Simulated(simulated) = self { Some(simulated) } else { None }
+    }
+
+    /// The time since the runtime was built, or the virtual time.
+    pub(super) fn now(&self) -> Duration {
+        match self {
+            Self::Threads(threads) => threads.now(),
+            Self::Simulated(simulated) => simulated.now(),
+        }
+    }
+
+    /// A data object has a home from now on.
+    pub(super) fn register(&self, cell: &DataCell) {
+        match self {
+            Self::Threads(threads) => threads.register(cell),
+            Self::Simulated(simulated) => simulated.register(cell),
+        }
+    }
+
+    /// Returns when nothing of what is waited for is `left`, or when waiting is in vain.
+    pub(super) fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
+        match self {
+            Self::Threads(threads) => threads.advance(awaited, left),
+            Self::Simulated(simulated) => simulated.advance(awaited, left),
+        }
+    }
+
+    /// Ends the threads.
+    pub(super) fn stop(&self) {
+        match self {
+            Self::Threads(threads) => threads.stop(),
+            Self::Simulated(simulated) => simulated.stop(),
+        }
+    }
+
+    /// Submits a task; the caller has checked its accesses. `watch` makes what is returned of it.
+    ///
+    /// # Errors
+    /// If one of its data was taken since, or the runtime is ending.
+    #[inline]
+    pub(super) fn submit<P: Body + 'static, W>(
+        &self,
+        description: Description,
+        payload: P,
+        accesses: &[AccessRecord<'_>],
+        watch: impl FnOnce(&mut Submitting) -> W,
+    ) -> Result<W, SubmitError> {
+        let shared = self.shared();
+        let is_nested = running::is_inside(shared.id);
+        if is_nested && is_asked_by(shared.id) {
+            return Err(SubmitError::InsidePolicy { call: "submit" });
+        }
+        let mut task = shared.admit(description, payload, accesses)?;
+        let unless_entered = BreakOnUnwind { shared, during: "a submission" };
+        if is_nested {
+            shared.nested.fetch_add(1, Ordering::Release); // before the body ends
+        }
+        let watched = watch(&mut task);
+        let entered = match self {
+            Self::Threads(threads) => threads.enter(task, accesses),
+            Self::Simulated(simulated) => simulated.enter(task, accesses),
+        };
+        std::mem::forget(unless_entered);
+        entered.map_err(|refusal| shared.refused(*refusal)).map(|()| watched)
+    }
+
+    /// The driver, for as long as others keep it.
+    pub(super) fn downgrade(&self) -> WeakDriver {
+        match self {
+            Self::Threads(threads) => WeakDriver::Threads(Arc::downgrade(threads)),
+            Self::Simulated(simulated) => WeakDriver::Simulated(Arc::downgrade(simulated)),
+        }
+    }
+}
+
+impl WeakDriver {
+    /// The driver, if it is still there.
+    pub(super) fn upgrade(&self) -> Option<AnyDriver> {
+        match self {
+            Self::Threads(threads) => threads.upgrade().map(AnyDriver::Threads),
+            Self::Simulated(simulated) => simulated.upgrade().map(AnyDriver::Simulated),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::depend::Kinds;
+    use crate::memory::{Payload, With};
+    use crate::runtime::Runtime;
+    use crate::task::{AccessSpec, Recorded};
+    use std::borrow::Cow;
+    use std::marker::PhantomData;
+    use std::panic::Location;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Waits in its destructor, and sends what that says.
+    struct Waits(Arc<Runtime>, Sender<bool>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.1.send(self.0.wait().is_ok()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_task_captured_that_is_refused_at_last_may_wait_for_the_others() {
+        let rt = Arc::new(Runtime::builder().compute_units("1:CPU:1").build().unwrap());
+        let x = rt.data(vec![0u64; 10]);
+        let access = x.inout();
+        access.check(rt.driver.shared().id).unwrap();
+        x.cell.datum.set_taken(true); // as by another thread, just now
+        let (said, heard) = channel();
+        let captured = Waits(rt.clone(), said);
+        let body = move |_: &crate::Context, _: (&mut [u64],)| drop(captured);
+        let payload = Payload::new((access.store(crate::sealed::INTERNAL),), With(body, PhantomData), Kinds::CPU);
+        let Recorded(record) = access.record();
+        let (name, location) = (Cow::Borrowed("late"), Location::caller());
+        let description = Description { name, location, priority: 0, internal: false, side: None };
+        let refused = rt.driver.submit(description, payload, &[record], |_| ());
+        assert!(matches!(refused, Err(SubmitError::Taken { .. })));
+        assert_eq!(heard.try_recv(), Ok(true), "its destructor has run, and did not wait for its own task");
+        x.cell.datum.set_taken(false);
+    }
+}

@@ -1,0 +1,25 @@
+//! Building a runtime as described: on this machine, or on one that is simulated.
+
+mod parts;
+#[cfg(feature = "sim")]
+mod simulated;
+mod threads;
+
+use super::{Builder, Runtime};
+use crate::error::BuildError;
+
+impl Builder {
+    /// Starts the runtime.
+    ///
+    /// # Errors
+    /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is
+    /// out of its range, a machine to simulate lacks the units, or the system gives no thread.
+    #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
+    pub fn build(mut self) -> Result<Runtime, BuildError> {
+        #[cfg(feature = "sim")]
+        if let Some(model) = self.simulated.take() {
+            return self.build_simulated(model);
+        }
+        self.build_threads()
+    }
+}

@@ -1,0 +1,39 @@
+//! Building a runtime that simulates a machine.
+
+use super::super::{Builder, Runtime};
+use super::parts::places_error;
+use crate::driver::simulated::Simulated;
+use crate::engine::Placement;
+use crate::error::BuildError;
+use crate::machine::{ComputeUnit, Machine, Places, Topology, UnitConfig, UnitKind};
+use crate::runtime::any_driver::AnyDriver;
+use crate::sim::SimulatedMachine;
+
+impl Builder {
+    pub(super) fn build_simulated(mut self, model: SimulatedMachine) -> Result<Runtime, BuildError> {
+        let config: UnitConfig = self.units.clone().unwrap_or_else(|| model.default_units()).parse()?;
+        for kind in UnitKind::ALL {
+            let terms = config.terms().iter().filter(|term| term.kind == kind);
+            let asked: usize = terms.map(|term| term.count * term.size).sum();
+            let (there, parts) = (model.count(kind), if kind.is_device() { "devices" } else { "cores" });
+            // More units than cores share them, as on a real machine; there is no sharing of what does not exist.
+            if asked > there && (kind.is_device() || there == 0) {
+                let name = model.name();
+                let problem = format!("{config} asks for {asked} {kind} {parts}, and `{name}` has {there}");
+                return Err(BuildError::Argument { argument: "simulate", problem });
+            }
+        }
+        let hosting: usize = config.num_devices();
+        let topology = Topology::with_cores((model.count(UnitKind::Cpu)).max(hosting));
+        let places: Option<Places> = self.places.as_deref().map(str::parse).transpose().map_err(places_error)?;
+        let (machine, warnings) = Machine::plan(&config, places.as_ref(), &topology)?;
+        let mut capacities_bytes = vec![u64::MAX];
+        let of_device = |unit: &ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
+        capacities_bytes.extend(machine.device_units().flat_map(of_device));
+        let scheduler = self.take_scheduler(&machine, &config)?;
+        let placement = Placement::new(&machine, &capacities_bytes, scheduler);
+        let shared = self.shared(machine, Some(placement))?;
+        let driver = AnyDriver::Simulated(Simulated::new(shared, model));
+        Ok(self.finish(driver, &config, capacities_bytes, warnings))
+    }
+}

@@ -1,0 +1,87 @@
+//! Building a runtime on the machine that the program runs on.
+
+use super::super::{Builder, Runtime};
+use super::parts::places_error;
+use crate::device;
+use crate::driver::threads::{ThreadStyle, Threads};
+use crate::engine::Placement;
+use crate::error::BuildError;
+use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, Warning};
+use crate::runtime::any_driver::AnyDriver;
+
+/// As much as the main thread has, as a rule. Memory is used only as far as the stack gets.
+const STACK_BYTES: usize = 8 << 20;
+
+impl Builder {
+    pub(super) fn build_threads(mut self) -> Result<Runtime, BuildError> {
+        let topology = Topology::detect();
+        let config: UnitConfig = match &self.units {
+            Some(units) => units.parse()?,
+            None => format!("{}:CPU:1", topology.cores().len().max(1)).parse()?,
+        };
+        let (machine, warnings, cores) = self.plan(&config, &topology)?;
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        let devices = device::open(&machine, &self.emulated)?;
+        let mut capacities_bytes = vec![u64::MAX];
+        capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
+        let scheduler = self.take_scheduler(&machine, &config)?;
+        let fast_path = devices.is_empty() && scheduler.fast_path();
+        let placement =
+            (!fast_path).then(|| Placement::new(&machine, &capacities_bytes, scheduler).with_hosts_at_home());
+        let style = self.style()?;
+        let hosts_unit = self.submitter_hosts_unit && machine.num_cpu_units() > 0;
+        let shared = self.shared(machine, placement)?;
+        let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
+        // From here on the runtime ends what has begun, if something fails.
+        let runtime = self.finish(AnyDriver::Threads(threads.clone()), &config, capacities_bytes, warnings);
+        threads.start(unstarted, hosts_unit, style, cores)?;
+        Ok(runtime)
+    }
+
+    /// The machine, with cores that this runtime holds if it pins threads to them.
+    fn plan(
+        &self,
+        config: &UnitConfig,
+        topology: &Topology,
+    ) -> Result<(Machine, Vec<Warning>, Option<CoresTaken>), BuildError> {
+        let plan = |places: Option<&Places>| {
+            if !self.pin {
+                let (machine, warnings) = Machine::plan(config, places, topology)?;
+                return Ok((machine, warnings, None));
+            }
+            let (machine, warnings, cores) = CoresTaken::plan(config, places, topology)?;
+            Ok::<_, ConfigError>((machine, warnings, Some(cores)))
+        };
+        if let Some(places) = &self.places {
+            return Ok(plan(Some(&places.parse().map_err(places_error)?))?);
+        }
+        let Some(text) = std::env::var_os("OMP_PLACES").filter(|_| self.pin) else { return Ok(plan(None)?) };
+        let parsed = text.to_string_lossy().parse::<Places>().map_err(|error| error.to_string());
+        match parsed.and_then(|places| plan(Some(&places)).map_err(|error| error.to_string())) {
+            Ok(planned) => Ok(planned),
+            // Written for another program, perhaps.
+            Err(problem) => {
+                let (machine, mut warnings, cores) = plan(None)?;
+                warnings.push(Warning::PlacesIgnored { problem });
+                Ok((machine, warnings, cores))
+            }
+        }
+    }
+
+    fn style(&self) -> Result<ThreadStyle, BuildError> {
+        let stack_bytes = match self.stack_bytes {
+            Some(0) => {
+                let problem = "no thread runs without a stack; give at least 64 KiB".to_owned();
+                return Err(BuildError::Argument { argument: "stack_bytes", problem });
+            }
+            Some(bytes) => bytes,
+            None => {
+                let least = std::env::var("RUST_MIN_STACK").ok().and_then(|bytes| bytes.parse().ok());
+                least.unwrap_or(0).max(STACK_BYTES)
+            }
+        };
+        Ok(ThreadStyle { pin: self.pin, stack_bytes })
+    }
+}

@@ -1,0 +1,76 @@
+//! The end of a runtime: when all that is pending has run, its driver stops.
+
+use super::Runtime;
+use super::any_driver::AnyDriver;
+use crate::driver::inside;
+use crate::driver::waiters::Awaited;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+impl Runtime {
+    /// Ends the threads, after all that is pending. A second call changes nothing.
+    pub(super) fn end(&self) {
+        end(&self.driver, &self.ended, self.model_file.as_deref());
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if !inside::in_body(self.shared().id) {
+            if std::thread::panicking() {
+                self.shared().cancelled.store(true, Ordering::Relaxed);
+            }
+            self.end();
+            return report(&self.driver);
+        }
+        // A body that drops the last handle of its runtime can not wait for itself: it ends on a thread of its own.
+        let (driver, model_file) = (self.driver.clone(), self.model_file.take());
+        let ended = std::mem::take(&mut self.ended);
+        let end = move || {
+            end(&driver, &ended, model_file.as_deref());
+            report(&driver);
+        };
+        if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
+            tracing::error!("no thread to end a runtime that was dropped in a task's body ({error}): its own stay");
+        }
+    }
+}
+
+fn end(driver: &AnyDriver, ended: &AtomicBool, model_file: Option<&Path>) {
+    wait_for_quiescence(driver);
+    driver.shared().progress.close();
+    wait_for_quiescence(driver); // for what another thread submitted just before
+    if !ended.swap(true, Ordering::AcqRel)
+        && let Some(path) = model_file
+    {
+        save_model(driver, path);
+    }
+    driver.stop();
+}
+
+/// Waits until nothing is pending, whoever submits.
+fn wait_for_quiescence(driver: &AnyDriver) {
+    driver.advance(Awaited::AtMost(0), || driver.shared().progress.pending());
+}
+
+/// Failures that nobody waited for go to the log.
+fn report(driver: &AnyDriver) {
+    for failure in driver.shared().engine.failures().take_unreported() {
+        tracing::warn!("{failure}, and nobody waited for it");
+    }
+}
+
+/// Writes what the scheduler has learned, for the next run.
+#[cfg(feature = "sim")]
+fn save_model(driver: &AnyDriver, path: &Path) {
+    let Some(text) = driver.shared().engine.model() else { return };
+    // In one step: a run that is killed here, or one beside it, leaves a whole file.
+    let part = path.with_extension(format!("{}.part", std::process::id()));
+    if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
+        tracing::warn!("the performance model can not be written to {}: {problem}", path.display());
+    }
+}
+
+/// Without the feature there is no file to write to.
+#[cfg(not(feature = "sim"))]
+fn save_model(_: &AnyDriver, _: &Path) {}
