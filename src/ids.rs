@@ -103,7 +103,7 @@ impl DeviceId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
-/// A registered data, numbered in order of registration.
+/// A registered data object, numbered in order of registration.
 ///
 /// ```
 /// assert_eq!(thalweg::ids::DataId(3).to_string(), "data 3");

@@ -29,7 +29,7 @@ pub(crate) trait Body: Send {
     /// the next one is made or the body is dropped.
     fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
 
-    /// Combines the private replica of the `access`-th access into the data's home, within `block`. May panic with whatever
+    /// Combines the private replica of the `access`-th access into the data object's home, within `block`. May panic with whatever
     /// the user's operation panics with.
     fn combine(&self, access: usize, block: &Block);
 

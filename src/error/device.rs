@@ -12,7 +12,7 @@
 #[non_exhaustive]
 pub enum DeviceError {
     /// The device has too little memory left.
-    #[error("{device} has no {needed_bytes} bytes left ({api} error {code})")]
+    #[error("cannot allocate {needed_bytes} bytes on {device}: too little memory is left ({api} error {code})")]
     OutOfMemory {
         /// The device's name.
         device: String,
@@ -24,7 +24,7 @@ pub enum DeviceError {
         code: i32,
     },
     /// A program does not compile.
-    #[error("{program} does not compile for {device}:\n{log}")]
+    #[error("cannot compile {program} for {device}:\n{log}")]
     Compilation {
         /// The program's name.
         program: String,
@@ -34,7 +34,7 @@ pub enum DeviceError {
         log: String,
     },
     /// There is no compiler for the device, or it does not know the device's architecture.
-    #[error("{program} can not be compiled for {device}: {why}")]
+    #[error("cannot compile {program} for {device}: {why}")]
     NoCompiler {
         /// The program's name.
         program: String,
@@ -44,7 +44,9 @@ pub enum DeviceError {
         why: String,
     },
     /// More threads than a device can count.
-    #[error("kernel `{kernel}` can not be launched with {threads:?} threads: there are too many in one dimension")]
+    #[error(
+        "cannot launch kernel `{kernel}` with {threads:?} threads: one dimension is too large; try several launches"
+    )]
     Geometry {
         /// The kernel's name.
         kernel: String,
@@ -81,7 +83,7 @@ pub enum DeviceError {
         /// The code in words, if the interface has some.
         what: String,
     },
-    /// The device can not be used any more.
+    /// The device cannot be used any more.
     #[error("{device} was lost: {what}")]
     Lost {
         /// The device's name.

@@ -1,4 +1,4 @@
-//! What can go wrong, in the words of the person who can mend it.
+//! What can go wrong, in the words of whoever can mend it.
 //!
 //! Three moments, three types: [`BuildError`] before anything runs, [`SubmitError`] when a task or a request is refused
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
@@ -45,7 +45,7 @@ pub enum BuildError {
     #[error("compute units: {0}")]
     Units(#[from] crate::machine::ConfigError),
     /// No scheduler has this name.
-    #[error("scheduler: there is no `{name}`; those that exist are {}", known.join(", "))]
+    #[error("cannot find scheduler `{name}`; try one of {}", known.join(", "))]
     UnknownScheduler {
         /// What was asked for.
         name: String,
@@ -83,7 +83,7 @@ pub enum BuildError {
         found: String,
     },
     /// The operating system gave no thread.
-    #[error("could not start a thread for {what}: {source}")]
+    #[error("cannot start a thread for {what}: {source}; try fewer units")]
     Thread {
         /// What the thread was for.
         what: String,
@@ -107,16 +107,16 @@ pub enum BuildError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// A region reaches past its data.
+    /// A region reaches past its data object.
     #[error("cannot submit task `{task}`: region {region} of {data} is out of bounds; try a region inside {shape}")]
     OutOfBounds {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
         /// The region asked for.
         region: String,
-        /// The whole of the data.
+        /// The whole of the data object.
         shape: String,
     },
     /// A `concurrent` region has gaps in memory.
@@ -127,7 +127,7 @@ pub enum SubmitError {
     NotContiguous {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
         /// The region asked for.
         region: String,
@@ -140,19 +140,19 @@ pub enum SubmitError {
     OverlappingAccesses {
         /// The task's name.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
         /// The first region with its mode.
         first: String,
         /// The second region with its mode.
         second: String,
     },
-    /// The data belongs to another runtime.
+    /// The data object belongs to another runtime.
     #[error("cannot submit task `{task}`: {data} is registered with another runtime; try submitting it to that one")]
     ForeignData {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
     },
     /// The task was submitted to another runtime.
@@ -161,12 +161,12 @@ pub enum SubmitError {
         /// The task's name.
         task: String,
     },
-    /// The data was given back by `take`.
+    /// The data object was given back by `take`.
     #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
     Taken {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
     },
     /// The task has no body at all.
@@ -188,7 +188,7 @@ pub enum SubmitError {
         /// The machine's configuration.
         units: String,
     },
-    /// The task's data fit into no memory that it could run in.
+    /// No memory that the task could run in is large enough for its data.
     #[error(
         "cannot submit task `{task}`: it needs {needed_bytes} bytes at once, and the largest device memory it could use \
          has {capacity_bytes}; try smaller regions, or a body for units with more memory"
@@ -213,7 +213,7 @@ pub enum SubmitError {
         /// The number of indices.
         len: usize,
     },
-    /// A task that is submitted from a body accesses what the task holds that the body belongs to.
+    /// A task submitted from a body accesses what that body's task holds, or one of its ancestors.
     #[error(
         "cannot submit task `{task}` inside task `{ancestor}`: its access to {region} of {data} conflicts with {held}, \
          which `{ancestor}` holds with all that is submitted inside it; try giving `{task}` data of its own, doing its \
@@ -231,7 +231,7 @@ pub enum SubmitError {
         /// The region that the ancestor declared, with its mode.
         held: String,
     },
-    /// A waiting call inside a task's body would wait for that very task.
+    /// A waiting call inside a task's body, which would wait for the very task that calls it.
     #[error(
         "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \
          submitting a task that uses the value"
@@ -250,7 +250,7 @@ pub enum SubmitError {
         call: &'static str,
     },
     /// The runtime has ended.
-    #[error("the runtime was shut down and accepts nothing more; call Runtime::shutdown after the last submission")]
+    #[error("cannot submit: the runtime was shut down; try calling Runtime::shutdown after the last submission")]
     ShutDown,
     /// A thread of the runtime's own died of an error in the runtime.
     #[error(

@@ -123,7 +123,7 @@ pub struct ArgumentValue(pub(crate) Value);
 pub(crate) enum Value {
     /// The first `len` bytes.
     Scalar { bytes: [u8; 8], len: usize },
-    /// Memory from an offset on: so many elements in each dimension, so far apart.
+    /// Memory from an offset on: the elements in each dimension, and how far apart they are.
     Memory {
         base: usize,
         offset_bytes: usize,

@@ -151,7 +151,7 @@ impl Bounds {
         }
     }
 
-    /// Whether the cursor was at a sum, while so many values wait for it.
+    /// Whether the cursor was at a sum, while this many values wait for it.
     const fn sum(&mut self, cursor: &mut Cursor, scope: &Scope<'_>, waiting: usize) -> bool {
         if !self.product(cursor, scope, waiting) {
             return false;
@@ -304,7 +304,7 @@ fn holds(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS], touched: &Dim
         return false;
     }
     let mut region = merged(extents, strides);
-    // A step along a dimension of the box is so many steps along one of the region's; of these, each has only so many.
+    // A step along a dimension of the box is some steps along one of the region's, which has a limited number of them.
     region.iter_mut().for_each(|(extent, _)| *extent -= 1);
     touched.iter().filter(|(extent, stride)| *extent > 1 && *stride > 0).all(|(extent, stride)| {
         let along = region.iter_mut().find(|(_, of_region)| stride.is_multiple_of(*of_region) && stride >= of_region);

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// What a device does for a launcher.
 pub(crate) trait Enqueue {
-    /// Enqueues a kernel with so many groups, behind what was enqueued before.
+    /// Enqueues a kernel with this many groups, behind what was enqueued before.
     fn launch(&mut self, kernel: &KernelText, groups: [u32; 3], arguments: &[ArgumentValue])
     -> Result<(), DeviceError>;
 
@@ -46,7 +46,7 @@ impl<'a> Launcher<'a> {
         Self { device, values: Vec::new() }
     }
 
-    /// Enqueues a kernel with at least so many threads: as many whole groups as that takes. The kernel sees to the
+    /// Enqueues a kernel with at least this many threads: as many whole groups as that takes. The kernel sees to the
     /// threads that are too many. Without threads nothing is enqueued.
     ///
     /// # Errors
@@ -84,10 +84,10 @@ impl<'a> Launcher<'a> {
         self.device.launch(text, groups, &self.values)
     }
 
-    /// Memory for so many elements, for what this task enqueues from here on.
+    /// Memory for `len` elements, for what this task enqueues from here on.
     ///
     /// # Errors
-    /// If the device has not so much left.
+    /// If the device lacks the memory.
     pub fn scratch<T: Scalar>(&mut self, len: usize) -> Result<Scratch<'a, T>, DeviceError> {
         let bytes = len.saturating_mul(size_of::<T>());
         Ok(Scratch::new(self.device.scratch(bytes)?, len))

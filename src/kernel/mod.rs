@@ -8,7 +8,7 @@
 //!    with wrong types does not compile.
 //! 2. What a task may only read has no way into a parameter that a kernel writes ([`Argument`]).
 //! 3. No kernel is launched that its head allows to touch what is not its task's (`bounds.rs`). That texts keep to their
-//!    heads nobody can check: who makes a [`Program`] of one vouches for it.
+//!    heads cannot be checked: whoever makes a [`Program`] of one vouches for it.
 
 mod argument;
 mod bounds;

@@ -165,7 +165,7 @@ impl<P: Parameters> Kernel<P> {
     /// The kernel `name` of `program`.
     ///
     /// # Panics
-    /// If there is none, its parameters are others, its head does not say how many elements of a buffer it may touch, or its
+    /// If there is none, its parameters differ, its head does not say how many elements of a buffer it may touch, or its
     /// body lacks a `REGION`; in a constant or static that is an error of compilation.
     pub const fn new(program: &Program, name: &'static str) -> Self {
         match Self::checked(program, name) {

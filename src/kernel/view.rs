@@ -45,7 +45,7 @@ macro_rules! views {
                 self.len() == 0
             }
 
-            /// Indices per dimension; 1 in those that the data does not have.
+            /// Indices per dimension; 1 in those that the data object lacks.
             pub fn extents(&self) -> [usize; MAX_DIMS] {
                 self.site.extents
             }

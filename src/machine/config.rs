@@ -1,9 +1,9 @@
-//! What units a user requests for: 4 CPU units of 4 cores, 2 units of one GPU.
+//! Which units a user asks for: 4 CPU units of 4 cores, 2 units of one GPU.
 //!
 //! A request is a list of terms, the computing unit descriptors of González-Tallada and Morancho, "Compute units in
 //! OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse` reads them.
 //!
-//! This file never looks at the machine: whether the units can be had is [`Machine::plan`](super::Machine::plan)'s say.
+//! This file never looks at the machine: [`Machine::plan`](super::Machine::plan) decides whether the units exist.
 //!
 //! Invariants of a [`UnitConfig`]: at least one term; each count and size at least 1; never more than
 //! [`MAX_UNITS`] units, [`MAX_DEVICES`] devices and [`MAX_UNIT_SIZE`] per unit. Its text parses back to itself.
@@ -119,7 +119,7 @@ impl fmt::Display for UnitTerm {
     }
 }
 
-/// The units that a program requests for: a list of terms, in the user's order.
+/// The units that a program asks for: a list of terms, in the user's order.
 ///
 /// ```
 /// use thalweg::machine::UnitConfig;

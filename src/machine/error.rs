@@ -1,4 +1,4 @@
-//! What can be wrong with a wished-for machine, and what is merely worth saying.
+//! What can be wrong with a requested machine, and what merely deserves a warning.
 //!
 //! A [`ConfigError`] stops a machine from being planned; a [`Warning`] comes with a machine that works
 //! but may be slower than its description suggests. Neither is printed here: callers decide where it goes.

@@ -1,7 +1,7 @@
-//! `OMP_PLACES` lists: which cores each compute unit gets, as OpenMP programs say it.
+//! `OMP_PLACES` lists: which cores each compute unit gets, in OpenMP's notation.
 //!
 //! `places_parse` reads them, after the OpenMP API specification 5.2, section 21.1.6. A list is taken at its word
-//! and never compared with the machine: what its cores are good for is [`Machine::plan`](super::Machine::plan)'s say.
+//! and never compared with the machine: [`Machine::plan`](super::Machine::plan) decides what its cores are good for.
 //!
 //! Invariants of [`Places`]: at least one place; no place is empty; at most [`MAX_PLACES`] places and cores per place;
 //! every core is below [`MAX_CORES`]. Order and repetition are kept. The text of it parses back to itself.

@@ -3,7 +3,7 @@
 //! Units are numbered CPU units first, whatever the order in the text, after González-Tallada and Morancho,
 //! "Compute units in OpenMP" (2024), section 3.1.1.
 //!
-//! Nothing here looks for devices: whether they are there shows when a runtime is built.
+//! Nothing here looks for devices: whether they exist turns out when a runtime is built.
 //!
 //! Invariant: what is merely wasteful (units that share cores) is a [`Warning`]; only what
 //! contradicts itself or can't exist is an error.

@@ -57,7 +57,7 @@ pub trait Replicated: Sealed {
         None
     }
 
-    /// Combines the private replica into the data's home.
+    /// Combines the private replica into the data object's home.
     ///
     /// # Safety
     /// As for `private`, and it is this access's turn.

@@ -265,9 +265,9 @@ where
 
 /// An operation whose contributions may be combined in any order: `AnyOrder(Sum)` of floating-point numbers.
 ///
-/// Nobody waits for a turn then, so there are never many more replicas than threads; in return the rounding of a sum
-/// depends on which task ends first. Without it, sums are the same whenever a program runs, and contributions that are
-/// early keep their replicas, each of the region's size, until all submitted before have been combined.
+/// No task waits for its turn then, so there are never many more replicas than threads; in return the rounding of a sum
+/// depends on which task ends first. Without it, sums are the same in every run, and contributions that are early keep
+/// their replicas, each of the region's size, until all submitted before have been combined.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -363,10 +363,10 @@ pub struct Reduction<T> {
 }
 
 impl<T: Element> Reduction<T> {
-    /// An associative operation, by what changes nothing and what adds a contribution to an accumulator.
+    /// An associative operation, given by its identity and a closure that combines a contribution into an accumulator.
     ///
-    /// Contributions are combined in the order of submission; the operation need not be commutative. If it is, and what
-    /// order they are combined in does not matter, [`AnyOrder`] of it saves waiting and memory.
+    /// Contributions are combined in the order of submission; the operation need not be commutative. If it is, and the
+    /// order in which they are combined does not matter, [`AnyOrder`] of it saves waiting and memory.
     pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
         let id = OpId::unique();
         Self { name, id, identity, operation: Arc::new(operation) }

@@ -2,11 +2,11 @@
 //!
 //! The one place where addresses become references. What makes that sound is said once here:
 //!
-//! 1. A view is made only when its task runs, from a region that was checked against its data's bounds at submission.
+//! 1. A view is made only when its task runs, from a region that was checked against the data object's bounds at submission.
 //! 2. While a task runs, no task with a conflicting access does: that is what the dependence layer promises, and the
 //!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
-//! 3. A data's memory outlives every task that accesses it: giving the memory up is itself a task that updates all of
-//!    it.
+//! 3. A data object's memory outlives every task that accesses it: giving the memory up is itself a task that updates
+//!    all of it.
 //! 4. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason

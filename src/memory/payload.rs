@@ -165,7 +165,7 @@ where
 
 /// Bodies for several kinds of unit, of which one will be run.
 ///
-/// Each has a box of its own, so that a task's type need not say which there are: a program may decide that as it runs. A
+/// Each has a box of its own, so that a task's type need not tell which of them there are: a program may decide that as it runs. A
 /// task with a body for CPU units alone, which may be short, is stored without any.
 pub(crate) struct Several<A: AccessList> {
     /// For CPU units, and for emulated devices that have no body of their own.

@@ -1,4 +1,4 @@
-//! `adjacency`: measured time in balance *and* few neighbours on other units, over the graph of who exchanges data with whom.
+//! `adjacency`: measured time in balance *and* few neighbours on other units, over the graph of data exchange.
 //!
 //! The sources' distributions keep neighbours together along one dimension only, the order of the indices; of a mesh of
 //! zones, each unit gets a strip, and all faces in the other dimension are cut (004 §4.1). This distribution is our own. It
@@ -51,7 +51,7 @@ enum Phase {
     Line,
     /// Its answer is measured.
     Measure,
-    /// Another is tried: so many instances yet.
+    /// Another is tried, for this many instances more.
     Try(u32),
     Steady,
 }

@@ -79,7 +79,7 @@ impl Affinity {
         (last.instance >= place.instance).then_some(last.unit)
     }
 
-    /// A task goes to `unit`, which lacks so many bytes of its data.
+    /// A task goes to `unit`; `missing_bytes` tells how many bytes of its data are not there.
     pub fn note(&mut self, place: &Place, unit: UnitId, missing_bytes: impl FnOnce() -> u64) {
         let indices = self.last.entry(place.space).or_default();
         if indices.len() <= place.index {

@@ -105,7 +105,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// If `assignment` was run and every index took so long.
+    /// The times of an instance run under `assignment`, whose indices took `index_ns`.
     pub fn of(assignment: &Assignment, slots: usize, index_ns: Vec<f64>) -> Self {
         Self { slot_ns: assignment.loads(slots, &index_ns), slot: assignment.0.clone(), index_ns }
     }
@@ -181,7 +181,7 @@ impl Workload<'_> {
 /// assert_eq!(Greedy.assign(&workload, None).slots(), [0, 1, 1, 1, 0]);
 /// ```
 pub trait Distribution: Send {
-    /// The name by which users choose it.
+    /// The distribution's name, for reports.
     fn name(&self) -> &'static str;
 
     /// The assignment for the next instance, given the times of the last one; there are none before the first.
@@ -192,6 +192,6 @@ pub trait Distribution: Send {
     /// Whether the last assignment holds for all instances to come, whatever they take.
     fn is_steady(&self) -> bool;
 
-    /// While steady: an instance took so long. May end the steadiness.
+    /// While steady: an instance took this long. May end the steadiness.
     fn observe(&mut self, _workload: &Workload<'_>, _measured: &Times) {}
 }

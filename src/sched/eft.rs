@@ -4,7 +4,7 @@
 //! (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known ahead). Expected
 //! finish = what the unit has still to do + copies of the bytes it lacks + the task's own time by the [`Model`].
 //!
-//! What is not known yet is tried: as long as a kind of unit has not run tasks of a name, as many of them as it has units count
+//! What is not known yet is tried: until a kind of unit has run tasks of a name, as many of them as it has units count
 //! as free there. Further ones are expected to take what they take on other kinds.
 //!
 //! The policy reads no clock: a unit's backlog is the sum of the estimates of its unfinished tasks.
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// A task nothing at all is known of is expected to take so long.
+/// How long a task is expected to take of which nothing is known.
 const UNKNOWN_NS: f64 = 1e5;
 
 /// How long a copy is expected to take.
@@ -30,9 +30,9 @@ const UNKNOWN_NS: f64 = 1e5;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkEstimate {
-    /// Every copy takes at least so long.
+    /// What every copy takes at least, in nanoseconds.
     pub latency_ns: f64,
-    /// So many bytes pass in a second.
+    /// The link's bandwidth.
     pub bytes_per_s: f64,
 }
 
@@ -44,7 +44,7 @@ impl Default for LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// For so many bytes; no time for none.
+    /// The time for this many bytes; none for 0.
     pub fn copy_ns(&self, bytes: u64) -> f64 {
         if bytes == 0 { 0.0 } else { self.latency_ns + bytes as f64 / self.bytes_per_s * 1e9 }
     }

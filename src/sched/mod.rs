@@ -269,7 +269,7 @@ pub struct UnitView {
     pub in_flight: usize,
 }
 
-/// What a policy may look at.
+/// What a policy may look at: the units, and where a ready task's data are.
 ///
 /// ```
 /// use thalweg::prelude::*;

@@ -33,11 +33,11 @@ pub(super) struct History {
     pub(super) mean_ns: f64,
 }
 
-/// So many runs weigh as much as all before: a model follows a machine that changes.
+/// This many runs weigh as much as all before: a model follows a machine that changes.
 const MEMORY: u64 = 64;
 
 impl Model {
-    /// A task took so long.
+    /// A task took this long.
     pub fn learn(&mut self, task: &str, unit: UnitKind, bytes: u64, elapsed_ns: f64) {
         if !self.histories.contains_key(task) {
             self.histories.insert(task.to_owned(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! `static-pcf`: so many indices to the devices as they are faster, each kind's in equal chunks (004 §4.3).
+//! `static-pcf`: devices get as many times more indices as they are faster, each kind in equal chunks (004 §4.3).
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Team, Times, Workload};

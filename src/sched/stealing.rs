@@ -1,6 +1,6 @@
 //! `stealing`: a queue per unit, tasks queued where their data are, idle units help themselves from the longest queue.
 //!
-//! On a machine of CPU units alone this policy is never asked: every core reaches every data equally, and the runtime's
+//! On a machine of CPU units alone this policy is never asked: every core reaches all data equally, and the runtime's
 //! own deques do the same without a lock (the fast path). With devices, data that have to move decide.
 
 use super::alike::Alike;
@@ -118,7 +118,7 @@ impl Policy for Stealing {
             let first = classes.min_by_key(|class| self.classes[*class].queues[own].front().copied())?;
             return self.change(first, own, VecDeque::pop_front).map(|(_, task)| task);
         }
-        // A device takes foreign work only when it has nothing at all: what it queues ahead, others could run now.
+        // A device takes foreign work only when it has nothing at all: others could run now what it would queue ahead.
         if view.units[own].in_flight > 0 {
             return None;
         }

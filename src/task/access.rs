@@ -65,7 +65,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
 
     #[cold]
     fn refuse(&self, runtime: u64) -> Result<(), SubmitError> {
-        let (cell, task) = (&*self.data.cell, String::new()); // who it is, the caller knows
+        let (cell, task) = (&*self.data.cell, String::new()); // the caller knows its name
         if cell.runtime != runtime {
             return Err(SubmitError::ForeignData { task, data: cell.datum.to_string() });
         }

@@ -50,8 +50,8 @@ impl IterationSpace {
         }
     }
 
-    /// Says which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is enough.
-    /// What is said first holds.
+    /// Declares which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is enough.
+    /// The first call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -8,10 +8,10 @@ use ndarray::Ix1;
 use std::fmt;
 use std::ops::Range;
 
-/// A region of a data object; to be declared as an access of a task, or read. It borrows the data's handle.
+/// A region of a data object; to be declared as an access of a task, or read. It borrows the data object's handle.
 ///
-/// A region without elements orders a task with nothing but the end of the data: it is taken or released after the
-/// task.
+/// A region without elements orders a task with nothing but the end of the data object, which is taken or released
+/// after the task.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -64,7 +64,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     }
 
     /// `after`: the task is ordered as if it read the region, and does not: it gets `()` for a view, nothing is copied
-    /// for it, and a failure of who should have written the region does not keep it from running.
+    /// for it, and it runs even if the task that should have written the region has failed.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -109,7 +109,7 @@ impl<D: Distribution> Space<D> {
         self.team.get(slot).copied()
     }
 
-    /// A task has run. What ran elsewhere, for want of a body, can not be moved and does not count.
+    /// A task has run. What ran elsewhere, for want of a body, cannot be moved and does not count.
     pub(super) fn finished(&mut self, place: &Place, unit: UnitId, elapsed_ns: f64) {
         let in_its_place = self.unit_of(place) == Some(unit);
         let Some(instance) = self.instances.get_mut(&place.instance) else { return };
