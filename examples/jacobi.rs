@@ -1,6 +1,6 @@
 //! Laplace's equation on a square by Jacobi's method, as tasks on two-dimensional blocks.
 //!
-//! The iteration of document 002 (`u` from `u_old`, a reduction for the error, until it is small
+//! The iteration of Ozen et al. 2014 (`u` from `u_old`, a reduction for the error, until it is small
 //! enough) without its barriers: one task relaxes one block, reading the block and a halo of one
 //! cell from one array and writing the block in the other. Only every hundredth sweep measures how
 //! much it changed, and that number is looked at one hundred sweeps later, so the units never wait

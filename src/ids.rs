@@ -10,7 +10,7 @@ use std::fmt;
 
 /// A compute unit (CU): `0..NCPU` are CPU units, `NCPU..NCU` device units.
 ///
-/// The numbering is that of González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
+/// The numbering is that of González-Tallada & Morancho 2023, §3.1.1.
 ///
 /// ```
 /// use thalweg::ids::UnitId;

@@ -126,7 +126,7 @@ impl Kinds {
     }
 }
 
-/// What a body can ask about the unit it runs on (000, Table 2, in Rust's terms).
+/// What a body can ask about the unit it runs on (González-Tallada & Morancho 2023, Table 2, in Rust's terms).
 ///
 /// ```
 /// use thalweg::prelude::*;

@@ -72,8 +72,8 @@ pub trait Parameters: Sealed {
 
 /// A value for a parameter `P`.
 ///
-/// A number for a number; `&view` of what the task reads or writes, or `&scratch`, for [`Read`]; `&mut view` of what the
-/// task writes, or `&mut scratch`, for [`Write`].
+/// A number for a number; `&view` of what the task reads or writes, or `&scratch`, for [`Read`]; `&mut view` of what
+/// the task writes, or `&mut scratch`, for [`Write`].
 ///
 /// ```
 /// use thalweg::error::DeviceError;

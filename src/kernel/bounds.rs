@@ -1,16 +1,17 @@
 //! How much of each buffer a kernel may touch: declared in its head, compared with the task's regions at every launch.
 //!
-//! A wrong count is the commonest mistake of whoever launches a kernel, and would write into other tasks' memory. So the
-//! head of a kernel says of each buffer which box of it the kernel touches at most, counted in elements from the region's
-//! first: `n` elements; `[rows][columns]` side by side, the last index fastest; `[rows : stride][columns]` with rows so
-//! far apart. Each number is an expression of `+`, `-`, `*` and brackets over literals, the kernel's integers, wherever
-//! they stand in the head, and the program's macros.
+//! A wrong count is the commonest mistake of whoever launches a kernel, and would write into other tasks' memory. So
+//! the head of a kernel says of each buffer which box of it the kernel touches at most, counted in elements from the
+//! region's first: `n` elements; `[rows][columns]` side by side, the last index fastest; `[rows : stride][columns]`
+//! with rows so far apart. Each number is an expression of `+`, `-`, `*` and brackets over literals, the kernel's
+//! integers, wherever they stand in the head, and the program's macros.
 //!
 //! What is checked: every element of the box is one of the region, gaps between a region's rows included. What is not:
 //! that the text keeps to its own head; for that [`Program::new`](super::Program::new) takes its author's word.
 //!
-//! Invariants: an extent or a stride below zero, or one that 64 bits cannot count, is refused; a box that is empty in one
-//! dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`] values at once.
+//! Invariants: an extent or a stride below zero, or one that 64 bits cannot count, is refused; a box that is empty in
+//! one dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`] values at
+//! once.
 
 use super::argument::{ArgumentValue, Value};
 use super::cursor::Cursor;

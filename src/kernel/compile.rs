@@ -4,9 +4,11 @@ use super::Program;
 use crate::error::DeviceError;
 
 /// Compiles a program for an architecture, with the options that its devices get. No device is needed, only the
-/// architecture's compiler: NVRTC (with the feature `cuda`) for `sm_90` and the like, hipRTC (`hip`) for `gfx90a` and the like.
+/// architecture's compiler: NVRTC (with the feature `cuda`) for `sm_90` and the like, hipRTC (`hip`) for `gfx90a` and
+/// the like.
 ///
-/// It is for checks: what it returns is the compiler's output, an object file or PTX, and the runtime has no use for it.
+/// It is for checks: what it returns is the compiler's output, an object file or PTX, and the runtime has no use for
+/// it.
 ///
 /// # Errors
 /// [`DeviceError::Compilation`] with the compiler's messages if the program does not compile,

@@ -51,8 +51,8 @@ impl<'a> Launcher<'a> {
     ///
     /// # Errors
     /// [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch what is not in a region;
-    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; or if the kernel's program does not compile for the
-    /// device, or the device refuses. Nothing is enqueued then.
+    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; or if the kernel's program does not compile
+    /// for the device, or the device refuses. Nothing is enqueued then.
     pub fn launch<P, A>(
         &mut self,
         kernel: &Kernel<P>,

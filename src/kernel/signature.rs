@@ -2,9 +2,9 @@
 //! that its body begins each buffer where the task's region does.
 //!
 //! All is `const`, so that a [`super::Kernel`] can be checked against its text while the program is compiled. What it
-//! understands is the grammar of heads alone: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as parameters
-//! `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar `type name`. What bounds
-//! are says `bounds.rs`. Of a kernel's body it looks for `REGION(name)` alone.
+//! understands is the grammar of heads alone: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as
+//! parameters `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar `type name`.
+//! What bounds are says `bounds.rs`. Of a kernel's body it looks for `REGION(name)` alone.
 
 use super::bounds::{Bounds, Scope};
 use super::cursor::Cursor;

@@ -1,9 +1,9 @@
 //! The machine a program runs on: its compute units, address spaces and cores.
 //!
-//! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and
-//! [`Machine::plan`] lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers
-//! look things up in. Nothing here starts a thread, pins one, opens a device or reads the environment; which cores
-//! the runtimes of this process have taken is the only thing it remembers.
+//! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and [`Machine::plan`]
+//! lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers look things up
+//! in. Nothing here starts a thread, pins one, opens a device or reads the environment; which cores the runtimes of
+//! this process have taken is the only thing it remembers.
 //!
 //! Invariants of a [`Machine`]: unit `i` has id `i`; CPU units come first; every unit has at least one core, the
 //! first being its hosting thread's; CPU units work in host memory and have no device; each device belongs to
@@ -30,7 +30,7 @@ use crate::ids::{DeviceId, SpaceId, UnitId};
 
 /// What executes tasks: some cores that work together, or a core that leads devices.
 ///
-/// After González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
+/// González-Tallada & Morancho 2023, §3.1.1.
 ///
 /// ```
 /// use thalweg::machine::{Machine, Topology};

@@ -1,7 +1,8 @@
 //! All accesses of one task: single ones, tuples of them, lists of them, and these in each other.
 //!
-//! The layers below count a task's regions from 0 and know no other structure. So a place in a tuple or a list stands for
-//! as many regions as are declared in it, and views are made in the order in which [`AccessList::visit`] names the regions.
+//! The layers below count a task's regions from 0 and know no other structure. So a place in a tuple or a list stands
+//! for as many regions as are declared in it, and views are made in the order in which [`AccessList::visit`] names the
+//! regions.
 
 use super::access::{Access, Record, Replicated};
 use crate::depend::Site;

@@ -43,9 +43,9 @@ impl HostBuffer {
         Self { base: vec.as_mut_ptr().cast(), skipped_bytes: 0, len: vec.len(), layout, element: TypeId::of::<T>() }
     }
 
-    /// This many zeros. Large arrays begin at a cache line, and `number` by `number` at another line of their page: what
-    /// allocators give begins beside one, and at the same line for all, so that equal places of several arrays compete
-    /// for the same set of the cache.
+    /// This many zeros. Large arrays begin at a cache line, and `number` by `number` at another line of their page:
+    /// what allocators give begins beside one, and at the same line for all, so that equal places of several arrays
+    /// compete for the same set of the cache.
     ///
     /// # Panics
     /// If they would take more bytes than any allocation can have.

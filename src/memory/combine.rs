@@ -58,8 +58,8 @@ pub trait Reducer<T>: Clone + Send + Sync + 'static {
     /// Whether contributions may be combined in any order, and with each other first.
     ///
     /// `false` by default: then they are combined one by one in the order of submission, and a task that is early keeps
-    /// its replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`], [`Max`]
-    /// and [`Sum`] of integers do, or where [`AnyOrder`] says that this does not matter.
+    /// its replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`],
+    /// [`Max`] and [`Sum`] of integers do, or where [`AnyOrder`] says that this does not matter.
     fn in_any_order(&self) -> bool {
         false
     }
@@ -71,8 +71,8 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
     if reducer.in_any_order() { id.in_any_order() } else { id }
 }
 
-/// Addition, from zero, of numbers of all kinds. Of integers in any order; of floating-point numbers, whose sums are rounded,
-/// in the order of submission, unless in [`AnyOrder`]; of [complex numbers](super::Complex) as of their parts.
+/// Addition, from zero, of numbers of all kinds. Of integers in any order; of floating-point numbers, whose sums are
+/// rounded, in the order of submission, unless in [`AnyOrder`]; of [complex numbers](super::Complex) as of their parts.
 ///
 /// Sums of integers wrap around at the bounds of their type, as [`i32::wrapping_add`] does: so they are the same in any
 /// order, and a sum that fits is right even if a part of it would not.
@@ -90,8 +90,8 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum;
 
-/// The smallest value, from the largest there is; of integers and floating-point numbers. A NaN is passed over, and -0.0 is
-/// less than 0.0.
+/// The smallest value, from the largest there is; of integers and floating-point numbers. A NaN is passed over, and
+/// -0.0 is less than 0.0.
 ///
 /// ```
 /// use thalweg::prelude::*;

@@ -2,7 +2,8 @@
 //!
 //! The one place where addresses become references. What makes that sound is said once here:
 //!
-//! 1. A view is made only when its task runs, from a region that was checked against the data object's bounds at submission.
+//! 1. A view is made only when its task runs, from a region that was checked against the data object's bounds at
+//!    submission.
 //! 2. While a task runs, no task with a conflicting access does: that is what the dependence layer promises, and the
 //!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
 //! 3. A data object's memory outlives every task that accesses it: giving the memory up is itself a task that updates

@@ -1,7 +1,8 @@
 //! Where every index of an iteration space ran last, and how often that changed.
 //!
-//! A part for any policy: it remembers and counts, and decides nothing. An index that goes where it went in the instance
-//! before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is counted too.
+//! A part for any policy: it remembers and counts, and decides nothing. An index that goes where it went in the
+//! instance before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is
+//! counted too.
 
 use super::Place;
 use crate::ids::UnitId;

@@ -1,11 +1,11 @@
 //! Who gets which index of an iteration space: the plain values that work distributions compute with.
 //!
-//! Nothing here knows of tasks, queues or ids of units: units are *slots* of a [`Team`], counted from 0, CPU units first, as
-//! the sources number them (000 §3.1.1, 003). So every distribution is a function from values to values, and its tests
-//! are tables.
+//! Nothing here knows of tasks, queues or ids of units: units are *slots* of a [`Team`], counted from 0, CPU units
+//! first, as the sources number them (González-Tallada & Morancho 2023, §3.1.1; González Tallada 2024 (slides)). So
+//! every distribution is a function from values to values, and its tests are tables.
 //!
-//! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one chunk per
-//! slot, some of them possibly empty.
+//! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one
+//! chunk per slot, some of them possibly empty.
 
 use std::ops::Range;
 
@@ -86,7 +86,8 @@ impl From<Chunks> for Assignment {
     }
 }
 
-/// What an instance of an iteration space took, in nanoseconds of bodies; copies are not counted (004 §4.4).
+/// What an instance of an iteration space took, in nanoseconds of bodies; copies are not counted (González Tallada &
+/// Morancho 2024, §4.4).
 ///
 /// ```
 /// use thalweg::sched::{Team, Times, static_chunks};
@@ -110,7 +111,8 @@ impl Times {
         Self { slot_ns: assignment.loads(slots, &index_ns), slot: assignment.0.clone(), index_ns }
     }
 
-    /// The longest time of the CPU units and of the device units (003's T_cpu and T_gpu); 0 where there are none.
+    /// The longest time of the CPU units and of the device units (T_cpu and T_gpu of González Tallada 2024 (slides)); 0
+    /// where there are none.
     pub fn longest(&self, team: Team) -> [f64; 2] {
         let (cpus, devices) = self.slot_ns.split_at(team.cpus.min(self.slot_ns.len()));
         [cpus, devices].map(|cluster| cluster.iter().copied().fold(0.0, f64::max))
@@ -148,8 +150,8 @@ impl Workload<'_> {
 
 /// Shares out the indices of an iteration space, instance by instance.
 ///
-/// A state machine without clock or I/O: [`Distributed`](super::Distributed) asks it for the assignment of each instance
-/// until it is steady, and tells it what the last one took.
+/// A state machine without clock or I/O: [`Distributed`](super::Distributed) asks it for the assignment of each
+/// instance until it is steady, and tells it what the last one took.
 ///
 /// ```
 /// use thalweg::sched::{Assignment, Distribution, Team, Times, Workload};

@@ -1,8 +1,9 @@
 //! `eft`: every ready task goes where it is expected to finish earliest, copies included.
 //!
-//! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by priority
-//! (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known ahead). Expected
-//! finish = what the unit has still to do + copies of the bytes it lacks + the task's own time by the [`Model`].
+//! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by
+//! priority (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known
+//! ahead). Expected finish = what the unit has still to do + copies of the bytes it lacks + the task's own time by the
+//! [`Model`].
 //!
 //! What is not known yet is tried: until a kind of unit has run tasks of a name, as many of them as it has units count
 //! as free there. Further ones are expected to take what they take on other kinds.
@@ -81,7 +82,8 @@ pub struct Eft {
     affinity: Affinity,
 }
 
-/// What a unit has still to do: for how long, in the order of the bits of a number that is not negative, and then how many tasks.
+/// What a unit has still to do: for how long, in the order of the bits of a number that is not negative, and then how
+/// many tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
     backlog_bits: u64,

@@ -1,7 +1,7 @@
 //! A performance model: what tasks of a name took on units of a kind.
 //!
-//! A history per task name, kind of unit and size of the regions, as StarPU keeps them (Augonnet et al., "StarPU: a unified
-//! platform for task scheduling on heterogeneous multicore architectures", 2011). For a size without history the time is
+//! A history per task name, kind of unit and size of the regions, as StarPU keeps them (Augonnet et al.
+//! 2011). For a size without history the time is
 //! taken to grow with the bytes, from all sizes of the same name and kind.
 //!
 //! A model is a value, which `model_text` writes as text and reads again. Nothing here touches a file.

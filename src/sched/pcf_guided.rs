@@ -1,10 +1,11 @@
-//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF to what they would be elsewhere,
-//! are shared out evenly (003 "PCF-GUIDED scheduler").
+//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF to what they would be
+//! elsewhere, are shared out evenly (González Tallada 2024 (slides), "PCF-GUIDED scheduler").
 //!
-//! The slides add up "all task execution times factorized with PCF" and divide by the number of units. Read here as: a time
-//! on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So all units
-//! end together, which with PCF = 1 is the slides' formula to the letter. An index that moves from one kind to the other is
-//! thus expected to take what it takes there, which 004's guided step does not see (§5.1.1).
+//! The slides add up "all task execution times factorized with PCF" and divide by the number of units. Read here as: a
+//! time on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So all
+//! units end together, which with PCF = 1 is the slides' formula to the letter. An index that moves from one kind to
+//! the other is thus expected to take what it takes there, which the guided step of González Tallada & Morancho 2024,
+//! §5.1.1, does not see.
 
 use super::balance::balanced_chunks;
 use super::guided::Descent;

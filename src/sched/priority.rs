@@ -1,8 +1,8 @@
 //! `priority`: the most urgent ready task first, on whatever unit is free.
 //!
-//! Urgent is what the user says is ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): of a graph that is still being
-//! submitted, nobody else knows the critical path. Among equals the larger estimated cost goes first (longest processing
-//! time first: Graham, "Bounds on multiprocessing timing anomalies", 1969), then the older task.
+//! Urgent is what the user says is ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): of a graph that is still
+//! being submitted, nobody else knows the critical path. Among equals the larger estimated cost goes first (longest
+//! processing time first: Graham 1969), then the older task.
 
 use super::{Policy, ReadyTask, View};
 use crate::ids::{TaskId, UnitId};

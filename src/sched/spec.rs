@@ -10,7 +10,8 @@
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
 //! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
 //!
-//! The file of PCFs has configurations of the CPU units as keys, as in 004's table 4: `"16:CPU:1" = 21.91`.
+//! The file of PCFs has configurations of the CPU units as keys, as in González Tallada & Morancho 2024, table 4:
+//! `"16:CPU:1" = 21.91`.
 
 use super::{
     Adjacency, ClusteredGuided, Distributed, Distribution, Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate,

@@ -1,13 +1,15 @@
-//! `static-pcf`: devices get as many times more indices as they are faster, each kind in equal chunks (004 §4.3).
+//! `static-pcf`: devices get as many times more indices as they are faster, each kind in equal chunks (González Tallada
+//! & Morancho 2024, §4.3).
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Team, Times, Workload};
 
-/// T_gpu of 004 §4.3: how many of `tasks` equal tasks the device units get if they are `pcf` times as fast as CPU units.
+/// T_gpu of González Tallada & Morancho 2024, §4.3: how many of `tasks` equal tasks the device units get if they are
+/// `pcf` times as fast as CPU units.
 ///
-/// Groups of N_gpu·PCF + N_cpu tasks, of which the devices get N_gpu·PCF; of the tasks that make no whole group, the devices
-/// get as many as in a group. A PCF need not be whole, and the article does not say how the result is rounded: here, to
-/// the nearest whole number.
+/// Groups of N_gpu·PCF + N_cpu tasks, of which the devices get N_gpu·PCF; of the tasks that make no whole group, the
+/// devices get as many as in a group. A PCF need not be whole, and the article does not say how the result is rounded:
+/// here, to the nearest whole number.
 ///
 /// ```
 /// use thalweg::sched::{Team, static_pcf_device_tasks};

@@ -250,7 +250,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     }
 }
 
-/// A region that the task adds to by an operation, together with others that add to the same replica one after the other.
+/// A region that the task adds to by an operation, together with others that add to the same replica one after the
+/// other.
 ///
 /// ```
 /// use thalweg::prelude::*;

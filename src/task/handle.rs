@@ -7,7 +7,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-/// A data object registered with a runtime: elements of type `T` in `S` dimensions. Clones are handles of the same object.
+/// A data object registered with a runtime: elements of type `T` in `S` dimensions. Clones are handles of the same
+/// object.
 ///
 /// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by
 /// [`Runtime::take`](crate::Runtime::take). When the last handle is dropped, the memory is freed as soon as the tasks

@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 /// The indices `0..len` of tasks that recur instance by instance, for instance the zones of a mesh in every time step.
 ///
-/// Work distributions (003, 004 §4) map the indices to units; a task's place is given with
-/// [`TaskBuilder::at`](crate::TaskBuilder::at). Made by [`Runtime::iteration_space`](crate::Runtime::iteration_space).
+/// Work distributions (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) map the indices to units;
+/// a task's place is given with [`TaskBuilder::at`](crate::TaskBuilder::at). Made by
+/// [`Runtime::iteration_space`](crate::Runtime::iteration_space).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -50,8 +51,8 @@ impl IterationSpace {
         }
     }
 
-    /// Declares which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is enough.
-    /// The first call wins.
+    /// Declares which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is
+    /// enough. The first call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
