@@ -1,6 +1,6 @@
-/* The C dialect that all kernels are written in: OpenCL C 1.2, CUDA C++ (NVRTC) and HIP (hipRTC) compile it alike.
+/* The C dialect that all kernels are written in. OpenCL C 1.2, CUDA C++ (NVRTC) and HIP (hipRTC) compile it alike.
  *
- * The runtime puts this text before the texts of a program. It knows nothing of any algorithm.
+ * The runtime puts this text in front of a program's texts. It knows nothing of any algorithm.
  *
  *     // y <- a x + y
  *     KERNEL(256, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)
@@ -10,31 +10,31 @@
  *         if (i < n) y[i] += a * x[i];
  *     }
  *
- * What a kernel's head may say, since the host reads it to check the arguments:
- * - KERNEL(x, y, z): the size of a group, three literal numbers.
- * - IN(T, name, bounds), OUT(T, name, bounds), INOUT(T, name, bounds): a buffer, with T one of double, float, int,
- *   unsigned, INT64, UINT64; and which elements the kernel touches at most, counted from the region's first:
+ * What a kernel's head consists of. The host reads it to check arguments.
+ * - KERNEL(x, y, z): the size of a group, as three literal numbers.
+ * - IN(T, name, bounds), OUT(T, name, bounds), INOUT(T, name, bounds): a buffer. T is one of double, float, int, unsigned,
+ *   INT64, UINT64. The bounds say which elements the kernel touches at most, counted from the first of the region:
  *   n                             the first n,
- *   [planes][rows][columns]       as many, side by side; the last index is the fastest,
- *   [rows : stride][columns]      rows that begin `stride` elements apart, if that is not `columns`.
- *   Numbers are made of literals, the head's integers, the program's macros, +, -, * and brackets. The host computes them
- *   at each launch, and refuses it if one is negative, or if the region lacks one of the elements.
+ *   [planes][rows][columns]       a box without gaps; the last index is the fastest,
+ *   [rows : stride][columns]      a box whose rows begin `stride` elements apart.
+ *   Bounds are made of literals, the head's integers, the program's macros, +, -, * and brackets. The host computes them at
+ *   each launch, and refuses the launch if one is negative or if the region lacks one of the elements.
  * - double, float, int, unsigned, INT64, UINT64 followed by a name: a number.
  *
- * A kernel's name must not be that of a function that OpenCL C has (dot, distance ..), nor a variable's that of one of its
- * types (half, uint ..).
+ * A kernel must not have the name of a function of OpenCL C (dot, distance, ...), nor a variable that of one of its types
+ * (half, uint, ...).
  *
  * What a kernel must do:
- * - name each buffer in a REGION, in the outermost scope: that declares it, at the first element of its task's access,
- *   since OpenCL has no pointer into the middle of a buffer to pass;
- * - keep to the bounds that its head declares, whatever its integers and however many threads there are: launches are
- *   rounded up to whole groups, and an index that comes from a buffer is to be compared with a number of the head's;
- * - let every thread of a group arrive at each BARRIER, so never return before one;
+ * - name each buffer in a REGION, in the outermost scope. That declares it, at the first element of its task's access: an
+ *   OpenCL buffer cannot be passed by a pointer into its middle;
+ * - keep to the bounds that its head declares, whatever its integers and however many threads there are. Launches are
+ *   rounded up to whole groups; an index read from a buffer has to be compared with one of the head's numbers;
+ * - let every thread of a group reach each BARRIER, and so never return before one;
  * - declare LOCAL memory in the kernel's outermost scope;
- * - write GLOBAL or SHARED before the type of each pointer that a DEVICE function takes, but for private memory.
+ * - write GLOBAL or SHARED before the type of each pointer that a DEVICE function takes, unless it points to private memory.
  *
- * A buffer that is IN overlaps none that the same kernel writes; tasks see to that.
- * Sums of products are rounded after each operation, so that all backends agree, unless THALWEG_FMA is defined. */
+ * A buffer that is IN overlaps none that the same kernel writes; the rules for a task's accesses see to that.
+ * Sums of products are rounded after each operation, so that all interfaces agree, unless THALWEG_FMA is defined. */
 
 #if defined(__OPENCL_VERSION__)
 

@@ -136,16 +136,21 @@ impl Shared {
         if belongs && !self.progress.is_closed() {
             return Ok(());
         }
+        Err(self.uncount(lane, self.broken().err().unwrap_or(SubmitError::ShutDown)))
+    }
+
+    /// Takes back that a task was counted.
+    #[cold]
+    pub(crate) fn uncount(&self, lane: u8, error: SubmitError) -> SubmitError {
         self.progress.finish(None, lane, false);
         self.tell_waiters();
-        Err(self.broken().err().unwrap_or(SubmitError::ShutDown))
+        error
     }
 
     /// Counts a task as finished that the engine has refused.
     #[cold]
     pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
-        self.progress.finish(None, task.shared().lane, false);
-        self.tell_waiters();
+        let error = self.uncount(task.shared().lane, error);
         drop(task); // nothing waits for it: what it captured may wait for the rest
         error
     }

@@ -24,18 +24,19 @@ mod issued_tests;
 mod memory_tests;
 mod placement;
 mod queries;
+mod scheduler;
 
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use event::{Event, Nanos, Outcome};
 pub(crate) use failures::FailureLog;
-pub(crate) use placement::{Needs, Placement, Scheduler, Traffic, is_asked_by};
+pub(crate) use placement::{Needs, Placement, Traffic};
 pub(crate) use queries::Counts;
+pub(crate) use scheduler::{PlacementLock, Scheduler, is_asked_by};
 
 use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Submitting, running};
 use crate::error::{FailureReason, SubmitError, TaskFailure};
 use crate::sync::drop_quietly;
 use combining::Combining;
-use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ pub(crate) struct Engine {
     width: usize,
     recorder: Option<Recorder>,
     failures: Arc<FailureLog>,
-    placement: Option<Mutex<Placement>>,
+    placement: Option<PlacementLock>,
 }
 
 impl Engine {
@@ -67,7 +68,7 @@ impl Engine {
     pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
         let width = if placement.is_some() { units * MOST_GIVEN } else { units };
         let failures = Arc::default();
-        let placement = placement.map(|placement| Mutex::new(placement.with_reports_to(runtime, &failures)));
+        let placement = placement.map(|placement| PlacementLock::new(runtime, placement, &failures));
         Self { runtime, width, recorder, failures, placement }
     }
 
@@ -153,7 +154,7 @@ impl Engine {
     }
 
     /// Takes an event of what was placed.
-    fn on_placed(&self, event: Event<'_>, placement: &Mutex<Placement>, out: &mut Vec<Command>) {
+    fn on_placed(&self, event: Event<'_>, placement: &PlacementLock, out: &mut Vec<Command>) {
         match event {
             Event::Issuing(task) => {
                 let cause = placement.lock().lost_since_launch(task);
@@ -178,7 +179,7 @@ impl Engine {
     /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
     /// host. Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace
     /// of them on the device.
-    fn issued(&self, task: &OwnedTask, placement: &Mutex<Placement>, out: &mut Vec<Command>) {
+    fn issued(&self, task: &OwnedTask, placement: &PlacementLock, out: &mut Vec<Command>) {
         let awaited = |side: &depend::Side| side.awaited;
         let mut ends_here = task.owned().as_deref().is_some_and(awaited);
         let ends_with_it = |mode| matches!(mode, Mode::After | Mode::Commutative | Mode::Reduction(_));

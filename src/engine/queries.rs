@@ -1,6 +1,6 @@
 //! What others may ask of the engine. Nobody gets a lock of its own: each question is answered under it.
 
-use super::placement::{Placement, Traffic, is_asked_by};
+use super::placement::{Placement, Traffic};
 use super::{Engine, FailureLog, Nanos};
 #[cfg(feature = "graph")]
 use crate::depend::{Recorder, TaskGraph};
@@ -66,13 +66,7 @@ impl Engine {
         self.ask(Placement::stall)
     }
 
-    /// # Panics
-    /// In the middle of a policy's call, which would wait for itself: the panic is that policy's.
     fn ask<R>(&self, question: impl FnOnce(&Placement) -> R) -> Option<R> {
-        assert!(
-            !is_asked_by(self.runtime),
-            "cannot use the runtime in its policy's call; try deciding from what the policy is told"
-        );
         self.placement.as_ref().map(|placement| question(&placement.lock()))
     }
 }

@@ -105,13 +105,13 @@ impl AnyDriver {
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
         let shared = self.shared();
-        let is_nested = running::is_inside(shared.id);
-        if is_nested && is_asked_by(shared.id) {
-            return Err(SubmitError::InsidePolicy { call: "submit" });
-        }
         let mut task = shared.admit(description, payload, accesses)?;
+        let is_inside = running::is_inside(shared.id);
+        if is_inside && is_asked_by(shared.id) {
+            return Err(shared.uncount(task.shared().lane, SubmitError::InsidePolicy { call: "submit" }));
+        }
         let unless_entered = BreakOnUnwind { shared, during: "a submission" };
-        if is_nested {
+        if is_inside {
             shared.nested.fetch_add(1, Ordering::Release); // before the body ends
         }
         let watched = watch(&mut task);

@@ -136,6 +136,11 @@ impl Flow {
         self.launched.remove(&task)
     }
 
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.arriving.is_empty() && self.launched.is_empty() && self.copies.is_empty()
+    }
+
     /// How many tasks and copies are on their way to their ends.
     pub(super) fn under_way(&self) -> usize {
         self.launched.len() + self.copies.len()

@@ -78,7 +78,7 @@ impl Placement {
         true
     }
 
-    /// Gives a task to this unit, unless that cannot run it any more.
+    /// Gives a task to this unit, unless that can not run it any more.
     pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
         if self.residency.last_loss().is_none() || self.queue.suits(&task, unit, &self.residency) {
             self.queue.assign(task, unit, &self.residency);

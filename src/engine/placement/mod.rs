@@ -28,16 +28,16 @@ mod loss;
 mod needs;
 mod queue;
 mod residency;
-mod scheduler;
 mod stages;
 mod units;
 
 pub(crate) use flow::Traffic;
 pub(crate) use needs::Needs;
-pub(crate) use scheduler::{Scheduler, is_asked_by};
 
+use super::Nanos;
 use super::command::Command;
-use super::{FailureLog, Nanos};
+use super::failures::FailureLog;
+use super::scheduler::Scheduler;
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
 use crate::error::TaskFailure;
@@ -61,13 +61,9 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], scheduler: Scheduler) -> Self {
+    pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], policy: Scheduler) -> Self {
         debug_assert_eq!(machine.num_spaces(), capacities_bytes.len(), "every space has a capacity");
-        Self {
-            queue: Queue::new(machine, scheduler),
-            residency: Residency::new(capacities_bytes),
-            flow: Flow::default(),
-        }
+        Self { queue: Queue::new(machine, policy), residency: Residency::new(capacities_bytes), flow: Flow::default() }
     }
 
     /// On a machine without CPU units, has the hosting threads of devices run what only cores can, in host memory.
@@ -76,10 +72,9 @@ impl Placement {
         self
     }
 
-    /// Says whose placement it is, and who is told if the policy fails.
-    pub(super) fn with_reports_to(mut self, runtime: u64, failures: &Arc<FailureLog>) -> Self {
-        self.queue.report_to(runtime, failures);
-        self
+    /// Which runtime this is, and where a user's policy that breaks its contract is reported.
+    pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
+        self.queue.scheduler().belongs_to(runtime, failures);
     }
 
     /// A task is ready: to the policy, or, if it is bound to a space, straight there.
@@ -204,7 +199,7 @@ impl Placement {
                 let (_, unit) = next;
                 moved |= self.queue.has_room_in_memory(unit, &self.residency) && self.give_next(unit, out);
             }
-            if !moved && !self.queue.judge(self.flow.under_way() == 0, &self.residency) {
+            if !moved && !self.queue.judge(&self.residency, || self.flow.is_empty()) {
                 return;
             }
         }

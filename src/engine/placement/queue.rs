@@ -11,11 +11,11 @@
 
 use super::needs::{Needs, kinds, place_of};
 use super::residency::Residency;
-use super::scheduler::Scheduler;
 use super::stages::Assigned;
 use super::units::{Room, Units};
 use crate::depend::{Kinds, OwnedTask};
 use crate::engine::Nanos;
+use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
 use crate::sched::{AffinityStatistics, Model, ReadyTask, Sample, UnitView, View};
@@ -23,6 +23,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// The most tasks in one space; it limits those that are launched behind others, which do not count as given ahead.
@@ -47,11 +48,11 @@ pub(super) enum End {
 
 /// See the module.
 pub(super) struct Queue {
-    pub(super) scheduler: Scheduler,
-    pub(super) units: Units,
-    pub(super) queued: FxHashMap<TaskId, OwnedTask>,
+    policy: Scheduler,
+    units: Units,
+    queued: FxHashMap<TaskId, OwnedTask>,
     /// Who waits for memory, by space.
-    pub(super) waiting: Vec<VecDeque<Assigned>>,
+    waiting: Vec<VecDeque<Assigned>>,
     /// Where a task with these kinds can run, as far as the kinds decide.
     suited: FxHashMap<(Kinds, bool), Suited>,
     /// There is no CPU unit, and the hosting threads of devices stand in.
@@ -59,9 +60,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(machine: &Machine, scheduler: Scheduler) -> Self {
+    pub(super) fn new(machine: &Machine, policy: Scheduler) -> Self {
         Self {
-            scheduler,
+            policy,
             units: Units::new(machine),
             queued: FxHashMap::default(),
             waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
@@ -80,7 +81,7 @@ impl Queue {
         let ready = self.describe_to_policy(&task, residency);
         let id = ready.id;
         self.queued.insert(id, task);
-        let Self { scheduler, units, queued, .. } = self;
+        let Self { policy, units, queued, .. } = self;
         // Many units share the host's memory: what a policy asks about this task is computed once per space.
         let known: SmallVec<[Cell<Option<u64>>; 4]> = residency.spaces().map(|_| Cell::new(None)).collect();
         let missing = |task, space: SpaceId| {
@@ -90,7 +91,7 @@ impl Queue {
             cell.set(Some(bytes));
             bytes
         };
-        scheduler.ready(ready, &View { units, missing_bytes: &missing });
+        policy.ready(ready, &View { units, missing_bytes: &missing });
     }
 
     fn describe_to_policy(&mut self, task: &OwnedTask, residency: &Residency) -> ReadyTask {
@@ -159,10 +160,59 @@ impl Queue {
     /// The task that the policy has next for a unit.
     pub(super) fn next_for(&mut self, unit: usize, residency: &Residency) -> Option<OwnedTask> {
         let id = self.units[unit].id;
-        let Self { scheduler, units, queued, .. } = self;
+        let Self { policy, units, queued, .. } = self;
         let missing = |task, space| missing_bytes(queued, residency, task, space);
-        let next = scheduler.next(id, &View { units, missing_bytes: &missing })?;
+        let next = policy.next(id, &View { units, missing_bytes: &missing })?;
         self.take_named(next, unit, residency)
+    }
+
+    /// Takes a task that the policy has named for a unit out of its charge, if that unit may have it.
+    fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
+        let unit_id = self.units[unit].id;
+        let Some(task) = self.queued.remove(&id) else {
+            let problem = format!("it gave {unit_id} {id}, which it has no charge of");
+            self.policy.breaks(Breach { task: None, problem, remedy: "giving each task that is ready once" });
+            return None;
+        };
+        // For what was meant for a device that is gone, another unit is found.
+        if !self.policy.is_own() || residency.last_loss().is_some() || self.suits(&task, unit, residency) {
+            return Some(task);
+        }
+        let problem = format!("it gave {unit_id} {}, which cannot run there", described(&task));
+        let remedy = "tasks for which `ReadyTask::runs_on` is true";
+        self.policy.breaks(Breach { task: Some(concerned(&task)), problem, remedy });
+        self.queued.insert(id, task);
+        None
+    }
+
+    /// Dismisses the policy if it has broken its contract; whether it did, so that there is a new one to ask.
+    ///
+    /// To be called when nothing moves. If nothing is under way either, nobody will ask the policy again: tasks that it
+    /// holds back now would wait for ever.
+    pub(super) fn judge(&mut self, residency: &Residency, nothing_under_way: impl Fn() -> bool) -> bool {
+        let is_withheld = || !self.queued.is_empty() && self.waiting.iter().all(VecDeque::is_empty);
+        if is_withheld()
+            && nothing_under_way()
+            && let Some(task) = self.queued.values().min_by_key(|task| task.shared().id)
+        {
+            let problem = format!("it holds back {}, though no unit has anything to do", described(task));
+            let remedy = "giving some unit a task whenever `View::is_idle`";
+            self.policy.breaks(Breach { task: Some(concerned(task)), problem, remedy });
+        }
+        if !self.policy.dismiss(self.units.len()) {
+            return false;
+        }
+        // `stealing` has charge of all tasks that wait for a unit.
+        (0..self.units.len()).for_each(|unit| self.tell(unit));
+        let mut tasks: Vec<_> = self.queued.drain().collect();
+        tasks.sort_unstable_by_key(|(id, _)| *id);
+        tasks.into_iter().for_each(|(_, task)| self.enter(task, residency));
+        true
+    }
+
+    /// The policy in charge.
+    pub(super) fn scheduler(&mut self) -> &mut Scheduler {
+        &mut self.policy
     }
 
     /// A task that the policy means for a unit that is gone.
@@ -220,7 +270,7 @@ impl Queue {
     }
 
     fn tell(&mut self, unit: usize) {
-        self.scheduler.in_flight(self.units[unit].id, self.units[unit].in_flight);
+        self.policy.in_flight(self.units[unit].id, self.units[unit].in_flight);
     }
 
     /// A task has left its unit: the policy learns from it.
@@ -236,9 +286,9 @@ impl Queue {
         match *end {
             End::Ran { elapsed_ns, issued } => {
                 self.units.ran(unit.index(), elapsed_ns, issued);
-                self.scheduler.finished(&sample(elapsed_ns));
+                self.policy.finished(&sample(elapsed_ns));
             }
-            End::Failed => self.scheduler.failed(&sample(0)),
+            End::Failed => self.policy.failed(&sample(0)),
         }
     }
 
@@ -256,12 +306,12 @@ impl Queue {
 
     /// How well the policy kept indices where their data are, if it keeps count.
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
-        self.scheduler.affinity()
+        self.policy.affinity()
     }
 
     /// What the policy has learned of tasks' times, if it learns.
     pub(super) fn model(&self) -> Option<&Model> {
-        self.scheduler.model()
+        self.policy.model()
     }
 
     /// Who waits, in words.
@@ -274,4 +324,14 @@ impl Queue {
 
 fn missing_bytes(queued: &FxHashMap<TaskId, OwnedTask>, residency: &Residency, task: TaskId, space: SpaceId) -> u64 {
     queued.get(&task).map_or(0, |task| residency.bytes_missing(task, space))
+}
+
+fn described(task: &OwnedTask) -> String {
+    let meta = task.shared();
+    format!("{} `{}` (submitted at {})", meta.id, meta.name, meta.location)
+}
+
+fn concerned(task: &OwnedTask) -> (TaskId, String, &'static Location<'static>) {
+    let meta = task.shared();
+    (meta.id, meta.name.clone().into_owned(), meta.location)
 }

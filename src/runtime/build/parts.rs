@@ -1,6 +1,5 @@
 //! What is built alike for either driver.
 
-use super::super::builder::Choice;
 use super::super::{Builder, Runtime};
 use crate::driver::shared::Shared;
 use crate::driver::watch::Watch;
@@ -9,6 +8,7 @@ use crate::engine::{Engine, Placement, Scheduler};
 use crate::error::BuildError;
 use crate::machine::{Machine, UnitConfig, Warning};
 use crate::runtime::any_driver::AnyDriver;
+use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
 use crate::runtime::release::Releaser;
 use crate::sched::{self, Model};

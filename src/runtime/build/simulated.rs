@@ -30,8 +30,7 @@ impl Builder {
         let mut capacities_bytes = vec![u64::MAX];
         let of_device = |unit: &ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
         capacities_bytes.extend(machine.device_units().flat_map(of_device));
-        let scheduler = self.take_scheduler(&machine, &config)?;
-        let placement = Placement::new(&machine, &capacities_bytes, scheduler);
+        let placement = Placement::new(&machine, &capacities_bytes, self.take_scheduler(&machine, &config)?);
         let shared = self.shared(machine, Some(placement))?;
         let driver = AnyDriver::Simulated(Simulated::new(shared, model));
         Ok(self.finish(driver, &config, capacities_bytes, warnings))

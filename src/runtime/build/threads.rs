@@ -26,10 +26,9 @@ impl Builder {
         let devices = device::open(&machine, &self.emulated)?;
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
-        let scheduler = self.take_scheduler(&machine, &config)?;
-        let fast_path = devices.is_empty() && scheduler.fast_path();
-        let placement =
-            (!fast_path).then(|| Placement::new(&machine, &capacities_bytes, scheduler).with_hosts_at_home());
+        let policy = self.take_scheduler(&machine, &config)?;
+        let fast_path = devices.is_empty() && policy.fast_path();
+        let placement = (!fast_path).then(|| Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home());
         let style = self.style()?;
         let hosts_unit = self.submitter_hosts_unit && machine.num_cpu_units() > 0;
         let shared = self.shared(machine, placement)?;

@@ -11,13 +11,13 @@
 //! 2. At most one policy is dismissed: what replaces it is ours.
 //! 3. A dismissed policy is dropped with the runtime, under no lock.
 
-use super::queue::Queue;
-use super::residency::Residency;
-use crate::depend::{OwnedTask, running};
-use crate::engine::failures::{FailureLog, NO_TASK};
+use super::failures::{FailureLog, NO_TASK};
+use super::placement::Placement;
+use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::{AffinityStatistics, Model, Policy, ReadyTask, Sample, Stealing, View};
+use parking_lot::{Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -31,6 +31,31 @@ thread_local! {
 /// Whether the policy of this runtime is being asked on this thread, under the runtime's lock.
 pub(crate) fn is_asked_by(runtime: u64) -> bool {
     ASKED.try_with(|asked| asked.borrow().contains(&runtime)).unwrap_or(false)
+}
+
+/// The state between ready and finished, for one thread at a time.
+pub(crate) struct PlacementLock {
+    runtime: u64,
+    placement: Mutex<Placement>,
+}
+
+impl PlacementLock {
+    pub(super) fn new(runtime: u64, mut placement: Placement, failures: &Arc<FailureLog>) -> Self {
+        placement.belongs_to(runtime, failures);
+        Self { runtime, placement: Mutex::new(placement) }
+    }
+
+    /// # Panics
+    /// In the middle of a policy's call, which would wait for itself: the panic is that policy's.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Placement> {
+        self.placement.try_lock().unwrap_or_else(|| {
+            assert!(
+                !is_asked_by(self.runtime),
+                "cannot use the runtime in its policy's call; try deciding from what the policy is told"
+            );
+            self.placement.lock()
+        })
+    }
 }
 
 /// The policy in charge.
@@ -128,8 +153,27 @@ impl Scheduler {
         }
     }
 
+    /// Which runtime this is, and where a breach is reported.
+    pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
+        if let Some(own) = &mut self.own {
+            (own.runtime, own.failures) = (runtime, failures.clone());
+        }
+    }
+
+    /// Puts `stealing` in the place of a policy that has broken its contract; whether it has.
+    pub(super) fn dismiss(&mut self, units: usize) -> bool {
+        let Some(own) = self.own.take_if(|own| own.breach.is_some()) else { return false };
+        let Some(Breach { task, problem, remedy }) = own.breach else { return false };
+        let (id, task, location) = task.unwrap_or_else(|| (NO_TASK, own.name.to_owned(), Location::caller()));
+        let reason = FailureReason::Policy { policy: own.name, problem: format!("{problem}; try {remedy}") };
+        own.failures.push(Arc::new(TaskFailure::new(id, &task, location, reason)));
+        let stealing: Box<dyn Policy> = Box::new(Stealing::new(units));
+        self.dismissed = Some(std::mem::replace(&mut self.policy, stealing));
+        true
+    }
+
     /// It broke its contract: from now on it is not asked.
-    fn breaks(&mut self, breach: Breach) {
+    pub(super) fn breaks(&mut self, breach: Breach) {
         match &mut self.own {
             Some(own) => _ = own.breach.get_or_insert(breach),
             None => debug_assert!(false, "`{}`: {}", self.policy.name(), breach.problem),
@@ -167,82 +211,4 @@ fn asked<R>(runtime: u64, call: impl FnOnce() -> R) -> Result<R, String> {
         FailureReason::Panicked(message) => message,
         reason => reason.to_string(),
     })
-}
-
-impl Queue {
-    /// Says whose policy it is, and who is told if it fails.
-    pub(super) fn report_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
-        if let Some(own) = &mut self.scheduler.own {
-            (own.runtime, own.failures) = (runtime, failures.clone());
-        }
-    }
-
-    /// Dismisses the policy if it has broken its contract; whether it did, so that there is a new one to ask.
-    ///
-    /// To be called when nothing moves. If nothing is under way either (`at_rest`), nobody will ask the policy again:
-    /// tasks that it holds back now would wait for ever.
-    pub(super) fn judge(&mut self, at_rest: bool, residency: &Residency) -> bool {
-        if at_rest && let Some(breach) = self.withheld() {
-            self.scheduler.breaks(breach);
-        }
-        let Some(own) = self.scheduler.own.take_if(|own| own.breach.is_some()) else { return false };
-        self.dismiss(own, residency);
-        true
-    }
-
-    /// The first of the tasks that the policy holds back while no unit has anything to do.
-    fn withheld(&self) -> Option<Breach> {
-        if self.queued.is_empty() || self.waiting.iter().any(|waiting| !waiting.is_empty()) {
-            return None;
-        }
-        let task = self.queued.values().min_by_key(|task| task.shared().id)?;
-        let problem = format!("it holds back {}, though no unit has anything to do", described(task));
-        let remedy = "giving some unit a task whenever `View::is_idle`";
-        Some(Breach { task: Some(concerned(task)), problem, remedy })
-    }
-
-    /// Takes a task that the policy has named for a unit out of its charge, if that unit may have it.
-    pub(super) fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
-        let unit_id = self.units[unit].id;
-        let Some(task) = self.queued.remove(&id) else {
-            let problem = format!("it gave {unit_id} {id}, which it has no charge of");
-            self.scheduler.breaks(Breach { task: None, problem, remedy: "giving each task that is ready once" });
-            return None;
-        };
-        // For what was meant for a device that is gone, another unit is found.
-        if !self.scheduler.is_own() || residency.last_loss().is_some() || self.suits(&task, unit, residency) {
-            return Some(task);
-        }
-        let problem = format!("it gave {unit_id} {}, which cannot run there", described(&task));
-        let remedy = "tasks for which `ReadyTask::runs_on` is true";
-        self.scheduler.breaks(Breach { task: Some(concerned(&task)), problem, remedy });
-        self.queued.insert(id, task);
-        None
-    }
-
-    /// Puts `stealing` in the place of the policy, with charge of all tasks that wait for a unit.
-    fn dismiss(&mut self, own: Own, residency: &Residency) {
-        let Some(Breach { task, problem, remedy }) = own.breach else { return };
-        let (id, task, location) = task.unwrap_or_else(|| (NO_TASK, own.name.to_owned(), Location::caller()));
-        let reason = FailureReason::Policy { policy: own.name, problem: format!("{problem}; try {remedy}") };
-        own.failures.push(Arc::new(TaskFailure::new(id, &task, location, reason)));
-
-        let stealing: Box<dyn Policy> = Box::new(Stealing::new(self.units.len()));
-        self.scheduler.dismissed = Some(std::mem::replace(&mut self.scheduler.policy, stealing));
-        let Self { scheduler, units, .. } = self;
-        units.iter().for_each(|unit| scheduler.in_flight(unit.id, unit.in_flight));
-        let mut tasks: Vec<_> = self.queued.drain().collect();
-        tasks.sort_unstable_by_key(|(id, _)| *id);
-        tasks.into_iter().for_each(|(_, task)| self.enter(task, residency));
-    }
-}
-
-fn described(task: &OwnedTask) -> String {
-    let meta = task.shared();
-    format!("{} `{}` (submitted at {})", meta.id, meta.name, meta.location)
-}
-
-fn concerned(task: &OwnedTask) -> (TaskId, String, &'static Location<'static>) {
-    let meta = task.shared();
-    (meta.id, meta.name.clone().into_owned(), meta.location)
 }

@@ -1,0 +1,57 @@
+//! The guide as a whole: no chapter is missing from the tests, no link leads nowhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The chapters that the summary names, in its order, without their extension.
+fn summary() -> Vec<String> {
+    let text = fs::read_to_string(source().join("SUMMARY.md")).expect("the summary can be read");
+    targets(&text).into_iter().filter_map(|target| target.strip_suffix(".md").map(str::to_owned)).collect()
+}
+
+/// What the links and pictures of a text lead to; code is none.
+fn targets(text: &str) -> Vec<&str> {
+    let mut code = false;
+    let prose = text.lines().filter(|line| {
+        code ^= line.trim_start().starts_with("```");
+        !code
+    });
+    prose.flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next())).collect()
+}
+
+#[test]
+fn every_chapter_is_in_the_summary_and_tested() {
+    let library = include_str!("../lib.rs");
+    let list =
+        library.split("chapters! {").nth(1).and_then(|rest| rest.split('}').next()).expect("the list of chapters");
+    let mut tested: Vec<_> =
+        list.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    let mut files: Vec<_> = fs::read_dir(source())
+        .expect("the chapters' folder can be read")
+        .map(|entry| entry.expect("an entry can be read").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .map(|path| path.file_stem().expect("files have names").to_string_lossy().into_owned())
+        .filter(|name| name != "SUMMARY")
+        .collect();
+    let mut named = summary();
+    for list in [&mut tested, &mut files, &mut named] {
+        list.sort();
+    }
+    assert_eq!(named, files, "the summary and the files");
+    assert_eq!(tested, files, "the list in lib.rs and the files");
+}
+
+#[test]
+fn links_within_the_guide_lead_somewhere() {
+    for chapter in summary() {
+        let text = fs::read_to_string(source().join(&chapter).with_extension("md")).expect("a chapter can be read");
+        for target in targets(&text) {
+            let file = target.split('#').next().unwrap_or_default();
+            assert!(target.starts_with("https:") || source().join(file).exists(), "{chapter}: {target}");
+        }
+    }
+}
