@@ -12,8 +12,8 @@
 //!
 //! Where the graph is recorded there are no others: it shows what was declared.
 
-use super::bodiless::Bodiless;
-use super::{AccessRecord, Accumulation, Body, Kinds, Meta, OwnedTask, Submitting, TaskRef};
+use super::node::{Bodiless, Body, Kinds, Meta, OwnedTask, Submitting, TaskRef};
+use super::{AccessRecord, Accumulation};
 use crate::ids::TaskId;
 use crate::region::Block;
 use crate::sync::Flow;

@@ -1,12 +1,14 @@
 //! Whole programs against the order of submission: what every task meets when it runs is what the ones before have left.
 
-use super::bodiless::Bodiless;
+use super::node::Bodiless;
 use super::*;
 use crate::error::TaskFailure;
-use crate::ids::DataId;
+use crate::ids::{DataId, TaskId};
 use crate::region::Block;
 use crate::sync::LINKED;
 use proptest::prelude::*;
+use std::borrow::Cow;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Submits tasks to one data object and finishes them by hand.

@@ -1,4 +1,4 @@
-//! Which interface's compiler makes code for an architecture.
+//! Compiling ahead, without a device: which interface's compiler makes code for an architecture.
 
 #[cfg(feature = "cuda")]
 use super::cuda::Cuda;
@@ -9,8 +9,30 @@ use super::interfaces::InterfaceId;
 use crate::error::DeviceError;
 use crate::kernel::Program;
 
-/// Compiles a program for an architecture, by its name. No device is needed.
-pub(crate) fn compile_for(program: &Program, architecture: &str) -> Result<Vec<u8>, DeviceError> {
+/// Compiles a program for an architecture, with the options that its devices get. No device is needed, only the
+/// architecture's compiler: NVRTC (with the feature `cuda`) for `sm_90` and the like, hipRTC (`hip`) for `gfx90a` and the like.
+///
+/// It is for checks: what it returns is the compiler's output, an object file or PTX, and the runtime has no use for it.
+///
+/// # Errors
+/// [`DeviceError::Compilation`] with the compiler's messages if the program does not compile,
+/// [`DeviceError::NoCompiler`] if there is no compiler for the architecture.
+///
+/// ```
+/// use thalweg::kernel::{Program, compile_for};
+/// use thalweg::prelude::DeviceError;
+/// const TEXT: &str = "KERNEL(64, 1, 1) zero(OUT(double, y, n), int n)
+///                     { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = 0.0; }";
+/// // SAFETY: only the first n elements of y are touched.
+/// const PROGRAM: Program = unsafe { Program::new("zero.cl", TEXT) };
+/// match compile_for(&PROGRAM, "sm_90") {
+///     Ok(code) => println!("{} bytes", code.len()),
+///     Err(DeviceError::NoCompiler { why, .. }) => println!("skipped: {why}"),
+///     Err(error) => panic!("{error}"),
+/// }
+/// assert!(matches!(compile_for(&PROGRAM, "z80"), Err(DeviceError::NoCompiler { .. })));
+/// ```
+pub fn compile_for(program: &Program, architecture: &str) -> Result<Vec<u8>, DeviceError> {
     let why = if architecture.starts_with("sm_") {
         #[cfg(feature = "cuda")]
         return super::gpu::compile_for::<Cuda>(program, architecture);

@@ -9,9 +9,12 @@ use crate::error::BuildError;
 use crate::machine::{Machine, UnitKind};
 
 /// The machine's devices, by number. `emulated` describes the emulated ones.
-pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice) -> Result<Vec<Device>, BuildError> {
+pub(crate) fn open(
+    machine: &Machine,
+    emulated: impl Fn(usize) -> EmulatedDevice,
+) -> Result<Vec<Box<dyn Device>>, BuildError> {
     let mut search = Search::default();
-    let mut devices = Vec::new();
+    let mut devices: Vec<Box<dyn Device>> = Vec::new();
     for unit in machine.device_units() {
         for number in &unit.devices {
             devices.push(match unit.kind {
@@ -21,12 +24,12 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
                     if let Some(problem) = device.problem() {
                         return Err(BuildError::Argument { argument: "emulated_devices", problem });
                     }
-                    Device::Emulated(Emulated::new(device, format!("emulated device {}", number.index())))
+                    Box::new(Emulated::new(device, format!("emulated device {}", number.index())))
                 }
                 kind => {
                     let needed = machine.device_units().filter(|u| u.kind == kind).map(|u| u.devices.len()).sum();
                     let found = search.next(kind);
-                    Device::Accelerator(found.map_err(|found| BuildError::NoDevice { kind, needed, found })?)
+                    found.map_err(|found| BuildError::NoDevice { kind, needed, found })?
                 }
             });
         }

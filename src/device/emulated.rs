@@ -4,10 +4,17 @@
 //! without any accelerator. What it does not emulate: a device's arithmetic, or its many threads.
 
 use super::Buffer;
+use super::device::{Copying, Device, DeviceCopy, End, Execution, Synchronous};
+use crate::coherence::CopyId;
+use crate::depend::Site;
 use crate::error::DeviceError;
+use crate::kernel::DeviceSite;
 use crate::memory::{BoxCopy, copy_box};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// What errors call the interface.
+const API: &str = "emulated";
 
 /// Copies of at least this many bytes are made by the copy engine even on a device without delays.
 const APART_FROM_BYTES: u64 = 256 << 10;
@@ -114,50 +121,61 @@ impl Emulated {
     pub(super) fn new(description: EmulatedDevice, name: String) -> Self {
         Self { description, name, tasks: AtomicU64::new(0), copies: AtomicU64::new(0) }
     }
+}
 
-    /// How many bytes its memory holds.
-    pub(super) fn capacity_bytes(&self) -> u64 {
+impl Device for Emulated {
+    fn execution(&self) -> Execution<'_> {
+        Execution::Here(self)
+    }
+
+    fn domain(&self) -> (&'static str, usize) {
+        (API, 0)
+    }
+
+    fn capacity_bytes(&self) -> u64 {
         self.description.capacity_bytes
     }
 
-    /// Memory for a replica, zeroed; aligned as its elements are, and to 64 bytes at least.
-    pub(crate) fn allocate(&self, bytes: u64, element_align: usize) -> Buffer {
-        Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"), element_align)
+    fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError> {
+        Ok(Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"), align))
     }
 
-    /// Whether a copy of so many bytes takes long enough to be made on the device's own copy engine.
-    pub(crate) fn copies_apart(&self, bytes: u64) -> bool {
-        bytes >= APART_FROM_BYTES || !self.description.delay(bytes).is_zero()
+    fn end(&self, DeviceSite { base, offset_bytes, strides, .. }: DeviceSite) -> End {
+        let base: *mut u8 = std::ptr::with_exposed_provenance_mut(base);
+        End::Host { first: base.wrapping_add(offset_bytes), strides }
     }
 
-    /// Copies a box to, from or inside the device's memory; returns when it has arrived.
-    ///
-    /// # Errors
-    /// If this copy was scripted to fail.
-    ///
-    /// # Safety
-    /// As for [`crate::memory::copy_box`].
-    pub(crate) unsafe fn copy(&self, copy: &BoxCopy) -> Result<(), DeviceError> {
+    unsafe fn copy(&self, copy: &DeviceCopy, _: CopyId) -> Result<Copying, DeviceError> {
+        if copy.bytes() >= APART_FROM_BYTES || !self.description.delay(copy.bytes()).is_zero() {
+            return Ok(Copying::Apart);
+        }
+        // SAFETY: the caller keeps both boxes valid and to itself until the copy has ended: before this returns.
+        unsafe { self.copy_now(copy)? };
+        Ok(Copying::Arrived)
+    }
+
+    unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
         if self.copies.fetch_add(1, Ordering::Relaxed) == self.description.failing_copy {
             let (device, what) = (self.name.clone(), "as its script says".to_owned());
-            return Err(DeviceError::Call { device, call: "copy", api: "emulated", code: -1, what });
+            return Err(DeviceError::Call { device, call: "copy", api: API, code: -1, what });
         }
         let start = Instant::now();
-        // SAFETY: the caller keeps both boxes valid and to itself until this returns: the engine pins the replicas of a
-        // copy.
-        unsafe { copy_box(copy) };
+        let [from, to] = [copy.from, copy.to].map(|end| match end {
+            End::Host { first, strides } => Site { first, strides },
+            End::Device(_) => unreachable!("an accelerator makes the copies from and to its memory"),
+        });
+        // SAFETY: the caller keeps both boxes valid and to itself until this returns: the engine pins the replicas.
+        unsafe { copy_box(&BoxCopy { from, to, extents: copy.extents, element_bytes: copy.element_bytes }) };
         let rest = self.description.delay(copy.bytes()).saturating_sub(start.elapsed());
         if !rest.is_zero() {
             std::thread::sleep(rest);
         }
         Ok(())
     }
+}
 
-    /// Runs a body at the device's speed.
-    ///
-    /// # Errors
-    /// If the device is lost; then the body was not run.
-    pub(crate) fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError> {
+impl Synchronous for Emulated {
+    fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError> {
         if self.tasks.fetch_add(1, Ordering::Relaxed) >= self.description.lost_after_tasks {
             return Err(DeviceError::Lost { device: self.name.clone(), what: "as its script says".to_owned() });
         }
@@ -167,5 +185,43 @@ impl Emulated {
             std::thread::sleep(start.elapsed().mul_f64(1.0 / self.description.speed - 1.0));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of so many bytes from the host to the device, whose memory they are in then.
+    fn copying(description: EmulatedDevice, bytes: usize) -> Copying {
+        let (device, mut host) = (Emulated::new(description, "one".to_owned()), vec![7u8; bytes]);
+        let memory = device.allocate(bytes as u64, 128).unwrap();
+        assert!(memory.base().is_multiple_of(128));
+        let (strides, extents) = ([bytes, bytes, bytes, 1], [1, 1, 1, bytes]);
+        let from = End::Host { first: host.as_mut_ptr(), strides };
+        let to = device.end(DeviceSite { base: memory.base(), offset_bytes: 0, strides, extents });
+        let copy = DeviceCopy { from, to, extents, element_bytes: 1 };
+        assert_eq!(copy.bytes(), bytes as u64);
+        // SAFETY: both ends are ours until the copy has ended, which it has when `copy_now` returns.
+        let copying = unsafe {
+            let copying = device.copy(&copy, CopyId(0)).unwrap();
+            if copying == Copying::Apart {
+                device.copy_now(&copy).unwrap();
+            }
+            copying
+        };
+        let End::Host { first, .. } = to else { panic!("an emulated device is in host memory") };
+        // SAFETY: so many bytes were copied there.
+        assert_eq!(unsafe { std::slice::from_raw_parts(first, bytes) }, host);
+        copying
+    }
+
+    #[test]
+    fn copies_that_take_a_while_are_made_apart() {
+        let large = APART_FROM_BYTES as usize;
+        assert_eq!(copying(EmulatedDevice::new(), large - 1), Copying::Arrived);
+        assert_eq!(copying(EmulatedDevice::new(), large), Copying::Apart);
+        let slow = EmulatedDevice::new().copy_delay(Duration::from_nanos(1), f64::INFINITY);
+        assert_eq!(copying(slow, 8), Copying::Apart);
     }
 }

@@ -3,17 +3,16 @@
 //! The one place that knows which feature of the crate stands for which interface. An interface that the build lacks finds
 //! nothing, and says which feature would change that. Nothing here opens a device by itself, or compiles for one.
 
+use super::Interface;
 #[cfg(feature = "cuda")]
 use super::cuda::Cuda;
+use super::discovered::Discovered;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 use super::gpu;
 #[cfg(feature = "hip")]
 use super::hip::Hip;
 #[cfg(feature = "opencl")]
 use super::opencl;
-use super::{Accelerator, Interface};
-use crate::error::DeviceError;
-use crate::machine::UnitKind;
 
 /// Names an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,23 +20,6 @@ pub(super) enum InterfaceId {
     Cuda,
     Hip,
     OpenCl,
-}
-
-/// A device that an interface has found, not yet opened.
-pub(super) trait Discovered {
-    /// Its name, for people to read.
-    fn name(&self) -> String;
-
-    /// Whether units of this kind may have it; the kind is one that the interface is asked for.
-    fn serves(&self, _kind: UnitKind) -> bool {
-        true
-    }
-
-    /// Opens it.
-    ///
-    /// # Errors
-    /// If it cannot be used.
-    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError>;
 }
 
 impl InterfaceId {
@@ -93,6 +75,20 @@ impl InterfaceId {
             }
         }
     }
+}
+
+/// The interfaces that Thalweg knows, with their devices.
+///
+/// ```
+/// for interface in thalweg::devices::interfaces() {
+///     match &interface.absent {
+///         Some(why) => println!("no {}: {why}", interface.name),
+///         None => println!("{}: {} devices", interface.name, interface.devices.len()),
+///     }
+/// }
+/// ```
+pub fn interfaces() -> Vec<Interface> {
+    InterfaceId::ALL.map(InterfaceId::survey).into()
 }
 
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]

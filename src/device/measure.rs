@@ -62,7 +62,7 @@ pub fn measurement(interface: &str, number: usize) -> Result<Measurement, Device
 /// # Errors
 /// If it fails.
 fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
-    let memory = device.allocate(BYTES as u64)?;
+    let memory = device.allocate(BYTES as u64, 1)?;
     let mut host = vec![1u8; BYTES];
     // SAFETY: the vector outlives the lock, which is dropped first.
     let lock = unsafe { device.page_lock(host.as_mut_ptr(), BYTES) };

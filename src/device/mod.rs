@@ -1,7 +1,8 @@
 //! Devices: memories of their own, and what computes on them.
 //!
-//! Two families. An [`EmulatedDevice`] lies in host memory and runs CPU bodies on the thread that leads it. An
-//! [`Accelerator`] has memory that the host cannot reach, and streams: what it is given it does later, and reports then.
+//! Every [`Device`] has memory and makes copies. There are two families: an [`EmulatedDevice`] lies in host memory and runs
+//! CPU bodies on the thread that leads it; an [`Accelerator`] has memory that the host cannot reach, and streams: what it is
+//! given it does later, and reports then.
 //! `gpu/` has all that accelerators share, once; `opencl/`, `cuda/` and `hip/` say what one call of their interface is.
 //!
 //! A device knows nothing of dependences or coherence: which bytes go where and when is decided by the engine, and the
@@ -9,12 +10,14 @@
 
 #![allow(unsafe_code)] // raw memory is handed out and copied here; every use states its reason
 
-mod accelerator;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod compile;
 #[cfg(feature = "cuda")]
 mod cuda;
+#[allow(clippy::module_inception)] // what a device is to the rest of the runtime
+mod device;
 mod discover;
+mod discovered;
 mod emulated;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 mod gpu;
@@ -27,44 +30,21 @@ mod measure;
 mod opencl;
 mod survey;
 
-pub(crate) use accelerator::{Accelerator, Completion, DeviceCopy, End, Mark, Waker, Work};
 #[cfg(any(feature = "cuda", feature = "hip"))]
-pub(crate) use compile::compile_for;
+pub use compile::compile_for;
+pub(crate) use device::{
+    Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, Waker, Work,
+};
 pub(crate) use discover::open;
-pub(crate) use emulated::Emulated;
+use emulated::Emulated;
 pub use emulated::EmulatedDevice;
+pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 pub use measure::{Measurement, measurement};
-pub use survey::{DeviceFacts, Interface, interfaces};
+pub use survey::{DeviceFacts, Interface};
 
 use std::fmt;
 use std::ptr::NonNull;
-
-/// A device of a runtime.
-pub(crate) enum Device {
-    /// In host memory.
-    Emulated(Emulated),
-    /// With memory and streams of its own.
-    Accelerator(Box<dyn Accelerator>),
-}
-
-impl Device {
-    /// How many bytes fit into its memory.
-    pub(crate) fn capacity_bytes(&self) -> u64 {
-        match self {
-            Self::Emulated(device) => device.capacity_bytes(),
-            Self::Accelerator(device) => device.capacity_bytes(),
-        }
-    }
-
-    /// The device, if it is not emulated.
-    pub(crate) fn accelerator(&self) -> Option<&dyn Accelerator> {
-        match self {
-            Self::Emulated(_) => None,
-            Self::Accelerator(device) => Some(&**device),
-        }
-    }
-}
 
 /// Memory in a device's address space; freed when dropped.
 pub(crate) struct Buffer {

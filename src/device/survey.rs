@@ -1,6 +1,5 @@
 //! What accelerators there are, and why others are not: what `thalweg doctor` shows.
 
-use super::interfaces::InterfaceId;
 use crate::machine::UnitKind;
 
 /// One interface, and its devices if it is there.
@@ -49,18 +48,4 @@ pub struct DeviceFacts {
     pub pci: Option<String>,
     /// For each device of the interface, whether this one reaches its memory directly.
     pub peers: Vec<bool>,
-}
-
-/// The interfaces that Thalweg knows, with their devices.
-///
-/// ```
-/// for interface in thalweg::devices::interfaces() {
-///     match &interface.absent {
-///         Some(why) => println!("no {}: {why}", interface.name),
-///         None => println!("{}: {} devices", interface.name, interface.devices.len()),
-///     }
-/// }
-/// ```
-pub fn interfaces() -> Vec<Interface> {
-    InterfaceId::ALL.map(InterfaceId::survey).into()
 }

@@ -175,7 +175,7 @@ pub(super) fn running_tasks(slots: &[CachePadded<ExposedTask>], machine: &Machin
             let Meta { id, name, location, .. } = task.shared();
             RunningTask { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds }
         };
-        // SAFETY: a body's accesses do not change while it runs.
+        // SAFETY: `Body::accesses` reads nothing that changes while the body runs: each body keeps to that.
         unsafe { exposed.look(see) }
     };
     slots.iter().enumerate().filter_map(see).collect()

@@ -67,11 +67,16 @@ impl Window {
         Self { size, look_every, state: Mutex::new(state) }
     }
 
-    /// Whether a thread that submits should look at the window now. A host counts `until_look` by itself.
+    /// Whether a thread that submits should look at the window now, which counts its submissions down here.
     #[inline]
-    pub(super) fn is_time_to_look(&self, until_look: Option<&Cell<u32>>) -> bool {
-        let count = |left: &Cell<u32>| left.replace(left.get().checked_sub(1).unwrap_or(self.look_every - 1));
-        until_look.map_or_else(|| UNTIL_LOOK.with(count), count) == 0
+    pub(super) fn is_time_to_look(&self, until_look: &Cell<u32>) -> bool {
+        until_look.replace(until_look.get().checked_sub(1).unwrap_or(self.look_every - 1)) == 0
+    }
+
+    /// The same for a thread that hosts nothing.
+    #[inline]
+    pub(super) fn is_time_to_look_outside(&self) -> bool {
+        UNTIL_LOOK.with(|until_look| self.is_time_to_look(until_look))
     }
 
     /// How many tasks may be pending.

@@ -30,7 +30,7 @@ impl Engine {
 
     /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the
     /// one submitted first last. Nothing else can follow.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
         if task.shared().queues {
@@ -45,7 +45,7 @@ impl Engine {
     /// As [`done_anywhere`](Self::done_anywhere), however the task has ended.
     pub(crate) fn ended_anywhere(&self, task: OwnedTask, outcome: Outcome, mut ready: impl FnMut(OwnedTask)) {
         match outcome {
-            Outcome::Done { .. } => self.done_anywhere(task, ready),
+            Outcome::Done { .. } => self.done_anywhere(task, &mut ready),
             outcome => collect(|out| self.ended(task, outcome, out), &mut ready),
         }
     }

@@ -20,6 +20,7 @@ mod event;
 mod failures;
 #[cfg(test)]
 mod issued_tests;
+mod lock;
 #[cfg(test)]
 mod memory_tests;
 mod placement;
@@ -29,9 +30,10 @@ mod scheduler;
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use event::{Event, Nanos, Outcome};
 pub(crate) use failures::FailureLog;
+pub(crate) use lock::PlacementLock;
 pub(crate) use placement::{Needs, Placement, Traffic};
 pub(crate) use queries::Counts;
-pub(crate) use scheduler::{PlacementLock, Scheduler, is_asked_by};
+pub(crate) use scheduler::{Scheduler, is_asked_by};
 
 use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Submitting, running};
 use crate::error::{FailureReason, SubmitError, TaskFailure};

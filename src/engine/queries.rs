@@ -12,7 +12,7 @@ use crate::sched::AffinityStatistics;
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// What moved between each two spaces.
-    pub(crate) links: Vec<((SpaceId, SpaceId), Traffic)>,
+    pub(crate) traffic: Vec<((SpaceId, SpaceId), Traffic)>,
     /// How long each unit has run tasks.
     pub(crate) busy_ns: Vec<Nanos>,
     /// How many replicas were evicted to make room.
@@ -46,7 +46,7 @@ impl Engine {
     /// What has been counted so far.
     pub(crate) fn counts(&self) -> Counts {
         let counts = |placement: &Placement| Counts {
-            links: placement.traffic(),
+            traffic: placement.traffic(),
             busy_ns: placement.busy_ns().to_vec(),
             evictions: placement.evictions(),
             affinity: placement.affinity(),

@@ -12,12 +12,10 @@
 //! 3. A dismissed policy is dropped with the runtime, under no lock.
 
 use super::failures::{FailureLog, NO_TASK};
-use super::placement::Placement;
 use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::{AffinityStatistics, Model, Policy, ReadyTask, Sample, Stealing, View};
-use parking_lot::{Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -31,31 +29,6 @@ thread_local! {
 /// Whether the policy of this runtime is being asked on this thread, under the runtime's lock.
 pub(crate) fn is_asked_by(runtime: u64) -> bool {
     ASKED.try_with(|asked| asked.borrow().contains(&runtime)).unwrap_or(false)
-}
-
-/// The state between ready and finished, for one thread at a time.
-pub(crate) struct PlacementLock {
-    runtime: u64,
-    placement: Mutex<Placement>,
-}
-
-impl PlacementLock {
-    pub(super) fn new(runtime: u64, mut placement: Placement, failures: &Arc<FailureLog>) -> Self {
-        placement.belongs_to(runtime, failures);
-        Self { runtime, placement: Mutex::new(placement) }
-    }
-
-    /// # Panics
-    /// In the middle of a policy's call, which would wait for itself: the panic is that policy's.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Placement> {
-        self.placement.try_lock().unwrap_or_else(|| {
-            assert!(
-                !is_asked_by(self.runtime),
-                "cannot use the runtime in its policy's call; try deciding from what the policy is told"
-            );
-            self.placement.lock()
-        })
-    }
 }
 
 /// The policy in charge.

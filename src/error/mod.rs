@@ -4,10 +4,9 @@
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
 
 mod device;
-mod take;
 
+pub use crate::task::take::TakeError;
 pub use device::DeviceError;
-pub use take::TakeError;
 
 use crate::ids::TaskId;
 use std::fmt;
@@ -305,8 +304,6 @@ pub enum FailureReason {
     Returned(BoxError),
     /// The device failed while it ran the task.
     Device(DeviceError),
-    /// A device was lost, and with it the only copy of what the task needed.
-    DeviceLost(String),
     /// The runtime was dropped while unwinding, and the task never started.
     Cancelled,
     /// The user's own [`Policy`](crate::sched::Policy) broke its contract. No task fails by that: `stealing` has taken
@@ -346,7 +343,6 @@ impl fmt::Display for FailureReason {
             Self::Panicked(message) => write!(f, "panicked: {message}"),
             Self::Returned(error) => write!(f, "failed: {error}"),
             Self::Device(error) => write!(f, "failed: {error}"),
-            Self::DeviceLost(what) => write!(f, "lost: {what}"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Policy { policy, problem } => {
                 write!(f, "cannot go on with policy `{policy}`: {problem}. `stealing` has taken its place")
@@ -448,8 +444,7 @@ impl std::error::Error for TaskFailure {
         match &self.reason {
             FailureReason::Returned(error) => Some(&**error),
             FailureReason::Device(error) => Some(error),
-            FailureReason::Panicked(_) | FailureReason::DeviceLost(_) => None,
-            FailureReason::Cancelled | FailureReason::Policy { .. } => None,
+            FailureReason::Panicked(_) | FailureReason::Cancelled | FailureReason::Policy { .. } => None,
         }
     }
 }

@@ -13,17 +13,15 @@
 
 mod argument;
 mod bounds;
-#[cfg(any(feature = "cuda", feature = "hip"))]
-mod compile;
 mod cursor;
 mod launcher;
 mod program;
 mod signature;
 mod view;
 
-pub use argument::{Argument, Arguments, Parameters, Read, Scalar, Write};
 #[cfg(any(feature = "cuda", feature = "hip"))]
-pub use compile::compile_for;
+pub use crate::device::compile_for;
+pub use argument::{Argument, Arguments, Parameters, Read, Scalar, Write};
 pub use launcher::{Launcher, Threads};
 pub use program::{Kernel, Program};
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};

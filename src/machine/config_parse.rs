@@ -14,8 +14,9 @@
 
 use std::str::FromStr;
 
-use super::config::{UnitConfig, UnitKind, UnitTerm};
+use super::config::{UnitConfig, UnitTerm};
 use super::error::{ConfigError, Field};
+use super::kind::UnitKind;
 
 impl FromStr for UnitConfig {
     type Err = ConfigError;

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::config::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
+use super::kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
 use crate::ids::UnitId;
 
 /// A part of a configuration term `count:KIND:size`.

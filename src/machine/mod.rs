@@ -14,14 +14,16 @@ mod config;
 mod config_parse;
 mod cursor;
 mod error;
+mod kind;
 mod places;
 mod places_parse;
 mod plan;
 mod taken;
 mod topology;
 
-pub use config::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitConfig, UnitKind, UnitTerm};
+pub use config::{UnitConfig, UnitTerm};
 pub use error::{ConfigError, Field, Warning};
+pub use kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
 pub use places::{MAX_CORES, MAX_PLACES, Places, PlacesError};
 pub(crate) use taken::CoresTaken;
 pub use topology::{Core, Topology};

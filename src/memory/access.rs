@@ -282,7 +282,7 @@ pub struct Reduce<T, S: Shape, R> {
 
 impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
-        let replica = UnsafeCell::new(Replica::for_later(declared.cell(), declared.spans.block().volume()));
+        let replica = UnsafeCell::new(Replica::for_later(declared.cell().spares(), declared.spans.block().volume()));
         Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
     }
 
@@ -381,7 +381,7 @@ pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     for_each_row::<S>(block, |first, len| {
         let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
         let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
-        // SAFETY: a row of the block, contiguous at home; the rest is the caller's promise.
+        // SAFETY: a row of the block, contiguous at home, that the caller alone touches meanwhile.
         let row = unsafe { std::slice::from_raw_parts_mut(cell.base().cast::<T>().add(to), len) };
         combine_all(reducer, row, &contributions[from..from + len]);
     });

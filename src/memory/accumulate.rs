@@ -59,7 +59,7 @@ unsafe impl<T: Element, S: Shape, R: Reducer<T>> Sync for Partial<T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
     pub(crate) fn new(declared: Declared<T, S>, reducer: R) -> Self {
-        let spare = UnsafeCell::new(Some(Replica::for_later(declared.cell(), declared.block().volume())));
+        let spare = UnsafeCell::new(Some(Replica::for_later(declared.cell().spares(), declared.block().volume())));
         let mode = Mode::Reduction(operation(&reducer).accumulated());
         Self { declared, reducer, mode, groups: UnsafeCell::default(), spare, replica: UnsafeCell::default() }
     }
@@ -85,7 +85,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
         let known = groups.first().and_then(|Group(first, _)| first.borrow(fitting));
         let known = known.and_then(|known| (known as Arc<dyn Any + Send + Sync>).downcast().ok());
         let partial: Arc<Partial<T, S, R>> = known.unwrap_or_else(|| {
-            let mut memory = spare.take().unwrap_or_else(|| Replica::for_later(self.declared.cell(), block.volume()));
+            let mut memory =
+                spare.take().unwrap_or_else(|| Replica::for_later(self.declared.cell().spares(), block.volume()));
             memory.begin(self.reducer.identity());
             let (region, reducer) = (self.declared.duplicate(), self.reducer.clone());
             let elements = UnsafeCell::new(memory);

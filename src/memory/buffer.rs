@@ -117,7 +117,7 @@ pub(crate) struct DataCell {
     /// What addresses of elements are multiples of, in every memory.
     element_align: usize,
     /// Memory that reductions use again.
-    pub(super) spares: SparesOf,
+    spares: SparesOf,
 }
 
 // SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
@@ -126,6 +126,11 @@ unsafe impl Send for DataCell {}
 unsafe impl Sync for DataCell {}
 
 impl DataCell {
+    /// Memory that its reductions use again; a phantom's use none.
+    pub(super) fn spares(&self) -> Option<&SparesOf> {
+        Some(&self.spares).filter(|_| !self.datum.phantom)
+    }
+
     /// A data object whose home is `buffer`, which holds elements of this type, as many as the shape has.
     pub(crate) fn new<T: Element>(runtime: u64, id: DataId, shape: &[usize], buffer: HostBuffer) -> Self {
         Self {

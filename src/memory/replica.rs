@@ -11,7 +11,7 @@
 //!    most.
 //! 3. Under the locks here vectors of plain bytes are moved; none is made, filled or freed.
 
-use super::{DataCell, Element};
+use super::Element;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -89,10 +89,10 @@ pub(super) struct Replica<T> {
 }
 
 impl<T: Element> Replica<T> {
-    /// One of `len` elements of `cell`, to begin later.
-    pub(super) fn for_later(cell: &DataCell, len: usize) -> Self {
-        let large = len.saturating_mul(size_of::<T>()) >= LEAST_BYTES && !cell.datum.phantom;
-        Self { elements: Vec::new(), len, spares: large.then(|| cell.spares.get()) }
+    /// One of `len` elements of a data object that has these spares, to begin later.
+    pub(super) fn for_later(spares: Option<&SparesOf>, len: usize) -> Self {
+        let spares = spares.filter(|_| len.saturating_mul(size_of::<T>()) >= LEAST_BYTES);
+        Self { elements: Vec::new(), len, spares: spares.map(SparesOf::get) }
     }
 
     /// Its memory, each element at `identity`.
@@ -128,19 +128,13 @@ impl<T: Element> Replica<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::DataId;
-    use crate::memory::HostBuffer;
 
     const LEN: usize = LEAST_BYTES / 8;
 
-    fn cell() -> DataCell {
-        DataCell::new::<u64>(0, DataId(0), &[LEN], HostBuffer::new(vec![0u64; LEN]))
-    }
-
     #[test]
     fn memory_is_used_again_at_the_identity_and_freed_with_the_last_reduction() {
-        let cell = cell();
-        let [mut first, mut second, mut third] = [(); 3].map(|()| Replica::<u64>::for_later(&cell, LEN));
+        let spares_of = SparesOf::default();
+        let [mut first, mut second, mut third] = [(); 3].map(|()| Replica::<u64>::for_later(Some(&spares_of), LEN));
         first.begin(1).fill(5);
         let address = first.elements().as_ptr();
         first.retire();
@@ -155,9 +149,9 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_is_in_use() {
-        let cell = cell();
-        let mut replicas: Vec<_> = (0..40).map(|_| Replica::<u64>::for_later(&cell, LEN)).collect();
-        let last = Replica::<u64>::for_later(&cell, LEN);
+        let spares_of = SparesOf::default();
+        let mut replicas: Vec<_> = (0..40).map(|_| Replica::<u64>::for_later(Some(&spares_of), LEN)).collect();
+        let last = Replica::<u64>::for_later(Some(&spares_of), LEN);
         for replica in &mut replicas {
             replica.begin(0);
         }
@@ -170,9 +164,9 @@ mod tests {
 
     #[test]
     fn small_replicas_and_those_of_other_lengths_have_their_own_memory() {
-        let cell = cell();
-        assert!(Replica::<u64>::for_later(&cell, LEN - 1).spares.is_none());
-        let [mut short, mut long] = [LEN, 2 * LEN].map(|len| Replica::<u64>::for_later(&cell, len));
+        let spares_of = SparesOf::default();
+        assert!(Replica::<u64>::for_later(Some(&spares_of), LEN - 1).spares.is_none());
+        let [mut short, mut long] = [LEN, 2 * LEN].map(|len| Replica::<u64>::for_later(Some(&spares_of), len));
         short.begin(1);
         short.retire();
         assert_eq!(long.begin(2), [2; 2 * LEN]);

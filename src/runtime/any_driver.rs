@@ -120,7 +120,10 @@ impl AnyDriver {
             Self::Simulated(simulated) => simulated.enter(task, accesses),
         };
         std::mem::forget(unless_entered);
-        entered.map_err(|refusal| shared.refused(*refusal)).map(|()| watched)
+        if let Err(refusal) = entered {
+            return Err(shared.refused(*refusal));
+        }
+        Ok(watched)
     }
 
     /// The driver, for as long as others keep it.

@@ -16,7 +16,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !inside::in_body(self.shared().id) {
+        if !inside::in_body(self.id) {
             if std::thread::panicking() {
                 self.shared().cancelled.store(true, Ordering::Relaxed);
             }

@@ -94,7 +94,7 @@ impl Runtime {
     #[track_caller]
     pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
         self.outside_body("wait_for")?;
-        if task.runtime != self.shared().id {
+        if task.runtime != self.id {
             return Err(SubmitError::ForeignTask { task: task.name().to_owned() }.into());
         }
         if !task.is_finished() {

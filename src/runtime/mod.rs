@@ -63,6 +63,9 @@ use std::time::Duration;
 /// program is unwinding from a panic, tasks that have not started are cancelled instead.
 pub struct Runtime {
     pub(crate) driver: AnyDriver,
+    /// The driver's id, and whether any of its threads may run any task: asked for by every submission.
+    id: u64,
+    on_fast_path: bool,
     owner: Arc<Releaser>,
     ended: AtomicBool,
     configuration: String,
@@ -124,14 +127,14 @@ impl Runtime {
         let len = elements_of::<T>(shape.slice());
         if self.is_simulated() {
             let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
-            return self.handle(DataCell::phantom::<T>(self.shared().id, id, shape.slice()));
+            return self.handle(DataCell::phantom::<T>(self.id, id, shape.slice()));
         }
         self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
     }
 
     fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
         let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
-        let cell = DataCell::new::<T>(self.shared().id, id, shape, home(id));
+        let cell = DataCell::new::<T>(self.id, id, shape, home(id));
         self.driver.register(&cell);
         self.handle(cell)
     }

@@ -62,7 +62,7 @@ pub struct LinkStatistics {
 
 impl Statistics {
     pub(super) fn of(shared: &Shared) -> Self {
-        let Counts { links, busy_ns, evictions, affinity } = shared.engine.counts();
+        let Counts { traffic, busy_ns, evictions, affinity } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
@@ -73,7 +73,7 @@ impl Statistics {
         Self {
             tasks: units().zip(shared.finished_by_unit()).collect(),
             busy: units().zip(busy_ns.into_iter().map(Duration::from_nanos)).collect(),
-            links: links.into_iter().map(link).collect(),
+            links: traffic.into_iter().map(link).collect(),
             evictions,
             affinity,
         }

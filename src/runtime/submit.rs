@@ -60,8 +60,15 @@ pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
     /// What there are bodies for, kept or not.
     kinds: Kinds,
     host_only: bool,
+    hints: Hints,
+}
+
+/// What schedulers may know of a task beside its accesses.
+#[derive(Debug, Default)]
+struct Hints {
     priority: i32,
     cost: Option<f64>,
+    /// Its index in an iteration space.
     at: Option<(IterationSpace, usize)>,
 }
 
@@ -70,9 +77,7 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
         f.debug_struct("TaskBuilder")
             .field("name", &self.name)
             .field("bodies", &self.kinds.describe())
-            .field("priority", &self.priority)
-            .field("cost", &self.cost)
-            .field("at", &self.at)
+            .field("hints", &self.hints)
             .finish_non_exhaustive()
     }
 }
@@ -87,9 +92,7 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
             for_devices: None,
             kinds: Kinds::NONE,
             host_only: false,
-            priority: 0,
-            cost: None,
-            at: None,
+            hints: Hints::default(),
         }
     }
 
@@ -110,9 +113,9 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, priority, cost, at } = self;
+        let Self { runtime, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
         let (cpu, kinds) = (With(body, PhantomData), kinds.and(Kinds::CPU));
-        TaskBuilder { runtime, name, accesses, cpu, for_devices, kinds, host_only: true, priority, cost, at }
+        TaskBuilder { runtime, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
     }
 }
 
@@ -153,19 +156,19 @@ where
 
     /// Among ready tasks, larger priorities go first. A hint; the default is 0.
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
+        self.hints.priority = priority;
         self
     }
 
     /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
     pub fn cost(mut self, cost: f64) -> Self {
-        self.cost = Some(cost);
+        self.hints.cost = Some(cost);
         self
     }
 
     /// The task's index in an iteration space, in the instance that was begun last.
     pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
-        self.at = Some((space.clone(), index));
+        self.hints.at = Some((space.clone(), index));
         self
     }
 
@@ -233,7 +236,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.runtime.shared().id;
+        let runtime = self.runtime.id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -245,9 +248,8 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let driver = &self.runtime.driver;
-        let (runtime, on_fast_path) = (driver.shared().id, driver.on_fast_path());
-        self.accesses.check(runtime).map_err(|refusal| refusal.of_task(&self.name))?;
+        let Runtime { driver, id: runtime, on_fast_path, .. } = self.runtime;
+        self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
             few = ArrayVec::new();
@@ -267,11 +269,11 @@ where
         if let Some(simulation) = simulation {
             kinds = simulation.kinds(&self.name, kinds, C::PRESENT && !self.host_only);
         }
-        if !C::PRESENT || !on_fast_path {
+        if !C::PRESENT || !*on_fast_path {
             self.check_units(kinds, records)?;
         }
-        let ancestry = running::ancestry(runtime);
-        let mut side = self.side(on_fast_path)?;
+        let ancestry = running::ancestry(*runtime);
+        let mut side = self.side()?;
         if !ancestry.is_empty() {
             ancestry.admit(&self.name, records)?;
             side.get_or_insert_default().ancestry = ancestry;
@@ -279,10 +281,11 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        if awaited && !on_fast_path {
+        if awaited && !*on_fast_path {
             side.get_or_insert_default().awaited = true;
         }
-        let description = Description { name: self.name, location, priority: self.priority, internal: false, side };
+        let description =
+            Description { name: self.name, location, priority: self.hints.priority, internal: false, side };
         let accesses = self.accesses.store(INTERNAL);
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
@@ -292,8 +295,8 @@ where
     }
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.
-    fn side(&self, on_fast_path: bool) -> Result<Option<Box<Side>>, SubmitError> {
-        let place = match &self.at {
+    fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
+        let place = match &self.hints.at {
             Some((space, index)) if *index >= space.len() => {
                 return Err(SubmitError::Index {
                     task: self.name.clone().into_owned(),
@@ -302,7 +305,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if on_fast_path => return Ok(None),
+            _ if self.runtime.on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
@@ -312,8 +315,9 @@ where
             }),
             None => None,
         };
-        let has_side = self.cost.is_some() || place.is_some();
-        Ok(has_side.then(|| Box::new(Side { cost: self.cost, place, ..Side::default() })))
+        let cost = self.hints.cost;
+        let has_side = cost.is_some() || place.is_some();
+        Ok(has_side.then(|| Box::new(Side { cost, place, ..Side::default() })))
     }
 
     /// Whether some unit has a body and enough memory.

@@ -39,7 +39,7 @@ impl Runtime {
     }
 
     /// Ends the runtime: waits as [`wait`](Self::wait) does, and for what bodies submit meanwhile; then its threads
-    /// end, and whatever is submitted afterwards is refused. Data can not be read any more; [`take`](Self::take) them
+    /// end, and whatever is submitted afterwards is refused. Data objects cannot be read any more; [`take`](Self::take) them
     /// before.
     ///
     /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and what is still pending when
@@ -172,7 +172,7 @@ impl Runtime {
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
         let result = buffer.clone();
         let everything = data.inout();
-        everything.check(self.shared().id).map_err(|refusal| refusal.of_task("take"))?;
+        everything.check(self.id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
         let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
         let payload = Payload::sole(everything.store(INTERNAL), taking);
@@ -231,7 +231,7 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.shared().id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes {
@@ -251,7 +251,7 @@ impl Runtime {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.shared().id).map_err(|refusal| refusal.of_task(name))?;
+        access.check(self.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
@@ -270,9 +270,8 @@ impl Runtime {
     }
 
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        let runtime = self.shared().id;
-        match inside::in_body(runtime) {
-            true if is_asked_by(runtime) => Err(SubmitError::InsidePolicy { call }),
+        match inside::in_body(self.id) {
+            true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }

@@ -9,6 +9,7 @@ mod handle;
 mod iteration;
 mod ranges;
 mod region;
+pub(crate) mod take;
 
 pub use access::AccessSpec;
 pub(crate) use access::Recorded;

@@ -45,13 +45,42 @@ fn every_chapter_is_in_the_summary_and_tested() {
     assert_eq!(tested, files, "the list in lib.rs and the files");
 }
 
+/// All Markdown files of a folder and of those in it.
+fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder can be read") {
+        let path = entry.expect("an entry can be read").path();
+        if path.is_dir() {
+            documents(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
 #[test]
-fn links_within_the_guide_lead_somewhere() {
+fn links_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files: Vec<_> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name)).into();
+    documents(&root.join("docs"), &mut files);
+    assert!(files.len() > 20, "the guide, the decisions and more: {files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a document can be read");
+        let folder = file.parent().expect("files are in folders");
+        for target in targets(&text) {
+            let path = target.split('#').next().unwrap_or_default();
+            let elsewhere = ["https:", "http:"].iter().any(|scheme| target.starts_with(scheme));
+            assert!(elsewhere || folder.join(path).exists(), "{}: {target}", file.display());
+        }
+    }
+}
+
+#[test]
+fn chapters_link_to_nothing_outside_the_book() {
     for chapter in summary() {
         let text = fs::read_to_string(source().join(&chapter).with_extension("md")).expect("a chapter can be read");
         for target in targets(&text) {
-            let file = target.split('#').next().unwrap_or_default();
-            assert!(target.starts_with("https:") || source().join(file).exists(), "{chapter}: {target}");
+            assert!(!target.starts_with("../"), "{chapter}: {target} is not in the book");
         }
     }
 }

@@ -1,12 +1,9 @@
-//! The driver's library, and what it says of its devices.
+//! The driver's library.
 
-use super::Cuda;
-use super::nvrtc::Nvrtc;
-use crate::device::gpu::{ApiError, Found, Platform};
-use crate::machine::UnitKind;
+use crate::device::gpu::ApiError;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUresult};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 
 /// All that is called of the driver's library. `cudarc` panics if one is missing, so they are looked for first.
@@ -51,7 +48,15 @@ const SYMBOLS: &[&str] = &[
     "cuStreamWaitEvent",
 ];
 
-/// Opens the library and starts it.
+/// The library, opened and started once.
+///
+/// # Errors
+/// Why it can't be used.
+pub(super) fn load() -> Result<(), &'static str> {
+    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
+    LOADED.get_or_init(start).as_ref().copied().map_err(String::as_str)
+}
+
 fn start() -> Result<(), String> {
     // SAFETY: the library's own initialization is NVIDIA's matter.
     if !unsafe { sys::is_culib_present() } {
@@ -83,87 +88,12 @@ pub(super) fn device(number: c_int) -> Result<CUdevice, ApiError> {
     Ok(device)
 }
 
-fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
+/// An attribute of the device of this number.
+pub(super) fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
     let (device, mut value) = (device(number)?, 0);
     // SAFETY: the device was just returned; the result has a place.
     call("cuDeviceGetAttribute", unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) })?;
     Ok(value)
-}
-
-impl Platform for Cuda {
-    const NAME: &'static str = "CUDA";
-    const LAYER: &'static str = "the driver";
-    const KIND: UnitKind = UnitKind::Cuda;
-    const ARCHITECTURES: &'static str = "sm_";
-
-    type Compiler = Nvrtc;
-
-    fn load() -> Result<(), &'static str> {
-        static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
-        LOADED.get_or_init(start).as_ref().copied().map_err(String::as_str)
-    }
-
-    fn version() -> String {
-        let mut version = 0;
-        // SAFETY: the result has a place.
-        match unsafe { sys::cuDriverGetVersion(&mut version) }.result() {
-            Ok(()) => format!("{}.{}", version / 1000, version % 1000 / 10),
-            Err(_) => "of an unknown version".to_owned(),
-        }
-    }
-
-    fn found() -> &'static OnceLock<Result<Vec<Found>, String>> {
-        static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
-        &FOUND
-    }
-
-    fn describe(code: i32) -> String {
-        describe(code)
-    }
-
-    fn count() -> Result<c_int, ApiError> {
-        let mut count = 0;
-        // SAFETY: the result has a place.
-        call("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
-        Ok(count)
-    }
-
-    fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
-        let device = device(number)?;
-        // SAFETY: the device was just returned; the text has a place of the size that is given.
-        call("cuDeviceGetName", unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int, device) })
-    }
-
-    /// Its compute capability.
-    fn architecture_of(number: c_int) -> Result<String, ApiError> {
-        let major = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        Ok(format!("{}{major}{minor}", Self::ARCHITECTURES))
-    }
-
-    fn bytes_of(number: c_int) -> Result<usize, ApiError> {
-        let (device, mut bytes) = (device(number)?, 0);
-        // SAFETY: the device was just returned; the result has a place.
-        call("cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut bytes, device) })?;
-        Ok(bytes)
-    }
-
-    fn processors_of(number: c_int) -> Result<c_int, ApiError> {
-        attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-    }
-
-    fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
-        let (device, size) = (device(number)?, address.len() as c_int);
-        // SAFETY: the device was just returned; the text has a place of the size that is given.
-        call("cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(address.as_mut_ptr(), size, device) })
-    }
-
-    fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
-        let (one, other, mut reaches) = (device(number)?, device(peer)?, 0);
-        // SAFETY: both devices were just returned; the result has a place.
-        call("cuDeviceCanAccessPeer", unsafe { sys::cuDeviceCanAccessPeer(&mut reaches, one, other) })?;
-        Ok(reaches != 0)
-    }
 }
 
 /// A code of the driver, in words.

@@ -1,5 +1,6 @@
 mod api;
 mod library;
 mod nvrtc;
+mod platform;
 
 pub(super) use api::Cuda;

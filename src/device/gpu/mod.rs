@@ -40,10 +40,11 @@ pub(super) use slabs::{Pitches, Slab};
 use self::kernels::Kernels;
 use self::session::Session;
 use self::streams::{Flight, Stream};
-use super::{Accelerator, Buffer, Completion, DeviceCopy, End, Mark, Waker, Work};
+use super::{Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Waker, Work};
 use crate::coherence::CopyId;
 use crate::error::{BoxError, DeviceError};
 use crate::ids::TaskId;
+use crate::kernel::DeviceSite;
 use crate::region::MAX_DIMS;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -97,7 +98,7 @@ impl<B: Backend> Gpu<B> {
     /// Enqueues a copy, and the event of its end.
     ///
     /// # Safety
-    /// As for [`Accelerator::copy`].
+    /// As for [`Device::copy`].
     unsafe fn enqueue_copy(&self, stream: &Stream<B>, copy: &DeviceCopy) -> Result<B::Event, DeviceError> {
         let slabs = slabs::slabs(&copy.extents, copy.element_bytes, strides(&copy.from), strides(&copy.to));
         for mut slab in slabs {
@@ -157,7 +158,11 @@ fn stream_of(copy: &DeviceCopy) -> usize {
     }
 }
 
-impl<B: Backend> Accelerator for Gpu<B> {
+impl<B: Backend> Device for Gpu<B> {
+    fn execution(&self) -> Execution<'_> {
+        Execution::Queued(self)
+    }
+
     fn domain(&self) -> (&'static str, usize) {
         (B::API, self.backend.domain())
     }
@@ -166,9 +171,13 @@ impl<B: Backend> Accelerator for Gpu<B> {
         self.capacity_bytes
     }
 
-    fn allocate(&self, bytes: u64) -> Result<Buffer, DeviceError> {
+    fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
         let (memory, base) = self.backend.allocate(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
         Ok(Buffer::new(base, memory))
+    }
+
+    fn end(&self, site: DeviceSite) -> End {
+        End::Device(site)
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
@@ -176,13 +185,13 @@ impl<B: Backend> Accelerator for Gpu<B> {
         unsafe { self.backend.page_lock(first, bytes) }
     }
 
-    unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<(), DeviceError> {
+    unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError> {
         let stream = &self.streams[stream_of(copy)];
         let mut state = stream.state.lock(); // copies come from any thread
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let end = unsafe { self.enqueue_copy(stream, copy)? };
         state.flights.push_back(Flight::new(Mark::Copy(id), end, Vec::new()));
-        Ok(())
+        Ok(Copying::Enqueued)
     }
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
@@ -194,7 +203,9 @@ impl<B: Backend> Accelerator for Gpu<B> {
         };
         self.backend.synchronize(&end)
     }
+}
 
+impl<B: Backend> Accelerator for Gpu<B> {
     fn issue(&self, task: TaskId, after: &[TaskId], work: &mut dyn Work) -> Result<(), BoxError> {
         let (number, events) = self.stream_behind(after);
         let stream = &self.streams[number];

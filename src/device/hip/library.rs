@@ -1,13 +1,9 @@
-//! The runtime's library with its functions, and what it says of its devices.
+//! The runtime's library, with its functions.
 
-use super::Hip;
-use super::hiprtc::HipRtc;
 use super::types::{
-    ARCHITECTURE_BYTES, Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, MULTIPROCESSOR_COUNT, Object,
-    PointerAttribute, Properties, architecture_at,
+    Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, Object, PointerAttribute, architecture_at,
 };
-use crate::device::gpu::{ApiError, Found, Platform};
-use crate::machine::UnitKind;
+use crate::device::gpu::ApiError;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
@@ -72,11 +68,24 @@ pub(super) struct Library {
     pub(super) raw: libloading::Library,
     pub(super) functions: Functions,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
-    properties: GetProperties,
+    pub(super) properties: GetProperties,
     /// Where the architecture is in what that fills.
-    architecture_at: usize,
+    pub(super) architecture_at: usize,
     /// Major, minor, patch.
     pub(super) version: [c_int; 3],
+}
+
+impl Library {
+    /// A code, in words.
+    pub(super) fn describe(&self, code: i32) -> String {
+        // SAFETY: any code gives a constant text, or null.
+        let text = unsafe { (self.describe)(code as c_uint) };
+        if text.is_null() {
+            return format!("error {code}");
+        }
+        // SAFETY: it is the library's own constant text, which ends with a zero; the library is never closed.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
 }
 
 /// Opens the library, once.
@@ -132,96 +141,4 @@ fn open() -> Result<Library, String> {
 
 pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
     ApiError::unless_success(name, code as i32)
-}
-
-impl Platform for Hip {
-    const NAME: &'static str = "HIP";
-    const LAYER: &'static str = "the runtime";
-    const KIND: UnitKind = UnitKind::Hip;
-    const ARCHITECTURES: &'static str = "gfx";
-
-    type Compiler = HipRtc;
-
-    fn load() -> Result<(), &'static str> {
-        load().map(|_| ())
-    }
-
-    fn version() -> String {
-        let [major, minor, patch] = loaded().version;
-        format!("{major}.{minor}.{patch}")
-    }
-
-    fn found() -> &'static OnceLock<Result<Vec<Found>, String>> {
-        static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
-        &FOUND
-    }
-
-    fn describe(code: i32) -> String {
-        // SAFETY: any code gives a constant text, or null.
-        let text = unsafe { (loaded().describe)(code as c_uint) };
-        if text.is_null() {
-            return format!("error {code}");
-        }
-        // SAFETY: it is the library's own constant text, which ends with a zero; the library is never closed.
-        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-    }
-
-    fn count() -> Result<c_int, ApiError> {
-        let mut count = 0;
-        // SAFETY: no flag is defined but 0; the result has a place.
-        unsafe {
-            call("hipInit", (loaded().functions.hipInit)(0))?;
-            call("hipGetDeviceCount", (loaded().functions.hipGetDeviceCount)(&mut count))?;
-        }
-        Ok(count)
-    }
-
-    fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
-        let size = name.len() as c_int;
-        // SAFETY: the number is a device's; the text has a place of the size that is given.
-        call("hipDeviceGetName", unsafe { (loaded().functions.hipDeviceGetName)(name.as_mut_ptr(), size, number) })
-    }
-
-    /// As hipRTC calls it: `gfx90a:sramecc+:xnack-`.
-    fn architecture_of(number: c_int) -> Result<String, ApiError> {
-        let (library, mut properties) = (loaded(), Properties::ZERO);
-        // SAFETY: the number is a device's; the result has a place that is large enough in every release.
-        call("hipGetDeviceProperties", unsafe { (library.properties)(&mut properties, number) })?;
-        let bytes = &properties.0[library.architecture_at..][..ARCHITECTURE_BYTES];
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        Ok(String::from_utf8_lossy(&bytes[..end]).trim().to_owned())
-    }
-
-    fn bytes_of(number: c_int) -> Result<usize, ApiError> {
-        let mut bytes = 0;
-        // SAFETY: the number is a device's; the result has a place.
-        call("hipDeviceTotalMem", unsafe { (loaded().functions.hipDeviceTotalMem)(&mut bytes, number) })?;
-        Ok(bytes)
-    }
-
-    fn processors_of(number: c_int) -> Result<c_int, ApiError> {
-        let mut processors = 0;
-        // SAFETY: the number is a device's; the result has a place.
-        call("hipDeviceGetAttribute", unsafe {
-            (loaded().functions.hipDeviceGetAttribute)(&mut processors, MULTIPROCESSOR_COUNT, number)
-        })?;
-        Ok(processors)
-    }
-
-    fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
-        let size = address.len() as c_int;
-        // SAFETY: the number is a device's; the text has a place of the size that is given.
-        call("hipDeviceGetPCIBusId", unsafe {
-            (loaded().functions.hipDeviceGetPCIBusId)(address.as_mut_ptr(), size, number)
-        })
-    }
-
-    fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
-        let mut reaches = 0;
-        // SAFETY: both numbers are devices'; the result has a place.
-        call("hipDeviceCanAccessPeer", unsafe {
-            (loaded().functions.hipDeviceCanAccessPeer)(&mut reaches, number, peer)
-        })?;
-        Ok(reaches != 0)
-    }
 }

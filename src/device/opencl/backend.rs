@@ -2,9 +2,11 @@
 
 use super::library::Found;
 use crate::device::Accelerator;
+use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, Pitches, Slab};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Program, Value};
+use crate::machine::UnitKind;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
     enqueue_marker_with_wait_list, enqueue_nd_range_kernel, enqueue_read_buffer, enqueue_read_buffer_rect,
@@ -28,6 +30,20 @@ const MEM_OBJECT_ALLOCATION_FAILURE: cl_int = -4;
 const OUT_OF_RESOURCES: cl_int = -5;
 const OUT_OF_HOST_MEMORY: cl_int = -6;
 const INVALID_BUFFER_SIZE: cl_int = -61;
+
+impl Discovered for Found {
+    fn name(&self) -> String {
+        self.description()
+    }
+
+    fn serves(&self, kind: UnitKind) -> bool {
+        self.suits(kind)
+    }
+
+    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
+        OpenCl::open(self)
+    }
+}
 
 /// One device.
 pub(in crate::device) struct OpenCl {

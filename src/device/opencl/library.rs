@@ -1,9 +1,6 @@
 //! Which devices there are, if there is OpenCL at all.
 
-use crate::device::Accelerator;
-use crate::device::interfaces::Discovered;
 use crate::device::survey::{DeviceFacts, Interface};
-use crate::error::DeviceError;
 use crate::machine::UnitKind;
 use opencl3::context::Context;
 use opencl3::device::{
@@ -29,22 +26,19 @@ unsafe impl Send for Found {}
 // SAFETY: a shared reference gives the id, and nothing more.
 unsafe impl Sync for Found {}
 
-impl Discovered for Found {
-    /// With what it is in words: GPU, CPU or accelerator.
-    fn name(&self) -> String {
+impl Found {
+    /// Its name, with what it is in words: GPU, CPU or accelerator.
+    pub(super) fn description(&self) -> String {
         format!("{} ({})", self.name, device_type_text(self.kind).trim_start_matches("CL_DEVICE_TYPE_"))
     }
 
-    fn serves(&self, kind: UnitKind) -> bool {
+    /// Whether units of this kind may have it.
+    pub(super) fn suits(&self, kind: UnitKind) -> bool {
         match kind {
             UnitKind::Fpga => self.kind & CL_DEVICE_TYPE_ACCELERATOR != 0,
             UnitKind::Gpu => self.kind & CL_DEVICE_TYPE_GPU != 0,
             _ => true,
         }
-    }
-
-    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {
-        super::OpenCl::open(self)
     }
 }
 
@@ -110,8 +104,8 @@ pub(in crate::device) fn survey() -> Interface {
         let device = Device::new(found.id);
         let units = [UnitKind::OpenCl, UnitKind::Fpga, UnitKind::Gpu];
         DeviceFacts {
-            name: Discovered::name(found),
-            units: units.into_iter().filter(|kind| found.serves(*kind)).collect(),
+            name: found.description(),
+            units: units.into_iter().filter(|kind| found.suits(*kind)).collect(),
             memory_bytes: device.global_mem_size().unwrap_or(0),
             driver: found.driver.clone(),
             architecture: device.opencl_c_version().unwrap_or_default().trim().to_owned(),

@@ -6,5 +6,4 @@
 mod backend;
 mod library;
 
-pub(super) use backend::OpenCl;
 pub(super) use library::{find, survey};

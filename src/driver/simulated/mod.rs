@@ -88,7 +88,7 @@ impl Driver for Simulated {
 
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {
         let entered = self.react(|out| self.shared.engine.submitted(task, accesses, out));
-        if self.shared.window.is_time_to_look(None) {
+        if self.shared.window.is_time_to_look_outside() {
             self.respect_window();
         }
         entered

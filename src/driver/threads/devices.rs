@@ -5,12 +5,12 @@
 use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, OwnedTask, Site};
-use crate::device::{Accelerator, Buffer, Device, DeviceCopy, Emulated, End};
+use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
 use crate::engine::{CopyOrder, Event, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
-use crate::memory::{BoxCopy, DataCell, strides_of};
+use crate::memory::{DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
 use dashmap::{DashMap, Entry};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,7 +20,7 @@ const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
 
 /// All devices of one runtime.
 pub(super) struct Devices {
-    devices: Vec<Device>,
+    devices: Vec<Box<dyn Device>>,
     /// What each accelerator has in flight.
     queues: Vec<DeviceQueue>,
     replicas: DashMap<ReplicaId, Buffer>,
@@ -36,15 +36,15 @@ struct Home {
     _page_lock: Option<Box<dyn Send + Sync>>,
 }
 
-// SAFETY: only an address; who dereferences it answers for that.
+// SAFETY: only an address; what is copied or run there is kept apart by the directory and the dependences.
 unsafe impl Send for Home {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives the address, and nothing more.
 unsafe impl Sync for Home {}
 
 /// What a device's copy engine is told.
 pub(super) enum CopyJob {
     /// Make a copy.
-    Copy(CopyId, BoxCopy),
+    Copy(CopyId, Box<DeviceCopy>),
     /// End.
     Stop,
 }
@@ -54,11 +54,11 @@ unsafe impl Send for CopyJob {}
 
 impl Devices {
     /// The devices, and for each emulated one the jobs of its copy engine, which a thread is to serve.
-    pub(super) fn new(devices: Vec<Device>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
+    pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
         let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
-        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| devices[device.index()].accelerator().is_none());
-        let jobs = jobs.collect();
+        let is_here = |device: &DeviceId| matches!(devices[device.index()].execution(), Execution::Here(_));
+        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| is_here(device)).collect();
         (Self { devices, queues, replicas: DashMap::new(), homes: DashMap::new(), engines }, jobs)
     }
 
@@ -104,10 +104,10 @@ impl Devices {
     /// Registers where a data object is at home.
     pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
-        let accelerator = || self.devices.iter().find_map(Device::accelerator);
-        let page_lock = (bytes >= PAGE_LOCK_FROM_BYTES).then(accelerator).flatten().and_then(|accelerator| {
+        let devices = self.devices.iter().filter(|_| bytes >= PAGE_LOCK_FROM_BYTES);
+        let page_lock = { devices }.find_map(|device| {
             // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
-            unsafe { accelerator.page_lock(cell.base(), bytes) }
+            unsafe { device.page_lock(cell.base(), bytes) }
         });
         let (base, element_align) = (cell.base(), cell.element_align());
         self.homes.insert(cell.datum.id, Home { base, element_align, _page_lock: page_lock });
@@ -115,7 +115,10 @@ impl Devices {
 
     /// An accelerator among the devices.
     pub(super) fn accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
-        self.devices[device.index()].accelerator()
+        match self.execution(device) {
+            Execution::Queued(accelerator) => Some(accelerator),
+            Execution::Here(_) => None,
+        }
     }
 
     /// How many homes are known.
@@ -124,12 +127,9 @@ impl Devices {
         self.homes.len()
     }
 
-    /// An emulated device.
-    pub(super) fn emulated(&self, device: DeviceId) -> Option<&Emulated> {
-        match &self.devices[device.index()] {
-            Device::Emulated(device) => Some(device),
-            Device::Accelerator(_) => None,
-        }
+    /// How tasks run on a device.
+    pub(super) fn execution(&self, device: DeviceId) -> Execution<'_> {
+        self.devices[device.index()].execution()
     }
 
     /// Where a task's regions lie that was launched on an emulated device.
@@ -194,64 +194,44 @@ impl Devices {
     /// Makes a copy, or has it made; whether it has arrived.
     fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
-        let ends = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
-        let [from, to] = ends;
-        let (from, to, extents) = (from?, to?, block.extents());
-        let copy = DeviceCopy { from, to, extents, element_bytes: *element_bytes };
-        let device = |place: &ReplicaRef| place.space.device();
+        let [from, to] = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
+        let copy = DeviceCopy { from: from?, to: to?, extents: block.extents(), element_bytes: *element_bytes };
+        let (source, target) = (order.from.space.device(), order.to.space.device());
+        // Who has memory that the host cannot reach makes it; of two, the one that it goes to.
+        let maker = match (copy.from, copy.to) {
+            (End::Device(_), End::Host { .. }) => source,
+            _ => target.or(source),
+        };
+        let maker = maker.expect("a copy has a device at one end at least");
+        let device = |id: DeviceId| &*self.devices[id.index()];
         // SAFETY: both replicas are pinned by the copy; the directory lets nobody write what is being read or use what
         // is being filled until it has arrived; the boxes lie inside what the replicas hold.
         unsafe {
-            match (from, to) {
-                (End::Host { first: f, strides: fs }, End::Host { first: t, strides: ts }) => {
-                    let device = device(&order.to).or(device(&order.from)).expect("a copy has a device at one end");
-                    let (from, to) = (Site { first: f, strides: fs }, Site { first: t, strides: ts });
-                    let copy = BoxCopy { from, to, extents, element_bytes: *element_bytes };
-                    let emulated = self.emulated(device).expect("only emulated devices are in host memory");
-                    let apart = emulated.copies_apart(copy.bytes());
-                    if apart && self.engines[device.index()].send(CopyJob::Copy(*id, copy)).is_ok() {
-                        return Ok(false);
-                    }
-                    emulated.copy(&copy)?;
-                    return Ok(true);
-                }
-                (End::Host { .. }, End::Device(_)) => self.enqueue(device(&order.to), &copy, *id)?,
-                (End::Device(_), End::Host { .. }) => self.enqueue(device(&order.from), &copy, *id)?,
-                (End::Device(_), End::Device(_)) => {
-                    let [source, target] = [&order.from, &order.to].map(|place| self.accelerator_at(device(place)));
-                    if source.domain() != target.domain() {
-                        copy_through_host(source, target, &copy)?;
+            if let (End::Device(_), Some(source), End::Device(_)) = (copy.from, source, copy.to)
+                && device(source).domain() != device(maker).domain()
+            {
+                copy_through_host(device(source), device(maker), &copy)?;
+                return Ok(true);
+            }
+            match device(maker).copy(&copy, *id)? {
+                Copying::Arrived => return Ok(true),
+                Copying::Enqueued => self.queue(maker).announce(),
+                Copying::Apart => {
+                    if self.engines[maker.index()].send(CopyJob::Copy(*id, Box::new(copy))).is_err() {
+                        device(maker).copy_now(&copy)?;
                         return Ok(true);
                     }
-                    self.enqueue(device(&order.to), &copy, *id)?;
                 }
             }
         }
         Ok(false)
     }
 
-    /// # Safety
-    /// As for [`Accelerator::copy`].
-    unsafe fn enqueue(&self, device: Option<DeviceId>, copy: &DeviceCopy, id: CopyId) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.accelerator_at(device).copy(copy, id)? };
-        if let Some(device) = device {
-            self.queue(device).announce();
-        }
-        Ok(())
-    }
-
-    fn accelerator_at(&self, end: Option<DeviceId>) -> &dyn Accelerator {
-        let device = end.expect("memory that the host cannot reach is a device's");
-        self.accelerator(device).expect("emulated devices are in host memory")
-    }
-
     /// Does what a device's copy engine was told; what has happened, or nothing at the end.
     pub(super) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event<'static>> {
         let CopyJob::Copy(id, copy) = job else { return None };
-        let emulated = self.emulated(device).expect("accelerators copy by themselves");
-        // SAFETY: as in `start_copy`.
-        let copied = unsafe { emulated.copy(copy) };
+        // SAFETY: both replicas are pinned until the copy is reported; the directory keeps everybody else away.
+        let copied = unsafe { self.devices[device.index()].copy_now(copy) };
         Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), |()| Event::Copied(*id)))
     }
 
@@ -275,41 +255,30 @@ impl Devices {
         let strides = strides_of(&place.holds.extents());
         let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
         let offset_bytes = offset * element_bytes;
-        let at = |base: *mut u8| End::Host { first: base.wrapping_add(offset_bytes), strides };
+        let home = || self.homes.get(&place.data).expect("a data object in use has a home");
         let Some(device) = place.space.device() else {
-            return Ok(at(self.homes.get(&place.data).expect("a data object in use has a home").base));
+            return Ok(End::Host { first: home().base.wrapping_add(offset_bytes), strides });
         };
-        let bytes = (place.holds.volume() * element_bytes) as u64;
         let device = &self.devices[device.index()];
         let base = match self.replicas.entry(place.replica) {
             Entry::Occupied(known) => known.get().base(),
-            Entry::Vacant(new) => match device {
-                Device::Emulated(emulated) => {
-                    let align = self.homes.get(&place.data).expect("a data object in use has a home").element_align;
-                    new.insert(emulated.allocate(bytes, align)).base()
-                }
-                Device::Accelerator(accelerator) => new.insert(accelerator.allocate(bytes)?).base(),
-            },
+            Entry::Vacant(new) => {
+                let bytes = (place.holds.volume() * element_bytes) as u64;
+                new.insert(device.allocate(bytes, home().element_align)?).base()
+            }
         };
-        Ok(match device {
-            Device::Emulated(_) => at(std::ptr::with_exposed_provenance_mut(base)),
-            Device::Accelerator(_) => End::Device(DeviceSite { base, offset_bytes, strides, extents: block.extents() }),
-        })
+        Ok(device.end(DeviceSite { base, offset_bytes, strides, extents: block.extents() }))
     }
 }
 
 /// Between devices that know nothing of each other.
 ///
 /// # Safety
-/// As for [`Accelerator::copy_now`].
-unsafe fn copy_through_host(
-    source: &dyn Accelerator,
-    target: &dyn Accelerator,
-    copy: &DeviceCopy,
-) -> Result<(), DeviceError> {
+/// As for [`Device::copy_now`].
+unsafe fn copy_through_host(source: &dyn Device, target: &dyn Device, copy: &DeviceCopy) -> Result<(), DeviceError> {
     let mut staging = vec![0u8; copy.extents.iter().product::<usize>() * copy.element_bytes];
     let middle = End::Host { first: staging.as_mut_ptr(), strides: strides_of(&copy.extents) };
-    // SAFETY: the caller's promise; the staging memory is ours.
+    // SAFETY: the caller keeps both ends valid until this returns; the staging memory is ours, and outlives both copies.
     unsafe {
         source.copy_now(&DeviceCopy { to: middle, ..*copy })?;
         target.copy_now(&DeviceCopy { from: middle, ..*copy })

@@ -9,7 +9,7 @@ use super::devices::Devices;
 use super::host::Host;
 use super::state::Threads;
 use crate::depend::{Context, Env, OwnedTask, Site};
-use crate::device::Emulated;
+use crate::device::{Execution, Synchronous};
 use crate::driver::Driver;
 use crate::engine::{Event, Launch, Outcome};
 use crate::error::FailureReason;
@@ -108,9 +108,9 @@ impl Threads {
             Some((devices, device)) if devices.is_lost(device) => {
                 self.react(|out| self.shared.engine.on(Event::Returned(launch.task), out));
             }
-            Some((devices, device)) => match devices.emulated(device) {
-                Some(emulated) => self.execute_emulated(host, devices, device, emulated, *launch),
-                None => self.issue(host, devices, device, *launch),
+            Some((devices, device)) => match devices.execution(device) {
+                Execution::Here(here) => self.execute_on(host, devices, device, here, *launch),
+                Execution::Queued(_) => self.issue(host, devices, device, *launch),
             },
             None => self.execute_launch(host, *launch),
         }
@@ -133,13 +133,13 @@ impl Threads {
         self.end_launch(host, task, ran.map_or_else(|outcome| outcome, |()| Outcome::Done { elapsed_ns }));
     }
 
-    /// Runs a placed task on its replicas in an emulated device's memory.
-    fn execute_emulated(
+    /// Runs a placed task on its replicas in the memory of a device that runs it here.
+    fn execute_on(
         &self,
         host: &Host,
         devices: &Devices,
         device: DeviceId,
-        emulated: &Emulated,
+        here: &dyn Synchronous,
         Launch { mut task, places, .. }: Launch,
     ) {
         let context = Context { device: Some(device), ..host.context.clone() };
@@ -147,7 +147,7 @@ impl Threads {
         let (env, slot) = (Env { context: &context, sites: Some(&sites) }, Some(host.slot()));
         let mut ended = None;
         let start = Instant::now();
-        let began = emulated.run(&mut || {
+        let began = here.run(&mut || {
             ended = Some(host.inside(|| self.shared.run_body(&mut task, &env, slot)));
         });
         let outcome = match began {

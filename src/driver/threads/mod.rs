@@ -50,7 +50,7 @@ impl Driver for Threads {
         self.built.elapsed()
     }
 
-    #[inline]
+    #[inline(always)] // on the way of every task
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {
         let Shared { id, engine, window, .. } = &self.shared;
         Host::with(*id, |host| {
@@ -58,7 +58,11 @@ impl Driver for Threads {
                 true => engine.submitted_anywhere(task, accesses, |ready| self.run_anywhere(ready, host)),
                 false => self.react(|out| engine.submitted(task, accesses, out)),
             };
-            if window.is_time_to_look(host.map(|host| &host.until_look)) {
+            let is_time_to_look = match host {
+                Some(host) => window.is_time_to_look(&host.until_look),
+                None => window.is_time_to_look_outside(),
+            };
+            if is_time_to_look {
                 self.respect_window(host);
             }
             entered

@@ -55,7 +55,7 @@ pub(crate) struct Unstarted {
 
 impl Threads {
     /// A driver without threads yet; with `devices`, if only none, for tasks that are placed.
-    pub(crate) fn new(shared: Shared, devices: Option<Vec<Device>>) -> (Arc<Self>, Unstarted) {
+    pub(crate) fn new(shared: Shared, devices: Option<Vec<Box<dyn Device>>>) -> (Arc<Self>, Unstarted) {
         let (ready, queues) = ReadyQueues::new(&shared.machine);
         let (devices, copies) = devices.map(Devices::new).unzip();
         let units = shared.machine.num_units();

@@ -59,6 +59,8 @@ impl Builder {
         warnings: Vec<Warning>,
     ) -> Runtime {
         Runtime {
+            id: driver.shared().id,
+            on_fast_path: driver.on_fast_path(),
             owner: Arc::new(Releaser::new(&driver)),
             ended: AtomicBool::new(false),
             configuration: config.to_string(),

@@ -1,8 +1,8 @@
 //! One call each of an interface whose device memory has addresses: CUDA or HIP.
 
-use super::Platform;
+use super::error::ApiError;
+use super::platform::Platform;
 use super::transfer::Transfer;
-use crate::error::DeviceError;
 use std::ffi::{CStr, c_int, c_void};
 
 /// An object of the interface: a stream, an event, a module, a function.
@@ -13,41 +13,6 @@ pub(in crate::device) struct Handle(pub(in crate::device) *mut c_void);
 unsafe impl Send for Handle {}
 // SAFETY: it is an address, which a shared reference does not follow either.
 unsafe impl Sync for Handle {}
-
-/// A call that the interface refused, with its code. HIP has CUDA's codes, as far as they matter here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::device) struct ApiError {
-    pub(in crate::device) call: &'static str,
-    pub(in crate::device) code: i32,
-}
-
-pub(in crate::device) const INVALID_VALUE: i32 = 1;
-pub(in crate::device) const OUT_OF_MEMORY: i32 = 2;
-pub(in crate::device) const NOT_READY: i32 = 600;
-pub(in crate::device) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
-
-impl ApiError {
-    /// `Ok` for code 0.
-    pub(in crate::device) fn unless_success(call: &'static str, code: i32) -> Result<(), Self> {
-        if code == 0 { Ok(()) } else { Err(Self { call, code }) }
-    }
-
-    /// Whether nothing on the device can be used after this any more. In the order of the codes: deinitialized, device
-    /// unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed, assertion, stack, illegal
-    /// instruction, misaligned address, address space, program counter, launch failure; unknown; HSA's memory and others.
-    fn is_loss(self) -> bool {
-        matches!(self.code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999 | 1052 | 1053)
-    }
-
-    /// As an error of a device.
-    pub(super) fn on<P: Platform>(self, device: &str) -> DeviceError {
-        let (Self { call, code }, device, what) = (self, device.to_owned(), P::describe(self.code));
-        if self.is_loss() {
-            return DeviceError::Lost { device, what: format!("{call}: {} error {code}: {what}", P::NAME) };
-        }
-        DeviceError::Call { device, call, api: P::NAME, code, what }
-    }
-}
 
 /// A device of the interface.
 ///

@@ -1,15 +1,8 @@
-//! From a program's text to code for a device, by the compiler that comes with the interface: NVRTC or hipRTC, whose calls
-//! differ in names.
-//!
-//! Invariant: a program in the compiler ([`Unit`]) is destroyed once, by its owner.
+//! The compiler that comes with an interface, NVRTC or hipRTC: one call each.
 
-use super::{Api, Platform};
 use crate::device::gpu::Recipe;
-use crate::error::DeviceError;
-use crate::kernel::Program;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Display;
-use std::ptr;
 
 /// A program in a compiler.
 pub(in crate::device) type RawUnit = *mut c_void;
@@ -63,108 +56,4 @@ pub(in crate::device) trait Compiler: Display + Sized + 'static {
     /// # Safety
     /// The unit was compiled with the options of this recipe; there is a place of [`Self::code_bytes`].
     unsafe fn code(&self, unit: RawUnit, recipe: &Recipe, place: *mut c_char) -> c_int;
-}
-
-/// How programs are compiled for an architecture. Errors call what can't be compiled `program`, and the target `device`.
-pub(super) fn recipe<A: Platform>(
-    architecture: &str,
-    is_there: bool,
-    program: &str,
-    device: &str,
-) -> Result<Recipe, DeviceError> {
-    let recipe = || {
-        let compiler = A::Compiler::load()?;
-        let mut options = compiler.options(architecture, is_there)?;
-        options.push("-DTHALWEG_FMA".to_owned());
-        Ok(Recipe { compiler: compiler.to_string(), options })
-    };
-    recipe().map_err(|why: String| DeviceError::NoCompiler {
-        program: program.to_owned(),
-        device: device.to_owned(),
-        why,
-    })
-}
-
-/// Compiles a program for an architecture such as `sm_90` or `gfx90a`. No device is needed.
-pub(in crate::device) fn compile_for<A: Api>(program: &Program, architecture: &str) -> Result<Vec<u8>, DeviceError> {
-    let recipe = recipe::<A>(architecture, false, program.name(), architecture)?;
-    compile::<A>(program, &recipe, architecture)
-}
-
-/// Compiles a program; `device` is what errors call the target.
-pub(super) fn compile<A: Platform>(program: &Program, recipe: &Recipe, device: &str) -> Result<Vec<u8>, DeviceError> {
-    compile_with::<A::Compiler>(program, recipe).map_err(|log| DeviceError::Compilation {
-        program: program.name().to_owned(),
-        device: device.to_owned(),
-        log,
-    })
-}
-
-fn compile_with<C: Compiler>(program: &Program, recipe: &Recipe) -> Result<Vec<u8>, String> {
-    let compiler = C::load()?;
-    let text = |text: &str| CString::new(text).map_err(|_| "the text has a zero byte".to_owned());
-    let (source, name) = (text(&program.source())?, text(program.name())?);
-    let options = recipe.options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
-    let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-    let unit = Unit::new(compiler, &source, &name)?;
-    // SAFETY: the unit was created, and the options live until the call returns.
-    let compiled = unsafe { compiler.compile(unit.raw, options.len() as c_int, options.as_ptr()) };
-    check(compiler, compiled).map_err(|error| unit.log().unwrap_or(error))?;
-    // SAFETY: the unit is compiled; the code has a place of the size that was given.
-    unit.read(
-        |bytes| unsafe { compiler.code_bytes(unit.raw, recipe, bytes) },
-        |place| unsafe { compiler.code(unit.raw, recipe, place) },
-    )
-}
-
-fn check<C: Compiler>(compiler: &C, code: c_int) -> Result<(), String> {
-    if code == 0 { Ok(()) } else { Err(compiler.describe(code)) }
-}
-
-/// A program in a compiler.
-struct Unit<C: Compiler> {
-    compiler: &'static C,
-    raw: RawUnit,
-}
-
-impl<C: Compiler> Unit<C> {
-    fn new(compiler: &'static C, source: &CString, name: &CString) -> Result<Self, String> {
-        let mut raw = ptr::null_mut();
-        // SAFETY: both texts end with a zero.
-        check(compiler, unsafe { compiler.create(&mut raw, source.as_ptr(), name.as_ptr()) })?;
-        Ok(Self { compiler, raw })
-    }
-
-    /// What the compiler said, if it said anything.
-    fn log(&self) -> Option<String> {
-        let Self { compiler, raw } = self;
-        // SAFETY: the unit was created; the log has a place of the size that was given.
-        let log =
-            self.read(|bytes| unsafe { compiler.log_bytes(*raw, bytes) }, |place| unsafe { compiler.log(*raw, place) });
-        let log = log.ok()?;
-        let log = String::from_utf8_lossy(&log).trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_owned();
-        (!log.is_empty()).then_some(log)
-    }
-
-    /// What the compiler has: asked for its size, then for itself.
-    fn read(
-        &self,
-        size: impl FnOnce(&mut usize) -> c_int,
-        content: impl FnOnce(*mut c_char) -> c_int,
-    ) -> Result<Vec<u8>, String> {
-        let mut bytes = 0;
-        check(self.compiler, size(&mut bytes))?;
-        let mut place = vec![0u8; bytes];
-        check(self.compiler, content(place.as_mut_ptr().cast()))?;
-        Ok(place)
-    }
-}
-
-impl<C: Compiler> Drop for Unit<C> {
-    fn drop(&mut self) {
-        // SAFETY: created by `new`, and destroyed here alone.
-        if let Err(error) = check(self.compiler, unsafe { self.compiler.destroy(&mut self.raw) }) {
-            tracing::debug!("a compiled program is not destroyed: {error}");
-        }
-    }
 }

@@ -7,7 +7,10 @@
 
 mod api;
 mod arguments;
+mod compile;
 mod compiler;
+mod discovery;
+mod error;
 mod peers;
 mod platform;
 mod recycler;
@@ -16,13 +19,16 @@ mod tests;
 mod transfer;
 mod watcher;
 
-pub(in crate::device) use api::{Api, ApiError, Handle};
-pub(in crate::device) use compiler::{Compiler, RawUnit, compile_for};
-pub(in crate::device) use platform::{Found, Platform, all_are_peers, find, survey};
+pub(in crate::device) use api::{Api, Handle};
+pub(in crate::device) use compile::compile_for;
+pub(in crate::device) use compiler::{Compiler, RawUnit};
+pub(in crate::device) use discovery::{all_are_peers, find, survey};
+pub(in crate::device) use error::ApiError;
+pub(in crate::device) use platform::{Found, Platform};
 pub(in crate::device) use transfer::{Direction, Pitched, Transfer};
 
-use self::api::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY, PEER_ACCESS_ALREADY_ENABLED};
 use self::arguments::Arguments;
+use self::error::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
 use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
@@ -99,7 +105,7 @@ impl<A: Api> Device<A> {
     }
 
     fn error(&self, refusal: ApiError) -> DeviceError {
-        refusal.on::<A>(&self.name)
+        A::error(refusal, &self.name)
     }
 
     fn free(&self, base: usize) {
@@ -278,7 +284,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
-        let compile = || compiler::compile::<A>(program, &self.recipe, &self.device.name);
+        let compile = || compile::compile::<A>(program, &self.recipe, &self.device.name);
         let image = self.cache.get_or_compile(&self.recipe, &program.source(), compile)?;
         let raw = self.device.call(|api| api.load_module(&image))?;
         Ok(Arc::new(Module { device: self.device.clone(), raw }))

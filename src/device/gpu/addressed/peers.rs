@@ -1,6 +1,7 @@
 //! Direct access from one device to the memory of others: asked for once, when a copy first needs it.
 
-use super::{Api, ApiError, PEER_ACCESS_ALREADY_ENABLED};
+use super::api::Api;
+use super::error::{ApiError, PEER_ACCESS_ALREADY_ENABLED};
 use parking_lot::Mutex;
 
 /// The devices whose memory one device was given access to, or can't have access to.

@@ -174,7 +174,7 @@ fn a_program_is_compiled_once_in_two_runs_and_anew_for_another_compiler() {
 
 #[test]
 fn what_does_not_compile_comes_back_with_what_the_compiler_said() {
-    let error = compiler::compile::<Compiling>(&program("bad.cl"), &recipe("1.0"), "one").unwrap_err();
+    let error = compile::compile::<Compiling>(&program("bad.cl"), &recipe("1.0"), "one").unwrap_err();
     let DeviceError::Compilation { program, device, log } = error else { panic!("{error}") };
     assert_eq!((program.as_str(), device.as_str(), log.as_str()), ("bad.cl", "one", "line 1: no"));
     assert_eq!(UNITS.get(), 0, "it is destroyed all the same");
@@ -182,7 +182,7 @@ fn what_does_not_compile_comes_back_with_what_the_compiler_said() {
 
 #[test]
 fn a_recipe_is_the_compilers_options_and_ours() {
-    let recipe = compiler::recipe::<Compiling>("c1", true, "kernels", "one").unwrap();
+    let recipe = compile::recipe::<Compiling>("c1", true, "kernels", "one").unwrap();
     assert_eq!(
         (recipe.compiler.as_str(), &recipe.options[..]),
         ("echo", &["c1".to_owned(), "-DTHALWEG_FMA".to_owned()][..])

@@ -2,8 +2,8 @@
 //!
 //! Such a task declares accesses and does nothing else: whoever wants to see it run is in the wrong layer.
 
-use super::bodiless::Bodiless;
-use super::{AccessRecord, Body, Datum, Kinds, Meta, Mode, Submitting};
+use super::{Bodiless, Body, Kinds, Meta, Submitting};
+use crate::depend::{AccessRecord, Datum, Mode};
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
 use std::borrow::Cow;

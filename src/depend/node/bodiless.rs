@@ -2,25 +2,26 @@
 //!
 //! It declares accesses and kinds of unit and does nothing else; to run it is an error in the layer that does.
 
-use super::{AccessRecord, Body, Env, Kinds};
+use super::{Body, Env, Kinds};
+use crate::depend::AccessRecord;
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 
 /// A body without code. `A` visits its accesses, and `C` is what a join does at its end.
-pub(super) struct Bodiless<A, C = fn()> {
+pub(in crate::depend) struct Bodiless<A, C = fn()> {
     accesses: A,
     kinds: Kinds,
     complete: C,
 }
 
 impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
-    pub(super) fn new(kinds: Kinds, accesses: A) -> Self {
+    pub(in crate::depend) fn new(kinds: Kinds, accesses: A) -> Self {
         Self { accesses, kinds, complete: || () }
     }
 
     /// The same, which does this as a join that all it waits for has ended for.
-    pub(super) fn completing<C: Fn() + Send>(self, complete: C) -> Bodiless<A, C> {
+    pub(in crate::depend) fn completing<C: Fn() + Send>(self, complete: C) -> Bodiless<A, C> {
         Bodiless { accesses: self.accesses, kinds: self.kinds, complete }
     }
 }

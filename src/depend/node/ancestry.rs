@@ -7,7 +7,8 @@
 //!
 //! What never happens here: a task that no body submitted is not looked at. No data is kept alive, and no task.
 
-use super::{AccessRecord, Mode, OwnedTask};
+use super::OwnedTask;
+use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::ids::DataId;
 use crate::region::Block;

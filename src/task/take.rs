@@ -1,8 +1,8 @@
 //! What is left of a `take` that failed.
 
-use super::RunError;
+use super::Data;
+use crate::error::RunError;
 use crate::memory::Shape;
-use crate::task::Data;
 use std::fmt;
 
 /// Why a data object could not be taken, and its handle: it is still registered.

@@ -1,7 +1,8 @@
-//! What the runtime needs of an accelerator, whatever its interface.
+//! What the runtime needs of a device: of any, memory and copies; of an accelerator, queues besides.
 //!
-//! Everything is asynchronous: copies and tasks are enqueued, and [`Accelerator::poll`] tells what has ended since. Order
-//! among tasks is asked for explicitly (`after`); a copy is enqueued only when nothing in flight touches its bytes.
+//! On an accelerator everything is asynchronous: copies and tasks are enqueued, and [`Accelerator::poll`] tells what has
+//! ended since. Order among tasks is asked for explicitly (`after`); a copy is made only when nothing in flight touches
+//! its bytes.
 
 use super::Buffer;
 use crate::coherence::CopyId;
@@ -47,6 +48,13 @@ pub(crate) struct DeviceCopy {
     pub(crate) element_bytes: usize,
 }
 
+impl DeviceCopy {
+    /// How many bytes it moves.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.extents.iter().product::<usize>() * self.element_bytes) as u64
+    }
+}
+
 /// What a task enqueues.
 pub(crate) trait Work {
     /// Where the host has each new private replica, and how many bytes it has.
@@ -56,35 +64,75 @@ pub(crate) trait Work {
     fn enqueue(&mut self, device: &mut dyn Enqueue, privates: &[usize]) -> Result<(), BoxError>;
 }
 
-/// A device with memory and streams of its own.
-pub(crate) trait Accelerator: Send + Sync {
+/// What becomes of a copy that a device is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copying {
+    /// It has arrived.
+    Arrived,
+    /// It is in the device's queue; [`Accelerator::poll`] will tell.
+    Enqueued,
+    /// It takes a while on the thread that makes it: one of the device's own should, by [`Device::copy_now`].
+    Apart,
+}
+
+/// How tasks run on a device.
+pub(crate) enum Execution<'a> {
+    /// On the thread that leads it.
+    Here(&'a dyn Synchronous),
+    /// In its own queues.
+    Queued(&'a dyn Accelerator),
+}
+
+/// A device with memory of its own.
+pub(crate) trait Device: Send + Sync {
+    /// How tasks run on it.
+    fn execution(&self) -> Execution<'_>;
+
     /// Devices of one domain copy among each other.
     fn domain(&self) -> (&'static str, usize);
 
     /// How many bytes of replicas it can hold.
     fn capacity_bytes(&self) -> u64;
 
-    /// Memory for a replica; its content is not defined.
-    fn allocate(&self, bytes: u64) -> Result<Buffer, DeviceError>;
+    /// Memory for a replica, whose elements are aligned to `align`; its content is not defined.
+    fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError>;
+
+    /// A region in memory of this device, as copies and bodies find it.
+    fn end(&self, site: DeviceSite) -> End;
 
     /// Page-locks host memory for copies, if that helps; what it returns undoes that when dropped.
     ///
     /// # Safety
     /// The memory is valid until then.
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>>;
+    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
+        let _ = (first, bytes);
+        None
+    }
 
-    /// Enqueues a copy.
+    /// Makes a copy from or to its memory, or has it made.
     ///
     /// # Safety
     /// Both boxes are valid until the copy has ended; until then nobody writes the one or touches the other.
-    unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<(), DeviceError>;
+    unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError>;
 
     /// Makes a copy and waits for it.
     ///
     /// # Safety
     /// As for [`Self::copy`].
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError>;
+}
 
+/// A device that does what it is told before the call returns.
+pub(crate) trait Synchronous: Device {
+    /// Runs a body, at the device's speed.
+    ///
+    /// # Errors
+    /// If the device is lost; then the body was not run.
+    fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError>;
+}
+
+/// A device with queues of its own.
+pub(crate) trait Accelerator: Device {
     /// Enqueues a task behind those in `after` that are still in flight.
     ///
     /// # Errors

@@ -1,0 +1,55 @@
+//! What the engine and the drivers need of a task's body, whatever its types.
+
+use super::{Env, Kinds};
+use crate::depend::{AccessRecord, Accumulation};
+use crate::error::BoxError;
+use crate::kernel::{DeviceSite, Launcher};
+use crate::region::Block;
+use std::sync::Arc;
+
+/// A typed closure with its accesses, seen from outside.
+///
+/// All of it goes by shared references, so that a body's accesses can be looked at while it runs: what changes is in cells.
+/// A body is its owner's alone all the same, and never used by two threads at once, but for its accesses.
+pub(crate) trait Body: Send {
+    /// Visits the declared accesses in order. Reads nothing that changes while the body runs: another thread may look.
+    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>));
+
+    /// Runs the body that fits the unit. May panic with whatever the user's code panics with.
+    fn run(&self, env: &Env<'_>) -> Result<(), BoxError>;
+
+    /// Runs the body for accelerators, which enqueues its work. May panic as [`Self::run`] may.
+    fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError>;
+
+    /// Drops the user's closures without running them.
+    fn discard(&self);
+
+    /// Where a new private replica of the `access`-th access lies, and its bytes, if that is a reduction. It stays until
+    /// the next one is made or the body is dropped.
+    fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
+
+    /// Combines the private replica of the `access`-th access into the data's home, within `block`. May panic with whatever
+    /// the user's operation panics with.
+    fn combine(&self, access: usize, block: &Block);
+
+    /// The private replica of the `access`-th access, if there is one: its elements in row-major order, and its region.
+    fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
+
+    /// Combines another replica into that of the `access`-th access, within `block`. May panic as [`Self::combine`] may.
+    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block));
+
+    /// Gives the memory of a private replica back.
+    fn retire(&self, access: usize);
+
+    /// The `access`-th access accumulates in this group, at this part. Called at submission, under a lock.
+    fn enlist(&self, _access: usize, _group: &Arc<Accumulation>, _part: &Block) {}
+
+    /// The work that was enqueued has ended well: gives replicas that are shared back. [`Self::run`] does so by itself.
+    fn keep(&self) {}
+
+    /// Of a join: what it does when all that it waits for has ended. May panic as [`Self::combine`] may.
+    fn complete(&self) {}
+
+    /// Which kinds of unit there is a body for.
+    fn kinds(&self) -> Kinds;
+}

@@ -1,0 +1,101 @@
+//! The untyped task: what the layers between a submission and a body know of it.
+//!
+//! A task is a block of [`crate::sync`] with a header for everybody ([`Meta`]), what few tasks need beside it ([`Side`]),
+//! and a body of any type ([`Body`]). Whose code runs on a thread ([`running`]), and what a task that is submitted there
+//! must leave alone ([`Ancestry`]), is known of tasks without their types too.
+//!
+//! What never happens here: no history is looked at, and no edge is made. Of the dependence analysis only what a task
+//! carries for it is named: its accesses, its turns and tickets.
+
+mod ancestry;
+mod bodiless;
+mod body;
+mod context;
+#[cfg(test)]
+pub(crate) mod hand_made;
+mod kinds;
+pub(crate) mod running;
+
+pub(crate) use ancestry::Ancestry;
+pub(in crate::depend) use bodiless::Bodiless;
+pub(crate) use body::Body;
+pub use context::Context;
+pub(crate) use context::{Env, Site};
+pub(crate) use kinds::Kinds;
+pub(crate) use running::Team;
+
+use super::commutative::Turns;
+use super::reduction::Ticket;
+use crate::error::TaskFailure;
+use crate::ids::TaskId;
+use crate::sync;
+use std::borrow::Cow;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// What the tasks of the runtime are made of.
+pub(crate) struct Node;
+
+impl sync::Kind for Node {
+    type Shared = Meta;
+    type Owned = Option<Box<Side>>;
+    type Body = dyn Body;
+    type Cause = TaskFailure;
+}
+
+pub(crate) type TaskRef = sync::TaskRef<Node>;
+pub(crate) type OwnedTask = sync::OwnedTask<Node>;
+pub(crate) type Task = sync::Task<Node>;
+pub(crate) type Submitting = sync::Submitting<Node>;
+/// What a thread is running.
+pub(crate) type ExposedTask = sync::Exposed<Node>;
+
+/// What everybody may know of a task.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    pub(crate) id: TaskId,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) priority: i32,
+    /// Made by the runtime itself (a read, a release): not counted, not recorded.
+    pub(crate) internal: bool,
+    /// Has commutative accesses or reductions: when it has no predecessor left, it may still have to wait for its turns
+    /// ([`take_turns`](crate::depend::take_turns)), or to be let in ([`let_in`](crate::depend::let_in)).
+    pub(crate) queues: bool,
+    /// Has nothing to do: stands for all that it waits for (see [`crate::depend`]).
+    pub(crate) join: bool,
+    /// Which of its counters the driver counts it under when it has finished.
+    pub(crate) lane: u8,
+}
+
+/// What few tasks need, kept out of the header.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// The turns that a commutative task waits for.
+    pub(crate) turns: Turns,
+    /// Where the task's private replicas are combined, and when; the next one last.
+    pub(crate) tickets: Vec<Ticket>,
+    /// The user's estimate of the task's work, in any unit that is the same for all tasks.
+    pub(crate) cost: Option<f64>,
+    /// The task's place in an iteration space.
+    pub(crate) place: Option<crate::sched::Place>,
+    /// The address space that an internal task is bound to.
+    pub(crate) space: Option<crate::ids::SpaceId>,
+    /// The kinds of unit that it can run on, where that does not follow from its bodies alone.
+    pub(crate) kinds: Option<Kinds>,
+    /// The data that is gone when this (internal) task has run.
+    pub(crate) forget: Option<crate::ids::DataId>,
+    /// The thread that waits for this (internal) task.
+    pub(crate) awaited_by: Option<Arc<sync::Parker>>,
+    /// Somebody may wait for the end of this task, so it does not let go of others before.
+    pub(crate) awaited: bool,
+    /// In whose bodies it was submitted.
+    pub(crate) ancestry: Ancestry,
+}
+
+impl Side {
+    /// Whether the task has private replicas to combine when it has run.
+    pub(crate) fn has_contributions(&self) -> bool {
+        !self.tickets.is_empty()
+    }
+}

@@ -1,0 +1,22 @@
+//! What an interface finds, before it is opened.
+
+use super::Accelerator;
+use crate::error::DeviceError;
+use crate::machine::UnitKind;
+
+/// A device that an interface has found, not yet opened.
+pub(super) trait Discovered {
+    /// Its name, for people to read.
+    fn name(&self) -> String;
+
+    /// Whether units of this kind may have it; the kind is one that the interface is asked for.
+    fn serves(&self, _kind: UnitKind) -> bool {
+        true
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError>;
+}

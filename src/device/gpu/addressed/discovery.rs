@@ -1,0 +1,106 @@
+//! Which devices an interface finds, and how one of them is opened: CUDA and HIP are asked the same questions.
+//!
+//! What never happens here: no device is opened to look at it. All of them are looked for once in a process.
+
+use super::compile;
+use super::compiler::Compiler;
+use super::error::{ApiError, INVALID_DEVICE, NO_DEVICE};
+use super::platform::Found;
+use super::{Addressed, Api};
+use crate::device::Accelerator;
+use crate::device::gpu::Gpu;
+use crate::device::survey::{DeviceFacts, Interface};
+use crate::error::DeviceError;
+use crate::machine::UnitKind;
+use std::ffi::{c_char, c_int};
+
+/// All devices of an interface.
+///
+/// # Errors
+/// Why there is none.
+pub(in crate::device) fn find<A: Api>() -> Result<&'static [Found], &'static str> {
+    A::found().get_or_init(look::<A>).as_deref().map_err(String::as_str)
+}
+
+/// Whether every device of an interface reaches the memory of every other.
+pub(in crate::device) fn all_are_peers<A: Api>() -> bool {
+    find::<A>().unwrap_or_default().iter().all(|found| !found.facts.peers.contains(&false))
+}
+
+/// What there is of an interface.
+pub(in crate::device) fn survey<A: Api>() -> Interface {
+    let found = find::<A>();
+    let compiler = || A::Compiler::load().map_or_else(str::to_owned, ToString::to_string);
+    Interface {
+        name: A::NAME,
+        version: A::load().is_ok().then(|| format!("{} {}, {}", A::NAME, A::version(), compiler())),
+        absent: found.err().map(str::to_owned),
+        devices: found.unwrap_or_default().iter().map(|found| found.facts.clone()).collect(),
+    }
+}
+
+fn look<A: Api>() -> Result<Vec<Found>, String> {
+    A::load()?;
+    let none = || format!("{} is installed and finds no device", A::LAYER);
+    let answer = |ApiError { code, .. }| match code {
+        NO_DEVICE | INVALID_DEVICE => none(),
+        code => format!("{} answers: {}", A::LAYER, A::describe(code)),
+    };
+    let count = A::count().map_err(answer)?;
+    let facts = (0..count).map(|number| look_at::<A>(number, count)).collect::<Result<Vec<_>, _>>().map_err(answer)?;
+    if let Some((number, DeviceFacts { architecture, .. })) =
+        facts.iter().enumerate().find(|(_, facts)| !facts.architecture.starts_with(A::ARCHITECTURES))
+    {
+        let name = A::NAME;
+        return Err(format!(
+            "device {number} says that its architecture is `{architecture}`, which is none of {name}'s"
+        ));
+    }
+    let found = facts.into_iter().enumerate().map(|(n, facts)| Found { number: n as c_int, facts, open: open::<A> });
+    let found: Vec<_> = found.collect();
+    if found.is_empty() { Err(none()) } else { Ok(found) }
+}
+
+fn look_at<A: Api>(number: c_int, count: c_int) -> Result<DeviceFacts, ApiError> {
+    let (mut name, mut pci) = ([0; 256], [0; 32]);
+    A::name_of(number, &mut name)?;
+    Ok(DeviceFacts {
+        name: text(&name),
+        units: vec![A::KIND, UnitKind::Gpu],
+        memory_bytes: A::bytes_of(number)? as u64,
+        driver: format!("{} {}", A::NAME, A::version()),
+        architecture: A::architecture_of(number)?,
+        processors: A::processors_of(number)? as u32,
+        pci: A::pci_of(number, &mut pci).is_ok().then(|| text(&pci).to_lowercase()),
+        peers: (0..count).map(|peer| peer == number || A::reaches(number, peer).unwrap_or(false)).collect(),
+    })
+}
+
+/// A text that ends with its first zero.
+fn text(chars: &[c_char]) -> String {
+    let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+/// Opens a device.
+///
+/// # Errors
+/// If nothing can be compiled for it, or it gives no context or stream.
+fn open<A: Api>(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
+    let DeviceFacts { name, architecture, .. } = &found.facts;
+    let recipe = compile::recipe::<A>(architecture, true, "kernels", name)?;
+    let api = A::open(found.number).map_err(|refusal| A::error(refusal, name))?;
+    Ok(Box::new(Gpu::new(Addressed::open(api, name.clone(), recipe)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_ends_with_its_first_zero() {
+        let chars = b" A100 \0junk".map(|byte| byte as c_char);
+        assert_eq!(text(&chars), "A100");
+        assert_eq!(text(&chars[..3]), "A1", "or with the place that it has");
+    }
+}

@@ -1,0 +1,30 @@
+//! What CUDA and HIP refuse calls with.
+
+/// A call that the interface refused, with its code. HIP has CUDA's codes, as far as they matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::device) struct ApiError {
+    pub(in crate::device) call: &'static str,
+    pub(in crate::device) code: i32,
+}
+
+pub(super) const INVALID_VALUE: i32 = 1;
+pub(super) const OUT_OF_MEMORY: i32 = 2;
+/// That there is no device; which of both says so depends on the version.
+pub(super) const NO_DEVICE: i32 = 100;
+pub(super) const INVALID_DEVICE: i32 = 101;
+pub(super) const NOT_READY: i32 = 600;
+pub(super) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
+
+impl ApiError {
+    /// `Ok` for code 0.
+    pub(in crate::device) fn unless_success(call: &'static str, code: i32) -> Result<(), Self> {
+        if code == 0 { Ok(()) } else { Err(Self { call, code }) }
+    }
+
+    /// Whether nothing on the device can be used after this any more. In the order of the codes: deinitialized, device
+    /// unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed, assertion, stack, illegal
+    /// instruction, misaligned address, address space, program counter, launch failure; unknown; HSA's memory and others.
+    pub(super) fn is_loss(self) -> bool {
+        matches!(self.code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999 | 1052 | 1053)
+    }
+}

@@ -1,0 +1,96 @@
+//! What the runtime says of its devices, before one is open.
+
+use super::Hip;
+use super::hiprtc::HipRtc;
+use super::library::{self, call, loaded};
+use super::types::{ARCHITECTURE_BYTES, MULTIPROCESSOR_COUNT, Properties};
+use crate::device::gpu::{ApiError, Found, Platform};
+use crate::machine::UnitKind;
+use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
+
+impl Platform for Hip {
+    const NAME: &'static str = "HIP";
+    const LAYER: &'static str = "the runtime";
+    const KIND: UnitKind = UnitKind::Hip;
+    const ARCHITECTURES: &'static str = "gfx";
+
+    type Compiler = HipRtc;
+
+    fn load() -> Result<(), &'static str> {
+        library::load().map(|_| ())
+    }
+
+    fn version() -> String {
+        let [major, minor, patch] = loaded().version;
+        format!("{major}.{minor}.{patch}")
+    }
+
+    fn found() -> &'static OnceLock<Result<Vec<Found>, String>> {
+        static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
+        &FOUND
+    }
+
+    fn describe(code: i32) -> String {
+        loaded().describe(code)
+    }
+
+    fn count() -> Result<c_int, ApiError> {
+        let mut count = 0;
+        // SAFETY: no flag is defined but 0; the result has a place.
+        unsafe {
+            call("hipInit", (loaded().functions.hipInit)(0))?;
+            call("hipGetDeviceCount", (loaded().functions.hipGetDeviceCount)(&mut count))?;
+        }
+        Ok(count)
+    }
+
+    fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
+        let size = name.len() as c_int;
+        // SAFETY: the number is a device's; the text has a place of the size that is given.
+        call("hipDeviceGetName", unsafe { (loaded().functions.hipDeviceGetName)(name.as_mut_ptr(), size, number) })
+    }
+
+    /// As hipRTC calls it: `gfx90a:sramecc+:xnack-`.
+    fn architecture_of(number: c_int) -> Result<String, ApiError> {
+        let (library, mut properties) = (loaded(), Properties::ZERO);
+        // SAFETY: the number is a device's; the result has a place that is large enough in every release.
+        call("hipGetDeviceProperties", unsafe { (library.properties)(&mut properties, number) })?;
+        let bytes = &properties.0[library.architecture_at..][..ARCHITECTURE_BYTES];
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        Ok(String::from_utf8_lossy(&bytes[..end]).trim().to_owned())
+    }
+
+    fn bytes_of(number: c_int) -> Result<usize, ApiError> {
+        let mut bytes = 0;
+        // SAFETY: the number is a device's; the result has a place.
+        call("hipDeviceTotalMem", unsafe { (loaded().functions.hipDeviceTotalMem)(&mut bytes, number) })?;
+        Ok(bytes)
+    }
+
+    fn processors_of(number: c_int) -> Result<c_int, ApiError> {
+        let mut processors = 0;
+        // SAFETY: the number is a device's; the result has a place.
+        call("hipDeviceGetAttribute", unsafe {
+            (loaded().functions.hipDeviceGetAttribute)(&mut processors, MULTIPROCESSOR_COUNT, number)
+        })?;
+        Ok(processors)
+    }
+
+    fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
+        let size = address.len() as c_int;
+        // SAFETY: the number is a device's; the text has a place of the size that is given.
+        call("hipDeviceGetPCIBusId", unsafe {
+            (loaded().functions.hipDeviceGetPCIBusId)(address.as_mut_ptr(), size, number)
+        })
+    }
+
+    fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
+        let mut reaches = 0;
+        // SAFETY: both numbers are devices'; the result has a place.
+        call("hipDeviceCanAccessPeer", unsafe {
+            (loaded().functions.hipDeviceCanAccessPeer)(&mut reaches, number, peer)
+        })?;
+        Ok(reaches != 0)
+    }
+}

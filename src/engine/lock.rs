@@ -1,0 +1,32 @@
+//! The one lock of placement.
+
+use super::failures::FailureLog;
+use super::placement::Placement;
+use super::scheduler::is_asked_by;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+
+/// The state between ready and finished, for one thread at a time.
+pub(crate) struct PlacementLock {
+    runtime: u64,
+    placement: Mutex<Placement>,
+}
+
+impl PlacementLock {
+    pub(super) fn new(runtime: u64, mut placement: Placement, failures: &Arc<FailureLog>) -> Self {
+        placement.belongs_to(runtime, failures);
+        Self { runtime, placement: Mutex::new(placement) }
+    }
+
+    /// # Panics
+    /// In the middle of a policy's call, which would wait for itself: the panic is that policy's.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Placement> {
+        self.placement.try_lock().unwrap_or_else(|| {
+            assert!(
+                !is_asked_by(self.runtime),
+                "cannot use the runtime in its policy's call; try deciding from what the policy is told"
+            );
+            self.placement.lock()
+        })
+    }
+}
