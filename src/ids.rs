@@ -10,7 +10,7 @@ use std::fmt;
 
 /// A compute unit (CU): `0..NCPU` are CPU units, `NCPU..NCU` device units.
 ///
-/// The numbering is that of González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
+/// The numbering is that of González-Tallada & Morancho 2023, §3.1.1.
 ///
 /// ```
 /// use thalweg::ids::UnitId;
@@ -92,10 +92,22 @@ impl DeviceId {
 }
 
 /// A submitted task, numbered in order of submission.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// assert_eq!(rt.task("first", ()).cpu(|_, ()| ()).submit()?, TaskId(0));
+/// assert_eq!(rt.task("second", ()).cpu(|_, ()| ()).submit()?.to_string(), "task 1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
-/// A registered data, numbered in order of registration.
+/// A registered data object, numbered in order of registration.
+///
+/// ```
+/// assert_eq!(thalweg::ids::DataId(3).to_string(), "data 3");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataId(pub u32);
 

@@ -22,15 +22,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The examples in the repository go on from here, one idea each: `01_hello`, `02_reduction` (private replicas, sums
-//! that do not depend on timing), `03_stencil` (halos without barriers), `04_pipeline`, `05_matmul` (tiles, commutative
-//! updates), `06_gpu_axpy` (a body for accelerators), `07_failure` (poison, and how to mend it), `08_simulate` (a
-//! machine that is not there).
+//! # Where to go on
 //!
-//! Features of the crate, all off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated
-//! machines and whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
+//! The examples of the repository are a ladder, one idea each; `cargo run --release --example 01_hello` runs one.
 //!
-//! The words are the field's own (OmpSs, StarPU): see `ARCHITECTURE.md` for them and for the layers below.
+//! | example | idea | what it uses |
+//! | --- | --- | --- |
+//! | `01_hello` | the order of tasks follows from their data | [`Runtime::data`], [`Runtime::task`], [`Runtime::take`] |
+//! | `02_reduction` | private replicas; sums that do not depend on timing | [`task::Region::reduction`] |
+//! | `03_stencil` | halos without barriers | [`task::Data::slice`] |
+//! | `04_pipeline` | several frames in flight, one log in order | [`task::Data::inout`] |
+//! | `05_matmul` | tiles, and updates in any order | [`task::Data::block`], [`task::Region::commutative`] |
+//! | `06_gpu_axpy` | a body for accelerators | [`kernel`], [`TaskBuilder::gpu`] |
+//! | `07_failure` | poison, and how to mend it | [`Runtime::wait`], [`Runtime::clear`] |
+//! | `08_simulate` | a machine that is not there | `Builder::simulate` |
+//! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
+//!
+//! Then come whole programs: `jacobi`, `cg`, `npb_mz` (the multi-zone NAS Parallel Benchmarks) and `schedulers`, which
+//! compares work distributions. The guide in `docs/guide` explains the same step by step: regions, failure and
+//! recovery, units and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
+//!
+//! # Features
+//!
+//! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
+//! whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
+//!
+//! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
 
 // Some of the runtime serves one feature alone. Dead code is looked for in builds with all of them.
 #![cfg_attr(
@@ -40,7 +57,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
 
-/// The version of `bytemuck` whose `Pod` is asked of elements: who derives or implements it needs this one.
+/// The version of `bytemuck` whose `Pod` is asked of elements: whoever derives or implements it needs this one.
 pub use bytemuck;
 /// The version of `ndarray` whose arrays a program registers, and whose views its bodies get: another one's do not fit.
 pub use ndarray;

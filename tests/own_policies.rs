@@ -209,8 +209,10 @@ fn tasks_that_are_never_given_out() {
         &["it holds back task 0 `step` (submitted at tests/own_policies.rs:", "is_idle"],
     );
     let not_the_fifth = || {
-        let is_fifth = |tasks: &[ReadyTask]| tasks.first().is_some_and(|task| task.id.0 == 5);
-        Own::new(move |tasks, unit, _| if is_fifth(tasks) { None } else { first(tasks, unit) })
+        Own::new(|tasks, unit, _| {
+            let other = tasks.iter().position(|task| task.id.0 != 5 && task.runs_on(unit))?;
+            Some(tasks.remove(other).id)
+        })
     };
     breaks(not_the_fifth, &["it holds back task 5 `step`", "though no unit has anything to do"]);
 }

@@ -305,7 +305,8 @@ fn the_machines_that_come_with_the_project() {
     }
 }
 
-/// 004 table 3: with so many units busy, the mean task of BT-MZ and SP-MZ takes what was measured.
+/// González Tallada & Morancho 2024, table 3: with that many units busy, the mean task of BT-MZ and SP-MZ takes what
+/// was measured.
 #[test]
 fn the_sources_machine_reproduces_their_table_of_task_times() {
     let model = SimulatedMachine::from_file("machines/epyc7742-2xmi50.toml").unwrap().with_noise(0, 0.0);

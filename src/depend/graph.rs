@@ -53,6 +53,18 @@ impl Recorder {
 }
 
 /// A task in a [`TaskGraph`].
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build()?;
+/// let x = rt.scalar(1);
+/// rt.task("write", (x.output(),)).cpu(|_, (x,)| x[0] = 2).submit()?;
+/// rt.task("read", (x.input(),)).cpu(|_, _| ()).submit()?;
+/// let graph = rt.graph().expect("it is recorded").into_petgraph();
+/// let names: Vec<&str> = graph.node_weights().map(|task| task.name.as_str()).collect();
+/// assert_eq!(names, ["write", "read"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GraphTask {
     /// The task's id: its place in the order of submission.
@@ -62,6 +74,17 @@ pub struct GraphTask {
 }
 
 /// An edge in a [`TaskGraph`].
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build()?;
+/// let x = rt.scalar(1);
+/// rt.task("read", (x.input(),)).cpu(|_, _| ()).submit()?;
+/// rt.task("write", (x.output(),)).cpu(|_, (x,)| x[0] = 2).submit()?;
+/// let graph = rt.graph().expect("it is recorded").into_petgraph();
+/// assert!(graph.edge_weights().all(|dependence| !dependence.carries_value)); // the writer comes later, that is all
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependence {
     /// The successor uses what the predecessor wrote; otherwise it only has to come later.

@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// How a task accesses a region (OmpSs-2's words).
+///
+/// ```
+/// use thalweg::Mode;
+/// assert!(Mode::Out.writes() && !Mode::Out.reads());
+/// assert!(Mode::In.joins(Mode::In) && !Mode::Inout.joins(Mode::Inout));
+/// assert_eq!(Mode::Commutative.to_string(), "commutative");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
@@ -20,7 +27,7 @@ pub enum Mode {
     Reduction(OpId),
     /// Is ordered like a reader, and reads nothing.
     After,
-    /// Declares what is there to be good; the runtime's own.
+    /// Declares that what is there is good; the runtime's own.
     Accept,
 }
 
@@ -75,7 +82,7 @@ impl Mode {
         !matches!(self, Mode::Out | Mode::After)
     }
 
-    /// Whether who should have written the region and failed has this access fail too.
+    /// Whether the access fails too if the task that should have written the region has failed.
     #[inline]
     pub(crate) fn relies_on_value(self) -> bool {
         !matches!(self, Mode::Out | Mode::After | Mode::Accept)

@@ -69,7 +69,7 @@ impl EmulatedDevice {
         }
     }
 
-    /// A scripted fault: after so many tasks the device is lost. The next task that it begins fails, and what was in its
+    /// A scripted fault: after this many tasks the device is lost. The next task that it begins fails, and what was in its
     /// memory alone is gone.
     #[must_use]
     pub fn lost_after_tasks(self, tasks: u64) -> Self {

@@ -17,6 +17,16 @@ const PROGRAM: Program = unsafe { Program::new("measure.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
 /// What was measured of a device, the best of several times.
+///
+/// ```
+/// for interface in thalweg::devices::interfaces() {
+///     for number in 0..interface.devices.len() {
+///         let measured = thalweg::devices::measurement(interface.name, number)?;
+///         println!("{}: {:.1} GB/s", interface.devices[number].name, measured.to_device_bytes_per_s * 1e-9);
+///     }
+/// }
+/// # Ok::<(), thalweg::error::DeviceError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Measurement {
@@ -31,6 +41,11 @@ pub struct Measurement {
 }
 
 /// Measures how fast a device is reached: the `number`-th of an interface.
+///
+/// ```
+/// let error = thalweg::devices::measurement("CUDA", 4096).unwrap_err();
+/// assert_eq!(error.to_string(), "CUDA device 4096 was lost: it is not there");
+/// ```
 ///
 /// # Errors
 /// If there is none, or it fails.

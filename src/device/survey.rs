@@ -3,6 +3,11 @@
 use crate::machine::UnitKind;
 
 /// One interface, and its devices if it is there.
+///
+/// ```
+/// let interfaces = thalweg::devices::interfaces();
+/// assert!(interfaces.iter().all(|interface| interface.absent.is_none() || interface.devices.is_empty()));
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Interface {
@@ -17,6 +22,13 @@ pub struct Interface {
 }
 
 /// One device, as its interface describes it.
+///
+/// ```
+/// let interfaces = thalweg::devices::interfaces();
+/// for device in interfaces.iter().flat_map(|interface| &interface.devices) {
+///     println!("{}: {} MiB, {}", device.name, device.memory_bytes >> 20, device.architecture);
+/// }
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeviceFacts {

@@ -298,7 +298,7 @@ impl Shared {
         self.idle.wake_all();
     }
 
-    /// The runtime can not be relied on any more: nobody waits any longer, and nothing more is accepted.
+    /// The runtime cannot be relied on any more: nobody waits any longer, and nothing more is accepted.
     #[cold]
     pub(super) fn break_down(&self, problem: String) {
         tracing::error!("{problem}");

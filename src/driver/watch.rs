@@ -27,6 +27,15 @@ pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 /// What a runtime was doing when no task had finished for a while ([`Builder::on_stall`](crate::Builder::on_stall)).
 ///
 /// It reads as a sentence with everything in it.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let quiet = Runtime::builder().compute_units("1:CPU:1").on_stall(|stall| {
+///     println!("{} tasks are pending, {} are running", stall.pending, stall.running.len());
+/// });
+/// quiet.build()?;
+/// # Ok::<(), BuildError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stall {
@@ -41,6 +50,17 @@ pub struct Stall {
 }
 
 /// A task that a unit is running.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let builder = Runtime::builder().compute_units("1:CPU:1").on_stall(|stall| {
+///     for task in &stall.running {
+///         println!("{} has `{}` of {}", task.unit, task.name, task.submitted_at);
+///     }
+/// });
+/// builder.build()?;
+/// # Ok::<(), BuildError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunningTask {

@@ -1,11 +1,18 @@
 //! What an accelerator can refuse or fail at.
 
 /// A failure of a device, or of what it was asked to do. The code is the interface's own.
+///
+/// ```
+/// use thalweg::error::DeviceError;
+/// let lost = DeviceError::Lost { device: "GPU 0".to_owned(), what: "it fell off the bus".to_owned() };
+/// assert!(lost.is_loss());
+/// assert_eq!(lost.to_string(), "GPU 0 was lost: it fell off the bus");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// The device has too little memory left.
-    #[error("{device} has no {needed_bytes} bytes left ({api} error {code})")]
+    #[error("cannot allocate {needed_bytes} bytes on {device}: too little memory is left ({api} error {code})")]
     OutOfMemory {
         /// The device's name.
         device: String,
@@ -17,7 +24,7 @@ pub enum DeviceError {
         code: i32,
     },
     /// A program does not compile.
-    #[error("{program} does not compile for {device}:\n{log}")]
+    #[error("cannot compile {program} for {device}:\n{log}")]
     Compilation {
         /// The program's name.
         program: String,
@@ -27,7 +34,7 @@ pub enum DeviceError {
         log: String,
     },
     /// There is no compiler for the device, or it does not know the device's architecture.
-    #[error("{program} can not be compiled for {device}: {why}")]
+    #[error("cannot compile {program} for {device}: {why}")]
     NoCompiler {
         /// The program's name.
         program: String,
@@ -37,7 +44,9 @@ pub enum DeviceError {
         why: String,
     },
     /// More threads than a device can count.
-    #[error("kernel `{kernel}` can not be launched with {threads:?} threads: there are too many in one dimension")]
+    #[error(
+        "cannot launch kernel `{kernel}` with {threads:?} threads: one dimension is too large; try several launches"
+    )]
     Geometry {
         /// The kernel's name.
         kernel: String,
@@ -74,7 +83,7 @@ pub enum DeviceError {
         /// The code in words, if the interface has some.
         what: String,
     },
-    /// The device can not be used any more.
+    /// The device cannot be used any more.
     #[error("{device} was lost: {what}")]
     Lost {
         /// The device's name.

@@ -1,4 +1,4 @@
-//! What can go wrong, in the words of the person who can mend it.
+//! What can go wrong, in the words of whoever can mend it.
 //!
 //! Three moments, three types: [`BuildError`] before anything runs, [`SubmitError`] when a task or a request is refused
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
@@ -16,9 +16,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Any error a body may return.
+///
+/// ```
+/// use thalweg::error::BoxError;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(0u32);
+/// let parse = |text: &str| -> Result<u32, BoxError> { Ok(text.trim().parse()?) };
+/// rt.task("parse", (x.output(),)).cpu(move |_, (x,)| parse(" 42 ").map(|n| x[0] = n)).submit()?;
+/// assert_eq!(rt.read_scalar(&x)?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a runtime could not be built.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let error = Runtime::builder().compute_units("4:CPU").build().unwrap_err();
+/// assert!(matches!(error, BuildError::Units(_)));
+/// println!("{error}");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -26,7 +44,7 @@ pub enum BuildError {
     #[error("compute units: {0}")]
     Units(#[from] crate::machine::ConfigError),
     /// No scheduler has this name.
-    #[error("scheduler: there is no `{name}`; those that exist are {}", known.join(", "))]
+    #[error("cannot find scheduler `{name}`; try one of {}", known.join(", "))]
     UnknownScheduler {
         /// What was asked for.
         name: String,
@@ -64,7 +82,7 @@ pub enum BuildError {
         found: String,
     },
     /// The operating system gave no thread.
-    #[error("could not start a thread for {what}: {source}")]
+    #[error("cannot start a thread for {what}: {source}; try fewer units")]
     Thread {
         /// What the thread was for.
         what: String,
@@ -74,19 +92,30 @@ pub enum BuildError {
 }
 
 /// Why a task or a request was refused; nothing was changed.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![0u8; 10]).named("x");
+/// let error = rt.task("t", (x.slice(5..11).output(),)).cpu(|_, _| ()).submit().unwrap_err();
+/// assert!(matches!(error, SubmitError::OutOfBounds { .. }));
+/// let words = "cannot submit task `t`: region [5..11] of data `x` is out of bounds; try a region inside [0..10]";
+/// assert_eq!(error.to_string(), words);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// A region reaches past its data.
+    /// A region reaches past its data object.
     #[error("cannot submit task `{task}`: region {region} of {data} is out of bounds; try a region inside {shape}")]
     OutOfBounds {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
         /// The region asked for.
         region: String,
-        /// The whole of the data.
+        /// The whole of the data object.
         shape: String,
     },
     /// A `concurrent` region has gaps in memory.
@@ -97,7 +126,7 @@ pub enum SubmitError {
     NotContiguous {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
         /// The region asked for.
         region: String,
@@ -110,19 +139,19 @@ pub enum SubmitError {
     OverlappingAccesses {
         /// The task's name.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
         /// The first region with its mode.
         first: String,
         /// The second region with its mode.
         second: String,
     },
-    /// The data belongs to another runtime.
+    /// The data object belongs to another runtime.
     #[error("cannot submit task `{task}`: {data} is registered with another runtime; try submitting it to that one")]
     ForeignData {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
     },
     /// The task was submitted to another runtime.
@@ -131,12 +160,12 @@ pub enum SubmitError {
         /// The task's name.
         task: String,
     },
-    /// The data was given back by `take`.
+    /// The data object was given back by `take`.
     #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
     Taken {
         /// The task's name, or the request's.
         task: String,
-        /// The data's name.
+        /// The data object's name.
         data: String,
     },
     /// The task has no body at all.
@@ -158,7 +187,7 @@ pub enum SubmitError {
         /// The machine's configuration.
         units: String,
     },
-    /// The task's data fit into no memory that it could run in.
+    /// No memory that the task could run in is large enough for its data.
     #[error(
         "cannot submit task `{task}`: it needs {needed_bytes} bytes at once, and the largest device memory it could use \
          has {capacity_bytes}; try smaller regions, or a body for units with more memory"
@@ -183,7 +212,7 @@ pub enum SubmitError {
         /// The number of indices.
         len: usize,
     },
-    /// A task that is submitted from a body accesses what the task holds that the body belongs to.
+    /// A task submitted from a body accesses what that body's task holds, or one of its ancestors.
     #[error(
         "cannot submit task `{task}` inside task `{ancestor}`: its access to {region} of {data} conflicts with {held}, \
          which `{ancestor}` holds with all that is submitted inside it; try giving `{task}` data of its own, doing its \
@@ -201,7 +230,7 @@ pub enum SubmitError {
         /// The region that the ancestor declared, with its mode.
         held: String,
     },
-    /// A waiting call inside a task's body would wait for that very task.
+    /// A waiting call inside a task's body, which would wait for the very task that calls it.
     #[error(
         "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \
          submitting a task that uses the value"
@@ -220,7 +249,7 @@ pub enum SubmitError {
         call: &'static str,
     },
     /// The runtime has ended.
-    #[error("the runtime was shut down and accepts nothing more; call Runtime::shutdown after the last submission")]
+    #[error("cannot submit: the runtime was shut down; try calling Runtime::shutdown after the last submission")]
     ShutDown,
     /// A thread of the runtime's own died of an error in the runtime.
     #[error(
@@ -256,6 +285,16 @@ impl SubmitError {
 }
 
 /// Why a task failed.
+///
+/// ```
+/// use thalweg::error::FailureReason;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// rt.task("fails", ()).cpu(|_, ()| panic!("no way")).submit()?;
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// assert!(matches!(failures[0].reason(), FailureReason::Panicked(message) if message == "no way"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FailureReason {
@@ -313,6 +352,19 @@ impl fmt::Display for FailureReason {
 }
 
 /// A task that failed: the root of everything that was skipped because of it.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1);
+/// rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit()?;
+/// rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit()?;
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// let failure = &failures[0];
+/// assert_eq!((failure.task(), failure.name(), failure.skipped()), (TaskId(0), "fails", 1));
+/// println!("{}", failure.submitted_at());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct TaskFailure {
     task: TaskId,
@@ -398,6 +450,17 @@ impl std::error::Error for TaskFailure {
 }
 
 /// Every failure since the last wait, in the order in which they happened.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// for name in ["one", "two"] {
+///     rt.task(name, ()).cpu(|_, ()| Err("no")).submit()?;
+/// }
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// assert_eq!(failures.iter().map(|failure| failure.name()).collect::<Vec<_>>(), ["one", "two"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);
 
@@ -427,6 +490,16 @@ impl fmt::Display for Failures {
 }
 
 /// What a waiting call reports.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1);
+/// rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit()?;
+/// assert!(matches!(rt.read_scalar(&x), Err(RunError::Poisoned(cause)) if cause.name() == "fails"));
+/// assert!(matches!(rt.wait(), Err(RunError::Failed(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -9,10 +9,35 @@ use crate::sealed::Sealed;
 use std::marker::PhantomData;
 
 /// A parameter `IN(T, name, bounds)`.
+///
+/// ```
+/// use thalweg::kernel::{Kernel, Program, Read, Write};
+/// const TEXT: &str = "
+///     KERNEL(64, 1, 1) scale(double a, IN(double, x, n), OUT(double, y, n), int n)
+///     {
+///         REGION(x); REGION(y);
+///         int i = GLOBAL_ID(0);
+///         if (i < n) y[i] = a * x[i];
+///     }";
+/// // SAFETY: the kernel touches the first n elements of x and y.
+/// const PROGRAM: Program = unsafe { Program::new("scale.cl", TEXT) };
+/// static SCALE: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "scale");
+/// println!("{SCALE:?}");
+/// ```
 #[derive(Debug)]
 pub struct Read<T>(PhantomData<T>);
 
 /// A parameter `OUT(T, name, bounds)` or `INOUT(T, name, bounds)`.
+///
+/// ```
+/// use thalweg::kernel::{Kernel, Program, Write};
+/// const TEXT: &str = "KERNEL(64, 1, 1) zero(OUT(double, x, n), int n)
+///     { REGION(x); if (GLOBAL_ID(0) < n) x[GLOBAL_ID(0)] = 0; }";
+/// // SAFETY: the kernel touches the first n elements of x.
+/// const PROGRAM: Program = unsafe { Program::new("zero.cl", TEXT) };
+/// static ZERO: Kernel<(Write<f64>, i32)> = Kernel::new(&PROGRAM, "zero");
+/// println!("{ZERO:?}");
+/// ```
 #[derive(Debug)]
 pub struct Write<T>(PhantomData<T>);
 
@@ -23,6 +48,14 @@ pub trait ParameterType: Sealed {
 }
 
 /// The types of a kernel's parameters: a tuple of up to 24.
+///
+/// ```
+/// use thalweg::kernel::{Kernel, Parameters, Read, Write};
+/// /// A name for whatever kernel a program is configured with.
+/// struct Step<P: Parameters + 'static>(&'static str, &'static Kernel<P>);
+/// type Axpy = Step<(f64, Read<f64>, Write<f64>, i32)>;
+/// # fn name(step: &Axpy) -> &'static str { step.0 }
+/// ```
 pub trait Parameters: Sealed {
     #[doc(hidden)]
     const LIST: &'static [Parameter];
@@ -30,14 +63,42 @@ pub trait Parameters: Sealed {
 
 /// A value for a parameter `P`.
 ///
-/// A number for a number; `&view` of what the task reads or writes, or `&scratch`, for [`Read`]; `&mut view` of what the
-/// task writes, or `&mut scratch`, for [`Write`].
+/// A number for a number; `&view` of what the task reads or writes, or `&scratch`, for [`Read`]; `&mut view` of what
+/// the task writes, or `&mut scratch`, for [`Write`].
+///
+/// ```
+/// use thalweg::error::DeviceError;
+/// use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Read, Write};
+/// fn scale(
+///     k: &mut Launcher<'_>,
+///     kernel: &'static Kernel<(f64, Read<f64>, Write<f64>, i32)>,
+///     (x, mut y): (DeviceView<'_, f64>, DeviceViewMut<'_, f64>),
+/// ) -> Result<(), DeviceError> {
+///     // `&x` for `Read`, `&mut y` for `Write`, numbers for numbers.
+///     k.launch(kernel, x.len(), (2.0, &x, &mut y, x.len() as i32))
+/// }
+/// ```
 pub trait Argument<P>: Sealed {
     #[doc(hidden)]
     fn value(self) -> ArgumentValue;
 }
 
 /// Values for all parameters `P`: a tuple.
+///
+/// ```
+/// use thalweg::error::DeviceError;
+/// use thalweg::kernel::{Arguments, Kernel, Launcher, Parameters, Threads};
+/// /// Launches a kernel and says so.
+/// fn loud<P: Parameters + 'static>(
+///     k: &mut Launcher<'_>,
+///     kernel: &'static Kernel<P>,
+///     threads: impl Into<Threads>,
+///     arguments: impl Arguments<P>,
+/// ) -> Result<(), DeviceError> {
+///     println!("{kernel:?}");
+///     k.launch(kernel, threads, arguments)
+/// }
+/// ```
 pub trait Arguments<P>: Sealed {
     #[doc(hidden)]
     fn values(self, out: &mut Vec<ArgumentValue>);

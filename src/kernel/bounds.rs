@@ -1,16 +1,17 @@
 //! How much of each buffer a kernel may touch: declared in its head, compared with the task's regions at every launch.
 //!
-//! A wrong count is the commonest mistake of whoever launches a kernel, and would write into other tasks' memory. So the
-//! head of a kernel says of each buffer which box of it the kernel touches at most, counted in elements from the region's
-//! first: `n` elements; `[rows][columns]` side by side, the last index fastest; `[rows : stride][columns]` with rows so
-//! far apart. Each number is an expression of `+`, `-`, `*` and brackets over literals, the kernel's integers, wherever
-//! they stand in the head, and the program's macros.
+//! A wrong count is the commonest mistake of whoever launches a kernel, and would write into other tasks' memory. So
+//! the head of a kernel says of each buffer which box of it the kernel touches at most, counted in elements from the
+//! region's first: `n` elements; `[rows][columns]` side by side, the last index fastest; `[rows : stride][columns]`
+//! with rows so far apart. Each number is an expression of `+`, `-`, `*` and brackets over literals, the kernel's
+//! integers, wherever they stand in the head, and the program's macros.
 //!
 //! What is checked: every element of the box is one of the region, gaps between a region's rows included. What is not:
 //! that the text keeps to its own head; for that [`Program::new`](super::Program::new) takes its author's word.
 //!
-//! Invariants: an extent or a stride below zero, or one that 64 bits cannot count, is refused; a box that is empty in one
-//! dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`] values at once.
+//! Invariants: an extent or a stride below zero, or one that 64 bits cannot count, is refused; a box that is empty in
+//! one dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`] values at
+//! once.
 
 use super::cursor::Cursor;
 use super::signature::{ElementType, MOST_PARAMETERS, Parameter, Signature, SignatureError, equal};
@@ -151,7 +152,7 @@ impl Bounds {
         }
     }
 
-    /// Whether the cursor was at a sum, while so many values wait for it.
+    /// Whether the cursor was at a sum, while this many values wait for it.
     const fn sum(&mut self, cursor: &mut Cursor, scope: &Scope<'_>, waiting: usize) -> bool {
         if !self.product(cursor, scope, waiting) {
             return false;
@@ -304,7 +305,7 @@ fn holds(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS], touched: &Dim
         return false;
     }
     let mut region = merged(extents, strides);
-    // A step along a dimension of the box is so many steps along one of the region's; of these, each has only so many.
+    // A step along a dimension of the box is some steps along one of the region's, which has a limited number of them.
     region.iter_mut().for_each(|(extent, _)| *extent -= 1);
     touched.iter().filter(|(extent, stride)| *extent > 1 && *stride > 0).all(|(extent, stride)| {
         let along = region.iter_mut().find(|(_, of_region)| stride.is_multiple_of(*of_region) && stride >= of_region);

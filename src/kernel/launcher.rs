@@ -7,7 +7,7 @@ use std::fmt;
 
 /// What a device does for a launcher.
 pub(crate) trait Enqueue {
-    /// Enqueues a kernel with so many groups, behind what was enqueued before.
+    /// Enqueues a kernel with this many groups, behind what was enqueued before.
     fn launch(&mut self, kernel: &KernelText, groups: [u32; 3], arguments: &[ArgumentValue])
     -> Result<(), DeviceError>;
 
@@ -46,13 +46,13 @@ impl<'a> Launcher<'a> {
         Self { device, values: Vec::new() }
     }
 
-    /// Enqueues a kernel with at least so many threads: as many whole groups as that takes. The kernel sees to the
+    /// Enqueues a kernel with at least this many threads: as many whole groups as that takes. The kernel sees to the
     /// threads that are too many. Without threads nothing is enqueued.
     ///
     /// # Errors
     /// [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch what is not in a region;
-    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; or if the kernel's program does not compile for the
-    /// device, or the device refuses. Nothing is enqueued then.
+    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; or if the kernel's program does not compile
+    /// for the device, or the device refuses. Nothing is enqueued then.
     pub fn launch<P, A>(
         &mut self,
         kernel: &Kernel<P>,
@@ -84,10 +84,10 @@ impl<'a> Launcher<'a> {
         self.device.launch(text, groups, &self.values)
     }
 
-    /// Memory for so many elements, for what this task enqueues from here on.
+    /// Memory for `len` elements, for what this task enqueues from here on.
     ///
     /// # Errors
-    /// If the device has not so much left.
+    /// If the device lacks the memory.
     pub fn scratch<T: Scalar>(&mut self, len: usize) -> Result<Scratch<'a, T>, DeviceError> {
         let bytes = len.saturating_mul(size_of::<T>());
         Ok(Scratch::new(self.device.scratch(bytes)?, len))
@@ -101,6 +101,12 @@ impl fmt::Debug for Launcher<'_> {
 }
 
 /// How many threads a kernel gets, in up to three dimensions: `n`, `[x, y]` or `[x, y, z]`.
+///
+/// ```
+/// use thalweg::kernel::Threads;
+/// assert_eq!(Threads::from(1000), Threads([1000, 1, 1]));
+/// assert_eq!(Threads::from([64, 32]), Threads([64, 32, 1]));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threads(pub [usize; 3]);
 

@@ -37,14 +37,15 @@ pub struct Program {
 impl Program {
     /// A program of this text. `name` is what messages of compilers will call it.
     ///
-    /// A text is code in another language, which nothing can keep from writing where it likes. What can be checked is: its
-    /// heads, when a [`Kernel`] is made; and at every launch, that the elements a head names are those of the task's
-    /// regions. The rest is for you to vouch for, once for a text, and launches are safe.
+    /// A text is code in another language, which nothing can keep from writing where it likes. What can be checked is:
+    /// its heads, when a [`Kernel`] is made; and at every launch, that the elements a head names are those of the
+    /// task's regions. The rest is for you to vouch for, once for a text, and launches are safe.
     ///
     /// # Safety
-    /// Each kernel, with the headers and macros that the program gets, touches no memory but its own and, of each buffer,
-    /// the elements that its head declares: for any number of threads in up to three dimensions, below 2³¹ each, and for
-    /// all values of its other parameters that launches can give it. Of a buffer that is `IN`, it only reads.
+    /// Each kernel, with the headers and macros that the program gets, touches no memory but its own and, of each
+    /// buffer, the elements that its head declares: for any number of threads in up to three dimensions, below 2³¹
+    /// each, and for all values of its other parameters that launches can give it. Of a buffer that is `IN`, it only
+    /// reads.
     #[allow(unsafe_code)] // a promise that is asked for; nothing unsafe is done here
     pub const unsafe fn new(name: &'static str, text: &'static str) -> Self {
         let mut texts = [("", ""); MOST_TEXTS];
@@ -165,8 +166,8 @@ impl<P: Parameters> Kernel<P> {
     /// The kernel `name` of `program`.
     ///
     /// # Panics
-    /// If there is none, its parameters are others, its head does not say how many elements of a buffer it may touch, or its
-    /// body lacks a `REGION`; in a constant or static that is an error of compilation.
+    /// If there is none, its parameters differ, its head does not say how many elements of a buffer it may touch, or
+    /// its body lacks a `REGION`; in a constant or static that is an error of compilation.
     pub const fn new(program: &Program, name: &'static str) -> Self {
         match Self::checked(program, name) {
             Ok(kernel) => kernel,

@@ -4,6 +4,11 @@ use super::signature::ElementType;
 use crate::sealed::Sealed;
 
 /// A number that hosts and kernels agree on.
+///
+/// ```
+/// use thalweg::kernel::{ElementType, Scalar};
+/// assert_eq!((f64::TYPE, i32::TYPE), (ElementType::F64, ElementType::I32));
+/// ```
 pub trait Scalar: bytemuck::Pod + Send + Sync + Sealed {
     /// What kernels call it.
     const TYPE: ElementType;

@@ -2,17 +2,26 @@
 //! that its body begins each buffer where the task's region does.
 //!
 //! All is `const`, so that a [`super::Kernel`] can be checked against its text while the program is compiled. What it
-//! understands is the grammar of heads alone: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as parameters
-//! `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar `type name`. What bounds
-//! are says `bounds.rs`. Of a kernel's body it looks for `REGION(name)` alone.
+//! understands is the grammar of heads alone: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as
+//! parameters `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar `type name`.
+//! What bounds are says `bounds.rs`. Of a kernel's body it looks for `REGION(name)` alone.
 
 use super::bounds::{Bounds, Scope};
 use super::cursor::Cursor;
 
 /// How many parameters a kernel can have.
+///
+/// ```
+/// assert_eq!(thalweg::kernel::MOST_PARAMETERS, 32);
+/// ```
 pub const MOST_PARAMETERS: usize = 32;
 
 /// A type that kernels and host agree on.
+///
+/// ```
+/// use thalweg::kernel::{ElementType, Scalar};
+/// assert_eq!(u64::TYPE, ElementType::U64); // `UINT64` in a kernel's text
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ElementType {
     /// `double`
@@ -30,6 +39,11 @@ pub enum ElementType {
 }
 
 /// One parameter of a kernel.
+///
+/// ```
+/// use thalweg::kernel::{ElementType, Parameter};
+/// assert_ne!(Parameter::Read(ElementType::F64), Parameter::Write(ElementType::F64)); // `IN` and `OUT`
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Parameter {
     /// A value.
@@ -52,6 +66,11 @@ impl Parameter {
 }
 
 /// What is wrong with a kernel's head, or with the types that the host gives it.
+///
+/// ```
+/// use thalweg::kernel::SignatureError;
+/// assert_eq!(SignatureError::TooMany.to_string(), "the kernel has more than 32 parameters");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {

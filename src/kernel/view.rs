@@ -45,7 +45,7 @@ macro_rules! views {
                 self.len() == 0
             }
 
-            /// Indices per dimension; 1 in those that the data does not have.
+            /// Indices per dimension; 1 in those that the data object lacks.
             pub fn extents(&self) -> [usize; MAX_DIMS] {
                 self.site.extents
             }
@@ -68,6 +68,21 @@ views! {
 
 /// Device memory for the time of a task, `'a`; its content is not defined. From
 /// [`Launcher::scratch`](super::Launcher::scratch).
+///
+/// ```
+/// use thalweg::error::DeviceError;
+/// use thalweg::kernel::{Kernel, Launcher, Read, Write};
+/// /// Two kernels, the second of which works on what the first leaves in memory that only this task has.
+/// fn in_two_steps(
+///     k: &mut Launcher<'_>,
+///     [first, second]: [&'static Kernel<(Write<f64>, i32)>; 2],
+///     n: usize,
+/// ) -> Result<(), DeviceError> {
+///     let mut between = k.scratch::<f64>(n)?;
+///     k.launch(first, n, (&mut between, n as i32))?;
+///     k.launch(second, n, (&mut between, n as i32))
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Scratch<'a, T> {
     base: usize,

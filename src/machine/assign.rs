@@ -111,7 +111,8 @@ mod tests {
         (machine.units().iter().map(|unit| unit.cores.clone()).collect(), warnings)
     }
 
-    /// "Evaluation of work distribution schedulers", Table 2: without places, units get the cores that the table writes out.
+    /// "Evaluation of work distribution schedulers", Table 2: without places, units get the cores that the table writes
+    /// out.
     #[test]
     fn consecutive_cores_are_the_places_of_table_2() {
         for (config, places) in [

@@ -1,9 +1,9 @@
-//! What units a user requests for: 4 CPU units of 4 cores, 2 units of one GPU.
+//! Which units a user asks for: 4 CPU units of 4 cores, 2 units of one GPU.
 //!
 //! A request is a list of terms, the computing unit descriptors of González-Tallada and Morancho, "Compute units in
 //! OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse` reads them.
 //!
-//! This file never looks at the machine: whether the units can be had is [`Machine::plan`](super::Machine::plan)'s say.
+//! This file never looks at the machine: [`Machine::plan`](super::Machine::plan) decides whether the units exist.
 //!
 //! Invariants of a [`UnitConfig`]: at least one term; each count and size at least 1; never more than
 //! [`MAX_UNITS`] units, [`MAX_DEVICES`] devices and [`MAX_UNIT_SIZE`] per unit. Its text parses back to itself.
@@ -13,6 +13,14 @@ use super::kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
 use std::fmt;
 
 /// One term `count:KIND:size` of a configuration.
+///
+/// ```
+/// use thalweg::machine::{UnitConfig, UnitKind, UnitTerm};
+/// let config: UnitConfig = "4:CPU:4,2:EMU:1".parse()?;
+/// assert_eq!(config.terms()[1], UnitTerm { count: 2, kind: UnitKind::Emulated, size: 1 });
+/// assert_eq!(config.terms()[0].to_string(), "4:CPU:4");
+/// # Ok::<(), thalweg::machine::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnitTerm {
     /// How many units.
@@ -29,7 +37,7 @@ impl fmt::Display for UnitTerm {
     }
 }
 
-/// The units that a program requests for: a list of terms, in the user's order.
+/// The units that a program asks for: a list of terms, in the user's order.
 ///
 /// ```
 /// use thalweg::machine::UnitConfig;

@@ -2,8 +2,8 @@
 //!
 //! Two notations of the same thing:
 //!
-//! - `count:KIND:size` terms with commas between them, of González-Tallada and Morancho, "Compute units in OpenMP" (2024),
-//!   section 3.2.1 and Figures 10 and 11, which separate the parts with one colon or with two.
+//! - `count:KIND:size` terms with commas between them, of González-Tallada & Morancho 2023, §3.2.1 and Figures 10 and
+//!   11, which separate the parts with one colon or with two.
 //! - `N×M+G`, N CPU units of M cores and G units of one GPU, of the same authors' "Evaluation of work distribution
 //!   schedulers" (2024), section 3; `N×M+D×G`, D units of G GPUs, stands in the former's section 3.1.1.
 //!   `x` is as good as `×`.

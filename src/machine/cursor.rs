@@ -1,6 +1,7 @@
 //! A place in the text of an `OMP_PLACES` list: what comes next, and in which column.
 //!
-//! It knows characters, numbers and words; the grammar is `places_parse`'s. Blanks never count, except that they end numbers.
+//! It knows characters, numbers and words; the grammar is `places_parse`'s. Blanks never count, except that they end
+//! numbers.
 //!
 //! Invariant: columns count characters from 1, and are those of characters that are not blank (or of the end).
 

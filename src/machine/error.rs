@@ -1,4 +1,4 @@
-//! What can be wrong with a wished-for machine, and what is merely worth saying.
+//! What can be wrong with a requested machine, and what merely deserves a warning.
 //!
 //! A [`ConfigError`] stops a machine from being planned; a [`Warning`] comes with a machine that works
 //! but may be slower than its description suggests. Neither is printed here: callers decide where it goes.
@@ -11,6 +11,10 @@ use super::kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
 use crate::ids::UnitId;
 
 /// A part of a configuration term `count:KIND:size`.
+///
+/// ```
+/// assert_eq!(thalweg::machine::Field::Count.to_string(), "count");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// How many units.

@@ -3,10 +3,25 @@
 use std::fmt;
 
 /// Most units that a configuration can have.
+///
+/// ```
+/// use thalweg::machine::{MAX_UNITS, UnitConfig};
+/// assert!(format!("{}:CPU:1", MAX_UNITS + 1).parse::<UnitConfig>().is_err());
+/// ```
 pub const MAX_UNITS: usize = 1024;
 /// Most devices that all units of a configuration can have together.
+///
+/// ```
+/// use thalweg::machine::{MAX_DEVICES, UnitConfig};
+/// assert!(format!("1:EMU:{}", MAX_DEVICES + 1).parse::<UnitConfig>().is_err());
+/// ```
 pub const MAX_DEVICES: usize = 1024;
 /// Most cores (CPU unit) or devices (device unit) that one unit can have.
+///
+/// ```
+/// use thalweg::machine::{MAX_UNIT_SIZE, UnitConfig};
+/// assert!(format!("1:CPU:{}", MAX_UNIT_SIZE + 1).parse::<UnitConfig>().is_err());
+/// ```
 pub const MAX_UNIT_SIZE: usize = 1024;
 
 /// What executes a unit's tasks.

@@ -1,9 +1,9 @@
 //! The machine a program runs on: its compute units, address spaces and cores.
 //!
-//! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and
-//! [`Machine::plan`] lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers
-//! look things up in. Nothing here starts a thread, pins one, opens a device or reads the environment; which cores
-//! the runtimes of this process have taken is the only thing it remembers.
+//! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and [`Machine::plan`]
+//! lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers look things up
+//! in. Nothing here starts a thread, pins one, opens a device or reads the environment; which cores the runtimes of
+//! this process have taken is the only thing it remembers.
 //!
 //! Invariants of a [`Machine`]: unit `i` has id `i`; CPU units come first; every unit has at least one core, the
 //! first being its hosting thread's; CPU units work in host memory and have no device; each device belongs to
@@ -32,7 +32,16 @@ use crate::ids::{DeviceId, SpaceId, UnitId};
 
 /// What executes tasks: some cores that work together, or a core that leads devices.
 ///
-/// After González-Tallada and Morancho, "Compute units in OpenMP" (2024), section 3.1.1.
+/// González-Tallada & Morancho 2023, §3.1.1.
+///
+/// ```
+/// use thalweg::machine::{Machine, Topology};
+/// let (machine, _) = Machine::plan(&"1:CPU:4,1:EMU:2".parse()?, None, &Topology::with_cores(5))?;
+/// let [cpu, device] = machine.units() else { unreachable!() };
+/// assert!(cpu.is_cpu() && device.is_device());
+/// assert_eq!((cpu.hosting_core(), cpu.inner_cores(), device.devices.len()), (0, 4, 2));
+/// # Ok::<(), thalweg::machine::ConfigError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeUnit {
     /// Its number in the machine.

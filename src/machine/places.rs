@@ -1,7 +1,7 @@
-//! `OMP_PLACES` lists: which cores each compute unit gets, as OpenMP programs say it.
+//! `OMP_PLACES` lists: which cores each compute unit gets, in OpenMP's notation.
 //!
 //! `places_parse` reads them, after the OpenMP API specification 5.2, section 21.1.6. A list is taken at its word
-//! and never compared with the machine: what its cores are good for is [`Machine::plan`](super::Machine::plan)'s say.
+//! and never compared with the machine: [`Machine::plan`](super::Machine::plan) decides what its cores are good for.
 //!
 //! Invariants of [`Places`]: at least one place; no place is empty; at most [`MAX_PLACES`] places and cores per place;
 //! every core is below [`MAX_CORES`]. Order and repetition are kept. The text of it parses back to itself.
@@ -9,8 +9,18 @@
 use std::fmt;
 
 /// Cores are numbered below this, the capacity of the system's fixed-size affinity mask.
+///
+/// ```
+/// use thalweg::machine::{MAX_CORES, Places};
+/// assert!(format!("{{{MAX_CORES}}}").parse::<Places>().is_err());
+/// ```
 pub const MAX_CORES: usize = 1024;
 /// Most places in a list, and most entries in a place.
+///
+/// ```
+/// use thalweg::machine::{MAX_PLACES, Places};
+/// assert!(format!("{{0}}:{}:0", MAX_PLACES + 1).parse::<Places>().is_err());
+/// ```
 pub const MAX_PLACES: usize = 1024;
 
 /// Why an `OMP_PLACES` list can't be read. Columns count characters, from 1.

@@ -1,9 +1,8 @@
 //! Makes a machine of a configuration: numbers the units and devices, and has `assign` give them cores.
 //!
-//! Units are numbered CPU units first, whatever the order in the text, after González-Tallada and Morancho,
-//! "Compute units in OpenMP" (2024), section 3.1.1.
+//! Units are numbered CPU units first, whatever the order in the text, after González-Tallada & Morancho 2023, §3.1.1.
 //!
-//! Nothing here looks for devices: whether they are there shows when a runtime is built.
+//! Nothing here looks for devices: whether they exist turns out when a runtime is built.
 //!
 //! Invariant: what is merely wasteful (units that share cores) is a [`Warning`]; only what
 //! contradicts itself or can't exist is an error.
@@ -15,9 +14,9 @@ use crate::ids::DeviceId;
 impl Machine {
     /// The machine that a configuration describes, on the cores of `topology`.
     ///
-    /// A term `N:CPU:M` gives N units of M cores; `D:EMU:G` gives D units of one hosting core and G emulated
-    /// devices. With `places`, unit `i` gets the `i`-th of them, core for core; spare places are not used. Without, units
-    /// get consecutive cores, and go round robin when there are too few.
+    /// A term `N:CPU:M` gives N units of M cores; `D:EMU:G` gives D units of one hosting core and G emulated devices.
+    /// With `places`, unit `i` gets the `i`-th of them, core for core; spare places are not used. Without, units get
+    /// consecutive cores, and go round robin when there are too few.
     ///
     /// Warnings come in a fixed order, at most one for each core and unit.
     ///

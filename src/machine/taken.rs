@@ -14,8 +14,8 @@ static TAKEN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 pub(crate) struct CoresTaken(BTreeSet<usize>);
 
 impl CoresTaken {
-    /// Plans a machine ([`Machine::plan`]) and takes its cores. Without places, those come first that nobody has taken; a core
-    /// that somebody has is a [`Warning::CoresTaken`].
+    /// Plans a machine ([`Machine::plan`]) and takes its cores. Without places, those come first that nobody has taken;
+    /// a core that somebody has is a [`Warning::CoresTaken`].
     pub(crate) fn plan(
         config: &UnitConfig,
         places: Option<&Places>,

@@ -12,6 +12,13 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 /// A logical core, as the system numbers it.
+///
+/// ```
+/// use thalweg::machine::Topology;
+/// for core in Topology::detect().cores() {
+///     println!("core {} of NUMA node {:?}", core.id, core.numa_node);
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Core {
     /// The system's number.
@@ -127,7 +134,7 @@ fn numa_node(core: &Path) -> Option<usize> {
         .min()
 }
 
-/// Of the core's caches, `cache/indexN`, the one of level 3 lists who shares it: "0-3,8".
+/// Of the core's caches, `cache/indexN`, the one of level 3 lists the cores that share it: "0-3,8".
 fn l3_group(core: &Path) -> Option<usize> {
     let read = |dir: &Path, file| fs::read_to_string(dir.join(file)).ok();
     let mut caches = fs::read_dir(core.join("cache")).ok()?.flatten().map(|entry| entry.path());

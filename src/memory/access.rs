@@ -15,6 +15,15 @@ use std::sync::Arc;
 /// One declared access, stored in its task.
 ///
 /// Implemented here for every mode; the trait is public only because bodies' argument types are spelled with it.
+///
+/// ```
+/// use thalweg::memory::Access;
+/// use thalweg::task::{AccessSpec, Input};
+/// /// What a body gets of an access with this specification.
+/// type ViewOf<'a, A> = <<A as AccessSpec>::Stored as Access>::View<'a>;
+/// let view: ViewOf<'_, Input<'_, f64>> = &[1.0, 2.0];
+/// assert_eq!(view.len(), 2);
+/// ```
 pub trait Access: Replicated + Send + 'static {
     /// What the body gets.
     type View<'a>;
@@ -48,7 +57,7 @@ pub trait Replicated: Sealed {
         None
     }
 
-    /// Combines the private replica into the data's home.
+    /// Combines the private replica into the data object's home.
     ///
     /// # Safety
     /// As for `private`, and it is this access's turn.

@@ -1,7 +1,8 @@
 //! All accesses of one task: single ones, tuples of them, lists of them, and these in each other.
 //!
-//! The layers below count a task's regions from 0 and know no other structure. So a place in a tuple or a list stands for
-//! as many regions as are declared in it, and views are made in the order in which [`AccessList::visit`] names the regions.
+//! The layers below count a task's regions from 0 and know no other structure. So a place in a tuple or a list stands
+//! for as many regions as are declared in it, and views are made in the order in which [`AccessList::visit`] names the
+//! regions.
 
 use super::access::{Access, Record, Replicated};
 use crate::depend::Site;
@@ -9,6 +10,18 @@ use crate::kernel::DeviceSite;
 use crate::sealed::Sealed;
 
 /// The accesses of one task: one, a tuple of up to twelve, a [`List`], or any of these in each other.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (x, y, z) = (rt.data(vec![1; 4]), rt.data(vec![2; 4]), rt.data(vec![0; 4]));
+/// // Tuples in tuples, with views to match.
+/// rt.task("add", ((x.input(), y.input()), z.output()))
+///     .cpu(|_, ((x, y), z)| for i in 0..4 { z[i] = x[i] + y[i] })
+///     .submit()?;
+/// assert_eq!(rt.take(z)?, [3; 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait AccessList: Sealed + Send + 'static {
     /// What the body gets: a view for one access, else a tuple or a vector of what its parts give.
     type Views<'a>;
@@ -191,6 +204,16 @@ tuples! {
 }
 
 /// Accesses of one type, as many as the program says when it runs.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (parts, sum) = ((1..=20).map(|n| rt.scalar(n)).collect::<Vec<_>>(), rt.scalar(0));
+/// let inputs: Vec<_> = parts.iter().map(|part| part.input()).collect();
+/// rt.task("sum", (inputs, sum.output())).cpu(|_, (parts, sum)| sum[0] = parts.iter().map(|x| x[0]).sum()).submit()?;
+/// assert_eq!(rt.read_scalar(&sum)?, 210);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct List<A>(pub(crate) Box<[A]>);
 

@@ -1,6 +1,6 @@
 //! Accesses that accumulate: a private replica that the tasks of a group share, one at a time.
 //!
-//! What a replica begins with, and who may use it when, [`Accumulation`] says; here are the elements.
+//! [`Accumulation`] decides what a replica begins with, and who may use it when; here are the elements.
 
 use super::access::{Access, Declared, Group, Record, Replicated, combine_at_home};
 use super::combine::operation;
@@ -16,6 +16,17 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 
 /// `accumulate`: adds to what other tasks of the group have left in a private replica.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let histogram = rt.data(vec![0u32; 4]);
+/// for n in 0..100 {
+///     rt.task("count", (histogram.accumulate(Sum),)).cpu(move |_, (counts,)| counts[n % 4] += 1).submit()?;
+/// }
+/// assert_eq!(rt.take(histogram)?, [25; 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Accumulate<T: Element, S: Shape, R> {
     declared: Declared<T, S>,
@@ -43,7 +54,7 @@ struct Partial<T: Element, S: Shape, R> {
 }
 
 // SAFETY: the elements are reached by the task that uses the replica, which is one at a time (invariant 1 of
-// `depend::accumulation`), and then by those who combine parts of it, who read; all else is never changed.
+// `depend::accumulation`), and then by those that combine parts of it, which read; nothing else changes.
 unsafe impl<T: Element, S: Shape, R: Reducer<T>> Sync for Partial<T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {

@@ -43,9 +43,9 @@ impl HostBuffer {
         Self { base: vec.as_mut_ptr().cast(), skipped_bytes: 0, len: vec.len(), layout, element: TypeId::of::<T>() }
     }
 
-    /// So many zeros. Large arrays begin at a cache line, and `number` by `number` at another line of their page: what
-    /// allocators give begins beside one, and at the same line for all, so that equal places of several arrays compete
-    /// for the same set of the cache.
+    /// This many zeros. Large arrays begin at a cache line, and `number` by `number` at another line of their page:
+    /// what allocators give begins beside one, and at the same line for all, so that equal places of several arrays
+    /// compete for the same set of the cache.
     ///
     /// # Panics
     /// If they would take more bytes than any allocation can have.
@@ -103,7 +103,7 @@ impl Drop for HostBuffer {
     }
 }
 
-/// A registered data with its home.
+/// A registered data object with its home.
 ///
 /// What every submission looks at stands in the first cache line.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl DataCell {
         Some(&self.spares).filter(|_| !self.datum.phantom)
     }
 
-    /// A data whose home is `buffer`, which holds elements of this type, as many as the shape has.
+    /// A data object whose home is `buffer`, which holds elements of this type, as many as the shape has.
     pub(crate) fn new<T: Element>(runtime: u64, id: DataId, shape: &[usize], buffer: HostBuffer) -> Self {
         Self {
             datum: Datum::new(id, shape, size_of::<T>(), false),
@@ -143,7 +143,7 @@ impl DataCell {
         }
     }
 
-    /// A data without memory, for programs that are simulated. Its address is none, and nobody may follow it.
+    /// A data object without memory, for simulated programs. Its address points nowhere and must not be followed.
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());

@@ -58,8 +58,8 @@ pub trait Reducer<T>: Clone + Send + Sync + 'static {
     /// Whether contributions may be combined in any order, and with each other first.
     ///
     /// `false` by default: then they are combined one by one in the order of submission, and a task that is early keeps
-    /// its replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`], [`Max`]
-    /// and [`Sum`] of integers do, or where [`AnyOrder`] says that this does not matter.
+    /// its replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`],
+    /// [`Max`] and [`Sum`] of integers do, or where [`AnyOrder`] says that this does not matter.
     fn in_any_order(&self) -> bool {
         false
     }
@@ -71,8 +71,8 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
     if reducer.in_any_order() { id.in_any_order() } else { id }
 }
 
-/// Addition, from zero, of numbers of all kinds. Of integers in any order; of floating-point numbers, whose sums are rounded,
-/// in the order of submission, unless in [`AnyOrder`]; of [complex numbers](super::Complex) as of their parts.
+/// Addition, from zero, of numbers of all kinds. Of integers in any order; of floating-point numbers, whose sums are
+/// rounded, in the order of submission, unless in [`AnyOrder`]; of [complex numbers](super::Complex) as of their parts.
 ///
 /// Sums of integers wrap around at the bounds of their type, as [`i32::wrapping_add`] does: so they are the same in any
 /// order, and a sum that fits is right even if a part of it would not.
@@ -90,12 +90,34 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum;
 
-/// The smallest value, from the largest there is; of integers and floating-point numbers. A NaN is passed over, and -0.0 is
-/// less than 0.0.
+/// The smallest value, from the largest there is; of integers and floating-point numbers. A NaN is passed over, and
+/// -0.0 is less than 0.0.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let found = rt.scalar(7);
+/// for x in [9, 2, 5] {
+///     rt.task("look", (found.reduction(Min),)).cpu(move |_, (found,)| found[0] = x).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&found)?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Min;
 
 /// The largest value, from the smallest there is; otherwise as [`Min`].
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let found = rt.scalar(7);
+/// for x in [9, 2, 5] {
+///     rt.task("look", (found.reduction(Max),)).cpu(move |_, (found,)| found[0] = x).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&found)?, 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Max;
 
@@ -243,9 +265,9 @@ where
 
 /// An operation whose contributions may be combined in any order: `AnyOrder(Sum)` of floating-point numbers.
 ///
-/// Nobody waits for a turn then, so there are never many more replicas than threads; in return the rounding of a sum
-/// depends on which task ends first. Without it, sums are the same whenever a program runs, and contributions that are
-/// early keep their replicas, each of the region's size, until all submitted before have been combined.
+/// No task waits for its turn then, so there are never many more replicas than threads; in return the rounding of a sum
+/// depends on which task ends first. Without it, sums are the same in every run, and contributions that are early keep
+/// their replicas, each of the region's size, until all submitted before have been combined.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -301,6 +323,20 @@ impl<T: Element, const N: usize, R: Reducer<T>> Reducer<[T; N]> for Elementwise<
 }
 
 /// Applies an operation to every element of an array: `Elementwise(Sum)` on `[f64; 5]`.
+///
+/// ```
+/// use thalweg::memory::Elementwise;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let sums = rt.scalar([0.0; 3]);
+/// for x in 1..=4 {
+///     rt.task("powers", (sums.reduction(Elementwise(Sum)),))
+///         .cpu(move |_, (sums,)| sums[0] = [1, 2, 3].map(|power| f64::from(x).powi(power)))
+///         .submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&sums)?, [10.0, 30.0, 100.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elementwise<R>(pub R);
 
@@ -327,10 +363,10 @@ pub struct Reduction<T> {
 }
 
 impl<T: Element> Reduction<T> {
-    /// An associative operation, by what changes nothing and what adds a contribution to an accumulator.
+    /// An associative operation, given by its identity and a closure that combines a contribution into an accumulator.
     ///
-    /// Contributions are combined in the order of submission; the operation need not be commutative. If it is, and what
-    /// order they are combined in does not matter, [`AnyOrder`] of it saves waiting and memory.
+    /// Contributions are combined in the order of submission; the operation need not be commutative. If it is, and the
+    /// order in which they are combined does not matter, [`AnyOrder`] of it saves waiting and memory.
     pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
         let id = OpId::unique();
         Self { name, id, identity, operation: Arc::new(operation) }

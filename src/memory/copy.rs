@@ -15,8 +15,8 @@ pub(crate) struct BoxCopy {
 /// Copies a box, in runs as long as both sides are contiguous.
 ///
 /// # Safety
-/// Both sites are valid for the box, nobody writes the source's or touches the destination's elements meanwhile, and the
-/// two do not overlap.
+/// Both sites are valid for the box, nobody writes the source's or touches the destination's elements meanwhile, and
+/// the two do not overlap.
 pub(crate) unsafe fn copy_box(copy: &BoxCopy) {
     let BoxCopy { from, to, extents, element_bytes } = *copy;
     if extents.contains(&0) {

@@ -2,11 +2,12 @@
 //!
 //! The one place where addresses become references. What makes that sound is said once here:
 //!
-//! 1. A view is made only when its task runs, from a region that was checked against its data's bounds at submission.
+//! 1. A view is made only when its task runs, from a region that was checked against the data object's bounds at
+//!    submission.
 //! 2. While a task runs, no task with a conflicting access does: that is what the dependence layer promises, and the
 //!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
-//! 3. A data's memory outlives every task that accesses it: giving the memory up is itself a task that updates all of
-//!    it.
+//! 3. A data object's memory outlives every task that accesses it: giving the memory up is itself a task that updates
+//!    all of it.
 //! 4. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
@@ -42,6 +43,19 @@ pub use shared::{AtomicElement, Shared};
 /// What a data object can be made of: plain bytes that may be copied to any memory.
 ///
 /// Every [`bytemuck::Pod`] type is one: numbers, arrays of them, and structs that derive `Pod`.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// /// Works for elements of any type.
+/// fn fill<T: Element>(rt: &Runtime, x: &Data<T>, value: T) -> Result<TaskId, SubmitError> {
+///     rt.task("fill", (x.output(),)).cpu(move |_, (x,)| x.fill(value)).submit()
+/// }
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![[0u8; 3]; 2]);
+/// fill(&rt, &x, [1, 2, 3])?;
+/// assert_eq!(rt.take(x)?, [[1, 2, 3]; 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Element: bytemuck::Pod + Send + Sync {}
 
 impl<T: bytemuck::Pod + Send + Sync> Element for T {}

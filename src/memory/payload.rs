@@ -42,7 +42,8 @@ impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
     }
 }
 
-/// Gives the type `!`, which cannot be named otherwise yet: what type inference finds for a closure that does not return.
+/// Gives the type `!`, which cannot be named otherwise yet: what type inference finds for a closure that does not
+/// return.
 #[allow(unreachable_pub)] // a public implementation is spelled with it
 pub trait Returning {
     /// What is returned.
@@ -165,8 +166,8 @@ where
 
 /// Bodies for several kinds of unit, of which one will be run.
 ///
-/// Each has a box of its own, so that a task's type need not say which there are: a program may decide that as it runs. A
-/// task with a body for CPU units alone, which may be short, is stored without any.
+/// Each has a box of its own, so that a task's type need not tell which of them there are: a program may decide that as
+/// it runs. A task with a body for CPU units alone, which may be short, is stored without any.
 pub(crate) struct Several<A: AccessList> {
     /// For CPU units, and for emulated devices that have no body of their own.
     pub(crate) cpu: Option<Box<dyn HostBody<A>>>,

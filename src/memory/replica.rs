@@ -1,13 +1,14 @@
 //! The private replicas of reductions, and how their memory is used again.
 //!
-//! A task that reduces a large region needs as much memory for itself, at the operation's identity, from when it runs until
-//! its contribution has been combined. Fresh pages for every task would cost more than many bodies do. So while there are
-//! reductions of a data object that have not been combined, what one of them gives back serves the next; with the last of
-//! them the memory is freed.
+//! A task that reduces a large region needs as much memory for itself, at the operation's identity, from when it runs
+//! until its contribution has been combined. Fresh pages for every task would cost more than many bodies do. So while
+//! there are reductions of a data object that have not been combined, what one of them gives back serves the next; with
+//! the last of them the memory is freed.
 //!
 //! Invariants:
 //! 1. Every reduction that has not been combined holds its data object's [`Spares`]; the data object itself does not.
-//! 2. Spares are fewer than the replicas in use, or one. Hence replicas take twice what the tasks need at once, at most.
+//! 2. Spares are fewer than the replicas in use, or one. Hence replicas take twice what the tasks need at once, at
+//!    most.
 //! 3. Under the locks here vectors of plain bytes are moved; none is made, filled or freed.
 
 use super::Element;

@@ -195,7 +195,7 @@ macro_rules! several_dimensions {
 
             fn from_vec<T: Element>(elements: Vec<T>, shape: &[usize]) -> Self::Owned<T> {
                 let shape: [usize; $n] = std::array::from_fn(|d| shape[d]);
-                Array::from_shape_vec(ndarray::Dim(shape), elements).expect("the vector has the data's size")
+                Array::from_shape_vec(ndarray::Dim(shape), elements).expect("the vector has the data object's size")
             }
         }
     )*};

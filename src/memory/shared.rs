@@ -31,6 +31,21 @@ unsafe impl<T: AtomicElement> Send for Shared<'_, T> {}
 unsafe impl<T: AtomicElement> Sync for Shared<'_, T> {}
 
 /// Elements of four or eight bytes, aligned as such, which the hardware updates atomically.
+///
+/// ```
+/// use thalweg::memory::AtomicElement;
+/// use thalweg::prelude::*;
+/// fn add<T: AtomicElement + std::ops::Add<Output = T>>(rt: &Runtime, x: &Data<T>, n: T) -> Result<TaskId, SubmitError> {
+///     rt.task("add", (x.concurrent(),)).cpu(move |_, (x,)| x.update(0, |x| x + n)).submit()
+/// }
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(0u64);
+/// for _ in 0..10 {
+///     add(&rt, &x, 1)?;
+/// }
+/// assert_eq!(rt.read_scalar(&x)?, 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait AtomicElement: Element + Sealed {
     /// Reads the element at `address`.
     ///

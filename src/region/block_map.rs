@@ -1,8 +1,8 @@
 //! Values over the disjoint boxes of several dimensions.
 //!
-//! A part that is one visited block is found by its hash. All others are found in a balanced tree ([`BoxTree`]), whatever
-//! the blocks' sizes and the order in which they come: the cost is logarithmic in the number of parts, and proportional to
-//! that of the parts visited.
+//! A part that is one visited block is found by its hash. All others are found in a balanced tree ([`BoxTree`]),
+//! whatever the blocks' sizes and the order in which they come: the cost is logarithmic in the number of parts, and
+//! proportional to that of the parts visited.
 //!
 //! Memory is proportional to the number of parts; the size of the whole does not matter.
 

@@ -1,7 +1,7 @@
 //! Values at boxes that may overlap each other, found by the places they share.
 //!
-//! The maps of this module cut boxes where they cross; here a box stays what it was declared as, with one value, until it
-//! is taken out. Finding costs the logarithm of the number of boxes and what is found.
+//! The maps of this module cut boxes where they cross; here a box stays what it was declared as, with one value, until
+//! it is taken out. Finding costs the logarithm of the number of boxes and what is found.
 //!
 //! Invariant: the tree has one leaf for each value, whose item is the value's entry.
 

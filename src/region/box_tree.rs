@@ -1,15 +1,16 @@
 //! A balanced tree of boxes: which of many boxes overlap a given one?
 //!
-//! Leaves are boxes, each with an item; an inner node knows the box around all below it. A search goes where boxes overlap
-//! what is sought, so it costs the logarithm of the number of leaves and what it finds. How large boxes are, how different
-//! from each other, and in which order they come does not matter: there is no cell whose size would have to suit them.
+//! Leaves are boxes, each with an item; an inner node knows the box around all below it. A search goes where boxes
+//! overlap what is sought, so it costs the logarithm of the number of leaves and what it finds. How large boxes are,
+//! how different from each other, and in which order they come does not matter: there is no cell whose size would have
+//! to suit them.
 //!
 //! Items are the caller's numbers; nothing is known of what they stand for.
 //!
 //! Invariants:
 //! 1. The box of an inner node is the smallest around its children's.
-//! 2. The heights of two siblings differ by one at most, so a tree of n leaves is less than 1.45·log₂ n + 2 high. Children
-//!    have no order: one rotation always suffices.
+//! 2. The heights of two siblings differ by one at most, so a tree of n leaves is less than 1.45·log₂ n + 2 high.
+//!    Children have no order: one rotation always suffices.
 
 use super::Block;
 use arrayvec::ArrayVec;

@@ -27,7 +27,7 @@ pub(crate) use narrow::NarrowBlock;
 
 use std::ops::Range;
 
-/// A map from the parts of a data object to values, whichever the number of dimensions.
+/// A map from the parts of a data object to values, whatever the number of dimensions.
 #[derive(Debug)]
 pub(crate) enum RegionMap<V> {
     /// One dimension: intervals, visited in ascending order.

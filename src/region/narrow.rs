@@ -1,4 +1,4 @@
-//! Blocks in half the space, for who compares many of them: both corners fill half a cache line.
+//! Blocks in half the space, for code that compares many of them: both corners fill half a cache line.
 //!
 //! Nothing else is done here, and a block whose indices do not fit into 32 bits stays a [`Block`].
 //!

@@ -25,7 +25,7 @@ impl Runtime {
 /// assert_eq!((rt.machine().cpu_units().len(), rt.machine().device_units().len()), (1, 1));
 ///
 /// let error = Runtime::builder().scheduler("fastest").build().unwrap_err();
-/// let words = "scheduler: there is no `fastest`; those that exist are stealing, dynamic, ";
+/// let words = "cannot find scheduler `fastest`; try one of stealing, dynamic, ";
 /// assert!(error.to_string().starts_with(words));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -118,25 +118,25 @@ impl Builder {
         self
     }
 
-    /// The scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with parameters behind a colon if it has any.
+    /// The scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with its parameters behind a colon. The last call
+    /// wins, of this method and [`policy`](Self::policy).
     ///
     /// | name | which unit gets a task | parameters |
     /// | --- | --- | --- |
     /// | `stealing` (the default) | the one that has its data; idle units steal | |
-    /// | `dynamic` | whoever is free takes the next block of indices, until the map is remembered | `chunk=1`, `memo=3`
-    /// (instances; 0: never) |
-    /// | `static` | every unit as many indices, in chunks | |
-    /// | `static-pcf`, `pcf-static` | devices more by the performance conversion factor (004 §4.3; 003) | `pcf=4`,
-    /// `file=PATH`, or `profile` |
-    /// | `pcf-guided` | chunks balanced by times and that factor (003) | as above |
-    /// | `guided-sizes`, `guided-runtime` | chunks balanced by the weights; by measured times (004 §4.4) | |
-    /// | `clustered-guided` | CPU units left of a pivot, devices right of it, searched for by measuring (004 §4.5) |
-    /// `threshold=0.25` |
+    /// | `dynamic` | a free unit takes the next block of indices | `chunk=1`, `memo=3` |
+    /// | `static` | each unit gets equally many indices, in chunks | |
+    /// | `static-pcf`, `pcf-static` | devices get more, by a factor | `pcf=4`, `file=PATH`, or `profile` |
+    /// | `pcf-guided` | chunks balanced by times and that factor | as above |
+    /// | `guided-sizes`, `guided-runtime` | chunks balanced by the weights; by measured times | |
+    /// | `clustered-guided` | CPU units left of a pivot, devices right of it | `threshold=0.25` |
     /// | `adjacency` | the same balance, with few neighbours apart | `slack=0.05` |
     /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
-    /// | `priority` | whoever is free takes the most urgent | |
+    /// | `priority` | a free unit takes the most urgent task | |
     ///
-    /// A file of factors has configurations of the CPU units as keys: `"16:CPU:1" = 21.91`.
+    /// `dynamic` remembers where every index ran after `memo` instances, or never if that is 0. The factor, the
+    /// *performance conversion factor* (PCF), is how many times longer a CPU unit takes than a device unit: given,
+    /// measured (`profile`), or from a file whose keys are configurations of the CPU units, as in `"16:CPU:1" = 21.91`.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -204,7 +204,7 @@ impl Builder {
     }
 
     /// Keeps what the scheduler learns of tasks' times in a file, for the next run: read when the runtime is built, if
-    /// the file exists, and written when it is dropped. Only `eft` learns; without it there is no effect. What can not
+    /// the file exists, and written when it is dropped. Only `eft` learns; without it there is no effect. What cannot
     /// be written is a warning in the log. The format is [`Model::to_text`]'s.
     ///
     /// ```
@@ -319,7 +319,7 @@ impl Builder {
         self
     }
 
-    /// Uses no more than so many bytes of each device's memory for replicas of data. The default is what the device
+    /// Uses at most this many bytes of each device's memory for replicas of data. The default is what the device
     /// has, less a part for scratch memory and others.
     pub fn device_memory_bytes(mut self, bytes: u64) -> Self {
         self.device_memory_bytes = bytes;
@@ -351,7 +351,7 @@ impl Builder {
     /// Bodies are dropped instead of run. Data made with [`Runtime::zeros`] have no memory; other data keep the values
     /// that they were registered with. Time passes while the program waits, or has submitted more than the window
     /// holds; one submitting thread gives the same times in every run, to the nanosecond. Units of any kind that the
-    /// machine has can be asked for; the default is all of it. Pinning, and who hosts a unit, mean nothing.
+    /// machine has can be asked for; the default is all of it. Pinning and hosting have no effect.
     #[cfg(feature = "sim")]
     pub fn simulate(mut self, machine: crate::SimulatedMachine) -> Self {
         self.simulated = Some(machine);

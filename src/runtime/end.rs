@@ -23,7 +23,7 @@ impl Drop for Runtime {
             self.end();
             return report(&self.driver);
         }
-        // A body that drops the last handle of its runtime can not wait for itself: it ends on a thread of its own.
+        // A body that drops the last handle of its runtime cannot wait for itself: it ends on a thread of its own.
         let (driver, model_file) = (self.driver.clone(), self.model_file.take());
         let ended = std::mem::take(&mut self.ended);
         let end = move || {
@@ -67,7 +67,7 @@ fn save_model(driver: &AnyDriver, path: &Path) {
     // In one step: a run that is killed here, or one beside it, leaves a whole file.
     let part = path.with_extension(format!("{}.part", std::process::id()));
     if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
-        tracing::warn!("the performance model can not be written to {}: {problem}", path.display());
+        tracing::warn!("cannot write the performance model to {}: {problem}", path.display());
     }
 }
 

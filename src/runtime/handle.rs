@@ -19,6 +19,16 @@ use std::sync::Arc;
 ///
 /// It keeps a few hundred bytes of the task, without its body and what that captured, until it is dropped. Dropping it does
 /// not cancel the task.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let task: TaskHandle = rt.task("first", ()).cpu(|_, ()| ()).submit_handle()?;
+/// rt.wait_for(&task)?;
+/// assert_eq!((task.id(), task.name()), (TaskId(0), "first"));
+/// assert!(task.is_finished() && task.failure().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct TaskHandle {
     /// Of the runtime that it was submitted to.

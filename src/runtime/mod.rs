@@ -214,7 +214,7 @@ impl Runtime {
 /// The number of elements of an array, whose offsets and bytes can all be counted then.
 ///
 /// # Panics
-/// If they can not.
+/// If they cannot be counted.
 fn elements_of<T>(shape: &[usize]) -> usize {
     // An extent of 0 must not hide the others, which strides are made of.
     let most =

@@ -8,6 +8,18 @@ use std::fmt;
 use std::time::Duration;
 
 /// Counters of a runtime at one moment.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build()?;
+/// let x = rt.data(vec![1.0; 1000]);
+/// rt.task("device", (x.inout(),)).emulated(|_, (x,)| x.fill(2.0)).submit()?;
+/// rt.wait()?;
+/// let statistics = rt.statistics();
+/// assert_eq!(statistics.tasks, [(UnitId(0), 0), (UnitId(1), 1)]);
+/// println!("{statistics}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -24,6 +36,17 @@ pub struct Statistics {
 }
 
 /// What moved from one address space to another.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:EMU:1").build()?;
+/// let x = rt.data(vec![1.0; 1000]);
+/// rt.task("device", (x.input(),)).emulated(|_, _| ()).submit()?;
+/// rt.wait()?;
+/// let link = rt.statistics().links[0];
+/// assert_eq!((link.from, link.to, link.copies, link.bytes), (SpaceId::HOST, SpaceId(1), 1, 8000));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkStatistics {

@@ -176,8 +176,8 @@ where
     ///
     /// # Inside a body
     /// A body can submit tasks, its *children*, through an `Arc` of the runtime that it captured. They come after
-    /// whatever was submitted before them by anybody. Nobody waits for them but [`Runtime::wait`] and who uses what
-    /// they write.
+    /// whatever was submitted before them by anybody. Only [`Runtime::wait`] and tasks that use what they write wait for
+    /// them.
     ///
     /// What the body's task accesses is not for its children, nor for theirs, unless all only read it: tasks that were
     /// submitted meanwhile would see the parent's work without the children's. Such a child is refused with

@@ -39,7 +39,7 @@ impl Runtime {
     }
 
     /// Ends the runtime: waits as [`wait`](Self::wait) does, and for what bodies submit meanwhile; then its threads
-    /// end, and whatever is submitted afterwards is refused. Data can not be read any more; [`take`](Self::take) them
+    /// end, and whatever is submitted afterwards is refused. Data objects cannot be read any more; [`take`](Self::take) them
     /// before.
     ///
     /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and what is still pending when

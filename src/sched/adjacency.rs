@@ -1,19 +1,21 @@
-//! `adjacency`: measured time in balance *and* few neighbours on other units, over the graph of who exchanges data with whom.
+//! `adjacency`: measured time in balance *and* few neighbours on other units, over the graph of data exchange.
 //!
 //! The sources' distributions keep neighbours together along one dimension only, the order of the indices; of a mesh of
-//! zones, each unit gets a strip, and all faces in the other dimension are cut (004 §4.1). This distribution is our own. It
-//! begins with what `clustered-guided` finds, the 1-D answer, and looks for compact parts of the graph in its place that take
-//! hardly longer and cut fewer edges:
+//! zones, each unit gets a strip, and all faces in the other dimension are cut (González Tallada & Morancho 2024,
+//! §4.1). This distribution is our own. It begins with what `clustered-guided` finds, the 1-D answer, and looks for
+//! compact parts of the graph in its place that take hardly longer and cut fewer edges:
 //!
 //! 1. The times that the search measured, per index and kind of unit, say what any part would take.
-//! 2. Two starts: the 1-D answer itself, and parts grown one after the other from a seed until each has its unit's share.
-//! 3. Both are refined by moves and swaps of single indices between neighbouring parts (after Kernighan and Lin, 1970, and
-//!    Fiduccia and Mattheyses, 1982), which lower the cut and keep every unit within the limit.
+//! 2. Two starts: the 1-D answer itself, and parts grown one after the other from a seed until each has its unit's
+//!    share.
+//! 3. Both are refined by moves and swaps of single indices between neighbouring parts (after Kernighan & Lin 1970, and
+//!    Fiduccia & Mattheyses 1982), which lower the cut and keep every unit within the limit.
 //! 4. The better is tried for two instances. If it takes longer than the limit, the 1-D answer comes back for good.
 //!
-//! On the mesh of BT-MZ's class D (32 × 32 zones) with 62 CPU units and 2 devices, 506 edges are cut instead of 808, and the
-//! longest unit takes 4 % longer; with 64 CPU units 552 instead of 1099 (the times taken from 004 table 4; see the tests).
-//! Strips are already best for two units, or where the graph is a chain; then nothing changes. Without neighbours
+//! On the mesh of BT-MZ's class D (32 × 32 zones) with 62 CPU units and 2 devices, 506 edges are cut instead of 808,
+//! and the longest unit takes 4 % longer; with 64 CPU units 552 instead of 1099 (the times taken from González Tallada
+//! & Morancho 2024, table 4; see the tests). Strips are already best for two units, or where the graph is a chain; then
+//! nothing changes. Without neighbours
 //! ([`IterationSpace::with_neighbours`](crate::task::IterationSpace::with_neighbours)) it is `clustered-guided`.
 
 mod graph;
@@ -25,6 +27,14 @@ use graph::{Graph, Problem};
 use super::{Assignment, ClusteredGuided, Distribution, Times, Workload};
 
 /// See the module.
+///
+/// ```
+/// use thalweg::sched::{Adjacency, Distribution, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = Adjacency::new(0.05);
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1]); // refined when it is measured
+/// assert!(!distribution.is_steady());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Adjacency {
     slack: f64,
@@ -43,7 +53,7 @@ enum Phase {
     Line,
     /// Its answer is measured.
     Measure,
-    /// Another is tried: so many instances yet.
+    /// Another is tried, for this many instances more.
     Try(u32),
     Steady,
 }

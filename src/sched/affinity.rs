@@ -1,7 +1,8 @@
 //! Where every index of an iteration space ran last, and how often that changed.
 //!
-//! A part for any policy: it remembers and counts, and decides nothing. An index that goes where it went in the instance
-//! before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is counted too.
+//! A part for any policy: it remembers and counts, and decides nothing. An index that goes where it went in the
+//! instance before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is
+//! counted too.
 
 use super::Place;
 use crate::ids::UnitId;
@@ -9,6 +10,13 @@ use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
 
 /// How well a policy kept indices where their data were.
+///
+/// ```
+/// use thalweg::sched::{Affinity, AffinityStatistics};
+/// let mut total = AffinityStatistics::default();
+/// total += Affinity::new().statistics();
+/// assert_eq!((total.hits, total.migrations, total.migrated_bytes), (0, 0, 0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AffinityStatistics {
@@ -29,6 +37,19 @@ impl AddAssign for AffinityStatistics {
 }
 
 /// The unit of every index of every iteration space.
+///
+/// ```
+/// use thalweg::ids::UnitId;
+/// use thalweg::sched::{Affinity, Place};
+/// let at = |instance| Place { space: 0, index: 2, instance, weights: vec![1.0; 4].into(), neighbours: None };
+/// let mut affinity = Affinity::new();
+/// for (instance, unit) in [(0, 1), (1, 1), (2, 0)] {
+///     affinity.note(&at(instance), UnitId(unit), || 4096);
+/// }
+/// assert_eq!(affinity.unit_of(0, 2), Some(UnitId(0)));
+/// let counts = affinity.statistics();
+/// assert_eq!((counts.hits, counts.migrations, counts.migrated_bytes), (1, 1, 4096));
+/// ```
 #[derive(Debug, Default)]
 pub struct Affinity {
     last: FxHashMap<u32, Vec<Option<Last>>>,
@@ -59,7 +80,7 @@ impl Affinity {
         (last.instance >= place.instance).then_some(last.unit)
     }
 
-    /// A task goes to `unit`, which lacks so many bytes of its data.
+    /// A task goes to `unit`; `missing_bytes` tells how many bytes of its data are not there.
     pub fn note(&mut self, place: &Place, unit: UnitId, missing_bytes: impl FnOnce() -> u64) {
         let indices = self.last.entry(place.space).or_default();
         if indices.len() <= place.index {

@@ -1,8 +1,8 @@
 //! The least busy of the units that are alike.
 //!
-//! Units of one kind with the same memories are *alike*: a task takes equally long there, and lacks the same bytes. So a policy
-//! that looks for the best unit compares the least busy of each class of them, and not all: there are as many classes as a
-//! machine has memories and kinds, whatever the number of its cores.
+//! Units of one kind with the same memories are *alike*: a task takes equally long there, and lacks the same bytes. So
+//! a policy that looks for the best unit compares the least busy of each class of them, and not all: there are as many
+//! classes as a machine has memories and kinds, whatever the number of its cores.
 //!
 //! What tells units of a class apart is only their load, which whoever has the classes keeps up to date.
 

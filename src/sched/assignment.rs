@@ -1,11 +1,11 @@
 //! Who gets which index of an iteration space: the plain values that work distributions compute with.
 //!
-//! Nothing here knows of tasks, queues or ids of units: units are *slots* of a [`Team`], counted from 0, CPU units first, as
-//! the sources number them (000 §3.1.1, 003). So every distribution is a function from values to values, and its tests
-//! are tables.
+//! Nothing here knows of tasks, queues or ids of units: units are *slots* of a [`Team`], counted from 0, CPU units
+//! first, as the sources number them (González-Tallada & Morancho 2023, §3.1.1; González Tallada 2024 (slides)). So
+//! every distribution is a function from values to values, and its tests are tables.
 //!
-//! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one chunk per
-//! slot, some of them possibly empty.
+//! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one
+//! chunk per slot, some of them possibly empty.
 
 use std::ops::Range;
 
@@ -42,6 +42,12 @@ impl Team {
 }
 
 /// One chunk of consecutive indices per slot.
+///
+/// ```
+/// use thalweg::sched::{Assignment, Chunks};
+/// let chunks: Chunks = vec![0..3, 3..3, 3..5];
+/// assert_eq!(Assignment::from(chunks).slots(), [0, 0, 0, 2, 2]);
+/// ```
 pub type Chunks = Vec<Range<usize>>;
 
 /// The slot of every index.
@@ -80,7 +86,15 @@ impl From<Chunks> for Assignment {
     }
 }
 
-/// What an instance of an iteration space took, in nanoseconds of bodies; copies are not counted (004 §4.4).
+/// What an instance of an iteration space took, in nanoseconds of bodies; copies are not counted (González Tallada &
+/// Morancho 2024, §4.4).
+///
+/// ```
+/// use thalweg::sched::{Team, Times, static_chunks};
+/// let times = Times::of(&static_chunks(4, 2).into(), 2, vec![30.0, 30.0, 15.0, 15.0]);
+/// assert_eq!(times.slot_ns, [60.0, 30.0]);
+/// assert_eq!(times.longest(Team { cpus: 1, devices: 1 }), [60.0, 30.0]);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
     /// At every index.
@@ -92,12 +106,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// If `assignment` was run and every index took so long.
+    /// The times of an instance run under `assignment`, whose indices took `index_ns`.
     pub fn of(assignment: &Assignment, slots: usize, index_ns: Vec<f64>) -> Self {
         Self { slot_ns: assignment.loads(slots, &index_ns), slot: assignment.0.clone(), index_ns }
     }
 
-    /// The longest time of the CPU units and of the device units (003's T_cpu and T_gpu); 0 where there are none.
+    /// The longest time of the CPU units and of the device units (T_cpu and T_gpu of González Tallada 2024 (slides)); 0
+    /// where there are none.
     pub fn longest(&self, team: Team) -> [f64; 2] {
         let (cpus, devices) = self.slot_ns.split_at(team.cpus.min(self.slot_ns.len()));
         [cpus, devices].map(|cluster| cluster.iter().copied().fold(0.0, f64::max))
@@ -105,6 +120,12 @@ impl Times {
 }
 
 /// What is to be shared out, and among whom.
+///
+/// ```
+/// use thalweg::sched::{Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 1 }, weights: &[1.0, 2.0], neighbours: None };
+/// assert_eq!(workload.len(), 2);
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Workload<'a> {
     /// The units.
@@ -129,10 +150,40 @@ impl Workload<'_> {
 
 /// Shares out the indices of an iteration space, instance by instance.
 ///
-/// A state machine without clock or I/O: [`Distributed`](super::Distributed) asks it for the assignment of each instance
-/// until it is steady, and tells it what the last one took.
+/// A state machine without clock or I/O: [`Distributed`](super::Distributed) asks it for the assignment of each
+/// instance until it is steady, and tells it what the last one took.
+///
+/// ```
+/// use thalweg::sched::{Assignment, Distribution, Team, Times, Workload};
+///
+/// /// Every index to the unit that ran the least work so far.
+/// #[derive(Clone)]
+/// struct Greedy;
+///
+/// impl Distribution for Greedy {
+///     fn name(&self) -> &'static str {
+///         "greedy"
+///     }
+///     fn assign(&mut self, workload: &Workload<'_>, _: Option<&Times>) -> Assignment {
+///         let mut loads = vec![0.0f64; workload.team.len()];
+///         let mut least = |weight: &f64| {
+///             let slot = (0..loads.len()).min_by(|a, b| loads[*a].total_cmp(&loads[*b])).unwrap_or(0);
+///             loads[slot] += weight;
+///             slot
+///         };
+///         Assignment::new(workload.weights.iter().map(&mut least).collect())
+///     }
+///     fn is_steady(&self) -> bool {
+///         true
+///     }
+/// }
+///
+/// let team = Team { cpus: 2, devices: 0 };
+/// let workload = Workload { team, weights: &[3.0, 1.0, 1.0, 1.0, 2.0], neighbours: None };
+/// assert_eq!(Greedy.assign(&workload, None).slots(), [0, 1, 1, 1, 0]);
+/// ```
 pub trait Distribution: Send {
-    /// The name by which users choose it.
+    /// The distribution's name, for reports.
     fn name(&self) -> &'static str;
 
     /// The assignment for the next instance, given the times of the last one; there are none before the first.
@@ -143,6 +194,6 @@ pub trait Distribution: Send {
     /// Whether the last assignment holds for all instances to come, whatever they take.
     fn is_steady(&self) -> bool;
 
-    /// While steady: an instance took so long. May end the steadiness.
+    /// While steady: an instance took this long. May end the steadiness.
     fn observe(&mut self, _workload: &Workload<'_>, _measured: &Times) {}
 }

@@ -1,17 +1,16 @@
 //! The best chunks: consecutive indices for units of given speeds such that the last to end ends as early as can be.
 //!
-//! The sources' guided pass (004 fig. 7) brings every unit close to the mean and leaves what rounding makes of it to the last unit:
-//! 150 equal indices for 62 units become 2 for each, and 28 for the last. Where the sources apply that pass to a cluster
-//! ("BALANCE"), the optimum is taken instead; it is as cheap to find.
+//! The sources' guided pass (González Tallada & Morancho 2024, fig. 7) brings every unit close to the mean and leaves
+//! what rounding makes of it to the last unit: 150 equal indices for 62 units become 2 for each, and 28 for the last.
+//! Where the sources apply that pass to a cluster ("BALANCE"), the optimum is taken instead; it is as cheap to find.
 //!
-//! Source: A. Pinar and C. Aykanat, "Fast optimal load balancing algorithms for 1D partitioning", Journal of Parallel and
-//! Distributed Computing 64 (2004): bisection over the bottleneck, with a greedy probe.
+//! Source: Pınar & Aykanat 2004: bisection over the bottleneck, with a greedy probe.
 
 use super::Chunks;
 use super::static_chunks::static_chunks;
 
-/// Cuts the indices into one chunk per unit so that the largest of chunk work by unit speed is as small as can be; among such
-/// cuts, every chunk is as near as it can be to its unit's share of what is left.
+/// Cuts the indices into one chunk per unit so that the largest of chunk work by unit speed is as small as can be;
+/// among such cuts, every chunk is as near as it can be to its unit's share of what is left.
 ///
 /// ```
 /// use thalweg::sched::balanced_chunks;

@@ -1,5 +1,6 @@
-//! `clustered-guided`: the CPU units' indices left of a pivot, the devices' right of it; the pivot is searched for, and each
-//! cluster balanced, by measuring (004 §4.5 and figure 8; 003 "CLUSTERED GUIDED scheduler").
+//! `clustered-guided`: the CPU units' indices left of a pivot, the devices' right of it; the pivot is searched for, and
+//! each cluster balanced, by measuring (González Tallada & Morancho 2024, §4.5 and figure 8; González Tallada 2024
+//! (slides), "CLUSTERED GUIDED scheduler").
 //!
 //! One state per instance:
 //!
@@ -12,19 +13,21 @@
 //! | STEADY | the best that was measured | MOVE's cycle, when speeds change |
 //!
 //! How the sources are read where they are silent or disagree:
-//! - The pivot moves away from the cluster that takes longer (004 §4.5); 003's slide has the sign reversed.
-//! - INC and DEC are half of what is left to search right and left of the pivot. A bracket keeps both: pivots at or left
-//!   of `left` are known to keep the devices longer, those at or right of `right` the CPU units. INC = 1 and a change of
-//!   direction is a bracket of width 1 whose both ends have been tried: STEADY.
+//! - The pivot moves away from the cluster that takes longer (González Tallada & Morancho 2024, §4.5); the slide
+//!   (González Tallada 2024 (slides)) has the sign reversed.
+//! - INC and DEC are half of what is left to search right and left of the pivot. A bracket keeps both: pivots at or
+//!   left of `left` are known to keep the devices longer, those at or right of `right` the CPU units. INC = 1 and a
+//!   change of direction is a bracket of width 1 whose both ends have been tried: STEADY.
 //! - BALANCE gives the best chunks rather than those of one guided pass (see `balance.rs`).
-//! - BALANCE is left out where it could not matter: the balanced times, computed from the probed ones, differ between the
-//!   clusters by more than a twentieth (the pivot is wrong anyway), or are not better than what was probed. It makes room for the
-//!   bound: STEADY within 4·log₂(N) instances always; should it not be reached by then, the best so far is kept.
+//! - BALANCE is left out where it could not matter: the balanced times, computed from the probed ones, differ between
+//!   the clusters by more than a twentieth (the pivot is wrong anyway), or are not better than what was probed. It
+//!   makes room for the bound: STEADY within 4·log₂(N) instances always; should it not be reached by then, the best so
+//!   far is kept.
 //! - An end of the bracket is a pivot too: a cluster may stay empty.
 //!
-//! Beyond the sources: a unit that has become slower or faster by more than the threshold, for several instances in a row,
-//! starts the search again at PROBE, with that unit's speed corrected. After each new search the row is twice as long, so
-//! that noise cannot keep it going.
+//! Beyond the sources: a unit that has become slower or faster by more than the threshold, for several instances in a
+//! row, starts the search again at PROBE, with that unit's speed corrected. After each new search the row is twice as
+//! long, so that noise cannot keep it going.
 
 mod search;
 
@@ -37,6 +40,15 @@ const FIRST_ROW: u32 = 3;
 const LONGEST_ROW: u32 = 96;
 
 /// What the next instance is for.
+///
+/// ```
+/// use thalweg::sched::{ClusteredGuided, Distribution, State, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = ClusteredGuided::default();
+/// assert_eq!(distribution.state(), State::Init);
+/// distribution.assign(&workload, None);
+/// assert_ne!(distribution.state(), State::Steady); // the search has begun
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// The first instance.
@@ -52,6 +64,14 @@ pub enum State {
 }
 
 /// See the module.
+///
+/// ```
+/// use thalweg::sched::{ClusteredGuided, Distribution, State, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = ClusteredGuided::new(0.25);
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 1, 1, 1]); // the pivot begins on the left
+/// assert_eq!(distribution.state(), State::Probe); // a step of the search
+/// ```
 #[derive(Debug, Clone)]
 pub struct ClusteredGuided {
     threshold: f64,

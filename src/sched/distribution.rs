@@ -1,12 +1,12 @@
 //! From a work distribution to a policy: a queue per unit, and an index's tasks all go to the unit that the index is
 //! assigned to.
 //!
-//! An instance of an iteration space may be many tasks, several per index, and instances overlap in a dataflow program. The
-//! assignment of an instance is *decided* once and holds for all its tasks. When:
+//! An instance of an iteration space may be many tasks, several per index, and instances overlap in a dataflow program.
+//! The assignment of an instance is *decided* once and holds for all its tasks. When:
 //! - the first instance, and every one while the distribution is steady: with its first ready task, so nothing waits;
-//! - while the distribution searches: when every index has a ready task of the instance and no task of the one before is
-//!   under way. Tasks that exchange data between indices become ready only when their neighbours' last ones have run, so
-//!   by then the instance before is complete, and measured;
+//! - while the distribution searches: when every index has a ready task of the instance and no task of the one before
+//!   is under way. Tasks that exchange data between indices become ready only when their neighbours' last ones have
+//!   run, so by then the instance before is complete, and measured;
 //! - in any case when no unit has anything to do: then with what has been measured.
 //!
 //! Invariants:

@@ -1,9 +1,9 @@
-//! `dynamic`: whoever is free takes the next block of indices, until the map is remembered (004 §4.2; 003 "DYNAMIC
-//! scheduler").
+//! `dynamic`: whoever is free takes the next block of indices, until the map is remembered (González Tallada & Morancho
+//! 2024, §4.2; González Tallada 2024 (slides), "DYNAMIC scheduler").
 //!
-//! Tasks without a place are taken one by one. Of an iteration space, a unit takes `chunk` consecutive indices at once, and
-//! then runs all their tasks of that instance. From instance `memo` on, every index stays where it ran last (after Bull,
-//! "Feedback guided dynamic loop scheduling", 1998, as 004 has it), so that its data need not move any more.
+//! Tasks without a place are taken one by one. Of an iteration space, a unit takes `chunk` consecutive indices at once,
+//! and then runs all their tasks of that instance. From instance `memo` on, every index stays where it ran last (Bull
+//! 1998, as González Tallada & Morancho 2024 has it), so that its data need not move any more.
 
 use super::queues::{Queues, insert};
 use super::{Affinity, AffinityStatistics, Place, Policy, ReadyTask, View};
@@ -11,6 +11,16 @@ use crate::ids::{TaskId, UnitId};
 use std::collections::VecDeque;
 
 /// First come, first served, by priority.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Dynamic, Policy, ReadyTask, UnitView, View};
+/// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut policy = Dynamic::new(1, 3);
+/// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view);
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // whoever asks first
+/// ```
 #[derive(Debug)]
 pub struct Dynamic {
     chunk: usize,
@@ -29,9 +39,9 @@ impl Default for Dynamic {
 }
 
 impl Dynamic {
-    /// The default number of indices in a block (003).
+    /// The default number of indices in a block (González Tallada 2024 (slides)).
     pub const CHUNK: usize = 1;
-    /// The default number of instances before the map is remembered ("a few", 004).
+    /// The default number of instances before the map is remembered ("a few": González Tallada & Morancho 2024, §4.2).
     pub const MEMO: u64 = 3;
 
     /// Blocks of `chunk` indices, at least 1; the map is remembered after `memo` instances, or never if `memo` is 0.

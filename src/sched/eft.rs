@@ -1,10 +1,11 @@
 //! `eft`: every ready task goes where it is expected to finish earliest, copies included.
 //!
-//! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by priority
-//! (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known ahead). Expected
-//! finish = what the unit has still to do + copies of the bytes it lacks + the task's own time by the [`Model`].
+//! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by
+//! priority (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known
+//! ahead). Expected finish = what the unit has still to do + copies of the bytes it lacks + the task's own time by the
+//! [`Model`].
 //!
-//! What is not known yet is tried: as long as a kind of unit has not run tasks of a name, as many of them as it has units count
+//! What is not known yet is tried: until a kind of unit has run tasks of a name, as many of them as it has units count
 //! as free there. Further ones are expected to take what they take on other kinds.
 //!
 //! The policy reads no clock: a unit's backlog is the sum of the estimates of its unfinished tasks.
@@ -18,15 +19,21 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// A task nothing at all is known of is expected to take so long.
+/// How long a task is expected to take of which nothing is known.
 const UNKNOWN_NS: f64 = 1e5;
 
 /// How long a copy is expected to take.
+///
+/// ```
+/// use thalweg::sched::LinkEstimate;
+/// let link = LinkEstimate { latency_ns: 1000.0, bytes_per_s: 1e9 };
+/// assert_eq!((link.copy_ns(0), link.copy_ns(4000)), (0.0, 5000.0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkEstimate {
-    /// Every copy takes at least so long.
+    /// What every copy takes at least, in nanoseconds.
     pub latency_ns: f64,
-    /// So many bytes pass in a second.
+    /// The link's bandwidth.
     pub bytes_per_s: f64,
 }
 
@@ -38,13 +45,27 @@ impl Default for LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// For so many bytes; no time for none.
+    /// The time for this many bytes; none for 0.
     pub fn copy_ns(&self, bytes: u64) -> f64 {
         if bytes == 0 { 0.0 } else { self.latency_ns + bytes as f64 / self.bytes_per_s * 1e9 }
     }
 }
 
 /// See the module.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Eft, LinkEstimate, Model, Policy, ReadyTask, UnitView, View};
+/// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut model = Model::default();
+/// model.learn("axpy", UnitKind::Cpu, 0, 1000.0);
+/// let mut policy = Eft::new(model, LinkEstimate::default());
+/// policy.ready(ReadyTask::new(TaskId(0), "axpy", [true, true]), &view);
+/// policy.ready(ReadyTask::new(TaskId(1), "axpy", [true, true]), &view);
+/// assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(0)));
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(1))); // it ends earlier there
+/// ```
 #[derive(Debug, Default)]
 pub struct Eft {
     link: LinkEstimate,
@@ -61,7 +82,8 @@ pub struct Eft {
     affinity: Affinity,
 }
 
-/// What a unit has still to do: for how long, in the order of the bits of a number that is not negative, and then how many tasks.
+/// What a unit has still to do: for how long, in the order of the bits of a number that is not negative, and then how
+/// many tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
     backlog_bits: u64,

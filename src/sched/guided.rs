@@ -1,8 +1,9 @@
-//! `guided-sizes` and `guided-runtime`: chunks of consecutive indices whose ends move until all units have as much to do
-//! (004 §4.4, figures 6 and 7).
+//! `guided-sizes` and `guided-runtime`: chunks of consecutive indices whose ends move until all units have as much to
+//! do (González Tallada & Morancho 2024, §4.4, figures 6 and 7).
 //!
-//! The figure says how one step goes; it does not say when to stop. Here the search ends when a step changes nothing, or when
-//! the longest time of a unit has not fallen for as many steps as there are units; the best chunks seen are kept then.
+//! The figure says how one step goes; it does not say when to stop. Here the search ends when a step changes nothing,
+//! or when the longest time of a unit has not fallen for as many steps as there are units; the best chunks seen are
+//! kept then.
 
 use super::static_chunks::static_chunks;
 use super::{Assignment, Chunks, Distribution, Times, Workload};
@@ -10,12 +11,14 @@ use super::{Assignment, Chunks, Distribution, Times, Workload};
 /// A step lowers the longest time if it lowers it by this part: less is noise.
 const PROGRESS: f64 = 0.01;
 
-/// One step of 004's figure 7: every unit but the last moves the end of its chunk to bring its work close to the mean.
+/// One step of González Tallada & Morancho 2024, figure 7: every unit but the last moves the end of its chunk to bring
+/// its work close to the mean.
 ///
-/// `work_done` is what each unit did under `chunks`, `work` the work at every index. As in the figure, a unit's work is not
-/// corrected for a first index that moved in the same step (line 5), so an imbalance passes from unit to unit, one a step.
-/// Two things are as they must be rather than as they are printed: line 24's `WorkTask` is `WorkZone`, and line 17 leaves
-/// one index to every unit behind, not only to the last. With fewer indices than units, the first units get one each.
+/// `work_done` is what each unit did under `chunks`, `work` the work at every index. As in the figure, a unit's work is
+/// not corrected for a first index that moved in the same step (line 5), so an imbalance passes from unit to unit, one
+/// a step. Two things are as they must be rather than as they are printed: line 24's `WorkTask` is `WorkZone`, and line
+/// 17 leaves one index to every unit behind, not only to the last. With fewer indices than units, the first units get
+/// one each.
 ///
 /// ```
 /// use thalweg::sched::guided_step;
@@ -88,6 +91,12 @@ fn longest(loads: &[f64]) -> f64 {
 
 /// `guided-sizes`: the work is the user's weights. All steps are made before the first instance: nothing in it would
 /// tell more.
+///
+/// ```
+/// use thalweg::sched::{Distribution, GuidedSizes, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[3.0, 1.0, 1.0, 1.0], neighbours: None };
+/// assert_eq!(GuidedSizes.assign(&workload, None).slots(), [0, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct GuidedSizes;
 
@@ -113,6 +122,16 @@ impl Distribution for GuidedSizes {
 }
 
 /// `guided-runtime`: the work is the time that each index took where it ran; one step per instance.
+///
+/// ```
+/// use thalweg::sched::{Distribution, GuidedRuntime, Team, Times, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = GuidedRuntime::default();
+/// let first = distribution.assign(&workload, None);
+/// assert_eq!(first.slots(), [0, 0, 1, 1]);
+/// let times = Times::of(&first, 2, vec![30.0, 10.0, 10.0, 10.0]);
+/// assert_eq!(distribution.assign(&workload, Some(&times)).slots(), [0, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct GuidedRuntime {
     descent: Descent,

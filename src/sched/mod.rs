@@ -4,9 +4,10 @@
 //! or randomness of its own; ties are broken by id. It is told of ready tasks and asked by units with room; the engine
 //! acts on the answers. One policy per file.
 //!
-//! *Work distributions* (003; 004 §4) share out the indices of an iteration space. Each is a [`Distribution`], a
-//! function from weights and times to an [`Assignment`]; [`Distributed`] makes a policy of any of them: a task that
-//! recurs carries its [`Place`], and goes to the queue of the unit that its index is assigned to.
+//! *Work distributions* (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) share out the indices of
+//! an iteration space. Each is a [`Distribution`], a function from weights and times to an [`Assignment`];
+//! [`Distributed`] makes a policy of any of them: a task that recurs carries its [`Place`], and goes to the queue of
+//! the unit that its index is assigned to.
 //!
 //! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`Priority`], [`Dynamic`].
 //!
@@ -67,8 +68,8 @@ use std::sync::Arc;
 /// Decides which unit gets which ready task.
 ///
 /// Two methods are enough for a policy of one's own ([`Builder::policy`](crate::Builder::policy)): [`ready`] hands it a
-/// task, [`next`] asks which task a unit gets. A policy can be tested without a runtime, since all that it is told can be
-/// made by hand:
+/// task, [`next`] asks which task a unit gets. A policy can be tested without a runtime, since all that it is told can
+/// be made by hand:
 ///
 /// ```
 /// use thalweg::ids::{SpaceId, TaskId, UnitId};
@@ -109,8 +110,8 @@ use std::sync::Arc;
 /// # Contract
 /// - A policy gives each task it was handed to one unit, once, and to a unit for which
 ///   [`runs_on`](ReadyTask::runs_on) holds.
-/// - It may hold tasks back while some unit is busy. Once [`View::is_idle`], it gives a task to at least one of the units
-///   that it is asked for: nothing else would have it asked again.
+/// - It may hold tasks back while some unit is busy. Once [`View::is_idle`], it gives a task to at least one of the
+///   units that it is asked for: nothing else would have it asked again.
 /// - It does not use the runtime, which waits for its answer: waiting and submitting are refused with
 ///   [`SubmitError::InsidePolicy`](crate::error::SubmitError::InsidePolicy).
 ///
@@ -183,8 +184,8 @@ pub struct ReadyTask {
 }
 
 impl ReadyTask {
-    /// A task to test a policy with; `units` says for each unit whether the task runs there. It has no data, no hints and
-    /// no place.
+    /// A task to test a policy with; `units` says for each unit whether the task runs there. It has no data, no hints
+    /// and no place.
     pub fn new(id: TaskId, name: impl Into<Cow<'static, str>>, units: impl Into<Arc<[bool]>>) -> Self {
         let (name, units) = (name.into(), units.into());
         Self { id, name, bytes: 0, priority: 0, cost: None, place: None, units }
@@ -269,7 +270,7 @@ pub struct UnitView {
     pub in_flight: usize,
 }
 
-/// What a policy may look at.
+/// What a policy may look at: the units, and where a ready task's data are.
 ///
 /// ```
 /// use thalweg::prelude::*;

@@ -1,7 +1,7 @@
 //! A performance model: what tasks of a name took on units of a kind.
 //!
-//! A history per task name, kind of unit and size of the regions, as StarPU keeps them (Augonnet et al., "StarPU: a unified
-//! platform for task scheduling on heterogeneous multicore architectures", 2011). For a size without history the time is
+//! A history per task name, kind of unit and size of the regions, as StarPU keeps them (Augonnet et al.
+//! 2011). For a size without history the time is
 //! taken to grow with the bytes, from all sizes of the same name and kind.
 //!
 //! A model is a value, which `model_text` writes as text and reads again. Nothing here touches a file.
@@ -33,11 +33,11 @@ pub(super) struct History {
     pub(super) mean_ns: f64,
 }
 
-/// So many runs weigh as much as all before: a model follows a machine that changes.
+/// This many runs weigh as much as all before: a model follows a machine that changes.
 const MEMORY: u64 = 64;
 
 impl Model {
-    /// A task took so long.
+    /// A task took this long.
     pub fn learn(&mut self, task: &str, unit: UnitKind, bytes: u64, elapsed_ns: f64) {
         if !self.histories.contains_key(task) {
             self.histories.insert(task.to_owned(), BTreeMap::new());

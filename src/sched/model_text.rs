@@ -5,6 +5,11 @@ use crate::machine::UnitKind;
 use serde::{Deserialize, Serialize};
 
 /// What is wrong with the text of a model.
+///
+/// ```
+/// use thalweg::sched::Model;
+/// assert!(Model::from_text("nonsense").unwrap_err().to_string().starts_with("not a performance model: "));
+/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("not a performance model: {problem}")]
 pub struct ModelError {

@@ -1,11 +1,19 @@
 //! The performance conversion factor (PCF): how many times longer a CPU unit takes than a device unit for the same task
-//! (003; 004 §4.3).
+//! (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4.3).
 //!
 //! It is given by the user, or measured in a first instance. It is always finite and above 0.
 
 use super::{Times, Workload};
 
 /// Where a PCF comes from.
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, StaticPcf, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = StaticPcf::new(Pcf::Profiled);
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1]); // to be measured first
+/// assert!(!distribution.is_steady());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pcf {
     /// From the user.
@@ -26,8 +34,8 @@ impl Pcf {
 
 /// The PCF that an instance shows: the time per weight on CPU units by that on device units.
 ///
-/// With equal weights that is the sources' quotient of average task times (004 tables 3 and 4); with unequal ones it does
-/// not depend on who got the large tasks. 1 if one of the two kinds ran nothing.
+/// With equal weights that is the sources' quotient of average task times (González Tallada & Morancho 2024, tables 3
+/// and 4); with unequal ones it does not depend on who got the large tasks. 1 if one of the two kinds ran nothing.
 ///
 /// ```
 /// use thalweg::sched::{Assignment, Team, Times, Workload, profiled_pcf, static_chunks};
@@ -51,7 +59,8 @@ mod tests {
     use super::*;
     use crate::sched::{Assignment, Team};
 
-    /// 004: table 4 is table 3 divided by its first line (BT-MZ, 16 × 1: 64.75 ms and 2.96 ms make 21.91 by table 4).
+    /// González Tallada & Morancho 2024: table 4 is table 3 divided by its first line (BT-MZ, 16 × 1: 64.75 ms and 2.96
+    /// ms make 21.91 by table 4).
     #[test]
     fn the_factors_of_table_4_follow_from_the_times_of_table_3() {
         let workload = Workload { team: Team { cpus: 16, devices: 1 }, weights: &[1.0; 34], neighbours: None };

@@ -1,10 +1,11 @@
-//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF to what they would be elsewhere,
-//! are shared out evenly (003 "PCF-GUIDED scheduler").
+//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF to what they would be
+//! elsewhere, are shared out evenly (González Tallada 2024 (slides), "PCF-GUIDED scheduler").
 //!
-//! The slides add up "all task execution times factorized with PCF" and divide by the number of units. Read here as: a time
-//! on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So all units
-//! end together, which with PCF = 1 is the slides' formula to the letter. An index that moves from one kind to the other is
-//! thus expected to take what it takes there, which 004's guided step does not see (§5.1.1).
+//! The slides add up "all task execution times factorized with PCF" and divide by the number of units. Read here as: a
+//! time on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So all
+//! units end together, which with PCF = 1 is the slides' formula to the letter. An index that moves from one kind to
+//! the other is thus expected to take what it takes there, which the guided step of González Tallada & Morancho 2024,
+//! §5.1.1, does not see.
 
 use super::balance::balanced_chunks;
 use super::guided::Descent;
@@ -12,6 +13,16 @@ use super::static_chunks::static_chunks;
 use super::{Assignment, Distribution, Pcf, Times, Workload};
 
 /// See the module.
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, PcfGuided, Team, Times, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+/// let mut distribution = PcfGuided::new(Pcf::Given(3.0));
+/// let first = distribution.assign(&workload, None);
+/// assert_eq!(first.slots(), [0, 0, 1, 1]);
+/// let times = Times::of(&first, 2, vec![30.0, 30.0, 10.0, 10.0]);
+/// assert_eq!(distribution.assign(&workload, Some(&times)).slots(), [0, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct PcfGuided {
     pcf: Pcf,

@@ -1,12 +1,14 @@
-//! `pcf-static`: the indices in two parts by the PCF alone, each in equal chunks (003 "PCF-STATIC scheduler").
+//! `pcf-static`: the indices in two parts by the PCF alone, each in equal chunks (González Tallada 2024 (slides),
+//! "PCF-STATIC scheduler").
 //!
-//! Unlike 004's `static-pcf`, the parts do not depend on how many units there are of each kind: the PCF is here the
-//! relation between the two clusters. Where there are as many CPU units as device units, the two nearly agree.
+//! Unlike the `static-pcf` of González Tallada & Morancho 2024, the parts do not depend on how many units there are of
+//! each kind: the PCF is here the relation between the two clusters. Where there are as many CPU units as device units,
+//! the two nearly agree.
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Times, Workload};
 
-/// CPU-TASKS of 003: `tasks` = (PCF + 1) × CPU-TASKS, rounded down.
+/// CPU-TASKS of González Tallada 2024 (slides): `tasks` = (PCF + 1) × CPU-TASKS, rounded down.
 ///
 /// ```
 /// assert_eq!(thalweg::sched::pcf_static_cpu_tasks(16, 2.0), 5); // the slides' example
@@ -16,6 +18,13 @@ pub fn cpu_tasks(tasks: usize, pcf: f64) -> usize {
 }
 
 /// The distribution of [`cpu_tasks`].
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, PcfStatic, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 8], neighbours: None };
+/// let mut distribution = PcfStatic::new(Pcf::Given(3.0));
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1, 1, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct PcfStatic {
     pcf: Pcf,
@@ -62,7 +71,7 @@ mod tests {
         PcfStatic::new(Pcf::Given(pcf)).assign(&workload, None).loads(cpus + devices, &weights)
     }
 
-    /// 003: 16 tasks, two units of each kind, PCF = 2: <0,2> <3,4> <5,10> <11,15>.
+    /// González Tallada 2024 (slides): 16 tasks, two units of each kind, PCF = 2: <0,2> <3,4> <5,10> <11,15>.
     #[test]
     fn the_slides_example() {
         let workload = Workload { team: Team { cpus: 2, devices: 2 }, weights: &[1.0; 16], neighbours: None };

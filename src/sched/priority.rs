@@ -1,8 +1,8 @@
 //! `priority`: the most urgent ready task first, on whatever unit is free.
 //!
-//! Urgent is what the user says is ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): of a graph that is still being
-//! submitted, nobody else knows the critical path. Among equals the larger estimated cost goes first (longest processing
-//! time first: Graham, "Bounds on multiprocessing timing anomalies", 1969), then the older task.
+//! Urgent is what the user says is ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): of a graph that is still
+//! being submitted, nobody else knows the critical path. Among equals the larger estimated cost goes first (longest
+//! processing time first: Graham 1969), then the older task.
 
 use super::{Policy, ReadyTask, View};
 use crate::ids::{TaskId, UnitId};
@@ -10,6 +10,20 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// See the module.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Policy, Priority, ReadyTask, UnitView, View};
+/// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut policy = Priority::new();
+/// for (id, priority) in [(0, 1), (1, 5)] {
+///     let mut task = ReadyTask::new(TaskId(id), "t", [true, true]);
+///     task.priority = priority;
+///     policy.ready(task, &view);
+/// }
+/// assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(1)));
+/// ```
 #[derive(Debug, Default)]
 pub struct Priority {
     tasks: BTreeMap<Rank, ReadyTask>,

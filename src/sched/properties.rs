@@ -5,8 +5,8 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A step of a mesh: every index has `stages` tasks, each after the one before; the first also after its neighbours' last
-/// of the step before.
+/// A step of a mesh: every index has `stages` tasks, each after the one before; the first also after its neighbours'
+/// last of the step before.
 #[derive(Debug, Clone)]
 struct Program {
     indices: usize,

@@ -10,7 +10,8 @@
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
 //! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
 //!
-//! The file of PCFs has configurations of the CPU units as keys, as in 004's table 4: `"16:CPU:1" = 21.91`.
+//! The file of PCFs has configurations of the CPU units as keys, as in González Tallada & Morancho 2024, table 4:
+//! `"16:CPU:1" = 21.91`.
 
 use super::{
     Adjacency, ClusteredGuided, Distributed, Distribution, Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate,
@@ -20,6 +21,14 @@ use crate::error::BuildError;
 use std::collections::BTreeMap;
 
 /// The names of all schedulers.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// for name in thalweg::sched::NAMES {
+///     Runtime::builder().compute_units("1:CPU:1").scheduler(*name).build()?;
+/// }
+/// # Ok::<(), BuildError>(())
+/// ```
 pub const NAMES: &[&str] = &[
     "stealing",
     "dynamic",
@@ -35,7 +44,7 @@ pub const NAMES: &[&str] = &[
     "priority",
 ];
 
-/// What a scheduler may depend on beside its parameters.
+/// What a scheduler may depend on, apart from its parameters.
 pub(crate) struct Setting<'a> {
     /// How many units there are.
     pub(crate) units: usize,
@@ -157,7 +166,7 @@ impl<'a> Parameters<'a> {
             };
         }
         if self.given.contains_key("pcf") && self.given.contains_key("file") {
-            return Err(self.error("file", "can not be given beside pcf".to_owned()));
+            return Err(self.error("file", "cannot be given together with pcf".to_owned()));
         }
         let file = self.take("file")?;
         if let Some(path) = file {
@@ -195,7 +204,7 @@ impl<'a> Parameters<'a> {
         let Some(unknown) = self.given.keys().next() else { return Ok(policy) };
         let known = match self.known.as_slice() {
             [] => "there are none".to_owned(),
-            known => format!("those that exist are {}", known.join(", ")),
+            known => format!("try one of {}", known.join(", ")),
         };
         Err(self.error(unknown, format!("there is no such parameter; {known}")))
     }
@@ -251,11 +260,11 @@ mod tests {
         for (text, words) in [
             (
                 "fastest",
-                "there is no `fastest`; those that exist are stealing, dynamic, static, static-pcf, pcf-static",
+                "cannot find scheduler `fastest`; try one of stealing, dynamic, static, static-pcf, pcf-static",
             ),
-            ("", "there is no ``"),
+            ("", "cannot find scheduler ``"),
             ("static:chunk=2", "`static`: chunk: there is no such parameter; there are none"),
-            ("dynamic:size=2", "`dynamic`: size: there is no such parameter; those that exist are chunk, memo"),
+            ("dynamic:size=2", "`dynamic`: size: there is no such parameter; try one of chunk, memo"),
             ("dynamic:chunk=0", "`dynamic`: chunk: `0` is not a whole number of at least 1"),
             ("dynamic:memo=-1", "`dynamic`: memo: `-1` is not a whole number of at least 0"),
             ("dynamic:chunk", "`dynamic`: chunk: has no value; write chunk=..."),
@@ -265,19 +274,19 @@ mod tests {
             ("pcf-guided:pcf=NaN", "`pcf-guided`: pcf: `NaN` is not a number above 0"),
             ("pcf-guided:pcf=inf", "`pcf-guided`: pcf: `inf` is not a number above 0"),
             ("static-pcf:profile,pcf=3", "`static-pcf`: profile: takes no value and stands alone"),
-            ("static-pcf:pcf=3,file=pcf.toml", "`static-pcf`: file: can not be given beside pcf"),
+            ("static-pcf:pcf=3,file=pcf.toml", "`static-pcf`: file: cannot be given together with pcf"),
             ("static-pcf:file=none.toml", "`static-pcf`: file: none.toml: "),
             ("static-pcf:file=bad.toml", "`static-pcf`: file: bad.toml: TOML parse error at line 1"),
             ("clustered-guided:threshold=0", "`clustered-guided`: threshold: `0` is not a number above 0"),
             ("adjacency:slack=-1", "`adjacency`: slack: `-1` is not a number of at least 0"),
             ("eft:bytes_per_s=0", "`eft`: bytes_per_s: `0` is not a number above 0"),
         ] {
-            // That `pcf` is given beside it is noticed before the file is looked for.
+            // That `pcf` is given as well is noticed before the file is looked for.
             if !can_be_read(&text) && !text.contains("pcf=") {
                 continue;
             }
             let message = build(text).err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(message.starts_with("scheduler") && message.contains(words), "{text}: {message}");
+            assert!(message.contains("scheduler `") && message.contains(words), "{text}: {message}");
         }
     }
 

@@ -1,14 +1,16 @@
-//! `static`: as many indices to every unit, in consecutive chunks (003 "STATIC scheduler"; 004 §4.1).
+//! `static`: as many indices to every unit, in consecutive chunks (González Tallada 2024 (slides), "STATIC scheduler";
+//! González Tallada & Morancho 2024, §4.1).
 //!
 //! It looks at nothing: neither at how large the indices are nor at how fast the units.
 
 use super::{Assignment, Chunks, Distribution, Times, Workload};
 
-/// Cuts `0..len` into `units` chunks of equal length; what is left over goes to the first units, one index each (003).
+/// Cuts `0..len` into `units` chunks of equal length; what is left over goes to the first units, one index each
+/// (González Tallada 2024 (slides)).
 ///
 /// ```
 /// use thalweg::sched::static_chunks;
-/// assert_eq!(static_chunks(16, 4), [0..4, 4..8, 8..12, 12..16]); // 003's <0,3> <4,7> <8,11> <12,15>
+/// assert_eq!(static_chunks(16, 4), [0..4, 4..8, 8..12, 12..16]); // the slides' <0,3> <4,7> <8,11> <12,15>
 /// assert_eq!(static_chunks(5, 3), [0..2, 2..4, 4..5]);
 /// ```
 pub fn static_chunks(len: usize, units: usize) -> Chunks {
@@ -22,7 +24,8 @@ pub(crate) fn chunks_from(first: usize, len: usize, units: usize) -> Chunks {
     (0..units).map(|unit| start(unit)..start(unit + 1)).collect()
 }
 
-/// Chunks for two clusters: `static` over the first `cpu_tasks` indices and the CPU units, and over the others and the devices.
+/// Chunks for two clusters: `static` over the first `cpu_tasks` indices and the CPU units, and over the others and the
+/// devices.
 pub(crate) fn clustered_chunks(len: usize, cpu_tasks: usize, workload: &Workload<'_>) -> Chunks {
     let mut chunks = chunks_from(0, cpu_tasks, workload.team.cpus);
     chunks.extend(chunks_from(cpu_tasks, len - cpu_tasks, workload.team.devices));
@@ -30,6 +33,12 @@ pub(crate) fn clustered_chunks(len: usize, cpu_tasks: usize, workload: &Workload
 }
 
 /// The distribution of [`static_chunks`].
+///
+/// ```
+/// use thalweg::sched::{Distribution, Static, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0; 5], neighbours: None };
+/// assert_eq!(Static.assign(&workload, None).slots(), [0, 0, 0, 1, 1]);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Static;
 

@@ -1,13 +1,15 @@
-//! `static-pcf`: so many indices to the devices as they are faster, each kind's in equal chunks (004 §4.3).
+//! `static-pcf`: devices get as many times more indices as they are faster, each kind in equal chunks (González Tallada
+//! & Morancho 2024, §4.3).
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Team, Times, Workload};
 
-/// T_gpu of 004 §4.3: how many of `tasks` equal tasks the device units get if they are `pcf` times as fast as CPU units.
+/// T_gpu of González Tallada & Morancho 2024, §4.3: how many of `tasks` equal tasks the device units get if they are
+/// `pcf` times as fast as CPU units.
 ///
-/// Groups of N_gpu·PCF + N_cpu tasks, of which the devices get N_gpu·PCF; of the tasks that make no whole group, the devices
-/// get as many as in a group. A PCF need not be whole, and the article does not say how the result is rounded: here, to
-/// the nearest whole number.
+/// Groups of N_gpu·PCF + N_cpu tasks, of which the devices get N_gpu·PCF; of the tasks that make no whole group, the
+/// devices get as many as in a group. A PCF need not be whole, and the article does not say how the result is rounded:
+/// here, to the nearest whole number.
 ///
 /// ```
 /// use thalweg::sched::{Team, static_pcf_device_tasks};
@@ -29,6 +31,13 @@ pub fn device_tasks(tasks: usize, team: Team, pcf: f64) -> usize {
 }
 
 /// The distribution of [`device_tasks`].
+///
+/// ```
+/// use thalweg::sched::{Distribution, Pcf, StaticPcf, Team, Workload};
+/// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 8], neighbours: None };
+/// let mut distribution = StaticPcf::new(Pcf::Given(3.0));
+/// assert_eq!(distribution.assign(&workload, None).slots(), [0, 0, 1, 1, 1, 1, 1, 1]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct StaticPcf {
     pcf: Pcf,

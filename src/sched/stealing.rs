@@ -1,6 +1,6 @@
 //! `stealing`: a queue per unit, tasks queued where their data are, idle units help themselves from the longest queue.
 //!
-//! On a machine of CPU units alone this policy is never asked: every core reaches every data equally, and the runtime's
+//! On a machine of CPU units alone this policy is never asked: every core reaches all data equally, and the runtime's
 //! own deques do the same without a lock (the fast path). With devices, data that have to move decide.
 
 use super::alike::Alike;
@@ -14,6 +14,16 @@ use std::sync::Arc;
 ///
 /// A thief looks only at tasks that it can run: those that run on the same units have queues of their own. There are as
 /// many such classes as sets of bodies and of memories that tasks fit into: a few.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{Policy, ReadyTask, Stealing, UnitView, View};
+/// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut policy = Stealing::new(2);
+/// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view); // queued at unit 0
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // which has not come to it
+/// ```
 #[derive(Debug)]
 pub struct Stealing {
     classes: Vec<Class>,
@@ -108,7 +118,7 @@ impl Policy for Stealing {
             let first = classes.min_by_key(|class| self.classes[*class].queues[own].front().copied())?;
             return self.change(first, own, VecDeque::pop_front).map(|(_, task)| task);
         }
-        // A device takes foreign work only when it has nothing at all: what it queues ahead, others could run now.
+        // A device takes foreign work only when it has nothing at all: others could run now what it would queue ahead.
         if view.units[own].in_flight > 0 {
             return None;
         }

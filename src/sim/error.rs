@@ -4,10 +4,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Why a machine file was refused; the message names file, line and key.
+///
+/// ```
+/// use thalweg::SimulatedMachine;
+/// let error = "name = 3".parse::<SimulatedMachine>().unwrap_err();
+/// assert!(error.to_string().contains("line 1, `name`"), "{error}");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineFileError {
-    /// The file can not be read.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
@@ -15,7 +21,7 @@ pub enum MachineFileError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A line says what can not be.
+    /// A line holds an impossible value.
     #[error("{}, line {line}, `{key}`: {problem}", path.display())]
     Line {
         /// The file.
@@ -37,7 +43,7 @@ pub enum MachineFileError {
     },
 }
 
-/// A file's text, to say where something stands in it.
+/// A file's text, to tell where something stands in it.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,

@@ -46,13 +46,14 @@ use std::sync::Arc;
 /// ```
 ///
 /// Further keys: `[noise]` with `seed` and `relative_deviation` of every task's time; of a link `shared = true` (one
-/// for all devices of the kind instead of one each) and `duplex = false` (both directions take turns); of a task `bytes`
-/// instead of `cost` (the times are those of a task that accesses so many bytes; without either they are those of every
-/// task) and `[tasks.speed_up]` with the speed-up of a unit of so many cores (`{ 8 = 6.5 }`; without it, of all of them).
+/// for all devices of the kind instead of one each) and `duplex = false` (both directions take turns); of a task
+/// `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either they are
+/// those of every task) and `[tasks.speed_up]` with the speed-up of a unit of this many cores (`{ 8 = 6.5 }`; without
+/// it, of all of them).
 ///
 /// A task runs on every kind of unit that the file gives it a time for, if it has a body made with
-/// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds and take the bytes that they access, at the
-/// kind's `bytes_per_s`.
+/// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds and take the bytes that they access, at
+/// the kind's `bytes_per_s`.
 #[derive(Debug, Clone)]
 pub struct SimulatedMachine(Arc<Model>);
 
@@ -118,7 +119,7 @@ impl SimulatedMachine {
     /// Reads a machine file.
     ///
     /// # Errors
-    /// If it can not be read, or says what can not be; the message names the line and its key.
+    /// If it cannot be read or holds an impossible value; the message names the line and its key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MachineFileError> {
         let path = path.as_ref();
         let text =

@@ -1,8 +1,8 @@
 //! Seeded noise: by how much a task takes longer or shorter than its mean.
 //!
-//! A task's noise depends on the seed and the task's number alone, not on when or where it runs: two schedulers that are
-//! compared meet the same tasks, and the order of events cannot change it. Only integer arithmetic and additions, so the
-//! same seed gives the same bits on every machine; that is why there is no library's generator here, whose
+//! A task's noise depends on the seed and the task's number alone, not on when or where it runs: two schedulers that
+//! are compared meet the same tasks, and the order of events cannot change it. Only integer arithmetic and additions,
+//! so the same seed gives the same bits on every machine; that is why there is no library's generator here, whose
 //! streams may change with its version.
 
 /// The mixing function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).

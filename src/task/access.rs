@@ -11,6 +11,18 @@ use crate::sealed::{Internal, Sealed};
 use ndarray::Ix1;
 
 /// One access of a task: what [`Region::input`] and its siblings make.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::task::AccessSpec;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1);
+/// fn is_access(_: &impl AccessSpec) {}
+/// let access = x.inout();
+/// is_access(&access);
+/// rt.task("t", (access,)).cpu(|_, (x,)| x[0] += 1).submit()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait AccessSpec: Sealed {
     /// What the task keeps of it.
     type Stored: Access;
@@ -53,7 +65,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
 
     #[cold]
     fn refuse(&self, runtime: u64) -> Result<(), SubmitError> {
-        let (cell, task) = (&*self.data.cell, String::new()); // who it is, the caller knows
+        let (cell, task) = (&*self.data.cell, String::new()); // the caller knows its name
         if cell.runtime != runtime {
             return Err(SubmitError::ForeignData { task, data: cell.datum.to_string() });
         }
@@ -100,18 +112,84 @@ macro_rules! specs {
 
 specs! {
     /// A region that the task reads.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::Input;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 4]);
+    /// let access: Input<'_, i32> = x.input();
+    /// rt.task("t", (access,)).cpu(|_, (x,)| assert_eq!(x, [1; 4])).submit()?;
+    /// assert_eq!(rt.take(x)?, [1; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     Input => In, Mode::In;
     /// A region that the task overwrites.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::Output;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 4]);
+    /// let access: Output<'_, i32> = x.output();
+    /// rt.task("t", (access,)).cpu(|_, (x,)| x.fill(2)).submit()?;
+    /// assert_eq!(rt.take(x)?, [2; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     Output => Out, Mode::Out;
     /// A region that the task reads and writes.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::Inout;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 4]);
+    /// let access: Inout<'_, i32> = x.inout();
+    /// rt.task("t", (access,)).cpu(|_, (x,)| x[0] += 1).submit()?;
+    /// assert_eq!(rt.take(x)?, [2, 1, 1, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     Inout => Update, Mode::Inout;
     /// A region that the task updates in any order with others, one at a time.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::Commutative;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 4]);
+    /// let access: Commutative<'_, i32> = x.commutative();
+    /// rt.task("t", (access,)).cpu(|_, (x,)| x[0] += 1).submit()?;
+    /// assert_eq!(rt.take(x)?, [2, 1, 1, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     Commutative => Commute, Mode::Commutative;
     /// A region that the task comes after the writers of, without a view of it.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::After;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 4]);
+    /// let access: After<'_, i32> = x.after();
+    /// rt.task("t", (access,)).cpu(|_, ((),)| println!("x is written")).submit()?;
+    /// assert_eq!(rt.take(x)?, [1; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     After => Follow, Mode::After;
 }
 
 /// A region whose elements the task updates atomically, together with others.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let hits = rt.data(vec![0u64; 3]);
+/// for n in 0..30 {
+///     rt.task("hit", (hits.concurrent(),)).cpu(move |_, (hits,)| hits.update(n % 3, |n| n + 1)).submit()?;
+/// }
+/// assert_eq!(rt.take(hits)?, [10; 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Concurrent<'d, T, S: Shape = Ix1>(pub(super) Region<'d, T, S>);
 
@@ -140,6 +218,17 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
 }
 
 /// A region that the task contributes to by an associative operation.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let sum = rt.scalar(0.0);
+/// for x in [1.0, 2.0, 3.0] {
+///     rt.task("add", (sum.reduction(Sum),)).cpu(move |_, (sum,)| sum[0] += x).submit()?;
+/// }
+/// assert_eq!(rt.read_scalar(&sum)?, 6.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Reducing<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
 
@@ -161,7 +250,19 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     }
 }
 
-/// A region that the task adds to by an operation, together with others that add to the same replica one after the other.
+/// A region that the task adds to by an operation, together with others that add to the same replica one after the
+/// other.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let histogram = rt.data(vec![0u32; 4]);
+/// for n in 0..100 {
+///     rt.task("count", (histogram.accumulate(Sum),)).cpu(move |_, (counts,)| counts[n % 4] += 1).submit()?;
+/// }
+/// assert_eq!(rt.take(histogram)?, [25; 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Accumulating<'d, T, S: Shape, R>(pub(super) Region<'d, T, S>, pub(super) R);
 

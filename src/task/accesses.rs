@@ -7,8 +7,8 @@ use crate::sealed::{Internal, Sealed};
 
 /// All accesses of one task: one access, a tuple of up to twelve, a list, or any of these in each other.
 ///
-/// The body gets views in the same form: of one access its view, of a tuple a tuple, of a list a vector. Tuples in tuples
-/// make room for more than twelve:
+/// The body gets views in the same form: of one access its view, of a tuple a tuple, of a list a vector. Tuples in
+/// tuples make room for more than twelve:
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -20,8 +20,8 @@ use crate::sealed::{Internal, Sealed};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A list is a `Vec`, or a slice, of accesses of one type; how many there are is known when the program runs. It may be empty.
-/// Its members must not overlap if one of them writes, as all accesses of a task.
+/// A list is a `Vec`, or a slice, of accesses of one type; how many there are is known when the program runs. It may be
+/// empty. Its members must not overlap if one of them writes, as all accesses of a task.
 ///
 /// ```
 /// use thalweg::prelude::*;

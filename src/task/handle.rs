@@ -1,4 +1,4 @@
-//! The handle of a registered data.
+//! The handle of a registered data object.
 
 use super::{Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Output, Ranges, Reducing, Region};
 use crate::memory::{DataCell, Element, Shape};
@@ -7,11 +7,23 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-/// A data registered with a runtime: `T`'s in `S` dimensions. Clones name the same data.
+/// A data object registered with a runtime: elements of type `T` in `S` dimensions. Clones are handles of the same
+/// object.
 ///
 /// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by
 /// [`Runtime::take`](crate::Runtime::take). When the last handle is dropped, the memory is freed as soon as the tasks
 /// that use it are done.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x: Data<f64, Ix2> = rt.zeros([4, 6]).named("field");
+/// assert_eq!((x.shape(), x.len()), (vec![4, 6], 24));
+/// rt.task("fill", (x.output(),)).cpu(|_, (mut x,)| x.fill(1.0)).submit()?;
+/// let array = rt.take(x)?; // the handle is gone, the array is back
+/// assert_eq!(array.sum(), 24.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Data<T, S: Shape = Ix1> {
     pub(crate) cell: Arc<DataCell>,
     /// The users' share: what its drop tells the owner, the cell's own count cannot, since the runtime has a share too.
@@ -24,11 +36,11 @@ pub(crate) trait Owner: Send + Sync {
     fn release(&self, cell: ReleasedCell);
 }
 
-/// A data that nobody has a handle of any more.
+/// A data object that nobody has a handle of any more.
 #[derive(Debug)]
 pub(crate) struct ReleasedCell(pub(crate) Arc<DataCell>);
 
-/// The shared part of all handles of one data.
+/// The shared part of all handles of one data object.
 struct Handle {
     cell: Arc<DataCell>,
     owner: Weak<dyn Owner>,
@@ -50,7 +62,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         Self { handle: Arc::new(Handle { cell: cell.clone(), owner }), cell, element: PhantomData }
     }
 
-    /// Gives the data a name for error messages. The first name stays.
+    /// Names the data object in error messages. The first call wins.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         self.cell.datum.set_name(name.into());
@@ -108,7 +120,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         self.all().inout()
     }
 
-    /// Comes after whoever writes any of it, without a view of it.
+    /// Comes after the tasks that write any of it, without a view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.all().after()
     }
@@ -135,7 +147,7 @@ impl<T: Element, S: Shape> Data<T, S> {
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// A part of a one-dimensional data: an index or a range. Bounds are checked at submission.
+    /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.block((range,))
     }

@@ -5,8 +5,25 @@ use std::sync::{Arc, OnceLock};
 
 /// The indices `0..len` of tasks that recur instance by instance, for instance the zones of a mesh in every time step.
 ///
-/// Work distributions (003, 004 §4) map the indices to units; a task's place is given with
-/// [`TaskBuilder::at`](crate::TaskBuilder::at). Made by [`Runtime::iteration_space`](crate::Runtime::iteration_space).
+/// Work distributions (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) map the indices to units;
+/// a task's place is given with [`TaskBuilder::at`](crate::TaskBuilder::at). Made by
+/// [`Runtime::iteration_space`](crate::Runtime::iteration_space).
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("static").build()?;
+/// let data: Vec<_> = (0..4).map(|_| rt.scalar(0)).collect();
+/// let zones = rt.iteration_space("zones", vec![1.0; 4]);
+/// for _ in 0..3 {
+///     zones.begin(); // a time step
+///     for (zone, x) in data.iter().enumerate() {
+///         rt.task("step", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).at(&zones, zone).submit()?;
+///     }
+/// }
+/// rt.wait()?;
+/// assert_eq!(rt.statistics().tasks, [(UnitId(0), 6), (UnitId(1), 6)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct IterationSpace {
     inner: Arc<Inner>,
@@ -34,8 +51,8 @@ impl IterationSpace {
         }
     }
 
-    /// Says which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is enough.
-    /// What is said first holds.
+    /// Declares which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is
+    /// enough. The first call wins.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -73,6 +73,14 @@ fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
 
 /// What [`Data::block`](super::Data::block) takes: a tuple with one [`IndexRange`] per dimension, in any mix. In one
 /// dimension it need not be a tuple.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x: Data<f64, Ix3> = rt.zeros([4, 5, 6]);
+/// assert_eq!(x.block((1, ..=2, 3..)).len(), 1 * 3 * 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Ranges<S: Shape>: Sealed {
     /// The ranges as a block of a data object of this shape.
     fn block(self, shape: &[usize]) -> Block;

@@ -8,10 +8,21 @@ use ndarray::Ix1;
 use std::fmt;
 use std::ops::Range;
 
-/// A region of a data object; to be declared as an access of a task, or read. It borrows the data's handle.
+/// A region of a data object; to be declared as an access of a task, or read. It borrows the data object's handle.
 ///
-/// A region without elements orders a task with nothing but the end of the data: it is taken or released after the
-/// task.
+/// A region without elements orders a task with nothing but the end of the data object, which is taken or released
+/// after the task.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![1, 2, 3, 4]);
+/// let middle = x.slice(1..3);
+/// assert_eq!((middle.len(), middle.range(0)), (2, 1..3));
+/// rt.task("negate", (middle.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x = -*x)).submit()?;
+/// assert_eq!(rt.read(&x)?, [1, -2, -3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Region<'d, T, S: Shape = Ix1> {
     pub(crate) data: &'d Data<T, S>,
     pub(crate) block: Block,
@@ -53,7 +64,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     }
 
     /// `after`: the task is ordered as if it read the region, and does not: it gets `()` for a view, nothing is copied
-    /// for it, and a failure of who should have written the region does not keep it from running.
+    /// for it, and it runs even if the task that should have written the region has failed.
     ///
     /// ```
     /// use thalweg::prelude::*;

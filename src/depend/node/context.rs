@@ -26,7 +26,16 @@ pub struct Site {
 // the engine runs it when its dependences are satisfied.
 unsafe impl Sync for Site {}
 
-/// What a body can ask about the unit it runs on (000, Table 2, in Rust's terms).
+/// What a body can ask about the unit it runs on (González-Tallada & Morancho 2023, Table 2, in Rust's terms).
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![0; 1]);
+/// rt.task("where", (x.output(),)).cpu(|at, (x,)| x[0] = if at.is_cpu() { at.inner_cores() } else { 0 }).submit()?;
+/// assert_eq!(rt.read_scalar(&x)?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Context {
     pub(crate) unit: UnitId,

@@ -73,7 +73,7 @@ impl Threads {
 
 fn pin(core: usize) {
     if !core_affinity::set_for_current(CoreId { id: core }) {
-        tracing::debug!("core {core} can not be pinned to");
+        tracing::debug!("core {core} cannot be pinned to");
     }
 }
 

@@ -12,7 +12,7 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// If the units or places can not be read or do not fit each other, the scheduler does not exist, an argument is
+    /// If the units or places cannot be read or do not fit each other, the scheduler does not exist, an argument is
     /// out of its range, a machine to simulate lacks the units, or the system gives no thread.
     #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
     pub fn build(mut self) -> Result<Runtime, BuildError> {

@@ -1,4 +1,4 @@
-//! Who exchanges data with whom, and what an assignment cuts.
+//! Which indices exchange data, and which of these edges an assignment cuts.
 
 use crate::sched::Team;
 

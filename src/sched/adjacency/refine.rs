@@ -1,7 +1,7 @@
 //! Moves and swaps between neighbouring parts.
 //!
-//! Every step lowers the cut, or leaves it and evens out the times of two units, or takes work from a unit above the limit;
-//! so it ends. The number of passes is limited all the same: most of the gain is in the first.
+//! Every step lowers the cut, or leaves it and evens out the times of two units, or takes work from a unit above the
+//! limit; so it ends. The number of passes is limited all the same: most of the gain is in the first.
 
 use super::graph::Problem;
 

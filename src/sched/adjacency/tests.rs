@@ -2,7 +2,8 @@ use super::*;
 use crate::sched::Team;
 use proptest::prelude::*;
 
-/// A mesh of zones, neighbours in x and y as NPB-MZ has them: each zone's east and north one, around the edges if it wraps.
+/// A mesh of zones, neighbours in x and y as NPB-MZ has them: each zone's east and north one, around the edges if it
+/// wraps.
 fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<usize>> {
     let next = |at: usize, len: usize| if at + 1 < len { Some(at + 1) } else { (wraps && len > 2).then_some(0) };
     let zone = |index: usize| {
@@ -71,7 +72,8 @@ fn with_devices_too_and_never_beyond_the_limit() {
     assert!(found.0 < line.0 && found.1 <= line.1 * 1.05, "{line:?} {found:?}");
 }
 
-/// Class D of BT-MZ: 32 × 32 zones whose sizes differ by a factor of 20, and 004 table 4's factor for 64 × 1 units.
+/// Class D of BT-MZ: 32 × 32 zones whose sizes differ by a factor of 20, and the factor of González Tallada & Morancho
+/// 2024, table 4, for 64 × 1 units.
 #[test]
 fn the_mesh_of_the_articles() {
     let neighbours = mesh(32, 32, true);

@@ -64,7 +64,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// For any pivot, with so many instances already assigned.
+    /// For any pivot, with this many instances already assigned.
     pub(super) fn new(workload: &Workload<'_>, instances: u32) -> Self {
         let (left, right) = (clamp(workload, 0), clamp(workload, workload.len()));
         let limit = 4 * workload.len().max(2).next_power_of_two().ilog2();

@@ -109,7 +109,7 @@ impl<D: Distribution> Space<D> {
         self.team.get(slot).copied()
     }
 
-    /// A task has run. What ran elsewhere, for want of a body, can not be moved and does not count.
+    /// A task has run. What ran elsewhere, for want of a body, cannot be moved and does not count.
     pub(super) fn finished(&mut self, place: &Place, unit: UnitId, elapsed_ns: f64) {
         let in_its_place = self.unit_of(place) == Some(unit);
         let Some(instance) = self.instances.get_mut(&place.instance) else { return };
@@ -167,7 +167,8 @@ impl<D: Distribution> Space<D> {
         let finished = before.map_or(0, |before| before.finished);
         let complete = self.instances[&number].missing == 0 && before.is_none_or(|before| before.open == 0);
         if !complete {
-            // All may be idle for a moment in the middle of an instance. If as many tasks had run the last time, it was all.
+            // All may be idle for a moment in the middle of an instance. If as many tasks had run the last time, it was
+            // all.
             let measured = self.when_idle == Some(finished) || self.usual == Some(finished);
             self.when_idle = idle.then_some(finished).or(self.when_idle);
             if !idle || !measured {
