@@ -103,7 +103,8 @@ impl Builder {
     }
 
     /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of
-    /// one emulated device each. See [`UnitConfig`](crate::machine::UnitConfig) for all that can be written. The default is one CPU unit per core.
+    /// one emulated device each. See [`UnitConfig`](crate::machine::UnitConfig) for all that can be
+    /// written. The default is one CPU unit per core.
     pub fn compute_units(mut self, units: impl Into<String>) -> Self {
         self.units = Some(units.into());
         self
