@@ -103,7 +103,8 @@ impl Builder {
     }
 
     /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of
-    /// one emulated device each. See [`UnitConfig`] for all that can be written. The default is one CPU unit per core.
+    /// one emulated device each. See [`UnitConfig`](crate::machine::UnitConfig) for all that can be
+    /// written. The default is one CPU unit per core.
     pub fn compute_units(mut self, units: impl Into<String>) -> Self {
         self.units = Some(units.into());
         self
@@ -205,7 +206,7 @@ impl Builder {
 
     /// Keeps what the scheduler learns of tasks' times in a file, for the next run: read when the runtime is built, if
     /// the file exists, and written when it is dropped. Only `eft` learns; without it there is no effect. What cannot
-    /// be written is a warning in the log. The format is [`Model::to_text`]'s.
+    /// be written is a warning in the log. The format is [`Model::to_text`](crate::sched::Model::to_text)'s.
     ///
     /// ```
     /// use thalweg::prelude::*;
