@@ -10,6 +10,7 @@
 
 mod block;
 mod block_map;
+mod box_node;
 mod box_tree;
 mod interval_map;
 mod leaves;
