@@ -141,9 +141,9 @@ impl BoxNode {
         let mut hits: [i32; WIDTH] = std::array::from_fn(|lane| 1 << lane);
         for (axis, corners) in self.corners.iter().enumerate().take(axes) {
             let (lo, hi) = (sought.lo[axis], sought.hi[axis]);
-            for lane in 0..WIDTH {
+            for (lane, hit) in hits.iter_mut().enumerate() {
                 let overlaps = (corners.lo[lane] < hi) & (lo < corners.hi[lane]);
-                hits[lane] &= -i32::from(overlaps);
+                *hit &= -i32::from(overlaps);
             }
         }
         hits.into_iter().fold(0, |mask, hit| mask | hit).cast_unsigned() & ((1 << self.len) - 1)
