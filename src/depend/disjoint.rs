@@ -28,8 +28,9 @@ fn overlap_of_many<'r, 'a>(accesses: &'r [AccessRecord<'a>]) -> Option<(&'r Acce
     order.sort_by_key(datum);
     let of_one = order.chunk_by(|a, b| datum(a) == datum(b)).filter(|of_one| of_one.len() > 1);
     of_one.into_iter().find_map(|of_one| {
-        let (mut read, mut written) = (BoxTree::new(), BoxTree::new());
-        of_one.iter().find_map(|second| {
+        let whole = accesses[of_one[0]].datum.whole();
+        let (mut read, mut written) = (BoxTree::new(&whole), BoxTree::new(&whole));
+        of_one.iter().enumerate().find_map(|(place, second)| {
             let AccessRecord { block, mode, .. } = accesses[*second];
             let mut first: Option<usize> = None;
             let mut found = |other: u32| first = Some(first.map_or(other as usize, |first| first.min(other as usize)));
@@ -39,9 +40,9 @@ fn overlap_of_many<'r, 'a>(accesses: &'r [AccessRecord<'a>]) -> Option<(&'r Acce
             }
             if !block.is_empty() {
                 let same = if mode.writes() { &mut written } else { &mut read };
-                same.insert(*block, u32::try_from(*second).expect("a task's accesses are fewer than 2³²"));
+                same.insert(block, u32::try_from(place).expect("a task's accesses are fewer than 2³²"));
             }
-            first.map(|first| (&accesses[first], &accesses[*second]))
+            first.map(|first| (&accesses[of_one[first]], &accesses[*second]))
         })
     })
 }

@@ -133,15 +133,6 @@ impl Block {
         (0..MAX_DIMS).all(|d| both.lo[d] < both.hi[d]).then_some(both)
     }
 
-    /// The smallest box around both.
-    #[inline]
-    pub(crate) fn hull(&self, other: &Self) -> Self {
-        Self {
-            lo: std::array::from_fn(|d| self.lo[d].min(other.lo[d])),
-            hi: std::array::from_fn(|d| self.hi[d].max(other.hi[d])),
-        }
-    }
-
     /// What lies below `at` along dimension `d`, and the rest; nothing if one of them would be empty.
     #[inline]
     pub(crate) fn split_at(&self, d: usize, at: usize) -> Option<(Self, Self)> {

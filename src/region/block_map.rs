@@ -8,7 +8,7 @@
 
 use super::Block;
 use super::block::MAX_DIMS;
-use super::box_tree::{BoxTree, Leaf};
+use super::box_tree::BoxTree;
 use rustc_hash::FxHashMap;
 
 /// The most parts under one block that are left apart after a write of all of it.
@@ -30,7 +30,6 @@ pub(crate) struct BlockMap<V> {
 struct Entry<V> {
     block: Block,
     value: V,
-    leaf: Leaf,
 }
 
 impl<V: Clone> BlockMap<V> {
@@ -41,11 +40,11 @@ impl<V: Clone> BlockMap<V> {
             parts: Vec::new(),
             free: Vec::new(),
             exact: FxHashMap::default(),
-            tree: BoxTree::new(),
+            tree: BoxTree::new(&whole),
             found: Vec::new(),
         };
         if !whole.is_empty() {
-            map.add(whole, value, |tree, index| tree.insert(whole, index));
+            map.add(whole, value, |tree, index| tree.insert(&whole, index));
         }
         map
     }
@@ -112,14 +111,14 @@ impl<V: Clone> BlockMap<V> {
         for &index in others {
             if let Some(part) = self.parts[index as usize].take() {
                 self.exact.remove(&part.block);
-                self.tree.remove(part.leaf);
+                self.tree.remove(index);
                 self.free.push(index);
             }
         }
         if let Some(part) = &mut self.parts[kept as usize] {
             self.exact.remove(&part.block);
             self.exact.insert(block, kept);
-            self.tree.set(part.leaf, block);
+            self.tree.set(kept, &block);
             part.block = block;
         }
     }
@@ -141,16 +140,16 @@ impl<V: Clone> BlockMap<V> {
         if block.contains(&part.block) {
             return;
         }
-        let (whole, leaf, value) = (part.block, part.leaf, part.value.clone());
+        let (whole, value) = (part.block, part.value.clone());
         let mut rest = whole;
         for d in 0..MAX_DIMS {
             if let Some((below, inside)) = rest.split_at(d, block.lo()[d]) {
                 rest = inside;
-                self.add(below, value.clone(), |tree, new| tree.split(leaf, rest, below, new));
+                self.add(below, value.clone(), |tree, new| tree.split(index, &rest, &below, new));
             }
             if let Some((inside, above)) = rest.split_at(d, block.hi()[d]) {
                 rest = inside;
-                self.add(above, value.clone(), |tree, new| tree.split(leaf, rest, above, new));
+                self.add(above, value.clone(), |tree, new| tree.split(index, &rest, &above, new));
             }
         }
         if let Some(part) = &mut self.parts[index as usize] {
@@ -160,13 +159,13 @@ impl<V: Clone> BlockMap<V> {
         self.exact.insert(rest, index);
     }
 
-    fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxTree, u32) -> Leaf) {
+    fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxTree, u32)) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.parts.push(None);
             u32::try_from(self.parts.len() - 1).expect("there are less than 2³¹ parts")
         });
-        let leaf = plant(&mut self.tree, index);
-        self.parts[index as usize] = Some(Entry { block, value, leaf });
+        plant(&mut self.tree, index);
+        self.parts[index as usize] = Some(Entry { block, value });
         self.exact.insert(block, index);
     }
 }

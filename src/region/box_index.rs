@@ -3,16 +3,21 @@
 //! The maps of this module cut boxes where they cross; here a box stays what it was declared as, with one value, until
 //! it is taken out. Finding costs the logarithm of the number of boxes and what is found.
 //!
-//! Invariant: the tree has one leaf for each value, whose item is the value's entry.
+//! Invariant: the tree has one item for each value, whose number is the value's entry. When a box comes that lies outside
+//! what the tree was made for, the tree is made anew for twice as much or more.
 
 use super::Block;
-use super::box_tree::{BoxTree, Leaf};
+use super::block::MAX_DIMS;
+use super::box_node::MOST_CELLS;
+use super::box_tree::BoxTree;
 
 /// Boxes with a value each; see the module.
 #[derive(Debug)]
 pub(crate) struct BoxIndex<V> {
-    values: Vec<Option<(Leaf, V)>>,
+    values: Vec<Option<(Block, V)>>,
     free: Vec<u32>,
+    /// What all boxes lie inside.
+    whole: Block,
     tree: BoxTree,
 }
 
@@ -22,7 +27,8 @@ pub(crate) struct Entry(u32);
 
 impl<V> Default for BoxIndex<V> {
     fn default() -> Self {
-        Self { values: Vec::new(), free: Vec::new(), tree: BoxTree::new() }
+        let whole = Block::whole(&[MOST_CELLS; MAX_DIMS]);
+        Self { values: Vec::new(), free: Vec::new(), tree: BoxTree::new(&whole), whole }
     }
 }
 
@@ -30,18 +36,22 @@ impl<V> BoxIndex<V> {
     /// Adds a box that is not empty.
     pub(crate) fn insert(&mut self, block: Block, value: V) -> Entry {
         debug_assert!(!block.is_empty(), "nobody would find it");
+        if !self.whole.contains(&block) {
+            self.widen(&block);
+        }
         let entry = self.free.pop().unwrap_or_else(|| {
             self.values.push(None);
             u32::try_from(self.values.len() - 1).expect("there are less than 2³¹ boxes")
         });
-        self.values[entry as usize] = Some((self.tree.insert(block, entry), value));
+        self.tree.insert(&block, entry);
+        self.values[entry as usize] = Some((block, value));
         Entry(entry)
     }
 
     /// Takes a box out.
     pub(crate) fn remove(&mut self, Entry(entry): Entry) -> Option<V> {
-        let (leaf, value) = self.values[entry as usize].take()?;
-        self.tree.remove(leaf);
+        let (_, value) = self.values[entry as usize].take()?;
+        self.tree.remove(entry);
         self.free.push(entry);
         Some(value)
     }
@@ -53,6 +63,20 @@ impl<V> BoxIndex<V> {
                 found(value);
             }
         });
+    }
+
+    /// Makes the tree anew, for this box as well.
+    #[cold]
+    fn widen(&mut self, block: &Block) {
+        let end = |d: usize| block.hi()[d].checked_next_power_of_two().unwrap_or(usize::MAX);
+        let ends: [usize; MAX_DIMS] = std::array::from_fn(|d| self.whole.hi()[d].max(end(d)));
+        self.whole = Block::whole(&ends);
+        self.tree = BoxTree::new(&self.whole);
+        for (entry, value) in (0..).zip(&self.values) {
+            if let Some((block, _)) = value {
+                self.tree.insert(block, entry);
+            }
+        }
     }
 
     /// All values.
@@ -71,9 +95,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Some lie far out, where indices are no cells any more.
     fn block() -> impl Strategy<Value = Block> {
         let side = |extent: usize| (0..extent, 1..=extent).prop_map(move |(lo, len)| lo..(lo + len).min(extent));
-        (side(9), side(7)).prop_map(|(i, j)| Block::new(&[i, j]))
+        let far = prop_oneof![8 => Just(0), 1 => Just(1usize << 31), 1 => Just(usize::MAX - 9)];
+        (side(9), side(7), far).prop_map(|(i, j, far)| Block::new(&[i.start + far..i.end + far, j]))
     }
 
     proptest! {

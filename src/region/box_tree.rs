@@ -1,138 +1,262 @@
 //! A balanced tree of boxes: which of many boxes overlap a given one?
 //!
-//! Leaves are boxes, each with an item; an inner node knows the box around all below it. A search goes where boxes
-//! overlap what is sought, so it costs the logarithm of the number of leaves and what it finds. How large boxes are,
-//! how different from each other, and in which order they come does not matter: there is no cell whose size would have
-//! to suit them.
+//! A node has up to 16 boxes side by side ([`BoxNode`]), each around all that lies below a child; at the lowest level the
+//! children are the items. A search goes where boxes overlap what is sought, so it costs the logarithm of the number of
+//! items and what it finds. How large boxes are, how different from each other, and in which order they come does not
+//! matter: there is no cell whose size would have to suit them.
 //!
-//! Items are the caller's numbers; nothing is known of what they stand for.
+//! Items are the caller's numbers, from 0 on without large gaps; nothing is known of what they stand for.
+//!
+//! Nodes know boxes in *cells*: indices as they are, unless the whole has more along an axis than cells may be; then a cell
+//! is a power of two of them. Boxes in cells are rounded outwards, and what is found by them is compared once more.
 //!
 //! Invariants:
-//! 1. The box of an inner node is the smallest around its children's.
-//! 2. The heights of two siblings differ by one at most, so a tree of n leaves is less than 1.45·log₂ n + 2 high.
-//!    Children have no order: one rotation always suffices.
+//! 1. A node's box, which its parent has, is the smallest around its children's.
+//! 2. All items are at one level, and no node is empty. A node that is halved leaves at least 6 children on each side, and
+//!    neither side is halved before 6 more have come to it, each but the items by a halving one level below. So a tree that
+//!    has taken n items in since it was built is at most log₆ n + 1 high, whatever was taken out of it.
+//! 3. Where many were taken out the tree is built anew, so that nodes have 4 children on average, or are few.
+//! 4. All items' boxes lie inside the whole and are not empty.
 
 use super::Block;
+use super::block::MAX_DIMS;
+use super::box_node::{BoxNode, Cells, MOST_CELLS, NONE, WIDTH};
 use arrayvec::ArrayVec;
-use std::cmp::Ordering;
 
-const NONE: u32 = u32::MAX;
-
-/// What a node is by its height.
-const LEAF: u32 = 0;
-
-#[derive(Debug)]
-struct Node {
-    around: Block,
-    parent: u32,
-    height: u32,
-    /// Of a leaf, the item and nothing.
-    children: [u32; 2],
-}
+/// So few nodes need not be filled.
+const FEW_NODES: usize = 4;
 
 /// Boxes, each with an item.
 #[derive(Debug)]
 pub(crate) struct BoxTree {
-    nodes: Vec<Node>,
+    whole: Block,
+    /// The dimensions along which the whole has more than one index, and by how many bits they are shifted.
+    axes: ArrayVec<(usize, u32), MAX_DIMS>,
+    nodes: Vec<BoxNode>,
     free: Vec<u32>,
     root: u32,
+    /// The node that has each item, or [`NONE`].
+    node_of: Vec<u32>,
+    len: usize,
+    /// Each item's box, where cells are not indices.
+    exact: Option<Vec<Block>>,
 }
 
-/// A box in a tree, as long as it is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Leaf(u32);
-
 impl BoxTree {
-    /// No box.
-    pub(crate) fn new() -> Self {
-        Self { nodes: Vec::new(), free: Vec::new(), root: NONE }
+    /// No box. All that come lie inside `whole`.
+    pub(crate) fn new(whole: &Block) -> Self {
+        let shift = |end: usize| end.div_ceil(MOST_CELLS).next_power_of_two().trailing_zeros();
+        let extents = whole.extents();
+        let axes: ArrayVec<_, MAX_DIMS> =
+            (0..MAX_DIMS).filter(|d| extents[*d] > 1).map(|d| (d, shift(whole.hi()[d]))).collect();
+        Self {
+            whole: *whole,
+            exact: axes.iter().any(|(_, shift)| *shift > 0).then(Vec::new),
+            axes,
+            nodes: Vec::new(),
+            free: Vec::new(),
+            root: NONE,
+            node_of: Vec::new(),
+            len: 0,
+        }
     }
 
     /// Takes all boxes out.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new();
+        *self = Self::new(&self.whole);
     }
 
-    /// Adds a box, beside the one that it makes grow least.
-    pub(crate) fn insert(&mut self, block: Block, item: u32) -> Leaf {
-        if self.root == NONE {
-            self.root = self.add(block, LEAF, [item, NONE]);
-            return Leaf(self.root);
+    /// Adds a box, where boxes grow least by it.
+    pub(crate) fn insert(&mut self, block: &Block, item: u32) {
+        self.note(block, item);
+        self.insert_cells(&self.cells(block), item);
+    }
+
+    /// Cuts an item's box in two: `rest` stays, `piece` is that of a new item. Together they are what it was.
+    pub(crate) fn split(&mut self, item: u32, rest: &Block, piece: &Block, new: u32) {
+        self.note(rest, item);
+        self.note(piece, new);
+        let (rest, piece) = (self.cells(rest), self.cells(piece));
+        let at = self.node_of[item as usize];
+        let node = &mut self.nodes[at as usize];
+        node.set(node.lane_of(item), &rest);
+        self.len += 1;
+        self.place(at, piece, new);
+    }
+
+    /// Takes an item out.
+    pub(crate) fn remove(&mut self, item: u32) {
+        let at = std::mem::replace(&mut self.node_of[item as usize], NONE);
+        let node = &mut self.nodes[at as usize];
+        node.swap_remove(node.lane_of(item));
+        self.len -= 1;
+        self.tighten(at);
+        if self.num_nodes() > FEW_NODES + 4 * self.len / WIDTH {
+            self.build_anew();
         }
-        let mut at = self.root;
-        while self.nodes[at as usize].height != LEAF {
-            let growth = |child: u32| {
-                let around = &self.nodes[child as usize].around;
-                let before = margin(around);
-                let after = margin(&around.hull(&block));
-                (after - before, after)
-            };
-            let [a, b] = self.nodes[at as usize].children;
-            at = if growth(b) < growth(a) { b } else { a };
-        }
-        let leaf = self.insert_beside(at, block, item);
-        self.mend_from(self.nodes[leaf.0 as usize].parent);
-        leaf
     }
 
-    /// Cuts a leaf's box in two: `rest` stays, `piece` is a leaf of its own. Together they are what it was.
-    pub(crate) fn split(&mut self, leaf: Leaf, rest: Block, piece: Block, item: u32) -> Leaf {
-        self.nodes[leaf.0 as usize].around = rest;
-        let new = self.insert_beside(leaf.0, piece, item);
-        self.mend_from(self.nodes[new.0 as usize].parent);
-        new
-    }
-
-    /// Takes a box out.
-    pub(crate) fn remove(&mut self, Leaf(leaf): Leaf) {
-        let parent = self.nodes[leaf as usize].parent;
-        self.free.push(leaf);
-        if parent == NONE {
-            self.root = NONE;
-            return;
-        }
-        let sibling = self.other_child(parent, leaf);
-        let above = self.nodes[parent as usize].parent;
-        self.replace_child(above, parent, sibling);
-        self.free.push(parent);
-        self.mend_from(above);
-    }
-
-    /// Gives a leaf another box.
-    pub(crate) fn set(&mut self, Leaf(leaf): Leaf, block: Block) {
-        self.nodes[leaf as usize].around = block;
-        self.mend_from(self.nodes[leaf as usize].parent);
+    /// Gives an item another box.
+    pub(crate) fn set(&mut self, item: u32, block: &Block) {
+        self.note(block, item);
+        let cells = self.cells(block);
+        let at = self.node_of[item as usize];
+        let node = &mut self.nodes[at as usize];
+        node.set(node.lane_of(item), &cells);
+        self.tighten(at);
     }
 
     /// The items of all boxes that overlap `block`.
     #[inline]
     pub(crate) fn find(&self, block: &Block, mut found: impl FnMut(u32)) {
-        // Inner nodes that overlap the block and are yet to be opened: one for each level at most.
-        let mut rest: ArrayVec<u32, 64> = ArrayVec::new();
-        let mut look = |at: u32, rest: &mut ArrayVec<u32, 64>| {
-            #[cfg(test)]
-            LOOKED_AT.set(LOOKED_AT.get() + 1);
-            let node = &self.nodes[at as usize];
-            if !node.around.overlaps(block) {
-                return;
-            }
-            match node.height {
-                LEAF => found(node.children[0]),
-                _ => rest.push(at),
-            }
-        };
-        if self.root != NONE {
-            look(self.root, &mut rest);
+        if self.root == NONE || !block.overlaps(&self.whole) {
+            return;
         }
-        while let Some(at) = rest.pop() {
-            let [a, b] = self.nodes[at as usize].children;
-            look(a, &mut rest);
-            look(b, &mut rest);
+        match &self.exact {
+            None => self.find_below(self.root, &self.cells(block), &mut found),
+            Some(exact) => self.find_below(self.root, &self.cells(block), &mut |item| {
+                if exact[item as usize].overlaps(block) {
+                    found(item);
+                }
+            }),
         }
     }
 
-    fn add(&mut self, around: Block, height: u32, children: [u32; 2]) -> u32 {
-        let node = Node { around, parent: NONE, height, children };
+    fn find_below<F: FnMut(u32)>(&self, at: u32, sought: &Cells, found: &mut F) {
+        let node = &self.nodes[at as usize];
+        #[cfg(test)]
+        LOOKED_AT.set(LOOKED_AT.get() + 1);
+        let mut lanes = node.overlapping(sought, self.axes.len());
+        while lanes != 0 {
+            let child = node.child(lanes.trailing_zeros() as usize);
+            lanes &= lanes - 1;
+            if node.level == 0 {
+                found(child);
+            } else {
+                self.find_below(child, sought, found);
+            }
+        }
+    }
+
+    /// The cells that have some of a box, which is not empty. What lies beyond the whole counts as its last cell.
+    #[inline]
+    fn cells(&self, block: &Block) -> Cells {
+        let mut cells = Cells { lo: [0; MAX_DIMS], hi: [0; MAX_DIMS] };
+        for (axis, (d, shift)) in self.axes.iter().enumerate() {
+            let cell = |index: usize| (index >> shift).min(MOST_CELLS - 1) as i32;
+            (cells.lo[axis], cells.hi[axis]) = (cell(block.lo()[*d]), cell(block.hi()[*d] - 1) + 1);
+        }
+        cells
+    }
+
+    /// Makes room for an item, and keeps its box if that is needed.
+    #[inline]
+    fn note(&mut self, block: &Block, item: u32) {
+        debug_assert!(!block.is_empty() && self.whole.contains(block), "{block:?} in {:?}", self.whole);
+        let item = item as usize;
+        if item >= self.node_of.len() {
+            self.node_of.resize(item + 1, NONE);
+        }
+        if let Some(exact) = &mut self.exact {
+            if item >= exact.len() {
+                exact.resize(item + 1, *block);
+            }
+            exact[item] = *block;
+        }
+    }
+
+    fn insert_cells(&mut self, cells: &Cells, item: u32) {
+        self.len += 1;
+        if self.root == NONE {
+            self.root = self.add(BoxNode::new(0));
+        }
+        let mut at = self.root;
+        loop {
+            let node = &mut self.nodes[at as usize];
+            if node.level == 0 {
+                return self.place(at, *cells, item);
+            }
+            let lane = node.lane_that_grows_least(cells, self.axes.len());
+            node.stretch(lane, cells);
+            at = node.child(lane);
+        }
+    }
+
+    /// Makes an item or a node a child of the node `at`, in whose box it lies. Full nodes are halved.
+    fn place(&mut self, mut at: u32, mut cells: Cells, mut child: u32) {
+        while self.nodes[at as usize].is_full() {
+            let right = self.nodes[at as usize].halve(&cells, child, self.axes.len());
+            let parent = self.nodes[at as usize].parent;
+            let (left_cells, right_cells) = (self.nodes[at as usize].hull(), right.hull());
+            let right = self.add(right);
+            self.adopt(at);
+            self.adopt(right);
+            if parent == NONE {
+                let mut root = BoxNode::new(self.nodes[at as usize].level + 1);
+                root.push(&left_cells, at);
+                root.push(&right_cells, right);
+                self.root = self.add(root);
+                return self.adopt(self.root);
+            }
+            let above = &mut self.nodes[parent as usize];
+            above.set(above.lane_of(at), &left_cells);
+            (at, cells, child) = (parent, right_cells, right);
+        }
+        let node = &mut self.nodes[at as usize];
+        node.push(&cells, child);
+        match node.level {
+            0 => self.node_of[child as usize] = at,
+            _ => self.nodes[child as usize].parent = at,
+        }
+    }
+
+    /// Tells all children of a node who has them.
+    fn adopt(&mut self, at: u32) {
+        let level = self.nodes[at as usize].level;
+        for lane in 0..self.nodes[at as usize].len() {
+            let child = self.nodes[at as usize].child(lane) as usize;
+            match level {
+                0 => self.node_of[child] = at,
+                _ => self.nodes[child].parent = at,
+            }
+        }
+    }
+
+    /// Mends the boxes above a node whose children have changed, as far as they change; what is empty goes.
+    fn tighten(&mut self, mut at: u32) {
+        while self.nodes[at as usize].parent != NONE {
+            let (node, parent) = (&self.nodes[at as usize], self.nodes[at as usize].parent);
+            let hull = (node.len() > 0).then(|| node.hull());
+            let above = &mut self.nodes[parent as usize];
+            let lane = above.lane_of(at);
+            match hull {
+                Some(hull) if above.get(lane) == hull => return,
+                Some(hull) => above.set(lane, &hull),
+                None => {
+                    above.swap_remove(lane);
+                    self.free.push(at);
+                }
+            }
+            at = parent;
+        }
+        // The root: no level is needed that has one node, and none where there is nothing.
+        while self.nodes[at as usize].level > 0 && self.nodes[at as usize].len() == 1 {
+            self.free.push(at);
+            at = self.nodes[at as usize].child(0);
+            self.nodes[at as usize].parent = NONE;
+            self.root = at;
+        }
+        if self.nodes[at as usize].len() == 0 {
+            self.free.push(at);
+            self.root = NONE;
+        }
+    }
+
+    fn num_nodes(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
+    fn add(&mut self, node: BoxNode) -> u32 {
         match self.free.pop() {
             Some(at) => {
                 self.nodes[at as usize] = node;
@@ -140,97 +264,24 @@ impl BoxTree {
             }
             None => {
                 self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).expect("there are less than 2³¹ boxes")
+                u32::try_from(self.nodes.len() - 1).expect("there are less than 2³² boxes")
             }
         }
     }
 
-    /// Makes a new leaf the sibling of `at`. The boxes and heights above are to be mended.
-    fn insert_beside(&mut self, at: u32, block: Block, item: u32) -> Leaf {
-        let leaf = self.add(block, LEAF, [item, NONE]);
-        let above = self.nodes[at as usize].parent;
-        let parent = self.add(block, NONE, [at, leaf]);
-        self.replace_child(above, at, parent);
-        self.nodes[at as usize].parent = parent;
-        self.nodes[leaf as usize].parent = parent;
-        Leaf(leaf)
-    }
-
-    fn other_child(&self, parent: u32, child: u32) -> u32 {
-        let [a, b] = self.nodes[parent as usize].children;
-        if a == child { b } else { a }
-    }
-
-    /// Puts `new` in the place of `old` below `parent`, or at the root.
-    fn replace_child(&mut self, parent: u32, old: u32, new: u32) {
-        self.nodes[new as usize].parent = parent;
-        if parent == NONE {
-            self.root = new;
-            return;
-        }
-        let children = &mut self.nodes[parent as usize].children;
-        children[usize::from(children[0] != old)] = new;
-    }
-
-    /// Mends boxes, heights and balance from an inner node upwards, as far as they change.
-    fn mend_from(&mut self, mut at: u32) {
-        while at != NONE {
-            let before = (self.nodes[at as usize].around, self.nodes[at as usize].height);
-            at = self.balance(at);
-            let node = &self.nodes[at as usize];
-            if (node.around, node.height) == before {
-                return;
-            }
-            at = node.parent;
+    /// Takes all items out and in again.
+    #[cold]
+    fn build_anew(&mut self) {
+        let nodes = std::mem::take(&mut self.nodes);
+        self.free.clear();
+        (self.root, self.len) = (NONE, 0);
+        let items = std::mem::take(&mut self.node_of);
+        self.node_of = vec![NONE; items.len()];
+        for (item, at) in (0..).zip(items).filter(|(_, at)| *at != NONE) {
+            let node = &nodes[at as usize];
+            self.insert_cells(&node.get(node.lane_of(item)), item);
         }
     }
-
-    /// Mends one node; if one of its children is too high, that takes its place. Who is there then.
-    fn balance(&mut self, at: u32) -> u32 {
-        self.measure(at);
-        let [a, b] = self.nodes[at as usize].children;
-        let (low, high) = if self.height(a) < self.height(b) { (a, b) } else { (b, a) };
-        if self.height(high) <= self.height(low) + 1 {
-            return at;
-        }
-        // The higher grandchild stays below `high`, the other comes below `at`; of two equals the one that is nearer.
-        let [c, d] = self.nodes[high as usize].children;
-        let growth = |moved: u32| {
-            let [low, moved] = [low, moved].map(|node| &self.nodes[node as usize].around);
-            margin(&low.hull(moved))
-        };
-        let c_moves = match self.height(c).cmp(&self.height(d)) {
-            Ordering::Less => true,
-            Ordering::Equal => growth(c) < growth(d),
-            Ordering::Greater => false,
-        };
-        let (moved, stays) = if c_moves { (c, d) } else { (d, c) };
-        self.replace_child(self.nodes[at as usize].parent, at, high);
-        self.nodes[high as usize].children = [at, stays];
-        self.nodes[at as usize].parent = high;
-        self.nodes[at as usize].children = [low, moved];
-        self.nodes[moved as usize].parent = at;
-        self.measure(at);
-        self.measure(high);
-        high
-    }
-
-    fn height(&self, at: u32) -> u32 {
-        self.nodes[at as usize].height
-    }
-
-    /// Takes an inner node's box and height from its children.
-    fn measure(&mut self, at: u32) {
-        let [a, b] = self.nodes[at as usize].children.map(|child| &self.nodes[child as usize]);
-        let (around, height) = (a.around.hull(&b.around), a.height.max(b.height) + 1);
-        let node = &mut self.nodes[at as usize];
-        (node.around, node.height) = (around, height);
-    }
-}
-
-/// How large a box is, for comparisons: the sum of its extents, since a volume says nothing of thin boxes.
-fn margin(block: &Block) -> usize {
-    block.extents().iter().fold(0, |sum, extent| sum.saturating_add(*extent))
 }
 
 #[cfg(test)]
@@ -240,71 +291,5 @@ thread_local! {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    impl BoxTree {
-        /// Checks the invariants below a node; its box and height.
-        fn check(&self, at: u32, parent: u32) -> (Block, u32) {
-            let node = &self.nodes[at as usize];
-            assert_eq!(node.parent, parent);
-            if node.height != LEAF {
-                let [a, b] = node.children.map(|child| self.check(child, at));
-                assert_eq!(node.around, a.0.hull(&b.0));
-                assert_eq!(node.height, a.1.max(b.1) + 1);
-                assert!(a.1.abs_diff(b.1) <= 1, "heights {} and {}", a.1, b.1);
-            }
-            (node.around, node.height)
-        }
-    }
-
-    fn block() -> impl Strategy<Value = Block> {
-        let side = || (0..60usize, prop_oneof![1..3usize, 1..60usize]).prop_map(|(lo, extent)| lo..lo + extent);
-        (side(), side(), side(), side()).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]))
-    }
-
-    proptest! {
-        #[test]
-        fn finds_what_a_list_would(
-            ops in prop::collection::vec((block(), any::<prop::sample::Index>(), 0..4u8), 1..120),
-            sought in block(),
-        ) {
-            let mut tree = BoxTree::new();
-            let mut list: Vec<(Block, u32, Leaf)> = vec![];
-            for (number, (block, at, op)) in (0..).zip(ops) {
-                let at = (!list.is_empty()).then(|| at.index(list.len()));
-                match (op, at) {
-                    (0, Some(at)) => tree.remove(list.swap_remove(at).2),
-                    (1, Some(at)) => {
-                        tree.set(list[at].2, block);
-                        list[at].0 = block;
-                    }
-                    (2, Some(at)) if list[at].0.range(0).len() > 1 => {
-                        let (mut rest, whole, leaf) = (list[at].0, list[at].0, list[at].2);
-                        whole.subtract(&Block::new(&[whole.lo()[0] + 1..whole.hi()[0], 0..200, 0..200, 0..200]), |piece| {
-                            rest = Block::from_corners(
-                                [piece.hi()[0], whole.lo()[1], whole.lo()[2], whole.lo()[3]],
-                                *whole.hi(),
-                            );
-                            list.push((piece, number, tree.split(leaf, rest, piece, number)));
-                        });
-                        list[at].0 = rest;
-                    }
-                    _ => list.push((block, number, tree.insert(block, number))),
-                }
-                if tree.root != NONE {
-                    tree.check(tree.root, NONE);
-                }
-                prop_assert_eq!(tree.nodes.len() - tree.free.len(), (2 * list.len()).saturating_sub(1));
-            }
-            let mut found = vec![];
-            tree.find(&sought, |item| found.push(item));
-            let mut expected: Vec<u32> =
-                list.iter().filter(|(block, ..)| block.overlaps(&sought)).map(|(_, item, _)| *item).collect();
-            found.sort_unstable();
-            expected.sort_unstable();
-            prop_assert_eq!(found, expected);
-        }
-    }
-}
+#[path = "box_tree_tests.rs"]
+mod tests;

@@ -11,6 +11,7 @@
 mod block;
 mod block_map;
 mod box_index;
+mod box_node;
 mod box_tree;
 mod interval_map;
 mod leaves;

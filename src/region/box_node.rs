@@ -1,0 +1,209 @@
+//! The arithmetic of a tree's node: up to [`WIDTH`] boxes side by side, and what they have in common with another one.
+//!
+//! All lower corners along an axis lie one after the other, and so do all upper ones: a box is compared with all of a
+//! node's in a few vector instructions of any processor, without a branch. For that the corners are 32-bit numbers of
+//! *cells*; what a cell is, and to what tree a node belongs, is not known here.
+//!
+//! Invariants:
+//! 1. Corners are neither negative nor more than [`MOST_CELLS`], so a box's extents add up to less than 2³².
+//! 2. What the lanes beyond a node's length hold means nothing.
+
+use super::block::MAX_DIMS;
+use arrayvec::ArrayVec;
+
+/// The most boxes in one node.
+pub(super) const WIDTH: usize = 16;
+
+/// The fewest of its children that either side of a halved node gets.
+const LEAST: usize = 6;
+
+/// The most cells along an axis.
+pub(super) const MOST_CELLS: usize = (1 << 30) - 1;
+
+/// No node.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A box in cells, the upper corner exclusive; axes that a tree does not have are `0..0`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cells {
+    pub(super) lo: [i32; MAX_DIMS],
+    pub(super) hi: [i32; MAX_DIMS],
+}
+
+impl Cells {
+    /// The smallest box around both.
+    #[inline]
+    fn hull(&self, other: &Self) -> Self {
+        Self {
+            lo: std::array::from_fn(|axis| self.lo[axis].min(other.lo[axis])),
+            hi: std::array::from_fn(|axis| self.hi[axis].max(other.hi[axis])),
+        }
+    }
+
+    /// How many cells are in both, or many.
+    fn common(&self, other: &Self, axes: usize) -> u64 {
+        let extent = |axis: usize| self.hi[axis].min(other.hi[axis]) - self.lo[axis].max(other.lo[axis]);
+        (0..axes).fold(1, |volume: u64, axis| volume.saturating_mul(extent(axis).max(0).cast_unsigned().into()))
+    }
+
+    /// The sum of the extents.
+    fn margin(&self) -> u64 {
+        (0..MAX_DIMS).map(|axis| u64::from((self.hi[axis] - self.lo[axis]).cast_unsigned())).sum()
+    }
+}
+
+/// The lower and the upper corners along one axis.
+#[derive(Debug, Clone, Copy, Default)]
+struct Corners {
+    lo: [i32; WIDTH],
+    hi: [i32; WIDTH],
+}
+
+/// A node: boxes, each with a child.
+#[derive(Debug, Clone)]
+pub(super) struct BoxNode {
+    corners: [Corners; MAX_DIMS],
+    children: [u32; WIDTH],
+    len: usize,
+    /// The node that this one is a child of, or [`NONE`].
+    pub(super) parent: u32,
+    /// How many levels of nodes there are below: at 0 children are items, above they are nodes.
+    pub(super) level: u32,
+}
+
+impl BoxNode {
+    /// No box.
+    pub(super) fn new(level: u32) -> Self {
+        Self { corners: Default::default(), children: [NONE; WIDTH], len: 0, parent: NONE, level }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len == WIDTH
+    }
+
+    pub(super) fn children(&self) -> &[u32] {
+        &self.children[..self.len]
+    }
+
+    #[inline]
+    pub(super) fn child(&self, lane: usize) -> u32 {
+        self.children[lane]
+    }
+
+    /// Where a child is, which the node has.
+    #[inline]
+    pub(super) fn lane_of(&self, child: u32) -> usize {
+        self.children().iter().position(|one| *one == child).expect("a parent has its children")
+    }
+
+    /// The box of a lane.
+    #[inline]
+    pub(super) fn get(&self, lane: usize) -> Cells {
+        Cells { lo: self.corners.map(|corners| corners.lo[lane]), hi: self.corners.map(|corners| corners.hi[lane]) }
+    }
+
+    /// Gives a lane another box.
+    #[inline]
+    pub(super) fn set(&mut self, lane: usize, cells: &Cells) {
+        for (axis, corners) in self.corners.iter_mut().enumerate() {
+            (corners.lo[lane], corners.hi[lane]) = (cells.lo[axis], cells.hi[axis]);
+        }
+    }
+
+    /// Makes a lane's box the smallest that has `cells` inside it as well.
+    #[inline]
+    pub(super) fn stretch(&mut self, lane: usize, cells: &Cells) {
+        self.set(lane, &self.get(lane).hull(cells));
+    }
+
+    /// Adds a child; the node must not be full.
+    #[inline]
+    pub(super) fn push(&mut self, cells: &Cells, child: u32) {
+        self.set(self.len, cells);
+        self.children[self.len] = child;
+        self.len += 1;
+    }
+
+    /// Takes a child out. The last one takes its place.
+    pub(super) fn swap_remove(&mut self, lane: usize) {
+        self.len -= 1;
+        self.set(lane, &self.get(self.len));
+        self.children[lane] = self.children[self.len];
+    }
+
+    /// Which of the boxes overlap `sought` along the first `axes` axes: a bit for each lane.
+    #[inline]
+    pub(super) fn overlapping(&self, sought: &Cells, axes: usize) -> u32 {
+        let mut hits: [i32; WIDTH] = std::array::from_fn(|lane| 1 << lane);
+        for (axis, corners) in self.corners.iter().enumerate().take(axes) {
+            let (lo, hi) = (sought.lo[axis], sought.hi[axis]);
+            for (lane, hit) in hits.iter_mut().enumerate() {
+                let overlaps = (corners.lo[lane] < hi) & (lo < corners.hi[lane]);
+                *hit &= -i32::from(overlaps);
+            }
+        }
+        hits.into_iter().fold(0, |mask, hit| mask | hit).cast_unsigned() & ((1 << self.len) - 1)
+    }
+
+    /// The lane of the box that grows least to have `cells` inside it; of several the one that is smallest then. Sizes are
+    /// sums of extents, since a volume says nothing of thin boxes.
+    #[inline]
+    pub(super) fn lane_that_grows_least(&self, cells: &Cells, axes: usize) -> usize {
+        let (mut growth, mut after) = ([0u32; WIDTH], [0u32; WIDTH]);
+        for (axis, corners) in self.corners.iter().enumerate().take(axes) {
+            let (lo, hi) = (cells.lo[axis], cells.hi[axis]);
+            for lane in 0..WIDTH {
+                let before = corners.hi[lane] - corners.lo[lane];
+                let extent = corners.hi[lane].max(hi) - corners.lo[lane].min(lo);
+                growth[lane] += (extent - before).cast_unsigned();
+                after[lane] += extent.cast_unsigned();
+            }
+        }
+        let key = |lane: usize| (u64::from(growth[lane]) << 32) | u64::from(after[lane]);
+        (0..self.len).min_by_key(|lane| key(*lane)).unwrap_or(0)
+    }
+
+    /// The smallest box around all; the node must not be empty.
+    pub(super) fn hull(&self) -> Cells {
+        (1..self.len).fold(self.get(0), |hull, lane| hull.hull(&self.get(lane)))
+    }
+
+    /// Gives about half of the children of a full node away, together with one more that goes to either side: along the
+    /// axis and at the place where the two sides' boxes have least in common, or else are smallest, or else most alike.
+    #[cold]
+    pub(super) fn halve(&mut self, cells: &Cells, child: u32, axes: usize) -> Self {
+        let mut all: ArrayVec<(Cells, u32), { WIDTH + 1 }> =
+            (0..self.len).map(|lane| (self.get(lane), self.children[lane])).collect();
+        all.push((*cells, child));
+        let mut best = ((u64::MAX, u64::MAX, 0), [0; WIDTH + 1], LEAST);
+        for axis in 0..axes.max(1) {
+            let mut order: [usize; WIDTH + 1] = std::array::from_fn(|lane| lane);
+            order.sort_by_key(|lane| all[*lane].0.lo[axis] + all[*lane].0.hi[axis]);
+            let mut high = [all[order[WIDTH]].0; WIDTH + 1];
+            for at in (0..WIDTH).rev() {
+                high[at] = high[at + 1].hull(&all[order[at]].0);
+            }
+            let mut low = all[order[0]].0;
+            for at in 1..=WIDTH + 1 - LEAST {
+                let unevenness = at.abs_diff(WIDTH / 2);
+                let rating = (low.common(&high[at], axes), low.margin() + high[at].margin(), unevenness);
+                if at >= LEAST && rating < best.0 {
+                    best = (rating, order, at);
+                }
+                low = low.hull(&all[order[at]].0);
+            }
+        }
+        let (_, order, at) = best;
+        let mut right = Self::new(self.level);
+        self.len = 0;
+        for (place, (cells, child)) in order.into_iter().map(|lane| &all[lane]).enumerate() {
+            let side = if place < at { &mut *self } else { &mut right };
+            side.push(cells, *child);
+        }
+        right
+    }
+}
