@@ -137,8 +137,10 @@ fn different_operations_come_one_after_the_other() {
             add(&rt, &x, Xor, 0b1000);
             add(&rt, &x, by_7, 6);
             drop(open);
-            let by_hand = ((((5 + 4) % 7 + 9) % 10 + 3) % 10 ^ 0b1000) + 6;
-            assert_eq!(rt.read_scalar(&x).unwrap(), by_hand % 7);
+            let first = (5 + 4) % 7;
+            let second = ((first + 9) % 10 + 3) % 10;
+            let third = second ^ 0b1000;
+            assert_eq!(rt.read_scalar(&x).unwrap(), (third + 6) % 7);
         });
     }
 }
