@@ -3,8 +3,8 @@
 //! The maps of this module cut boxes where they cross; here a box stays what it was declared as, with one value, until
 //! it is taken out. Finding costs the logarithm of the number of boxes and what is found.
 //!
-//! Invariant: the tree has one item for each value, whose number is the value's entry. When a box comes that lies outside
-//! what the tree was made for, the tree is made anew for twice as much or more.
+//! Invariant: the tree has one item for each value, whose number is the value's entry. When a box comes that lies
+//! outside what the tree was made for, the tree is made anew for twice as much or more.
 
 use super::Block;
 use super::block::MAX_DIMS;

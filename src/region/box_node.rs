@@ -149,8 +149,8 @@ impl BoxNode {
         hits.into_iter().fold(0, |mask, hit| mask | hit).cast_unsigned() & ((1 << self.len) - 1)
     }
 
-    /// The lane of the box that grows least to have `cells` inside it; of several the one that is smallest then. Sizes are
-    /// sums of extents, since a volume says nothing of thin boxes.
+    /// The lane of the box that grows least to have `cells` inside it; of several the one that is smallest then. Sizes
+    /// are sums of extents, since a volume says nothing of thin boxes.
     #[inline]
     pub(super) fn lane_that_grows_least(&self, cells: &Cells, axes: usize) -> usize {
         let (mut growth, mut after) = ([0u32; WIDTH], [0u32; WIDTH]);

@@ -1,20 +1,21 @@
 //! A balanced tree of boxes: which of many boxes overlap a given one?
 //!
-//! A node has up to 16 boxes side by side ([`BoxNode`]), each around all that lies below a child; at the lowest level the
-//! children are the items. A search goes where boxes overlap what is sought, so it costs the logarithm of the number of
-//! items and what it finds. How large boxes are, how different from each other, and in which order they come does not
-//! matter: there is no cell whose size would have to suit them.
+//! A node has up to 16 boxes side by side ([`BoxNode`]), each around all that lies below a child; at the lowest level
+//! the children are the items. A search goes where boxes overlap what is sought, so it costs the logarithm of the
+//! number of items and what it finds. How large boxes are, how different from each other, and in which order they come
+//! does not matter: there is no cell whose size would have to suit them.
 //!
 //! Items are the caller's numbers, from 0 on without large gaps; nothing is known of what they stand for.
 //!
-//! Nodes know boxes in *cells*: indices as they are, unless the whole has more along an axis than cells may be; then a cell
-//! is a power of two of them. Boxes in cells are rounded outwards, and what is found by them is compared once more.
+//! Nodes know boxes in *cells*: indices as they are, unless the whole has more along an axis than cells may be; then a
+//! cell is a power of two of them. Boxes in cells are rounded outwards, and what is found by them is compared once
+//! more.
 //!
 //! Invariants:
 //! 1. A node's box, which its parent has, is the smallest around its children's.
-//! 2. All items are at one level, and no node is empty. A node that is halved leaves at least 6 children on each side, and
-//!    neither side is halved before 6 more have come to it, each but the items by a halving one level below. So a tree that
-//!    has taken n items in since it was built is at most log₆ n + 1 high, whatever was taken out of it.
+//! 2. All items are at one level, and no node is empty. A node that is halved leaves at least 6 children on each side,
+//!    and neither side is halved before 6 more have come to it, each but the items by a halving one level below. So a
+//!    tree that has taken n items in since it was built is at most log₆ n + 1 high, whatever was taken out of it.
 //! 3. Where many were taken out the tree is built anew, so that nodes have 4 children on average, or are few.
 //! 4. All items' boxes lie inside the whole and are not empty.
 
