@@ -70,7 +70,7 @@ pub enum State {
 /// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
 /// let mut distribution = ClusteredGuided::new(0.25);
 /// assert_eq!(distribution.assign(&workload, None).slots(), [0, 1, 1, 1]); // the pivot begins on the left
-/// assert_eq!(distribution.state(), State::Probe); // a step of the search
+/// assert_eq!(distribution.state(), State::Init); // the search begins when this instance is measured
 /// ```
 #[derive(Debug, Clone)]
 pub struct ClusteredGuided {
