@@ -127,6 +127,33 @@ fn poison_passes_where_a_value_would_and_an_overwriter_heals() {
 }
 
 #[test]
+fn poison_passes_though_the_same_task_is_waited_for_without_its_value_as_well() {
+    for (held, swapped) in [(false, false), (false, true), (true, false), (true, true)] {
+        let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
+        let data = [rt.scalar(0u64), rt.scalar(0u64)];
+        let [read, written] = if swapped { [&data[1], &data[0]] } else { [&data[0], &data[1]] };
+        let (open, wait) = common::gate();
+        rt.task("fails", (read.input(), written.output()))
+            .cpu(move |_, _| {
+                wait();
+                Err("as it was told")
+            })
+            .submit()
+            .unwrap();
+        let mut open = Some(open);
+        if !held {
+            open.take();
+            rt.wait().unwrap_err();
+        }
+        // It comes after the one that failed twice: it overwrites what that has read, and reads what that should have written.
+        rt.task("user", (read.output(), written.input())).cpu(|_, (read, _)| read[0] = 7).submit().unwrap();
+        drop(open);
+        let _ = rt.wait();
+        assert!(rt.read(read).is_err(), "held: {held}, swapped: {swapped}: it ran without its input");
+    }
+}
+
+#[test]
 fn a_task_that_only_comes_later_is_not_poisoned() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1.0; N]), rt.data(vec![2.0; N]));

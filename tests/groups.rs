@@ -343,6 +343,20 @@ fn reductions_are_combined_in_the_order_of_submission_though_the_last_runs_first
 }
 
 #[test]
+fn a_task_has_several_turns_where_a_group_was_cut_in_parts() {
+    let rt = runtime("2:CPU:1");
+    let x = rt.data(vec![0.0f64; 8]);
+    let parts = [0..8, 2..4, 0..8, 4..7, 1..8, 0..8];
+    let mut expected = [0.0f64; 8];
+    for (n, part) in (1..).zip(parts) {
+        let value = 1.0 / f64::from(n);
+        expected[part.clone()].iter_mut().for_each(|sum| *sum += value);
+        rt.task("add", (x.slice(part).reduction(Sum),)).cpu(move |_, (x,)| x.fill(value)).submit().unwrap();
+    }
+    assert_eq!(rt.take(x).unwrap(), expected);
+}
+
+#[test]
 fn in_any_order_nobody_waits_for_an_earlier_submission() {
     let rt = runtime("2:CPU:1");
     let (x, y) = (rt.data(vec![0u64; 4]), rt.scalar(0u64));
