@@ -35,8 +35,8 @@ impl IssuedUses {
     }
 
     /// Those that have places of `block`.
-    pub(super) fn find<'a>(&'a self, block: &Block, found: impl FnMut(&'a IssuedUse)) {
-        self.uses.find(block, found);
+    pub(super) fn find<'a>(&'a self, block: &Block, mut found: impl FnMut(&'a IssuedUse)) {
+        self.uses.find(block, |_, issued| found(issued));
     }
 
     /// The tasks that use the data object, once for each use.

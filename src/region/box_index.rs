@@ -56,11 +56,11 @@ impl<V> BoxIndex<V> {
         Some(value)
     }
 
-    /// The values of all boxes that overlap `block`, in no particular (but deterministic) order.
-    pub(crate) fn find<'a>(&'a self, block: &Block, mut found: impl FnMut(&'a V)) {
+    /// All boxes that overlap `block`, with their values, in no particular (but deterministic) order.
+    pub(crate) fn find<'a>(&'a self, block: &Block, mut found: impl FnMut(&'a Block, &'a V)) {
         self.tree.find(block, |entry| {
-            if let Some((_, value)) = &self.values[entry as usize] {
-                found(value);
+            if let Some((block, value)) = &self.values[entry as usize] {
+                found(block, value);
             }
         });
     }
@@ -116,7 +116,7 @@ mod tests {
                     list.push((index.insert(block, n), block, n));
                 }
                 let mut found = vec![];
-                index.find(&block, |value| found.push(*value));
+                index.find(&block, |_, value| found.push(*value));
                 found.sort_unstable();
                 let searched = list.iter().filter(|(_, other, _)| other.overlaps(&block)).map(|(.., value)| *value);
                 let mut searched: Vec<_> = searched.collect();

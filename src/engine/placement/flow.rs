@@ -73,7 +73,7 @@ impl Flow {
         let forgotten = forgotten_by(task);
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| match self.write_backs.get(&datum.id) {
             Some(of_data) if forgotten == Some(datum.id) => found.extend(of_data.values()),
-            Some(of_data) => of_data.find(block, |copy| found.push(*copy)),
+            Some(of_data) => of_data.find(block, |_, copy| found.push(*copy)),
             None => {}
         });
         found

@@ -156,7 +156,7 @@ impl Residency {
 
 /// Of regions that come largest first, those that lie inside no other.
 #[derive(Default)]
-struct Outermost(FxHashMap<DataId, BoxIndex<Block>>);
+struct Outermost(FxHashMap<DataId, BoxIndex<()>>);
 
 impl Outermost {
     /// Adds a region, unless it lies inside one that is there; whether it was added.
@@ -164,9 +164,9 @@ impl Outermost {
         // Who holds all of it holds its first place.
         let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
         let (there, mut inside) = (self.0.entry(data).or_default(), false);
-        there.find(&first, |other| inside |= other.contains(&block));
+        there.find(&first, |other, ()| inside |= other.contains(&block));
         if !inside {
-            there.insert(block, block);
+            there.insert(block, ());
         }
         !inside
     }
