@@ -15,6 +15,7 @@ use crate::sync::Parker;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::task::Waker;
 
 /// What a thread waits for, as far as counters can tell.
 #[derive(Debug)]
@@ -150,6 +151,11 @@ impl Drop for Waiting<'_> {
         }
         self.waiters.ask(&list);
     }
+}
+
+/// Wakes whoever waits by this: a thread, which sleeps at its own parker.
+pub(crate) fn own_waker() -> Waker {
+    own_parker().into()
 }
 
 /// Where this thread sleeps, whatever it waits for.

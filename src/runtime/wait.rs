@@ -8,7 +8,7 @@ use crate::depend::{Side, Submitting, TaskRef};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
-use crate::driver::waiters::{Awaited, own_parker};
+use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
@@ -99,7 +99,7 @@ impl Runtime {
 
     fn wait_for_tasks(&self, tasks: SoFar) {
         let left = || self.shared().progress.left(&tasks);
-        self.driver.advance(Awaited::Tasks(tasks.clone()), left);
+        self.door.driver.advance(Awaited::Tasks(tasks.clone()), left);
     }
 
     /// Waits until the tasks submitted so far have given this region its value.
@@ -172,13 +172,13 @@ impl Runtime {
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
         let result = buffer.clone();
         let everything = data.inout();
-        everything.check(self.id).map_err(|refusal| refusal.of_task("take"))?;
+        everything.check(self.door.id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
         let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
         let payload = Payload::sole(everything.store(INTERNAL), taking);
-        let awaited_by = Some(own_parker());
+        let awaited_by = Some(own_waker());
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
-        let task = self.driver.submit(internal("take", side), payload, &[record], Submitting::share)?;
+        let task = self.door.driver.submit(internal("take", side), payload, &[record], Submitting::share)?;
         let datum = &data.cell.datum;
         if let Err(error) = self.await_value(&task) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
@@ -231,7 +231,7 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes {
@@ -251,11 +251,11 @@ impl Runtime {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
-        let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
-        self.driver.submit(internal(name, side), payload, &[record], Submitting::share)
+        let side = Side { space: Some(space), awaited_by: awaited.then(own_waker), ..Side::default() };
+        self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
     fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
@@ -265,13 +265,13 @@ impl Runtime {
 
     /// Waits for a task that tells this thread.
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
-        self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
+        self.door.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        match inside::in_body(self.id) {
-            true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
+        match inside::in_body(self.door.id) {
+            true if is_asked_by(self.door.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }
