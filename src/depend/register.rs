@@ -97,7 +97,8 @@ pub(super) struct Newcomer<'a> {
     current: usize,
     /// As [`stamp`] gives it.
     stamp: u64,
-    /// The predecessor met last, as [`seen`] gives it.
+    /// The predecessor met last, as [`seen`] gives it. Nothing once there may be a new task at the address of one that has
+    /// gone: when a join is made, or another lock taken.
     latest: usize,
     recorder: Option<&'a Recorder>,
     last_join: LastJoin,
@@ -234,7 +235,6 @@ impl Newcomer<'_> {
     pub(super) fn wait_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) {
         self.inherit_poison(predecessor, flow);
         let join = self.join_at(predecessor, flow, part);
-        self.latest = 0; // a join that has finished and gone may have had the same address
         self.wait_for(&join, flow);
         self.latest = 0;
     }
@@ -242,6 +242,7 @@ impl Newcomer<'_> {
     /// A task that is finished when that has been done.
     #[cold]
     pub(super) fn join_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) -> TaskRef {
+        self.latest = 0;
         let access = &self.accesses[self.current];
         join::at_piece(predecessor, flow, Piece { data: access.datum.id, block: part.block(), mode: access.mode })
     }
@@ -273,7 +274,7 @@ impl Newcomer<'_> {
             if access.datum.is_taken() {
                 return Err(taken(self.task, access.datum));
             }
-            self.current = i;
+            (self.current, self.latest) = (i, 0);
             if !parent.enter(&mut histories, i, access, self) {
                 access.datum.history.lock().enter(i, access, self);
             }
@@ -293,6 +294,7 @@ impl Newcomer<'_> {
 
     /// A task that stands for all of these.
     pub(super) fn join(&mut self, tasks: Vec<Predecessor>) -> TaskRef {
+        self.latest = 0;
         self.last_join.of(tasks, self.task.shared().id)
     }
 
@@ -304,6 +306,7 @@ impl Newcomer<'_> {
         group: Arc<Accumulation>,
         part: Block,
     ) -> TaskRef {
+        self.latest = 0;
         let (join, ready) = join::combining(&members, group, part);
         self.leftover.get_or_insert_default().joins.extend(ready);
         join
