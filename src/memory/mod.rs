@@ -18,10 +18,13 @@ mod accumulate;
 mod buffer;
 mod combine;
 mod copy;
+mod home;
 mod payload;
 mod replica;
+mod result;
 mod shape;
 mod shared;
+mod value;
 
 pub use crate::depend::OpId;
 pub(crate) use access::Declared;
@@ -33,12 +36,16 @@ pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
+pub(crate) use home::Home;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
 pub(crate) use payload::{HostBody, Payload, Several, nothing};
 pub use payload::{IntoOutcome, NoBody, Slot, With};
+pub use result::{Always, Fallibly, Producing, ReadResult, Yields};
+pub(crate) use result::{Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
+pub use value::{Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode};
 
 /// What a data object can be made of: plain bytes that may be copied to any memory.
 ///

@@ -23,6 +23,7 @@ mod exposed;
 mod lock;
 mod pool;
 mod prefetch;
+mod readers;
 mod scope;
 mod sleep;
 mod spin;
@@ -35,6 +36,7 @@ pub(crate) use barrier::prepare_fences;
 pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
+pub(crate) use readers::Readers;
 pub(crate) use scope::Scope;
 pub(crate) use sleep::{Parker, Sleep};
 #[cfg(test)]

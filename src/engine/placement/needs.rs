@@ -8,7 +8,7 @@ use crate::sched::Place;
 pub(crate) struct Needs {
     /// The sum of its regions.
     pub(crate) bytes: u64,
-    /// It must work at home: concurrent accesses are atomic in one memory only.
+    /// It must work at home.
     pub(crate) home_only: bool,
 }
 
@@ -31,7 +31,7 @@ impl Needs {
         if access.mode != Mode::After {
             self.bytes += access.bytes();
         }
-        self.home_only |= access.mode == Mode::Concurrent;
+        self.home_only |= access.is_at_home();
     }
 }
 
