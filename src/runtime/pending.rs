@@ -109,7 +109,7 @@ impl<R> Pending<R> {
     fn wait_in(&self, call: &'static str) -> Result<(), RunError> {
         // A runtime that is gone has ended its tasks before.
         if let Some(door) = self.door.upgrade() {
-            door.outside_body(call)?;
+            door.may_wait(call)?;
             if !self.is_finished() {
                 door.wait_behind(self.promise.task(), call)?;
             }

@@ -5,7 +5,7 @@
 
 use super::Runtime;
 use super::wait::internal;
-use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef};
+use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
 use crate::driver::waiters::own_waker;
 use crate::error::{RunError, SubmitError, TakeError};
 use crate::ids::{DataId, SpaceId};
@@ -43,7 +43,7 @@ impl Runtime {
     /// Takes a data object's memory, if it has any.
     #[track_caller]
     fn take_home(&self, cell: &Arc<DataCell>) -> Result<Option<Home>, RunError> {
-        self.outside_body("take")?;
+        self.may_wait("take")?;
         let datum = &cell.datum;
         if cell.runtime != self.door.id {
             return Err(SubmitError::ForeignData { task: "take".to_owned(), data: datum.to_string() }.into());
@@ -51,6 +51,8 @@ impl Runtime {
         if datum.is_taken() {
             return Err(SubmitError::Taken { task: "take".to_owned(), data: datum.to_string() }.into());
         }
+        let record = AccessRecord { datum, block: &datum.whole(), mode: Mode::Inout };
+        running::ancestry(self.door.id).admit("take", &[record])?; // it would wait for itself
         let brought = self.request_all(cell, Mode::In, None, Unseen::<Reads>::new(cell), |()| ())?;
         self.await_value(&brought)?;
         let home: Arc<Mutex<Option<Home>>> = Arc::default();

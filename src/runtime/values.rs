@@ -2,7 +2,7 @@
 
 use super::wait::internal;
 use super::{Door, Runtime};
-use crate::depend::{Side, Submitting};
+use crate::depend::{Side, Submitting, running};
 use crate::driver::waiters::own_waker;
 use crate::error::RunError;
 use crate::ids::SpaceId;
@@ -74,10 +74,11 @@ impl Runtime {
         value: &Value<T>,
         look: impl FnOnce(&T) -> R + Send + 'static,
     ) -> Result<R, RunError> {
-        self.outside_body("read_value")?;
+        self.may_wait("read_value")?;
         let access = value.input();
         access.check(self.door.id).map_err(|refusal| refusal.of_task("read_value"))?;
         let Recorded(record) = access.record();
+        running::ancestry(self.door.id).admit("read_value", &[record])?; // it would wait for itself
         let found = Arc::new(Mutex::new(None));
         let result = found.clone();
         let body = move |value: &T| {

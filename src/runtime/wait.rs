@@ -4,7 +4,7 @@
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
 use super::{Door, Runtime};
-use crate::depend::{Side, Submitting, TaskRef};
+use crate::depend::{Side, Submitting, TaskRef, running};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
@@ -108,7 +108,7 @@ impl Runtime {
     /// If the region is not one of this runtime's, or the value was lost in a failure.
     #[track_caller]
     pub fn wait_on<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), RunError> {
-        self.outside_body("wait_on")?;
+        self.may_wait("wait_on")?;
         let task = self.internal_read(region.into_region(), "wait_on", SpaceId::HOST, true, |_| ())?;
         self.await_value(&task)
     }
@@ -119,7 +119,7 @@ impl Runtime {
     /// As for [`wait_on`](Self::wait_on).
     #[track_caller]
     pub fn read<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<S::Owned<T>, RunError> {
-        self.outside_body("read")?;
+        self.may_wait("read")?;
         let region = region.into_region();
         let value = Arc::new(Mutex::new(None));
         let result = value.clone();
@@ -167,7 +167,7 @@ impl Runtime {
         region: impl IntoRegion<'d, T, S>,
         space: SpaceId,
     ) -> Result<(), RunError> {
-        self.outside_body("copy")?;
+        self.may_wait("copy")?;
         let task = self.copy_ahead(region.into_region(), space, "copy", true)?;
         self.await_value(&task)
     }
@@ -206,6 +206,9 @@ impl Runtime {
         let access = region.input();
         access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
+        if awaited {
+            running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
+        }
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_waker), ..Side::default() };
         self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
@@ -216,8 +219,12 @@ impl Runtime {
         task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
-    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         self.door.outside_body(call)
+    }
+
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.door.may_wait(call)
     }
 }
 
@@ -228,12 +235,18 @@ impl Door {
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
-    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    /// Refuses what would wait for all tasks, if it is called inside one of them.
+    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }
+    }
+
+    /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
+        if self.driver.may_wait_in_body() { Ok(()) } else { self.outside_body(call) }
     }
 }
 
