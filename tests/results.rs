@@ -420,6 +420,46 @@ fn bodies_submit_tasks_with_results() {
 }
 
 #[test]
+fn bodies_wait_for_results_and_values() {
+    for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,2:EMU:1"] {
+        for hosts in [false, true] {
+            watched(units, move || {
+                let rt = Arc::new(builder(units, hosts).build().unwrap());
+                let list = rt.value(vec![1u64]);
+                let (inner, value) = (rt.clone(), list.clone());
+                let body = move |_: &Context, ()| {
+                    let parts: Vec<_> = (0..10u64)
+                        .map(|n| inner.task("part", ()).returns(move |_, ()| n).submit())
+                        .collect::<Result<_, _>>()?;
+                    for part in parts {
+                        inner.task("read", part.input()).cpu(|_, _| ()).submit()?;
+                        let part = part.get()?;
+                        inner.task("push", value.inout()).cpu(move |_, list| list.push(part)).submit()?;
+                    }
+                    let len = inner.read_value(&value, Vec::len)?;
+                    assert_eq!(len, 11);
+                    Ok::<_, RunError>(inner.take(value)?.into_iter().sum::<u64>())
+                };
+                let sum = rt.task("parent", ()).try_returns(body).submit().unwrap();
+                drop(list);
+                assert_eq!(sum.get().unwrap(), 46);
+
+                let own = rt.value(1);
+                let (inner, held) = (rt.clone(), own.clone());
+                let body = move |_: &Context, _: &mut i32| {
+                    let refused = inner.read_value(&held, |n| *n).unwrap_err();
+                    assert!(matches!(refused, RunError::Refused(SubmitError::Nested { .. })), "{refused}");
+                    let refused = inner.take(held).map_err(RunError::from).unwrap_err();
+                    assert!(matches!(refused, RunError::Refused(SubmitError::Nested { .. })), "{refused}");
+                };
+                rt.task("holds", own.inout()).cpu(body).submit().unwrap();
+                rt.wait().unwrap();
+            });
+        }
+    }
+}
+
+#[test]
 fn a_graph_has_the_edges_of_results() {
     let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build().unwrap();
     let one = rt.task("one", ()).returns(|_, ()| 1).submit().unwrap();
