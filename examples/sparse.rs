@@ -65,7 +65,8 @@ impl Matrix {
         let mut sums = [0.0; 2];
         for (row, y) in rows.zip(y) {
             let entries = self.starts[row]..self.starts[row + 1];
-            *y = self.columns[entries.clone()].iter().zip(&self.values[entries]).map(|(column, a)| a * x[*column]).sum();
+            *y =
+                self.columns[entries.clone()].iter().zip(&self.values[entries]).map(|(column, a)| a * x[*column]).sum();
             sums[0] += x[row] * *y;
             sums[1] += *y * *y;
         }
