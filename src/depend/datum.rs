@@ -2,7 +2,7 @@
 
 use super::Mode;
 use super::history::History;
-use crate::ids::DataId;
+use crate::ids::{DataId, TaskId};
 use crate::region::{Block, MAX_DIMS};
 use crate::sync::{Lock, prefetch};
 use std::fmt;
@@ -34,6 +34,8 @@ pub(crate) struct Datum {
     pub(crate) residence: Residence,
     pub(super) history: Lock<History>,
     pub(crate) element_bytes: usize,
+    /// The task in whose body it was made, if it was.
+    made_by: Option<TaskId>,
     name: OnceLock<String>,
 }
 
@@ -52,12 +54,23 @@ impl Datum {
             taken: AtomicBool::new(false),
             phantom,
             residence: Residence::Anywhere,
+            made_by: None,
         }
     }
 
     /// One element that is never copied: a value, or a token.
     pub(crate) fn whole_in(residence: Residence, id: DataId) -> Self {
         Self { residence, ..Self::new(id, &[1], 0, false) }
+    }
+
+    /// It is made in the body of this task.
+    pub(crate) fn set_made_by(&mut self, task: TaskId) {
+        self.made_by = Some(task);
+    }
+
+    /// Whether it was made in the body of this task: then nobody else declared it before.
+    pub(crate) fn is_made_by(&self, task: TaskId) -> bool {
+        self.made_by == Some(task)
     }
 
     /// Will soon be locked: brings the history to the cache meanwhile.
@@ -153,7 +166,7 @@ impl AccessRecord<'_> {
     pub(crate) fn is_at_home(&self) -> bool {
         match self.datum.residence {
             Residence::Anywhere => self.mode == Mode::Concurrent,
-            Residence::Home => self.mode != Mode::After,
+            Residence::Home => !self.mode.sees_nothing(),
             Residence::Nowhere => false,
         }
     }

@@ -45,8 +45,8 @@ pub struct Pending<R> {
 
 impl<R> Pending<R> {
     #[inline]
-    pub(super) fn new(promise: Promise<R>, door: &Door) -> Self {
-        Self { promise, runtime: door.id, door: door.downgrade() }
+    pub(super) fn new(promise: Promise<R>, runtime: u64, door: Weak<Door>) -> Self {
+        Self { promise, runtime, door }
     }
 
     /// `in`: a later task reads the result. If there is none, since the task that should have returned it failed, the later

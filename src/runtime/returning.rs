@@ -102,9 +102,9 @@ where
         if self.kinds != Kinds::CPU {
             return Err(SubmitError::ResultOnDevice { task: self.name.into_owned() });
         }
-        let door = self.door;
+        let (runtime, door) = (self.entrance.id, self.entrance.downgrade());
         let (producer, promise) = result_of_task();
         let task = self.for_cores(|Returning(body, _)| Producing::<F, K, O>::new(body, producer));
-        task.submit_as(Location::caller(), false, |task| Pending::new(promise(task.share()), door))
+        task.submit_as(Location::caller(), false, |task| Pending::new(promise(task.share()), runtime, door))
     }
 }

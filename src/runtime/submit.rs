@@ -1,5 +1,6 @@
 //! Describing a task and submitting it.
 
+use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Residence, Side, Submitting, overlap, running};
 use crate::driver::shared::Description;
@@ -22,7 +23,7 @@ impl Runtime {
     /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
     /// too; what holds for them is said at [`TaskBuilder::submit`].
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
-        TaskBuilder::new(&self.door, name.into(), accesses)
+        TaskBuilder::new(EntranceOf::Front(&self.door), Kin::None, name.into(), accesses)
     }
 }
 
@@ -50,7 +51,9 @@ impl Runtime {
 /// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
-    pub(super) door: &'rt Door,
+    pub(super) entrance: EntranceOf<'rt>,
+    /// Whose child it is, if it is one.
+    kin: Kin,
     pub(super) name: Cow<'static, str>,
     accesses: A,
     cpu: C,
@@ -83,9 +86,10 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
 }
 
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
-    pub(super) fn new(door: &'rt Door, name: Cow<'static, str>, accesses: A) -> Self {
+    pub(super) fn new(entrance: EntranceOf<'rt>, kin: Kin, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
-            door,
+            entrance,
+            kin,
             name,
             accesses,
             cpu: NoBody,
@@ -121,9 +125,9 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// The same with another body, for CPU units alone.
     #[inline]
     pub(super) fn for_cores<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
-        let Self { door, name, accesses, cpu, for_devices, kinds, host_only: _, hints } = self;
+        let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only: _, hints } = self;
         let (cpu, kinds) = (body(cpu), kinds.and(Kinds::CPU));
-        TaskBuilder { door, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
+        TaskBuilder { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
     }
 
     /// Among ready tasks, larger priorities go first. A hint; the default is 0.
@@ -157,7 +161,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
-        if self.door.driver.runs_on_devices() {
+        if self.entrance.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -174,7 +178,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::ACCELERATED);
-        if self.door.driver.runs_on_devices() {
+        if self.entrance.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -244,7 +248,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.door.id;
+        let runtime = self.entrance.id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -256,7 +260,7 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let Door { driver, id: runtime, on_fast_path, .. } = self.door;
+        let Door { driver, id: runtime, on_fast_path, .. } = &*self.entrance;
         self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
@@ -282,8 +286,18 @@ where
         }
         let ancestry = running::ancestry(*runtime);
         let mut side = self.side()?;
+        let parent = match &self.kin {
+            Kin::None => None,
+            Kin::Missing => return Err(SubmitError::NoParent { task: self.name.into_owned() }),
+            Kin::Child(parent) => {
+                parent.admit(&self.name, records)?;
+                Some(parent.clone())
+            }
+        };
         if !ancestry.is_empty() {
-            ancestry.admit(&self.name, records)?;
+            if parent.is_none() {
+                ancestry.admit(&self.name, records)?;
+            }
             side.get_or_insert_default().ancestry = ancestry;
         }
         if simulation.is_some() {
@@ -297,7 +311,7 @@ where
             side.get_or_insert_default().awaited = true;
         }
         let description =
-            Description { name: self.name, location, priority: self.hints.priority, internal: false, side };
+            Description { name: self.name, location, priority: self.hints.priority, internal: false, side, parent };
         let accesses = self.accesses.store(INTERNAL);
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
@@ -317,7 +331,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if self.door.on_fast_path => return Ok(None),
+            _ if self.entrance.on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
@@ -337,7 +351,7 @@ where
         if self.kinds == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
-        let Door { driver, capacities, .. } = self.door;
+        let Door { driver, capacities, .. } = &*self.entrance;
         let needs = Needs::of(records);
         let value = || records.iter().find(|access| access.is_at_home()).map(|access| access.datum);
         if !kinds.has(UnitKind::Cpu)
@@ -363,7 +377,7 @@ where
                     Some(_) => "CPU (it has a concurrent access)".to_owned(),
                     None => kinds.describe(),
                 },
-                units: self.door.configuration.clone(),
+                units: self.entrance.configuration.clone(),
             });
         };
         if needs.bytes > capacity_bytes && !at_home {

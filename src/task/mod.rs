@@ -15,7 +15,7 @@ mod value;
 
 pub use access::AccessSpec;
 pub(crate) use access::Recorded;
-pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing};
+pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;
 pub(crate) use accesses::Predecessor;
 pub use handle::Data;

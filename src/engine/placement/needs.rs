@@ -1,6 +1,6 @@
 //! What placement asks of a task: its needs of a unit and a memory, and what it is for.
 
-use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Kinds, OwnedTask};
 use crate::ids::DataId;
 use crate::sched::Place;
 
@@ -28,7 +28,7 @@ impl Needs {
     }
 
     fn add(&mut self, access: &AccessRecord<'_>) {
-        if access.mode != Mode::After {
+        if !access.mode.sees_nothing() {
             self.bytes += access.bytes();
         }
         self.home_only |= access.is_at_home();

@@ -48,7 +48,8 @@ impl Residency {
         task.body().accesses(&mut |record: AccessRecord<'_>| {
             // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing,
             // and of a token nothing can be seen.
-            let needs_none = matches!(record.mode, Mode::Reduction(_) | Mode::After)
+            let needs_none = record.mode.sees_nothing()
+                || matches!(record.mode, Mode::Reduction(_))
                 || record.block.is_empty()
                 || record.datum.residence != Residence::Anywhere;
             let at_home = space.is_host() || needs_none;
