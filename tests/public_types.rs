@@ -42,7 +42,7 @@ fn errors_are_errors_that_can_be_sent() {
     is_error::<BuildError>();
     is_error::<SubmitError>();
     is_error::<RunError>();
-    is_error::<TakeError<f64, Ix2>>();
+    is_error::<TakeError<Data<f64, Ix2>>>();
     is_error::<DeviceError>();
     is_error::<TaskFailure>();
     is_error::<thalweg::MachineFileError>();

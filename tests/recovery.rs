@@ -258,7 +258,7 @@ fn a_take_that_fails_gives_the_data_back() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64; N]).named("x");
         add(rt, x.all(), None);
-        let error: TakeError<u64, Ix1> = rt.take(x).unwrap_err();
+        let error: TakeError<Data<u64>> = rt.take(x).unwrap_err();
         assert!(matches!(error.error(), RunError::Poisoned(cause) if cause.name() == "add"));
         assert_eq!(error.to_string(), error.error().to_string());
         let x = error.into_data();
@@ -286,7 +286,7 @@ fn the_error_of_a_take_goes_where_others_go() {
         let [x, y] = [0, 1].map(|n| rt.data(vec![n; N]));
         [&x, &y].into_iter().for_each(|x| add(&rt, x.all(), None));
         let error = boxed(&rt, x).unwrap_err();
-        let said = error.downcast::<TakeError<u64, Ix1>>().unwrap();
+        let said = error.downcast::<TakeError<Data<u64>>>().unwrap();
         assert_eq!(poison(Err::<(), _>(*said)).0, "add");
         assert!(matches!(plain(&rt, y), Err(RunError::Poisoned(_))));
         assert_eq!(failed(rt.wait()).len(), 2);

@@ -1,7 +1,8 @@
 //! The problems of the overhead bench: which task accesses what. Every body is empty.
 //!
 //! `contenders/problem.h` states the same for the contenders in C; the bench compares the draws of
-//! [`Problem::Random`] at its start. Regions are stated here alone: only Thalweg can express them.
+//! [`Problem::Random`] at its start. Regions, values, tokens and results are stated here alone: Thalweg's are compared with
+//! each other, and regions with the clock.
 //!
 //! Draws come from Knuth's 64-bit linear congruential generator ("The Art of Computer Programming"
 //! vol. 2, section 3.3.4, table 1, line 26), high bits only.
@@ -36,6 +37,12 @@ pub(crate) enum Problem {
     Random,
     /// Each task updates an interval of one array; the intervals overlap partly.
     Regions,
+    /// As indep1dep, with a value of its own for each task.
+    Value,
+    /// As indep1dep, with a token of its own for each task.
+    Token,
+    /// As independent, with tasks that return a number nobody asks for.
+    Result,
     /// A task that waits for the end of the submission; all others read what it writes.
     Memory,
 }
@@ -50,6 +57,9 @@ impl Problem {
             Self::Wavefront => "wavefront",
             Self::Random => "random",
             Self::Regions => "regions",
+            Self::Value => "value",
+            Self::Token => "token",
+            Self::Result => "result",
             Self::Memory => "memory",
         }
     }

@@ -88,6 +88,12 @@ fn jacobi_gives_the_same_answer_everywhere() {
 }
 
 #[test]
+fn sparse_gives_the_same_answer_everywhere() {
+    agrees_everywhere("sparse", "--size 20 --block 70", &["400 rows", "eigenvalue"]);
+    verified("sparse", "--size 20 --serial", &[]);
+}
+
+#[test]
 fn cg_gives_the_same_answer_everywhere() {
     agrees_everywhere("cg", "--class S --blocks 6", &["zeta", "error"]);
 }
@@ -129,6 +135,7 @@ fn every_program_can_be_simulated() {
         ("hello", ""),
         ("jacobi", ""),
         ("cg", "--class S"),
+        ("sparse", "--size 20 --steps 3"),
         ("npb_mz", "bt --class A"),
         ("npb_mz", "lu --class E --niter 1"),
     ] {
@@ -152,7 +159,7 @@ fn a_wrong_result_fails() {
 
 #[test]
 fn bad_values_are_named_and_refused() {
-    for example in ["hello", "jacobi", "cg"] {
+    for example in ["hello", "jacobi", "cg", "sparse"] {
         for (flags, named) in [
             ("--units 3:XPU:1", "XPU"),
             ("--units 0:CPU:1", "0"),
@@ -176,6 +183,7 @@ fn bad_values_are_named_and_refused() {
         ("jacobi", "--tolerance nan"),
         ("jacobi", "--block 0"),
         ("cg", "--blocks 0"),
+        ("sparse", "--block 0"),
         ("npb_mz", "--class S"),
         ("npb_mz", "ft"),
         ("npb_mz", "bt --class Q"),
@@ -193,7 +201,7 @@ fn bad_values_are_named_and_refused() {
 
 #[test]
 fn help_names_the_common_flags() {
-    for example in ["hello", "jacobi", "cg", "npb_mz"] {
+    for example in ["hello", "jacobi", "cg", "npb_mz", "sparse"] {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));

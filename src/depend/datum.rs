@@ -9,6 +9,17 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// In which memories a data object can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Residence {
+    /// At home, and in replicas on devices: an array.
+    Anywhere,
+    /// At home alone: a value.
+    Home,
+    /// In none: a token.
+    Nowhere,
+}
+
 /// A registered data without its memory: what dependences and placement need to know.
 ///
 /// Fields stand in the order of use: what every submission looks at comes first, then the history, then the rest.
@@ -20,6 +31,7 @@ pub(crate) struct Datum {
     taken: AtomicBool,
     /// Without memory: nothing may look at its elements.
     pub(crate) phantom: bool,
+    pub(crate) residence: Residence,
     pub(super) history: Lock<History>,
     pub(crate) element_bytes: usize,
     /// The task in whose body it was made, if it was.
@@ -41,8 +53,14 @@ impl Datum {
             history: Lock::new(History::new(whole, shape.len())),
             taken: AtomicBool::new(false),
             phantom,
+            residence: Residence::Anywhere,
             made_by: None,
         }
+    }
+
+    /// One element that is never copied: a value, or a token.
+    pub(crate) fn whole_in(residence: Residence, id: DataId) -> Self {
+        Self { residence, ..Self::new(id, &[1], 0, false) }
     }
 
     /// It is made in the body of this task.
@@ -85,7 +103,10 @@ impl Datum {
 
     /// A region of this data in words.
     pub(crate) fn describe(&self, block: &Block) -> String {
-        block.display(self.ndim.into()).to_string()
+        match self.residence {
+            Residence::Anywhere => block.display(self.ndim.into()).to_string(),
+            Residence::Home | Residence::Nowhere => "all".to_owned(),
+        }
     }
 
     /// Whether the memory was given back, or is about to be.
@@ -102,9 +123,14 @@ impl Datum {
 
 impl fmt::Display for Datum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.residence {
+            Residence::Anywhere => "data",
+            Residence::Home => "value",
+            Residence::Nowhere => "token",
+        };
         match self.name.get() {
-            Some(name) => write!(f, "data `{name}`"),
-            None => write!(f, "{}", self.id),
+            Some(name) => write!(f, "{what} `{name}`"),
+            None => write!(f, "{what} {}", self.id.0),
         }
     }
 }
@@ -134,5 +160,14 @@ impl AccessRecord<'_> {
     /// The bytes of the region.
     pub(crate) fn bytes(&self) -> u64 {
         (self.block.volume() * self.datum.element_bytes) as u64
+    }
+
+    /// Whether the task has to work at home: values are nowhere else, and atomic updates are so in one memory only.
+    pub(crate) fn is_at_home(&self) -> bool {
+        match self.datum.residence {
+            Residence::Anywhere => self.mode == Mode::Concurrent,
+            Residence::Home => !self.mode.sees_nothing(),
+            Residence::Nowhere => false,
+        }
     }
 }

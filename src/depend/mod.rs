@@ -42,7 +42,7 @@ mod tests;
 
 pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use commutative::{give_up_turns, take_turns};
-pub(crate) use datum::{AccessRecord, Datum};
+pub(crate) use datum::{AccessRecord, Datum, Residence};
 pub(crate) use disjoint::overlap;
 pub(crate) use domain::{Domain, finish};
 pub(crate) use graph::Recorder;

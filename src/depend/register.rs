@@ -61,6 +61,8 @@ pub(crate) fn register(
     if let Some(side) = &mut **newcomer.task.owned_mut() {
         side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
         side.turns.settle();
+        let predecessors = std::mem::take(&mut side.predecessors);
+        predecessors.iter().for_each(|task| newcomer.wait_for(task, Flow::Value));
     }
     Ok(newcomer.leftover)
 }

@@ -18,7 +18,7 @@ use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
-use crate::memory::DataCell;
+use crate::memory::{DataCell, Home};
 use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -333,8 +333,24 @@ impl Shared {
 
     /// Keeps the memory of a data object that was released too late for a task to free it, until nobody can be using
     /// it.
+    #[cold]
     pub(crate) fn keep(&self, cell: Arc<DataCell>) {
-        self.kept.lock().push(cell);
+        if self.progress.is_closed() && self.progress.pending() == 0 {
+            self.drop_home(cell.take_home()); // nobody does, or will
+        } else {
+            self.kept.lock().push(cell);
+        }
+    }
+
+    /// Frees the memory that was kept, when all threads have ended.
+    pub(crate) fn drop_kept(&self) {
+        let homes: Vec<_> = self.kept.lock().iter().map(|cell| cell.take_home()).collect();
+        homes.into_iter().for_each(|home| self.drop_home(home));
+    }
+
+    /// A value's destructor is part of a body, as in its release.
+    fn drop_home(&self, home: Option<Home>) {
+        running::inside(self.id, || drop_quietly(|| drop(home)));
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) use placement::{Needs, Placement, Traffic};
 pub(crate) use queries::Counts;
 pub(crate) use scheduler::{Scheduler, is_asked_by};
 
-use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Submitting, running};
+use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Residence, Submitting, running};
 use crate::error::{FailureReason, SubmitError, TaskFailure};
 use crate::sync::drop_quietly;
 use combining::Combining;
@@ -181,13 +181,15 @@ impl Engine {
     /// until it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
     ///
     /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
-    /// host. Nor for tasks that come after others without touching what these wrote: who writes it next finds no trace
-    /// of them on the device.
+    /// host. Nor for tasks that come after others without touching what these wrote, or that a token orders: who comes
+    /// next finds no trace of them on the device.
     fn issued(&self, task: &OwnedTask, placement: &PlacementLock, out: &mut Vec<Command>) {
         let awaited = |side: &depend::Side| side.awaited;
         let mut ends_here = task.owned().as_deref().is_some_and(awaited);
         let ends_with_it = |mode: Mode| mode.sees_nothing() || matches!(mode, Mode::Commutative | Mode::Reduction(_));
-        task.body().accesses(&mut |access| ends_here |= ends_with_it(access.mode));
+        task.body().accesses(&mut |access| {
+            ends_here |= ends_with_it(access.mode) || access.datum.residence == Residence::Nowhere;
+        });
         if !ends_here {
             placement.lock().issued(task, out);
             task.release(|successor| self.ready(successor, out));

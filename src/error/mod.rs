@@ -160,6 +160,17 @@ pub enum SubmitError {
         /// The task's name.
         task: String,
     },
+    /// The task whose result is accessed was submitted to another runtime.
+    #[error(
+        "cannot submit task `{task}`: it uses the result of task `{producer}`, which was submitted to another runtime; try \
+         submitting both to the same, or waiting for the result with `get`"
+    )]
+    ForeignResult {
+        /// The task's name.
+        task: String,
+        /// The name of the task that returns the result.
+        producer: String,
+    },
     /// The data object was given back by `take`.
     #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
     Taken {
@@ -186,6 +197,26 @@ pub enum SubmitError {
         bodies: String,
         /// The machine's configuration.
         units: String,
+    },
+    /// The task accesses a value and has bodies for devices alone.
+    #[error(
+        "cannot submit task `{task}`: it accesses {data}, which lives in host memory, and has no body for CPU units; try \
+         .cpu(..) or .host(..), or an array for what devices work on"
+    )]
+    ValueOnDevice {
+        /// The task's name.
+        task: String,
+        /// The value's name.
+        data: String,
+    },
+    /// The task returns a result and has a body for devices.
+    #[error(
+        "cannot submit task `{task}`: it returns a result, which bodies for CPU units alone do, and has a body for devices; \
+         try two tasks"
+    )]
+    ResultOnDevice {
+        /// The task's name.
+        task: String,
     },
     /// No memory that the task could run in is large enough for its data.
     #[error(
@@ -302,6 +333,7 @@ impl SubmitError {
         if let Self::OutOfBounds { task, .. }
         | Self::NotContiguous { task, .. }
         | Self::ForeignData { task, .. }
+        | Self::ForeignResult { task, .. }
         | Self::Taken { task, .. } = &mut self
         {
             *task = name.to_owned();
@@ -535,6 +567,21 @@ pub enum RunError {
     /// The region asked for was not written because of this failure.
     #[error("cannot give the region's value, which was lost: {0}; try overwriting the region, or `clear` or `accept`")]
     Poisoned(Arc<TaskFailure>),
+    /// The task that should have returned the result failed, or was skipped because of this failure.
+    #[error("cannot give the result of task `{task}`: {failure}")]
+    NoResult {
+        /// The name of the task that was to return it.
+        task: String,
+        /// What failed: that task, or one before it.
+        #[source]
+        failure: Arc<TaskFailure>,
+    },
+    /// In a simulation no body is run, so there is no result.
+    #[error("cannot give the result of task `{task}`: in a simulation no body is run; try `Pending::wait`")]
+    NotComputed {
+        /// The name of the task that would return it.
+        task: String,
+    },
     /// The request itself was refused.
     #[error(transparent)]
     Refused(#[from] SubmitError),

@@ -1,8 +1,9 @@
 //! The home of a data object in host memory.
 
 use super::Element;
+use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
-use crate::depend::Datum;
+use crate::depend::{Datum, Residence};
 use crate::ids::DataId;
 use crate::region::{Block, MAX_DIMS};
 use parking_lot::Mutex;
@@ -113,14 +114,14 @@ pub(crate) struct DataCell {
     pub(crate) runtime: u64,
     base: *mut u8,
     pub(crate) datum: Datum,
-    buffer: Mutex<Option<HostBuffer>>,
+    home: Mutex<Option<Home>>,
     /// What addresses of elements are multiples of, in every memory.
     element_align: usize,
     /// Memory that reductions use again.
     spares: SparesOf,
 }
 
-// SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
+// SAFETY: what is behind `base` is `Send` and `Sync`, and reached only through views (rules 1–3 of the module).
 unsafe impl Send for DataCell {}
 // SAFETY: a shared reference gives the elements' address; views are made of it for tasks that dependences keep apart.
 unsafe impl Sync for DataCell {}
@@ -137,7 +138,7 @@ impl DataCell {
             datum: Datum::new(id, shape, size_of::<T>(), false),
             runtime,
             base: buffer.first(),
-            buffer: Mutex::new(Some(buffer)),
+            home: Mutex::new(Some(Home::Array(buffer))),
             element_align: align_of::<T>(),
             spares: SparesOf::default(),
         }
@@ -148,12 +149,30 @@ impl DataCell {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());
         let element_align = align_of::<T>();
-        Self { datum, runtime, base, buffer: Mutex::new(None), element_align, spares: SparesOf::default() }
+        Self { datum, runtime, base, home: Mutex::new(None), element_align, spares: SparesOf::default() }
     }
 
-    /// Takes the memory out; once, and never of a phantom.
-    pub(crate) fn take_buffer(&self) -> Option<HostBuffer> {
-        self.buffer.lock().take()
+    /// A value in a box of its own.
+    pub(crate) fn value<T: Send + Sync + 'static>(runtime: u64, id: DataId, value: T) -> Self {
+        let value = BoxedValue::new(value);
+        Self {
+            datum: Datum::whole_in(Residence::Home, id),
+            runtime,
+            base: value.address(),
+            home: Mutex::new(Some(Home::Value(value))),
+            element_align: align_of::<T>(),
+            spares: SparesOf::default(),
+        }
+    }
+
+    /// What only orders tasks. Its address points nowhere, and nothing follows it.
+    pub(crate) fn token(runtime: u64, id: DataId) -> Self {
+        Self { datum: Datum::whole_in(Residence::Nowhere, id), ..Self::phantom::<()>(runtime, id, &[1]) }
+    }
+
+    /// Takes the memory out; once, and never of what has none.
+    pub(crate) fn take_home(&self) -> Option<Home> {
+        self.home.lock().take()
     }
 
     /// Elements from one index to the next, per dimension.

@@ -18,10 +18,13 @@ mod accumulate;
 mod buffer;
 mod combine;
 mod copy;
+mod home;
 mod payload;
 mod replica;
+mod result;
 mod shape;
 mod shared;
+mod value;
 
 pub use crate::depend::OpId;
 pub(crate) use access::Declared;
@@ -33,16 +36,39 @@ pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
+pub(crate) use home::Home;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
 pub(crate) use payload::{HostBody, Payload, Several, nothing};
 pub use payload::{IntoOutcome, NoBody, Slot, With};
+pub use result::{Always, Fallibly, Producing, ReadResult, Yields};
+pub(crate) use result::{Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
+pub use value::{Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode};
 
-/// What a data object can be made of: plain bytes that may be copied to any memory.
+/// What an array can be made of: plain bytes that may be copied to any memory.
 ///
-/// Every [`bytemuck::Pod`] type is one: numbers, arrays of them, and structs that derive `Pod`.
+/// Every [`bytemuck::Pod`] type is one: numbers, [`Complex`] ones too, arrays of them, and structs that derive `Pod`, for
+/// which they are `Copy`, `#[repr(C)]` and without padding. The types `f16` and `bf16` of the crate `half` are with that
+/// crate's feature `bytemuck`. `bool` is none, as not every byte is one: take `u8`. What is no plain bytes is registered
+/// whole, with [`Runtime::value`](crate::Runtime::value).
+///
+/// ```
+/// use bytemuck::{Pod, Zeroable};
+/// use thalweg::prelude::*;
+/// #[derive(Clone, Copy, Pod, Zeroable)]
+/// #[repr(C)]
+/// struct Particle { place: [f64; 3], charge: f64 }
+///
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let particles = rt.data(vec![Particle { place: [0.0; 3], charge: 1.0 }; 100]);
+/// rt.task("lift", particles.inout()).cpu(|_, all| all.iter_mut().for_each(|p| p.place[2] += p.charge)).submit()?;
+/// assert_eq!(rt.take(particles)?[99].place[2], 1.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Functions can be generic over it:
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -56,6 +82,14 @@ pub use shared::{AtomicElement, Shared};
 /// assert_eq!(rt.take(x)?, [[1, 2, 3]; 2]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "an array cannot have elements of type `{Self}`",
+    label = "not plain bytes",
+    note = "elements are numbers, arrays of them, and structs with `#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]` \
+            that are `#[repr(C)]` and without padding; a flag is a `u8`",
+    note = "a value of any other type is registered whole, with `Runtime::value`"
+)]
 pub trait Element: bytemuck::Pod + Send + Sync {}
 
+#[diagnostic::do_not_recommend]
 impl<T: bytemuck::Pod + Send + Sync> Element for T {}

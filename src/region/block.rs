@@ -27,6 +27,9 @@ pub struct Block {
 }
 
 impl Block {
+    /// The box of one index: all of a data object that has one element.
+    pub(crate) const ONE: Self = Self { lo: [0; MAX_DIMS], hi: [1; MAX_DIMS] };
+
     /// The box with these ranges, outermost dimension first.
     ///
     /// # Panics

@@ -48,6 +48,11 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
     }
 
+    /// Whether tasks come to their ends while nobody waits.
+    pub(super) fn goes_on_by_itself(&self) -> bool {
+        matches!(self, Self::Threads(threads) if threads.goes_on_by_itself())
+    }
+
     /// Whether the code that runs here is a body that may wait.
     pub(super) fn may_wait_in_body(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.may_wait_in_body())

@@ -23,11 +23,14 @@ pub(crate) struct Door {
     pub(super) capacities: Capacities,
     owner: Arc<Releaser>,
     next_data: AtomicU32,
+    /// For those that outlive the runtime.
+    this: Weak<Self>,
 }
 
 impl Door {
-    pub(super) fn new(driver: AnyDriver, configuration: String, capacities: Capacities) -> Self {
-        Self {
+    pub(super) fn new(driver: AnyDriver, configuration: String, capacities: Capacities) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             id: driver.shared().id,
             on_fast_path: driver.on_fast_path(),
             owner: Arc::new(Releaser::new(&driver)),
@@ -35,7 +38,12 @@ impl Door {
             configuration,
             capacities,
             driver,
-        }
+        })
+    }
+
+    /// The door, for as long as others keep it.
+    pub(super) fn downgrade(&self) -> Weak<Self> {
+        self.this.clone()
     }
 
     /// What all threads share.
@@ -64,7 +72,11 @@ impl Door {
     }
 
     pub(super) fn handle<T: Element, S: Shape>(&self, cell: DataCell) -> Data<T, S> {
-        let owner: Weak<dyn Owner> = Arc::downgrade(&self.owner) as Weak<dyn Owner>;
-        Data::new(cell, owner)
+        Data::new(cell, self.owner())
+    }
+
+    /// Who frees data objects whose handles are gone.
+    pub(super) fn owner(&self) -> Weak<dyn Owner> {
+        Arc::downgrade(&self.owner) as Weak<dyn Owner>
     }
 }

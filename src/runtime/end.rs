@@ -24,11 +24,12 @@ impl Drop for Runtime {
             return report(&self.door.driver);
         }
         // A body that drops the last handle of its runtime cannot wait for itself: it ends on a thread of its own.
-        let (driver, model_file) = (self.door.driver.clone(), self.model_file.take());
+        // The door as well: data objects whose handles are dropped meanwhile are released behind their tasks, as ever.
+        let (door, model_file) = (self.door.clone(), self.model_file.take());
         let ended = std::mem::take(&mut self.ended);
         let end = move || {
-            end(&driver, &ended, model_file.as_deref());
-            report(&driver);
+            end(&door.driver, &ended, model_file.as_deref());
+            report(&door.driver);
         };
         if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
             tracing::error!("no thread to end a runtime that was dropped in a task's body ({error}): its own stay");
@@ -46,6 +47,7 @@ fn end(driver: &AnyDriver, ended: &AtomicBool, model_file: Option<&Path>) {
         save_model(driver, path);
     }
     driver.stop();
+    driver.shared().drop_kept();
 }
 
 /// Waits until nothing is pending, whoever submits.

@@ -4,15 +4,17 @@
 //! behind it, which does nothing and tells the waiting thread, as for a value. So nothing is kept but the handle's reference
 //! to the task, and nothing is done until somebody waits.
 
-use super::Runtime;
 use super::wait::internal;
+use super::{Door, Runtime};
 use crate::depend::{Side, TaskRef};
+use crate::driver::waiters::own_waker;
 use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::nothing;
 use crate::sync::Flow;
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// A submitted task that can be waited for: see [`Runtime::wait_for`]. Made by
 /// [`TaskBuilder::submit_handle`](crate::TaskBuilder::submit_handle).
@@ -98,20 +100,27 @@ impl Runtime {
             return Err(SubmitError::ForeignTask { task: task.name().to_owned() }.into());
         }
         if !task.is_finished() {
-            self.wait_behind(&task.task)?;
+            self.door.wait_behind(&task.task, "wait_for")?;
         }
         task.failure().map_or(Ok(()), |failure| Err(RunError::Failed(Failures(vec![failure]))))
     }
+}
 
+impl Door {
+    /// Waits until a task has ended.
     #[track_caller]
-    fn wait_behind(&self, task: &TaskRef) -> Result<(), SubmitError> {
-        let awaited_by = Some(crate::driver::waiters::own_waker());
-        let side = Side { space: Some(SpaceId::HOST), awaited_by, ..Side::default() };
-        let payload = nothing();
-        let follower = self.door.driver.submit(internal("wait_for", side), payload, &[], |follower| {
+    pub(super) fn wait_behind(&self, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
+        let follower = self.tell_behind(task, own_waker(), call)?;
+        self.await_end(&follower)
+    }
+
+    /// Has `waker` woken when a task has ended; by the end of the one that is returned.
+    #[track_caller]
+    pub(super) fn tell_behind(&self, task: &TaskRef, waker: Waker, call: &'static str) -> Result<TaskRef, SubmitError> {
+        let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(waker), ..Side::default() };
+        self.driver.submit(internal(call, side), nothing(), &[], |follower| {
             let _ = follower.wait_for(task, Flow::Order); // otherwise it has finished meanwhile
             follower.share()
-        })?;
-        self.await_end(&follower)
+        })
     }
 }

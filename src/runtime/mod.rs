@@ -14,15 +14,21 @@ mod children;
 mod door;
 mod end;
 mod handle;
+mod pending;
 mod recovery;
 mod release;
+mod returning;
 mod statistics;
 mod submit;
+mod take;
+mod values;
 mod wait;
 
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
 pub use handle::TaskHandle;
+pub use pending::{Pending, ResultFuture};
+pub use returning::Returning;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 

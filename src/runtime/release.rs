@@ -6,6 +6,7 @@ use crate::driver::shared::Description;
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
 use crate::memory::{Declared, Out, Payload};
+use crate::sync::drop_quietly;
 use crate::task::{Owner, ReleasedCell};
 use ndarray::Ix1;
 use std::borrow::Cow;
@@ -27,7 +28,8 @@ impl Owner for Releaser {
         let whole = cell.datum.whole();
         let record = AccessRecord { datum: &cell.datum, block: &whole, mode: Mode::Out };
         let kept = cell.clone();
-        let forget = move |_: &mut [u8]| drop(kept);
+        // Dropped here, as a part of a task, whoever has the last share of the cell.
+        let forget = move |_: &mut [u8]| drop_quietly(|| drop(kept.take_home()));
         let nothing = Out::<u8, Ix1>(Declared::of_nothing(&cell));
         let payload = Payload::sole(nothing, forget);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
@@ -37,7 +39,7 @@ impl Owner for Releaser {
         let released = driver.submit(description, payload, &[record], |_| ());
         // Otherwise it was taken between the last look and now, and there is nothing to free.
         if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {
-            driver.shared().keep(cell); // other threads may still be using it
+            driver.shared().keep(cell);
         }
     }
 }

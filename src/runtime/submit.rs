@@ -2,7 +2,7 @@
 
 use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
-use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
+use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Residence, Side, Submitting, overlap, running};
 use crate::driver::shared::Description;
 use crate::engine::Needs;
 use crate::error::SubmitError;
@@ -11,7 +11,7 @@ use crate::kernel::Launcher;
 use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
 use crate::sched::Place;
 use crate::sealed::INTERNAL;
-use crate::task::{Accesses, IterationSpace, Recorded};
+use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
@@ -51,17 +51,17 @@ impl Runtime {
 /// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
-    entrance: EntranceOf<'rt>,
+    pub(super) entrance: EntranceOf<'rt>,
     /// Whose child it is, if it is one.
     kin: Kin,
-    name: Cow<'static, str>,
+    pub(super) name: Cow<'static, str>,
     accesses: A,
     cpu: C,
     /// The bodies for devices, as far as the machine has any: elsewhere a program with such bodies costs what one
     /// without costs.
     for_devices: Option<Box<Several<A::Stored>>>,
     /// What there are bodies for, kept or not.
-    kinds: Kinds,
+    pub(super) kinds: Kinds,
     host_only: bool,
     hints: Hints,
 }
@@ -117,9 +117,35 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { entrance, kin, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
-        let (cpu, kinds) = (With(body, PhantomData), kinds.and(Kinds::CPU));
+        self.for_cores(|NoBody| With(body, PhantomData))
+    }
+}
+
+impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
+    /// The same with another body, for CPU units alone.
+    #[inline]
+    pub(super) fn for_cores<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
+        let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only: _, hints } = self;
+        let (cpu, kinds) = (body(cpu), kinds.and(Kinds::CPU));
         TaskBuilder { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
+    }
+
+    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.hints.priority = priority;
+        self
+    }
+
+    /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
+    pub fn cost(mut self, cost: f64) -> Self {
+        self.hints.cost = Some(cost);
+        self
+    }
+
+    /// The task's index in an iteration space, in the instance that was begun last.
+    pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
+        self.hints.at = Some((space.clone(), index));
+        self
     }
 }
 
@@ -155,24 +181,6 @@ where
         if self.entrance.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
         }
-        self
-    }
-
-    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.hints.priority = priority;
-        self
-    }
-
-    /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
-    pub fn cost(mut self, cost: f64) -> Self {
-        self.hints.cost = Some(cost);
-        self
-    }
-
-    /// The task's index in an iteration space, in the instance that was begun last.
-    pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
-        self.hints.at = Some((space.clone(), index));
         self
     }
 
@@ -246,7 +254,7 @@ where
     }
 
     /// Submits the task, and says whether it is `awaited` by itself; `watch` makes what is returned of it.
-    fn submit_as<W>(
+    pub(super) fn submit_as<W>(
         self,
         location: &'static Location<'static>,
         awaited: bool,
@@ -295,6 +303,10 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
+        if A::HAS_RESULTS {
+            let predecessors = &mut side.get_or_insert_default().predecessors;
+            self.accesses.predecessors(&mut |Predecessor(task)| predecessors.push(task.clone()));
+        }
         if awaited && !*on_fast_path {
             side.get_or_insert_default().awaited = true;
         }
@@ -341,6 +353,13 @@ where
         }
         let Door { driver, capacities, .. } = &*self.entrance;
         let needs = Needs::of(records);
+        let value = || records.iter().find(|access| access.is_at_home()).map(|access| access.datum);
+        if !kinds.has(UnitKind::Cpu)
+            && let Some(data) = value().filter(|data| data.residence == Residence::Home)
+        {
+            let (task, data) = (self.name.clone().into_owned(), data.to_string());
+            return Err(SubmitError::ValueOnDevice { task, data });
+        }
         // Where there is no CPU unit, the hosting threads of devices stand in.
         let has_cores = driver.shared().machine.num_cpu_units() > 0;
         let at_home = driver.runs_on_devices() && !has_cores && kinds.has(UnitKind::Cpu);
@@ -353,7 +372,11 @@ where
             }
             return Err(SubmitError::NoUnit {
                 task: self.name.clone().into_owned(),
-                bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },
+                bodies: match value() {
+                    Some(data) if data.residence == Residence::Home => format!("CPU (it accesses {data})"),
+                    Some(_) => "CPU (it has a concurrent access)".to_owned(),
+                    None => kinds.describe(),
+                },
                 units: self.entrance.configuration.clone(),
             });
         };

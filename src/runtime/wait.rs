@@ -3,16 +3,16 @@
 //! A request for a region is itself a task that reads it, so dependences, poison and transfers home need no second
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
-use super::Runtime;
+use super::{Door, Runtime};
 use crate::depend::{Side, Submitting, TaskRef, running};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
-use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
+use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::SpaceId;
-use crate::memory::{Element, HostBuffer, Payload, Shape};
+use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::task::{AccessSpec, Data, IntoRegion, Recorded, Region};
 use parking_lot::Mutex;
@@ -144,55 +144,6 @@ impl Runtime {
         Ok(self.read(data.slice(0))?[0])
     }
 
-    /// Waits for a data object's value and gives it back with its memory; tasks cannot use the data any more.
-    ///
-    /// # Errors
-    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure. The error has the
-    /// handle: the data stays registered, parts that are not lost can still be [`read`](Self::read), and what is lost
-    /// can be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
-    #[track_caller]
-    pub fn take<T: Element, S: Shape>(&self, data: Data<T, S>) -> Result<S::Owned<T>, TakeError<T, S>> {
-        match self.try_take(&data) {
-            Ok(buffer) => {
-                let shape = data.shape();
-                let elements = buffer.map_or_else(|| bytemuck::zeroed_vec(data.len()), HostBuffer::into_vec);
-                Ok(S::from_vec(elements, &shape))
-            }
-            Err(error) => Err(TakeError::new(data, error)),
-        }
-    }
-
-    /// Takes a data object's memory, if it has any.
-    #[track_caller]
-    fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
-        self.may_wait("take")?;
-        let everything = data.inout();
-        everything.check(self.door.id).map_err(|refusal| refusal.of_task("take"))?;
-        let Recorded(record) = everything.record();
-        running::ancestry(self.door.id).admit("take", &[record])?;
-        let value = self.internal_read(data.all(), "take", SpaceId::HOST, true, |_| ())?;
-        self.await_value(&value)?;
-        everything.check(self.door.id).map_err(|refusal| refusal.of_task("take"))?;
-        let cell = data.cell.clone();
-        let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
-        let result = buffer.clone();
-        let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
-        let payload = Payload::sole(everything.store(INTERNAL), taking);
-        let awaited_by = Some(own_waker());
-        let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
-        let task = self.door.driver.submit(internal("take", side), payload, &[record], Submitting::share)?;
-        let datum = &data.cell.datum;
-        if let Err(error) = self.await_value(&task) {
-            datum.set_taken(false); // lost by a task submitted just before: the rest stays
-            return Err(error);
-        }
-        if datum.phantom {
-            return Ok(None);
-        }
-        let buffer = buffer.lock().take();
-        Ok(Some(buffer.expect("the one task that takes the memory has run")))
-    }
-
     /// Brings a region to an address space ahead of the tasks that will need it there. A hint: nobody waits for it.
     ///
     /// # Errors
@@ -263,21 +214,31 @@ impl Runtime {
         self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
-    fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
-        self.await_end(task)?;
+    pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
+        self.door.await_end(task)?;
         task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
+    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.door.outside_body(call)
+    }
+
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.door.may_wait(call)
+    }
+}
+
+impl Door {
     /// Waits for a task that tells this thread.
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
-        self.door.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
+        self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.
     fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        match inside::in_body(self.door.id) {
-            true if is_asked_by(self.door.id) => Err(SubmitError::InsidePolicy { call }),
+        match inside::in_body(self.id) {
+            true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }
@@ -285,7 +246,7 @@ impl Runtime {
 
     /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
     pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
-        if self.door.driver.may_wait_in_body() { Ok(()) } else { self.outside_body(call) }
+        if self.driver.may_wait_in_body() { Ok(()) } else { self.outside_body(call) }
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) mod fiber;
 mod lock;
 mod pool;
 mod prefetch;
+mod readers;
 mod scope;
 mod sleep;
 mod spin;
@@ -36,6 +37,7 @@ pub(crate) use barrier::prepare_fences;
 pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
+pub(crate) use readers::Readers;
 pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
 #[cfg(test)]

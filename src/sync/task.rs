@@ -209,6 +209,12 @@ impl<K: Kind> Drop for TaskRef<K> {
     }
 }
 
+impl<K: Kind> fmt::Debug for TaskRef<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskRef({:#x})", self.address())
+    }
+}
+
 impl<K: Kind> TaskRef<K> {
     /// The block's address, as an identity while the task lives.
     #[inline]

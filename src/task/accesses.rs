@@ -1,6 +1,7 @@
 //! What a task declares all in all: accesses, in tuples and lists.
 
 use super::access::{AccessSpec, Recorded};
+use crate::depend::TaskRef;
 use crate::error::SubmitError;
 use crate::memory::{AccessList, List, both};
 use crate::sealed::{Internal, Sealed};
@@ -48,6 +49,9 @@ pub trait Accesses: Sealed {
     /// How many regions there are, if all values of this type have as many.
     #[doc(hidden)]
     const COUNT: Option<usize>;
+    /// Whether there may be results of other tasks among them.
+    #[doc(hidden)]
+    const HAS_RESULTS: bool = false;
 
     #[doc(hidden)]
     fn check(&self, runtime: u64) -> Result<(), SubmitError>;
@@ -55,9 +59,18 @@ pub trait Accesses: Sealed {
     #[doc(hidden)]
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>));
 
+    /// Visits the tasks whose results are accessed.
+    #[doc(hidden)]
+    fn predecessors<'a>(&'a self, _visit: &mut dyn FnMut(Predecessor<'a>)) {}
+
     #[doc(hidden)]
     fn store(&self, right: Internal) -> Self::Stored;
 }
+
+/// A task whose result is accessed, wrapped as [`Recorded`] is.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Predecessor<'a>(pub(crate) &'a TaskRef);
 
 impl<P: AccessSpec> Accesses for P {
     type Stored = P::Stored;
@@ -91,6 +104,7 @@ macro_rules! tuples {
                 $(count = both(count, $a::COUNT);)*
                 count
             };
+            const HAS_RESULTS: bool = false $(|| $a::HAS_RESULTS)*;
 
             #[inline]
             fn check(&self, runtime: u64) -> Result<(), SubmitError> {
@@ -101,6 +115,11 @@ macro_rules! tuples {
             #[inline]
             fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
                 $(self.$i.visit(visit);)*
+            }
+
+            #[inline]
+            fn predecessors<'a>(&'a self, visit: &mut dyn FnMut(Predecessor<'a>)) {
+                $(self.$i.predecessors(visit);)*
             }
 
             #[inline]
@@ -133,6 +152,7 @@ macro_rules! lists {
             type Stored = List<P::Stored>;
 
             const COUNT: Option<usize> = None;
+            const HAS_RESULTS: bool = P::HAS_RESULTS;
 
             fn check(&self, runtime: u64) -> Result<(), SubmitError> {
                 self.iter().try_for_each(|access| access.check(runtime))
@@ -140,6 +160,10 @@ macro_rules! lists {
 
             fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
                 self.iter().for_each(|access| access.visit(visit));
+            }
+
+            fn predecessors<'a>(&'a self, visit: &mut dyn FnMut(Predecessor<'a>)) {
+                self.iter().for_each(|access| access.predecessors(visit));
             }
 
             fn store(&self, right: Internal) -> Self::Stored {

@@ -43,10 +43,16 @@ pub(crate) trait Owner: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct ReleasedCell(pub(crate) Arc<DataCell>);
 
-/// The shared part of all handles of one data object.
-struct Handle {
+/// The shared part of all handles of one data object, of whatever kind.
+pub(super) struct Handle {
     cell: Arc<DataCell>,
     owner: Weak<dyn Owner>,
+}
+
+impl Handle {
+    pub(super) fn new(cell: &Arc<DataCell>, owner: Weak<dyn Owner>) -> Arc<Self> {
+        Arc::new(Self { cell: cell.clone(), owner })
+    }
 }
 
 impl Drop for Handle {
@@ -62,7 +68,7 @@ impl Drop for Handle {
 impl<T: Element, S: Shape> Data<T, S> {
     pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>) -> Self {
         let cell = Arc::new(cell);
-        Self { handle: Arc::new(Handle { cell: cell.clone(), owner }), cell, element: PhantomData }
+        Self { handle: Handle::new(&cell, owner), cell, element: PhantomData }
     }
 
     /// Names the data object in error messages. The first call wins.

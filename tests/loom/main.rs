@@ -1,6 +1,6 @@
 //! Model checking of `src/sync/` under all interleavings: tasks' blocks with their countdowns, references and poison, the
-//! lock-free list of successors, free blocks that travel between threads, tasks that a thread shows to others, the short
-//! lock, and the sleep of idle threads.
+//! lock-free list of successors, free blocks that travel between threads, tasks that a thread shows to others, readers that
+//! somebody waits for, the short lock, and the sleep of idle threads.
 //!
 //! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
 //! every order of events (up to a few preemptions of one thread by another, which is where such errors show) and every
@@ -58,6 +58,8 @@ mod pool {
         unsafe { loom::alloc::dealloc(block.as_ptr(), layout()) };
     }
 }
+#[path = "../../src/sync/readers.rs"]
+mod readers;
 #[path = "../../src/sync/sleep.rs"]
 mod sleep;
 #[path = "../../src/sync/spin.rs"]
@@ -72,6 +74,7 @@ mod lists;
 mod locks;
 mod onlookers;
 mod sleepers;
+mod takers;
 mod tasks;
 
 use loom::cell::UnsafeCell;

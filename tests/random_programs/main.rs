@@ -10,6 +10,7 @@
 //! - *Failing tasks* poison what they should have written, and whoever reads that: element by element the end is right or
 //!   poisoned, as the oracle says.
 //! - *Handles* are dropped while tasks are pending.
+//! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice.
 //!
 //! Half of the programs take the fast path: CPU units alone, under `stealing`.
 //!
@@ -19,6 +20,7 @@ mod oracle;
 mod program;
 #[path = "../common/steps.rs"]
 mod steps;
+mod values;
 
 use ndarray::{Ix2, Ix3};
 use oracle::{Memory, Number, check_graph, order};
@@ -155,5 +157,10 @@ proptest! {
             2 => check::<Ix2>(&program),
             _ => check::<Ix3>(&program),
         }
+    }
+
+    #[test]
+    fn values_and_results_are_as_if_the_tasks_had_run_one_after_the_other(program in values::program()) {
+        values::check(&program);
     }
 }

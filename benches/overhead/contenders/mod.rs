@@ -36,6 +36,7 @@ pub(crate) struct Answer {
 pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Result<(), &'static str> {
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
+        (_, Problem::Value | Problem::Token | Problem::Result) => Err("to be held against indep1dep and independent"),
         (RAYON, Problem::Independent) => Ok(()),
         (RAYON, _) => Err("a scope has no data dependences"),
         (_, Problem::Regions) => Err("its dependences are on whole data, not on parts that overlap"),

@@ -71,6 +71,30 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
                 Ok(rt.wait()?)
             })
         }
+        Problem::Value => {
+            let values: Vec<Value<u64>> = (0..tasks).map(|_| rt.value(0)).collect();
+            measure(tasks, passes, || {
+                for own in &values {
+                    rt.task("empty", (own.inout(),)).cpu(|_, _| {}).submit()?;
+                }
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::Token => {
+            let tokens: Vec<Token> = (0..tasks).map(|_| rt.token()).collect();
+            measure(tasks, passes, || {
+                for own in &tokens {
+                    rt.task("empty", (own.inout(),)).cpu(|_, _| {}).submit()?;
+                }
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::Result => measure(tasks, passes, || {
+            for task in 0..tasks {
+                drop(rt.task("empty", ()).returns(move |_, ()| task).submit()?);
+            }
+            Ok(rt.wait()?)
+        }),
         Problem::Memory => memory(rt, tasks),
     }
 }

@@ -119,6 +119,8 @@ pub(crate) struct Side {
     pub(crate) awaited_by: Option<Waker>,
     /// Somebody may wait for the end of this task, so it does not let go of others before.
     pub(crate) awaited: bool,
+    /// Tasks whose results it uses, until they are entered as those it waits for.
+    pub(crate) predecessors: Vec<TaskRef>,
     /// In whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
 }

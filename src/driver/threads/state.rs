@@ -86,6 +86,11 @@ impl Threads {
         self.devices.is_none()
     }
 
+    /// Whether tasks come to their ends while nobody waits: no unit needs a thread of the user's, or others stand in for it.
+    pub(crate) fn goes_on_by_itself(&self) -> bool {
+        self.seat.get().is_none() || self.on_fast_path() && self.shared.machine.num_units() > 1
+    }
+
     /// The devices, which placement has asked something of.
     pub(super) fn placed(&self) -> &Devices {
         self.devices.as_ref().expect("where all is at home, nothing is placed")

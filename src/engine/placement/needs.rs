@@ -1,6 +1,6 @@
 //! What placement asks of a task: its needs of a unit and a memory, and what it is for.
 
-use crate::depend::{AccessRecord, Kinds, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Kinds, OwnedTask};
 use crate::ids::DataId;
 use crate::sched::Place;
 
@@ -8,7 +8,7 @@ use crate::sched::Place;
 pub(crate) struct Needs {
     /// The sum of its regions.
     pub(crate) bytes: u64,
-    /// It must work at home: concurrent accesses are atomic in one memory only.
+    /// It must work at home.
     pub(crate) home_only: bool,
 }
 
@@ -31,7 +31,7 @@ impl Needs {
         if !access.mode.sees_nothing() {
             self.bytes += access.bytes();
         }
-        self.home_only |= access.mode == Mode::Concurrent;
+        self.home_only |= access.is_at_home();
     }
 }
 

@@ -12,7 +12,6 @@ use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
 use crate::sched::{self, Model};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
@@ -60,7 +59,7 @@ impl Builder {
     ) -> Runtime {
         let capacities = Capacities::new(&driver.shared().machine, capacities_bytes);
         Runtime {
-            door: Arc::new(Door::new(driver, config.to_string(), capacities)),
+            door: Door::new(driver, config.to_string(), capacities),
             ended: AtomicBool::new(false),
             warnings,
             #[cfg(feature = "sim")]

@@ -9,7 +9,7 @@
 
 use super::Residency;
 use crate::coherence::{ReplicaId, Room};
-use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Mode, OwnedTask, Residence};
 use crate::engine::command::ReplicaRef;
 use crate::engine::placement::stages::Reserved;
 use crate::ids::{DataId, SpaceId};
@@ -46,9 +46,12 @@ impl Residency {
         let (mut wanted, mut private_bytes) = (Vec::new(), 0);
         let mut access = 0;
         task.body().accesses(&mut |record: AccessRecord<'_>| {
-            // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing.
-            let needs_none =
-                record.mode.sees_nothing() || matches!(record.mode, Mode::Reduction(_)) || record.block.is_empty();
+            // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing,
+            // and of a token nothing can be seen.
+            let needs_none = record.mode.sees_nothing()
+                || matches!(record.mode, Mode::Reduction(_))
+                || record.block.is_empty()
+                || record.datum.residence != Residence::Anywhere;
             let at_home = space.is_host() || needs_none;
             if !space.is_host() && matches!(record.mode, Mode::Reduction(_)) {
                 private_bytes += record.bytes();

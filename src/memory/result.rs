@@ -1,0 +1,243 @@
+//! Results of tasks: where a body leaves what it returns, and how others get at it.
+//!
+//! A result is written once, by the one body that returns it, then read by any number of later tasks, then moved out or
+//! dropped. It needs no history and no directory: who reads it has an edge from the task itself.
+//!
+//! What makes the references here sound:
+//! 1. The [`Producer`] writes while its task runs; it is used up by that.
+//! 2. Everybody else comes after the end of the task: readers by their edges, who takes the result because it asks
+//!    ([`Promise::take`]).
+//! 3. Who takes the result is the only one with the [`Promise`], so no more readers come; those that came are counted, from
+//!    their submission until their bodies are gone.
+
+use super::Replicated;
+use super::access::Record;
+use super::access_list::{AccessList, DeviceSites, Sites};
+use super::payload::Slot;
+use crate::depend::{Context, TaskRef};
+use crate::error::BoxError;
+use crate::sealed::Sealed;
+use crate::sync::{Readers, drop_quietly};
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// What the two ends share. The last who has it drops a result that nobody took.
+struct ResultCell<R> {
+    result: UnsafeCell<Option<R>>,
+    readers: Readers<Waker>,
+}
+
+// SAFETY: the result is written by one thread and then read by several (rules 1 and 2); it is dropped by any.
+unsafe impl<R: Send + Sync> Sync for ResultCell<R> {}
+
+/// The end where the result is written.
+pub(crate) struct Producer<R>(Arc<ResultCell<R>>);
+
+/// The end where it is read or taken. Not to be cloned: see rule 3.
+pub(crate) struct Promise<R> {
+    cell: Arc<ResultCell<R>>,
+    task: TaskRef,
+}
+
+/// Both ends of a result: the second for the task that the first is moved into.
+#[inline]
+pub(crate) fn result_of_task<R>() -> (Producer<R>, impl FnOnce(TaskRef) -> Promise<R>) {
+    let cell = Arc::new(ResultCell { result: UnsafeCell::new(None), readers: Readers::new() });
+    (Producer(cell.clone()), |task| Promise { cell, task })
+}
+
+impl<R> Producer<R> {
+    /// Writes the result. If nobody can ask for it any more it is dropped, and a panic of that ends here.
+    #[inline]
+    fn set(self, result: R) {
+        // SAFETY: this is the one writer, which is used up; nobody reads before its task has ended (rules 1 and 2).
+        unsafe { *self.0.result.get() = Some(result) };
+        drop_quietly(|| drop(self));
+    }
+}
+
+impl<R> Promise<R> {
+    /// The task that writes the result.
+    pub(crate) fn task(&self) -> &TaskRef {
+        &self.task
+    }
+
+    /// A later task reads the result.
+    #[inline]
+    pub(crate) fn read(&self) -> ReadResult<R> {
+        self.cell.readers.enter();
+        ReadResult(self.cell.clone())
+    }
+
+    /// Whether no task that reads the result is pending.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.cell.readers.is_empty()
+    }
+
+    /// Wakes when no task that reads the result is pending any more; true if there is none.
+    pub(crate) fn wake_when_unread(&self, waker: Waker) -> bool {
+        self.cell.readers.wait(waker)
+    }
+
+    /// The result, if the task has written one.
+    ///
+    /// # Panics
+    /// If the task, or one that reads the result, has not ended.
+    pub(crate) fn take(self) -> Option<R> {
+        assert!(self.task.is_finished() && self.is_unread(), "the result is in use");
+        // SAFETY: the task has ended, and with it the writer; so have all readers, and no more can come (rule 3). Both are
+        // asserted, and what they did is visible.
+        unsafe { (*self.cell.result.get()).take() }
+    }
+}
+
+/// A task's access to the result of another, stored in it.
+pub struct ReadResult<R>(Arc<ResultCell<R>>);
+
+impl<R> ReadResult<R> {
+    /// # Safety
+    /// The task that writes the result has ended.
+    #[inline]
+    unsafe fn result(&self) -> &R {
+        // SAFETY: nobody writes any more, and nobody takes the result while this is there (rules 2 and 3).
+        let result = unsafe { &*self.0.result.get() };
+        result.as_ref().expect("a task that has not failed has left its result")
+    }
+}
+
+impl<R> Drop for ReadResult<R> {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.readers.leave() {
+            waker.wake();
+        }
+    }
+}
+
+impl<R> Sealed for ReadResult<R> {}
+
+impl<R: Send + Sync + 'static> AccessList for ReadResult<R> {
+    type Views<'a> = &'a R;
+    type DeviceViews<'a> = &'a R;
+
+    const COUNT: Option<usize> = Some(0);
+
+    #[inline]
+    fn count(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> &'a R {
+        // SAFETY: the engine runs a body when all that its task waits for has ended, and not if that has failed.
+        unsafe { self.result() }
+    }
+
+    fn device_views<'a>(&'a self, _: &mut DeviceSites<'_>) -> &'a R {
+        // SAFETY: as for `views`: a body that enqueues work runs when others would.
+        unsafe { self.result() }
+    }
+
+    #[inline]
+    fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
+
+    fn at(&self, index: usize) -> &dyn Replicated {
+        unreachable!("a result has no region {index}")
+    }
+
+    #[inline]
+    unsafe fn keep(&self) {}
+}
+
+impl<R> fmt::Debug for ReadResult<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadResult(..)")
+    }
+}
+
+/// How what a body returns becomes a result.
+///
+/// ```
+/// use thalweg::memory::{Always, Fallibly, Yields};
+/// fn result<K: Yields<O>, O>(returned: O) -> Option<K::Result> {
+///     K::outcome(returned).ok()
+/// }
+/// assert_eq!(result::<Always, _>(Ok::<_, String>(1)), Some(Ok(1)));
+/// assert_eq!(result::<Fallibly, _>(Ok::<_, String>(1)), Some(1));
+/// ```
+pub trait Yields<O>: Sealed + Send + 'static {
+    /// The result's type.
+    type Result: Send + Sync + 'static;
+
+    /// The result, or why there is none.
+    fn outcome(returned: O) -> Result<Self::Result, BoxError>;
+}
+
+/// Whatever the body returns is the result.
+#[derive(Debug)]
+pub struct Always;
+
+/// What the body returns with `Ok` is the result; an error fails the task.
+#[derive(Debug)]
+pub struct Fallibly;
+
+impl Sealed for Always {}
+impl Sealed for Fallibly {}
+
+impl<R: Send + Sync + 'static> Yields<R> for Always {
+    type Result = R;
+
+    #[inline]
+    fn outcome(returned: R) -> Result<R, BoxError> {
+        Ok(returned)
+    }
+}
+
+impl<R: Send + Sync + 'static, E: Into<BoxError>> Yields<Result<R, E>> for Fallibly {
+    type Result = R;
+
+    #[inline]
+    fn outcome(returned: Result<R, E>) -> Result<R, BoxError> {
+        returned.map_err(Into::into)
+    }
+}
+
+/// A closure as a body that leaves a result, of what it returns, an `O`.
+pub struct Producing<F, K: Yields<O>, O> {
+    body: F,
+    producer: Producer<K::Result>,
+    returned: PhantomData<fn(O)>,
+}
+
+impl<F, K: Yields<O>, O> Producing<F, K, O> {
+    pub(crate) fn new(body: F, producer: Producer<K::Result>) -> Self {
+        Self { body, producer, returned: PhantomData }
+    }
+}
+
+impl<F, K: Yields<O>, O> Sealed for Producing<F, K, O> {}
+
+impl<F, K: Yields<O>, O> fmt::Debug for Producing<F, K, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Producing(..)")
+    }
+}
+
+impl<A, F, K, O> Slot<A> for Producing<F, K, O>
+where
+    A: AccessList,
+    F: for<'c, 'a> FnOnce(&'c Context, A::Views<'a>) -> O + Send + 'static,
+    K: Yields<O>,
+    O: 'static,
+{
+    const PRESENT: bool = true;
+
+    #[inline]
+    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
+        let result = K::outcome((self.body)(context, views))?;
+        self.producer.set(result);
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! Accesses to values and tokens, stored in their tasks: from a mode to the reference that the body gets.
+//!
+//! A value is all or nothing: there are no regions, no shapes and no replicas, so an access is two addresses. What makes its
+//! reference sound are rules 2 and 3 of the module above, with the value for the data object's memory; the fourth has no
+//! place here, since a value was moved in by its owner.
+
+use super::access::Record;
+use super::{Access, DataCell, Replicated};
+use crate::depend::{AccessRecord, Mode, Site};
+use crate::kernel::DeviceSite;
+use crate::region::Block;
+use crate::sealed::Sealed;
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+/// How a task accesses a value: the mode for dependences, and what the body gets.
+///
+/// ```
+/// use thalweg::memory::{Reads, Updates, ValueMode};
+/// /// What a body gets of a value that it updates.
+/// type View<'a, T> = <Updates as ValueMode>::View<'a, T>;
+/// let mut words = vec!["one"];
+/// let view: View<'_, Vec<&str>> = &mut words;
+/// view.push("two");
+/// ```
+pub trait ValueMode: Sealed + Send + Sync + 'static {
+    /// What the body gets.
+    type View<'a, T: 'a>;
+    /// What a body for accelerators gets: nothing that exists, but of what it only comes after.
+    type DeviceView;
+    #[doc(hidden)]
+    const MODE: Mode;
+
+    /// # Safety
+    /// Rules 2 and 3 of the module above hold for the value at this address and `'a`.
+    #[doc(hidden)]
+    unsafe fn view<'a, T: 'a>(at: *mut T) -> Self::View<'a, T>;
+
+    #[doc(hidden)]
+    fn device_view() -> Self::DeviceView;
+}
+
+fn not_on_devices() -> Infallible {
+    unreachable!("tasks with values run on CPU units")
+}
+
+macro_rules! modes {
+    ($($(#[$doc:meta])* $name:ident, $mode:expr, [$($view:tt)*], $device_view:ty, $on_device:expr, |$at:ident| $make:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name;
+
+        impl Sealed for $name {}
+
+        impl ValueMode for $name {
+            type View<'a, T: 'a> = $($view)*;
+            type DeviceView = $device_view;
+
+            const MODE: Mode = $mode;
+
+            #[inline]
+            unsafe fn view<'a, T: 'a>($at: *mut T) -> Self::View<'a, T> {
+                // SAFETY: the value lives while the body runs (rule 3), and who could write it, or see it written, is
+                // kept away (rule 2): in this mode, as in the same mode of a region.
+                #[allow(unused_unsafe)]
+                unsafe { $make }
+            }
+
+            fn device_view() -> $device_view {
+                $on_device
+            }
+        }
+    )*};
+}
+
+modes! {
+    /// `in`: gives `&T`.
+    Reads, Mode::In, [&'a T], Infallible, not_on_devices(), |at| &*at;
+    /// `out`: gives `&mut T`, whose content does not count.
+    Overwrites, Mode::Out, [&'a mut T], Infallible, not_on_devices(), |at| &mut *at;
+    /// `inout`: gives `&mut T`.
+    Updates, Mode::Inout, [&'a mut T], Infallible, not_on_devices(), |at| &mut *at;
+    /// `commutative`: gives `&mut T`, in any order, to one task at a time.
+    Commutes, Mode::Commutative, [&'a mut T], Infallible, not_on_devices(), |at| &mut *at;
+    /// `concurrent`: gives `&T`, to several tasks at once.
+    Shares, Mode::Concurrent, [&'a T], Infallible, not_on_devices(), |at| &*at;
+    /// `after`: gives nothing.
+    Follows, Mode::After, [()], (), (), |_at| ();
+}
+
+/// An access to a value, stored in its task.
+#[derive(Debug)]
+pub struct OfValue<T, M> {
+    cell: *const DataCell,
+    /// Known here, so that a running task need not look at the cell.
+    value: *mut T,
+    mode: PhantomData<fn() -> M>,
+}
+
+// SAFETY: the pointers are to a `Sync` cell that outlives the task (rule 3), and to what is in it, which is `Send` and `Sync`.
+unsafe impl<T: Send + Sync, M> Send for OfValue<T, M> {}
+
+impl<T, M> OfValue<T, M> {
+    /// An access to the value in `cell`, which is of type `T`.
+    #[inline]
+    pub(crate) fn new(cell: &DataCell) -> Self {
+        Self { cell, value: cell.base().cast(), mode: PhantomData }
+    }
+}
+
+impl<T, M> Sealed for OfValue<T, M> {}
+
+impl<T, M> Replicated for OfValue<T, M> {}
+
+impl<T: Send + Sync + 'static, M: ValueMode> Access for OfValue<T, M> {
+    type View<'a> = M::View<'a, T>;
+    type DeviceView<'a> = M::DeviceView;
+
+    #[inline]
+    unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
+        // SAFETY: the engine runs the body when its dependences are satisfied: conflicting tasks are kept away meanwhile
+        // (rule 2). What gives the value up comes later (rule 3).
+        unsafe { M::view(self.value) }
+    }
+
+    fn device_view(&self, _: DeviceSite) -> M::DeviceView {
+        M::device_view()
+    }
+
+    #[inline]
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        // SAFETY: the cell outlives the task that this is stored in (rule 3).
+        let cell = unsafe { &*self.cell };
+        visit(Record(AccessRecord { datum: &cell.datum, block: &Block::ONE, mode: M::MODE }));
+    }
+}
+
+/// An access to all of a data object of which the body sees nothing, stored in its task: to a token, or one of the runtime's
+/// own.
+#[derive(Debug)]
+pub struct Unseen<M>(*const DataCell, PhantomData<fn() -> M>);
+
+// SAFETY: the pointer is to a `Sync` cell that outlives the task (rule 3).
+unsafe impl<M> Send for Unseen<M> {}
+
+impl<M> Unseen<M> {
+    #[inline]
+    pub(crate) fn new(cell: &DataCell) -> Self {
+        Self(cell, PhantomData)
+    }
+}
+
+impl<M> Sealed for Unseen<M> {}
+
+impl<M> Replicated for Unseen<M> {}
+
+impl<M: ValueMode> Access for Unseen<M> {
+    type View<'a> = ();
+    type DeviceView<'a> = ();
+
+    #[inline]
+    unsafe fn view(&self, _: Option<Site>) {}
+
+    fn device_view(&self, _: DeviceSite) {}
+
+    #[inline]
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        // SAFETY: the cell outlives the task that this is stored in (rule 3).
+        let datum = unsafe { &(*self.0).datum };
+        visit(Record(AccessRecord { datum, block: &datum.whole(), mode: M::MODE }));
+    }
+}

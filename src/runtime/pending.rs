@@ -1,0 +1,237 @@
+//! Results that tasks will have returned: accessing them, waiting for them, as futures too.
+//!
+//! A [`Pending`] is a reference to its task and one end of the result. As for any task, nobody is told of the end unless
+//! somebody asks: then a task of the runtime's own behind it tells the thread, or wakes the future.
+
+use super::Door;
+use super::handle::TaskHandle;
+use crate::driver::inside;
+use crate::driver::waiters::{Awaited, own_waker};
+use crate::error::{RunError, SubmitError};
+use crate::memory::Promise;
+use crate::sync::drop_quietly;
+use crate::task::ResultInput;
+use parking_lot::Mutex;
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// What a task will return, an `R`: made by submitting a task with [`TaskBuilder::returns`](crate::TaskBuilder::returns).
+///
+/// It is an access like any other: a task that is given its [`input`](Self::input) comes after the task that returns it, and
+/// its body gets `&R`. [`get`](Self::get) waits and moves the result out, as does `.await`. Dropping it cancels nothing; the
+/// result is dropped when it is there and nobody uses it any more.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let parts: Vec<Pending<u64>> = (0..4u64)
+///     .map(|part| rt.task("sum", ()).returns(move |_, ()| (100 * part..100 * (part + 1)).sum()).submit())
+///     .collect::<Result<_, _>>()?;
+/// let inputs: Vec<_> = parts.iter().map(Pending::input).collect();
+/// let total = rt.task("total", inputs).returns(|_, parts| parts.into_iter().sum::<u64>()).submit()?;
+/// assert_eq!(total.get()?, 400 * 399 / 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a result that nobody asks for is dropped; a task without one costs less"]
+pub struct Pending<R> {
+    promise: Promise<R>,
+    /// Of the runtime that its task was submitted to.
+    runtime: u64,
+    door: Weak<Door>,
+}
+
+impl<R> Pending<R> {
+    #[inline]
+    pub(super) fn new(promise: Promise<R>, runtime: u64, door: Weak<Door>) -> Self {
+        Self { promise, runtime, door }
+    }
+
+    /// `in`: a later task reads the result. If there is none, since the task that should have returned it failed, the later
+    /// one is skipped.
+    #[inline]
+    pub fn input(&self) -> ResultInput<'_, R> {
+        ResultInput::new(&self.promise, self.runtime)
+    }
+
+    /// Whether the task has run, failed or been skipped.
+    pub fn is_finished(&self) -> bool {
+        self.promise.task().is_finished()
+    }
+
+    /// The task, as others are waited for.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let one = rt.task("one", ()).returns(|_, ()| 1).submit()?;
+    /// rt.wait_for(&one.task())?;
+    /// assert_eq!(one.task().name(), "one");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn task(&self) -> TaskHandle {
+        TaskHandle::new(self.runtime, self.promise.task().clone())
+    }
+
+    /// Waits until the task has run, failed or been skipped. A thread that hosts a unit executes tasks meanwhile.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    #[track_caller]
+    pub fn wait(&self) -> Result<(), RunError> {
+        self.wait_in("wait")
+    }
+
+    /// Waits for the result, and for those tasks that read it, and moves it out. A thread that hosts a unit executes tasks
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The failure because of which there is no result ([`RunError::NoResult`]); the errors that led to it are its
+    /// [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) tells of it all the same. Or that the
+    /// call is refused: inside a body, or after an error of the runtime's own. In a simulation there are no results
+    /// ([`RunError::NotComputed`]).
+    #[track_caller]
+    pub fn get(self) -> Result<R, RunError> {
+        self.wait_in("get")?;
+        if !self.promise.is_unread() && !self.promise.wake_when_unread(own_waker()) {
+            let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
+            door.driver.advance(Awaited::Told, || u64::from(!self.promise.is_unread()));
+            if !self.promise.is_unread() {
+                door.shared().broken()?;
+            }
+        }
+        self.take()
+    }
+
+    #[track_caller]
+    fn wait_in(&self, call: &'static str) -> Result<(), RunError> {
+        // A runtime that is gone has ended its tasks before.
+        if let Some(door) = self.door.upgrade() {
+            door.may_wait(call)?;
+            if !self.is_finished() {
+                door.wait_behind(self.promise.task(), call)?;
+            }
+        }
+        self.outcome()
+    }
+
+    /// What has become of the task.
+    fn outcome(&self) -> Result<(), RunError> {
+        let task = self.promise.task();
+        match task.poison() {
+            _ if !task.is_finished() => Err(SubmitError::ShutDown.into()),
+            Some(failure) => Err(RunError::NoResult { task: task.shared().name.clone().into_owned(), failure }),
+            None => Ok(()),
+        }
+    }
+
+    /// The result of a task that has ended; nobody reads it any more.
+    fn take(self) -> Result<R, RunError> {
+        self.outcome()?;
+        let task = self.promise.task().clone();
+        let name = || task.shared().name.clone().into_owned();
+        self.promise.take().ok_or_else(|| RunError::NotComputed { task: name() })
+    }
+}
+
+impl<R> fmt::Debug for Pending<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pending").field(&self.task()).finish()
+    }
+}
+
+/// `.await` gives what [`Pending::get`] gives, under any executor and in a task's own futures: the runtime wakes the future
+/// when its task has ended.
+///
+/// Where tasks run only while somebody waits, the first poll waits: in a simulation, and if the thread that built the runtime
+/// hosts a unit that no other stands in for ([`Builder::submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)).
+impl<R> IntoFuture for Pending<R> {
+    type Output = Result<R, RunError>;
+    type IntoFuture = ResultFuture<R>;
+
+    fn into_future(self) -> ResultFuture<R> {
+        ResultFuture { pending: Some(self), alarm: None }
+    }
+}
+
+/// A [`Pending`] as a future: what `.await` makes of it. Dropping it cancels nothing.
+///
+/// ```
+/// use std::future::IntoFuture;
+/// use std::task::{Context, Poll, Waker};
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let one = rt.task("one", ()).returns(|_, ()| 1).submit()?;
+/// rt.wait()?;
+/// let mut future = std::pin::pin!(one.into_future());
+/// let Poll::Ready(one) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else { unreachable!() };
+/// assert_eq!(one?, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct ResultFuture<R> {
+    pending: Option<Pending<R>>,
+    /// There once a task was submitted that rings it.
+    alarm: Option<Arc<Alarm>>,
+}
+
+/// Wakes whoever polled last.
+#[derive(Default)]
+struct Alarm(Mutex<Option<Waker>>);
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        let waker = self.0.lock().take();
+        drop_quietly(|| waker.into_iter().for_each(Waker::wake));
+    }
+}
+
+impl<R> ResultFuture<R> {
+    /// Sees to it that the future is polled again when the task has ended; true if it has.
+    fn poll_task(&mut self, pending: &Pending<R>, door: Option<&Door>, waker: &Waker) -> Result<bool, SubmitError> {
+        if pending.is_finished() {
+            return Ok(true);
+        }
+        let news = self.alarm.is_none();
+        let alarm = self.alarm.get_or_insert_default();
+        let replaced = alarm.0.lock().replace(waker.clone());
+        drop(replaced);
+        if news {
+            let door = door.ok_or(SubmitError::ShutDown)?;
+            door.tell_behind(pending.promise.task(), alarm.clone().into(), "await")?;
+        }
+        Ok(pending.is_finished()) // it may have rung for the waker before
+    }
+}
+
+impl<R> Future for ResultFuture<R> {
+    type Output = Result<R, RunError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let pending = self.pending.take().expect("a future is not polled after its end");
+        let door = pending.door.upgrade();
+        if let Some(door) = &door
+            && !door.driver.goes_on_by_itself()
+            && !inside::in_body(door.id)
+        {
+            return Poll::Ready(pending.get());
+        }
+        let ended = match self.poll_task(&pending, door.as_deref(), context.waker()) {
+            Ok(ended) => ended,
+            Err(error) => return Poll::Ready(Err(error.into())),
+        };
+        if ended && (pending.promise.is_unread() || pending.promise.wake_when_unread(context.waker().clone())) {
+            return Poll::Ready(pending.take());
+        }
+        self.pending = Some(pending);
+        Poll::Pending
+    }
+}
+
+impl<R> fmt::Debug for ResultFuture<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ResultFuture").field(&self.pending).finish()
+    }
+}

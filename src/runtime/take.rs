@@ -1,0 +1,88 @@
+//! Giving memory back: arrays and values leave the runtime.
+//!
+//! A request like those in [`wait`](super::wait), in two steps: what was written is awaited and brought home, as for whoever
+//! reads it; then a task of the runtime's own that updates all of it takes the memory out.
+
+use super::Runtime;
+use super::wait::internal;
+use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
+use crate::driver::waiters::own_waker;
+use crate::error::{RunError, SubmitError, TakeError};
+use crate::ids::{DataId, SpaceId};
+use crate::memory::{Access, DataCell, Home, Payload, Reads, Unseen, Updates};
+use crate::sealed::INTERNAL;
+use crate::task::{GivenUp, Take};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+impl Runtime {
+    /// Waits for an array's or a value's last writer and gives it back with its memory; tasks cannot use it any more.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (x, names) = (rt.zeros([2, 3]), rt.value(vec!["one"]));
+    /// rt.task("fill", (x.output(), names.inout())).cpu(|_, (mut x, names)| { x.fill(1); names.push("two") }).submit()?;
+    /// assert_eq!(rt.take(x)?, ndarray::array![[1, 1, 1], [1, 1, 1]]);
+    /// assert_eq!(rt.take(names)?, ["one", "two"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure. The error has the
+    /// handle: the data stays registered, parts that are not lost can still be [`read`](Self::read), and what is lost
+    /// can be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
+    #[track_caller]
+    pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
+        match self.take_home(object.registered().0) {
+            Ok(home) => Ok(object.open(GivenUp(home), INTERNAL)),
+            Err(error) => Err(TakeError::new(object, error)),
+        }
+    }
+
+    /// Takes a data object's memory, if it has any.
+    #[track_caller]
+    fn take_home(&self, cell: &Arc<DataCell>) -> Result<Option<Home>, RunError> {
+        self.may_wait("take")?;
+        let datum = &cell.datum;
+        if cell.runtime != self.door.id {
+            return Err(SubmitError::ForeignData { task: "take".to_owned(), data: datum.to_string() }.into());
+        }
+        if datum.is_taken() {
+            return Err(SubmitError::Taken { task: "take".to_owned(), data: datum.to_string() }.into());
+        }
+        let record = AccessRecord { datum, block: &datum.whole(), mode: Mode::Inout };
+        running::ancestry(self.door.id).admit("take", &[record])?; // it would wait for itself
+        let brought = self.request_all(cell, Mode::In, None, Unseen::<Reads>::new(cell), |()| ())?;
+        self.await_value(&brought)?;
+        let home: Arc<Mutex<Option<Home>>> = Arc::default();
+        let (kept, result) = (cell.clone(), home.clone());
+        let take = move |()| *result.lock() = kept.take_home();
+        let task = self.request_all(cell, Mode::Inout, Some(datum.id), Unseen::<Updates>::new(cell), take)?;
+        if let Err(error) = self.await_value(&task) {
+            datum.set_taken(false); // lost by a task submitted just before: the rest stays
+            return Err(error);
+        }
+        if datum.phantom {
+            return Ok(None);
+        }
+        let home = home.lock().take();
+        Ok(Some(home.expect("the one task that takes the memory has run")))
+    }
+
+    /// Submits a task of the runtime's own for all of a data object, at home.
+    #[track_caller]
+    fn request_all<A: for<'a> Access<View<'a> = ()>>(
+        &self,
+        cell: &DataCell,
+        mode: Mode,
+        forget: Option<DataId>,
+        access: A,
+        body: impl FnOnce(()) + Send + 'static,
+    ) -> Result<TaskRef, SubmitError> {
+        let (datum, block) = (&cell.datum, &cell.datum.whole());
+        let side = Side { space: Some(SpaceId::HOST), forget, awaited_by: Some(own_waker()), ..Side::default() };
+        let record = AccessRecord { datum, block, mode };
+        self.door.driver.submit(internal("take", side), Payload::sole(access, body), &[record], Submitting::share)
+    }
+}

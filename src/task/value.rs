@@ -1,0 +1,300 @@
+//! Handles of what is used whole: values of any type, and tokens, which have nothing in them.
+
+use super::access::{AccessSpec, Recorded};
+use super::handle::{Handle, Owner};
+use crate::depend::{AccessRecord, Datum};
+use crate::error::SubmitError;
+use crate::memory::{Commutes, DataCell, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode};
+use crate::region::Block;
+use crate::sealed::{Internal, Sealed};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
+
+/// A value of any type that is registered with a runtime: a mesh, a sparse matrix, an open file. Clones are handles of the
+/// same value.
+///
+/// Made by [`Runtime::value`](crate::Runtime::value), given back by [`Runtime::take`](crate::Runtime::take). Tasks access
+/// it whole: `&T` by [`input`](Self::input), `&mut T` by [`inout`](Self::inout) and [`commutative`](Self::commutative).
+/// It lives in host memory alone, so its tasks run on CPU units; regions of arrays that they access besides are brought
+/// home for them.
+///
+/// When the last handle is dropped, the value is dropped as soon as the tasks that use it are done. Its destructor runs
+/// once, inside a task of the runtime's own; where it panics, the panic ends there.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let words: Value<BTreeMap<&str, usize>> = rt.value(BTreeMap::new()).named("words");
+/// for word in ["to", "be", "or", "not", "to", "be"] {
+///     rt.task("count", words.commutative()).cpu(move |_, words| *words.entry(word).or_default() += 1).submit()?;
+/// }
+/// rt.task("print", words.input()).cpu(|_, words| println!("{words:?}")).submit()?;
+/// assert_eq!(rt.take(words)?["be"], 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Value<T> {
+    pub(crate) cell: Arc<DataCell>,
+    handle: Arc<Handle>,
+    value: PhantomData<fn() -> T>,
+}
+
+/// What orders tasks and has no memory: for what the runtime cannot see, as a file, a device's state or a library's.
+///
+/// Made by [`Runtime::token`](crate::Runtime::token). It is accessed as a region is, and bodies get `()` for it. Tasks that
+/// access it run on any unit.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let log = rt.token().named("log");
+/// for line in ["one", "two", "three"] {
+///     rt.task("print", log.inout()).cpu(move |_, ()| println!("{line}")).submit()?; // one after the other
+/// }
+/// rt.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Token {
+    cell: Arc<DataCell>,
+    handle: Arc<Handle>,
+}
+
+/// All of a value with a mode `M`: what [`Value::input`] and its siblings make.
+///
+/// ```
+/// use thalweg::memory::Updates;
+/// use thalweg::prelude::*;
+/// use thalweg::task::ValueAccess;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let names = rt.value(vec!["one"]);
+/// let access: ValueAccess<'_, Vec<&str>, Updates> = names.inout();
+/// rt.task("push", access).cpu(|_, names| names.push("two")).submit()?;
+/// assert_eq!(rt.take(names)?, ["one", "two"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ValueAccess<'v, T, M>(&'v Value<T>, PhantomData<fn() -> M>);
+
+/// A token with a mode `M`: what [`Token::input`] and its siblings make.
+///
+/// ```
+/// use thalweg::memory::Reads;
+/// use thalweg::prelude::*;
+/// use thalweg::task::TokenAccess;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let opened = rt.token();
+/// let access: TokenAccess<'_, Reads> = opened.input();
+/// rt.task("use", access).cpu(|_, ()| ()).submit()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TokenAccess<'v, M>(&'v Token, PhantomData<fn() -> M>);
+
+impl<T: Send + Sync + 'static> Value<T> {
+    pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>) -> Self {
+        let cell = Arc::new(cell);
+        Self { handle: Handle::new(&cell, owner), cell, value: PhantomData }
+    }
+
+    /// Names the value in error messages. The first call wins.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        self.cell.datum.set_name(name.into());
+        self
+    }
+
+    /// `in`: the task reads the value and gets `&T`.
+    pub fn input(&self) -> ValueAccess<'_, T, Reads> {
+        ValueAccess(self, PhantomData)
+    }
+
+    /// `out`: the task gets `&mut T` and does not rely on what it holds, so that it runs after a failure too. The value is
+    /// good again when it has run, as by [`Runtime::accept`](crate::Runtime::accept) for regions: a task that changes nothing
+    /// takes the value for good as it is.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let list = rt.value(vec![1, 2, 3]);
+    /// rt.task("fails", list.inout()).cpu(|_, list| { list.pop(); Err("no") }).submit()?;
+    /// rt.task("accept", list.output()).cpu(|_, _| ()).submit()?;
+    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// assert_eq!(rt.take(list)?, [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn output(&self) -> ValueAccess<'_, T, Overwrites> {
+        ValueAccess(self, PhantomData)
+    }
+
+    /// `inout`: the task gets `&mut T`.
+    pub fn inout(&self) -> ValueAccess<'_, T, Updates> {
+        ValueAccess(self, PhantomData)
+    }
+
+    /// `commutative`: the task gets `&mut T`, in any order with other commutative tasks, one at a time.
+    pub fn commutative(&self) -> ValueAccess<'_, T, Commutes> {
+        ValueAccess(self, PhantomData)
+    }
+
+    /// `concurrent`: the task gets `&T` together with other concurrent tasks, and changes what can be changed so: an atomic,
+    /// what a lock guards. It comes after those that read or update the value before it, and before those that do later.
+    pub fn concurrent(&self) -> ValueAccess<'_, T, Shares> {
+        ValueAccess(self, PhantomData)
+    }
+
+    /// `after`: the task comes after those that change the value, and gets `()`; it can run on any unit, and runs even if
+    /// they have failed.
+    pub fn after(&self) -> ValueAccess<'_, T, Follows> {
+        ValueAccess(self, PhantomData)
+    }
+}
+
+impl Token {
+    pub(crate) fn new(cell: DataCell, owner: Weak<dyn Owner>) -> Self {
+        let cell = Arc::new(cell);
+        Self { handle: Handle::new(&cell, owner), cell }
+    }
+
+    /// Names the token in error messages. The first call wins.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        self.cell.datum.set_name(name.into());
+        self
+    }
+
+    /// `in`: after all that update it, together with others that read it.
+    pub fn input(&self) -> TokenAccess<'_, Reads> {
+        TokenAccess(self, PhantomData)
+    }
+
+    /// `out`: after all that use it, also if these have failed.
+    pub fn output(&self) -> TokenAccess<'_, Overwrites> {
+        TokenAccess(self, PhantomData)
+    }
+
+    /// `inout`: after all that use it, and before all that do later.
+    pub fn inout(&self) -> TokenAccess<'_, Updates> {
+        TokenAccess(self, PhantomData)
+    }
+
+    /// `commutative`: in any order with other commutative tasks, one at a time.
+    pub fn commutative(&self) -> TokenAccess<'_, Commutes> {
+        TokenAccess(self, PhantomData)
+    }
+
+    /// `concurrent`: together with other concurrent tasks, and with no others.
+    pub fn concurrent(&self) -> TokenAccess<'_, Shares> {
+        TokenAccess(self, PhantomData)
+    }
+
+    /// `after`: as [`input`](Self::input), also if those that it comes after have failed.
+    pub fn after(&self) -> TokenAccess<'_, Follows> {
+        TokenAccess(self, PhantomData)
+    }
+}
+
+/// Whether a task of `runtime` may access this value or token.
+#[inline]
+fn check(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
+    let datum: &Datum = &cell.datum;
+    datum.expect_access();
+    if cell.runtime == runtime && !datum.is_taken() { Ok(()) } else { refuse(cell, runtime) }
+}
+
+#[cold]
+fn refuse(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
+    let (task, data) = (String::new(), cell.datum.to_string()); // the caller knows the task's name
+    Err(match cell.runtime == runtime {
+        true => SubmitError::Taken { task, data },
+        false => SubmitError::ForeignData { task, data },
+    })
+}
+
+impl<T, M> Sealed for ValueAccess<'_, T, M> {}
+
+impl<T: Send + Sync + 'static, M: ValueMode> AccessSpec for ValueAccess<'_, T, M> {
+    type Stored = OfValue<T, M>;
+
+    #[inline]
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        check(&self.0.cell, runtime)
+    }
+
+    #[inline]
+    fn record(&self) -> Recorded<'_> {
+        Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
+    }
+
+    #[inline]
+    fn store(&self, _: Internal) -> Self::Stored {
+        OfValue::new(&self.0.cell)
+    }
+}
+
+impl<M> Sealed for TokenAccess<'_, M> {}
+
+impl<M: ValueMode> AccessSpec for TokenAccess<'_, M> {
+    type Stored = Unseen<M>;
+
+    #[inline]
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        check(&self.0.cell, runtime)
+    }
+
+    #[inline]
+    fn record(&self) -> Recorded<'_> {
+        Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
+    }
+
+    #[inline]
+    fn store(&self, _: Internal) -> Self::Stored {
+        Unseen::new(&self.0.cell)
+    }
+}
+
+impl<T> Clone for Value<T> {
+    fn clone(&self) -> Self {
+        Self { cell: self.cell.clone(), handle: self.handle.clone(), value: PhantomData }
+    }
+}
+
+impl Clone for Token {
+    fn clone(&self) -> Self {
+        Self { cell: self.cell.clone(), handle: self.handle.clone() }
+    }
+}
+
+impl<T, M> Clone for ValueAccess<'_, T, M> {
+    fn clone(&self) -> Self {
+        Self(self.0, PhantomData)
+    }
+}
+
+impl<M> Clone for TokenAccess<'_, M> {
+    fn clone(&self) -> Self {
+        Self(self.0, PhantomData)
+    }
+}
+
+impl<T> fmt::Debug for Value<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.cell.datum, f)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.cell.datum, f)
+    }
+}
+
+impl<T, M: ValueMode> fmt::Debug for ValueAccess<'_, T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.0.cell.datum, M::MODE)
+    }
+}
+
+impl<M: ValueMode> fmt::Debug for TokenAccess<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.0.cell.datum, M::MODE)
+    }
+}

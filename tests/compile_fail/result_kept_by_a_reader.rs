@@ -1,0 +1,7 @@
+// A result is lent to a body for as long as it runs.
+fn main() {
+    let rt = thalweg::Runtime::builder().build().unwrap();
+    let text = rt.task("text", ()).returns(|_, ()| String::new()).submit().unwrap();
+    let mut kept: Option<&'static String> = None;
+    rt.task("keep", text.input()).cpu(move |_, text| kept = Some(text)).submit().unwrap();
+}

@@ -1,0 +1,5 @@
+// Tasks on several threads may read a value at once.
+fn main() {
+    let rt = thalweg::Runtime::builder().build().unwrap();
+    let _value = rt.value(std::cell::Cell::new(1));
+}
