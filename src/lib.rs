@@ -86,7 +86,10 @@ pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
-pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle};
+pub use runtime::{
+    Builder, LinkStatistics, RunningTask, Runtime, Scope, ScopedTask, Stall, Statistics, TaskBuilder, TaskGroup,
+    TaskHandle,
+};
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
 

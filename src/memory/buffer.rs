@@ -1,4 +1,4 @@
-//! The home of a data object in host memory.
+//! The home of a data object in host memory: ours, or lent by a caller.
 
 use super::Element;
 use super::replica::SparesOf;
@@ -113,11 +113,26 @@ pub(crate) struct DataCell {
     pub(crate) runtime: u64,
     base: *mut u8,
     pub(crate) datum: Datum,
-    buffer: Mutex<Option<HostBuffer>>,
+    home: Home,
+    /// Elements from one index to the next at home, per dimension. Those of the innermost lie side by side, and no two
+    /// indices have the same place.
+    strides: [usize; MAX_DIMS],
     /// What addresses of elements are multiples of, in every memory.
     element_align: usize,
     /// Memory that reductions use again.
     spares: SparesOf,
+}
+
+/// Whose memory the home is.
+#[derive(Debug)]
+enum Home {
+    /// Ours, until it is taken.
+    Owned(Mutex<Option<HostBuffer>>),
+    /// Somebody's who has lent it: nothing is freed here, and it goes when nothing uses it any more (see
+    /// [`Lease`](super::Lease)).
+    Borrowed,
+    /// There is none.
+    Phantom,
 }
 
 // SAFETY: the elements behind `base` are reached only through views (rules 1–3 of the module).
@@ -133,40 +148,65 @@ impl DataCell {
 
     /// A data object whose home is `buffer`, which holds elements of this type, as many as the shape has.
     pub(crate) fn new<T: Element>(runtime: u64, id: DataId, shape: &[usize], buffer: HostBuffer) -> Self {
-        Self {
-            datum: Datum::new(id, shape, size_of::<T>(), false),
-            runtime,
-            base: buffer.first(),
-            buffer: Mutex::new(Some(buffer)),
-            element_align: align_of::<T>(),
-            spares: SparesOf::default(),
-        }
+        let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), buffer.first());
+        let strides = strides_of(datum.shape());
+        Self::with_home::<T>(runtime, datum, Home::Owned(Mutex::new(Some(buffer))), base, strides)
+    }
+
+    /// A data object whose home is lent: elements of this type at `base`, so far apart.
+    pub(super) fn borrowed<T: Element>(
+        runtime: u64,
+        id: DataId,
+        shape: &[usize],
+        base: *mut T,
+        strides: [usize; MAX_DIMS],
+    ) -> Self {
+        let datum = Datum::new(id, shape, size_of::<T>(), false);
+        Self::with_home::<T>(runtime, datum, Home::Borrowed, base.cast(), strides)
     }
 
     /// A data object without memory, for simulated programs. Its address points nowhere and must not be followed.
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());
-        let element_align = align_of::<T>();
-        Self { datum, runtime, base, buffer: Mutex::new(None), element_align, spares: SparesOf::default() }
+        let strides = strides_of(datum.shape());
+        Self::with_home::<T>(runtime, datum, Home::Phantom, base, strides)
     }
 
-    /// Takes the memory out; once, and never of a phantom.
+    fn with_home<T>(runtime: u64, datum: Datum, home: Home, base: *mut u8, strides: [usize; MAX_DIMS]) -> Self {
+        let (element_align, spares) = (align_of::<T>(), SparesOf::default());
+        Self { runtime, base, datum, home, strides, element_align, spares }
+    }
+
+    /// Takes the memory out; once, and never of a phantom, or of what is lent.
     pub(crate) fn take_buffer(&self) -> Option<HostBuffer> {
-        self.buffer.lock().take()
+        match &self.home {
+            Home::Owned(buffer) => buffer.lock().take(),
+            Home::Borrowed | Home::Phantom => None,
+        }
     }
 
-    /// Elements from one index to the next, per dimension.
+    /// Elements from one index to the next at home, per dimension.
     #[inline]
     pub(crate) fn strides(&self) -> [usize; MAX_DIMS] {
-        strides_of(self.datum.shape())
+        self.strides
+    }
+
+    /// Whether the elements of `block` lie one after the other at home.
+    pub(crate) fn is_contiguous(&self, block: &Block) -> bool {
+        let (extents, mut run) = (block.extents(), 1);
+        block.is_empty()
+            || (0..MAX_DIMS).rev().filter(|d| extents[*d] > 1).all(|d| {
+                let is_next = self.strides[d] == run;
+                run *= extents[d];
+                is_next
+            })
     }
 
     /// Where the first element of `block` lies at home.
     #[inline]
     pub(crate) fn address(&self, block: &Block) -> *mut u8 {
-        let strides = self.strides();
-        let offset: usize = (0..MAX_DIMS).map(|d| block.lo()[d] * strides[d]).sum();
+        let offset: usize = (0..MAX_DIMS).map(|d| block.lo()[d] * self.strides[d]).sum();
         self.base.wrapping_add(offset * self.datum.element_bytes)
     }
 

@@ -11,22 +11,30 @@ mod build;
 mod builder;
 mod capacities;
 mod end;
+mod group;
 mod handle;
 mod recovery;
 mod release;
+mod retries;
+mod scope;
+mod scoped;
 mod statistics;
 mod submit;
 mod wait;
 
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+pub use group::TaskGroup;
 pub use handle::TaskHandle;
+pub use scope::Scope;
+pub use scoped::ScopedTask;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 
 use self::any_driver::AnyDriver;
 use self::capacities::Capacities;
 use self::release::Releaser;
+use self::scope::OpenScopes;
 #[cfg(feature = "graph")]
 use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
@@ -75,6 +83,7 @@ pub struct Runtime {
     model_file: Option<PathBuf>,
     next_data: AtomicU32,
     next_space: AtomicU32,
+    scopes: OpenScopes,
 }
 
 impl Runtime {

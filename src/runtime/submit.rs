@@ -1,7 +1,7 @@
 //! Describing a task and submitting it.
 
 use super::{Runtime, TaskHandle};
-use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
+use crate::depend::{AccessRecord, Body, FEW_ACCESSES, Group, Kinds, Member, Side, Submitting, overlap, running};
 use crate::driver::shared::Description;
 use crate::engine::Needs;
 use crate::error::SubmitError;
@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::Arc;
 
 impl Runtime {
     /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
@@ -50,26 +51,28 @@ impl Runtime {
 /// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
-    runtime: &'rt Runtime,
-    name: Cow<'static, str>,
-    accesses: A,
-    cpu: C,
+    pub(super) runtime: &'rt Runtime,
+    pub(super) name: Cow<'static, str>,
+    pub(super) accesses: A,
+    pub(super) cpu: C,
     /// The bodies for devices, as far as the machine has any: elsewhere a program with such bodies costs what one
     /// without costs.
-    for_devices: Option<Box<Several<A::Stored>>>,
+    pub(super) for_devices: Option<Box<Several<A::Stored>>>,
     /// What there are bodies for, kept or not.
-    kinds: Kinds,
-    host_only: bool,
-    hints: Hints,
+    pub(super) kinds: Kinds,
+    pub(super) host_only: bool,
+    pub(super) hints: Hints,
 }
 
 /// What schedulers may know of a task beside its accesses.
 #[derive(Debug, Default)]
-struct Hints {
-    priority: i32,
+pub(super) struct Hints {
+    pub(super) priority: i32,
     cost: Option<f64>,
     /// Its index in an iteration space.
     at: Option<(IterationSpace, usize)>,
+    /// The group that it is a member of, and that group's runtime.
+    pub(super) group: Option<(u64, Arc<Group>)>,
 }
 
 impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
@@ -113,9 +116,17 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
-        let (cpu, kinds) = (With(body, PhantomData), kinds.and(Kinds::CPU));
-        TaskBuilder { runtime, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
+        let kinds = self.kinds.and(Kinds::CPU);
+        TaskBuilder { kinds, host_only: true, ..self.with(|NoBody| With(body, PhantomData)) }
+    }
+}
+
+impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
+    /// The same with another body for CPU units.
+    #[inline]
+    pub(super) fn with<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
+        let Self { runtime, name, accesses, cpu, for_devices, kinds, host_only, hints } = self;
+        TaskBuilder { runtime, name, accesses, cpu: body(cpu), for_devices, kinds, host_only, hints }
     }
 }
 
@@ -261,6 +272,9 @@ where
             many = all;
             &many
         };
+        if C::RETRIES {
+            super::retries::check(&self.name, records)?;
+        }
         if let Some((first, second)) = overlap(records) {
             return Err(overlapping(&self.name, first, second));
         }
@@ -271,6 +285,9 @@ where
         }
         if !C::PRESENT || !*on_fast_path {
             self.check_units(kinds, records)?;
+        }
+        if let Some(group) = &self.hints.group {
+            super::group::check(&self.name, group, *runtime)?;
         }
         let ancestry = running::ancestry(*runtime);
         let mut side = self.side()?;
@@ -287,6 +304,16 @@ where
         let description =
             Description { name: self.name, location, priority: self.hints.priority, internal: false, side };
         let accesses = self.accesses.store(INTERNAL);
+        if let Some((_, group)) = self.hints.group {
+            let body: Box<dyn Body> = match self.for_devices {
+                Some(mut bodies) => {
+                    bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
+                    Box::new(Payload::new(accesses, bodies, kinds))
+                }
+                None => Box::new(Payload::new(accesses, self.cpu, kinds)),
+            };
+            return driver.submit(description, Member::new(body, group), records, watch);
+        }
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
             return driver.submit(description, Payload::new(accesses, bodies, kinds), records, watch);

@@ -5,6 +5,7 @@
 
 mod access;
 mod accesses;
+mod borrowed;
 mod handle;
 mod iteration;
 mod ranges;
@@ -15,6 +16,7 @@ pub use access::AccessSpec;
 pub(crate) use access::Recorded;
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing};
 pub use accesses::Accesses;
+pub use borrowed::{Borrowed, BorrowedMut, BorrowedRegion};
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;

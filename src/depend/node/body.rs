@@ -2,7 +2,7 @@
 
 use super::{Env, Kinds};
 use crate::depend::{AccessRecord, Accumulation};
-use crate::error::BoxError;
+use crate::error::{BoxError, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use std::sync::Arc;
@@ -46,6 +46,9 @@ pub(crate) trait Body: Send {
 
     /// The work that was enqueued has ended well: gives replicas that are shared back. [`Self::run`] does so by itself.
     fn keep(&self) {}
+
+    /// The task will not have run to its end because of this. Called under locks, by its owner.
+    fn failed(&self, _failure: &Arc<TaskFailure>) {}
 
     /// Of a join: what it does when all that it waits for has ended. May panic as [`Self::combine`] may.
     fn complete(&self) {}

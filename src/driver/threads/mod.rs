@@ -40,6 +40,9 @@ use crate::memory::DataCell;
 use std::cell::Cell;
 use std::time::Duration;
 
+/// No clock is asked for a moment further away.
+const LONGEST_NAP: Duration = Duration::from_secs(3600);
+
 impl Driver for Threads {
     #[inline]
     fn shared(&self) -> &Shared {
@@ -74,11 +77,15 @@ impl Driver for Threads {
             return;
         }
         let shared = &self.shared;
+        let until = awaited.until();
         let waiting = shared.waiters.enter(own_parker(), awaited);
         let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
         let left = || if shared.is_broken() { 0 } else { left() };
         let first = Cell::new(waiting.alone);
-        let nap = || shared.watch(first.take());
+        let nap = || {
+            let rest = until.map(|until| until.saturating_sub(self.now()).min(LONGEST_NAP));
+            shared.watch(first.take()).into_iter().chain(rest).min()
+        };
         let seat = self.seat.get();
         while left() > 0 {
             let hosted = Host::with(shared.id, |host| match (host, seat.and_then(|seat| seat.try_lock())) {

@@ -11,6 +11,7 @@ use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
 use crate::runtime::release::Releaser;
+use crate::runtime::scope::OpenScopes;
 use crate::sched::{self, Model};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -72,6 +73,7 @@ impl Builder {
             model_file: None,
             next_data: AtomicU32::new(0),
             next_space: AtomicU32::new(0),
+            scopes: OpenScopes::default(),
             driver,
         }
     }
