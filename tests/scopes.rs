@@ -5,8 +5,8 @@ mod common;
 use common::{MIXES, builder, failed, for_each_mix, gate, runtime, watched};
 use ndarray::{Array2, Array3, Array4, ArrayView2, Axis, s};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use thalweg::error::{FailureReason, RunError};
 use thalweg::memory::AnyOrder;
 use thalweg::prelude::*;
@@ -506,13 +506,41 @@ fn a_runtime_does_not_end_while_a_scope_lasts() {
 }
 
 #[test]
-fn a_scope_in_a_body_is_refused() {
-    let rt = std::sync::Arc::new(runtime("1:CPU:1"));
-    let inner = rt.clone();
-    let body = move |_: &thalweg::Context, ()| inner.scope(|_| ());
-    rt.task("t", ()).cpu(body).submit().unwrap();
-    let refused = rt.wait().unwrap_err();
-    assert!(refused.to_string().contains("inside a task's body"), "{refused}");
+fn bodies_have_scopes_of_their_own() {
+    for units in MIXES {
+        // The bodies of a hosted unit of several cores run on threads that cannot do anything else meanwhile.
+        for hosts in [false, true].into_iter().filter(|hosts| !hosts || units != "1:CPU:2") {
+            watched(units, move || {
+                let rt = Arc::new(builder(units, hosts).detect_conflicts(true).build().unwrap());
+                let x = rt.data(vec![1u64; 40]);
+                for part in blocks(40, 10) {
+                    let inner = rt.clone();
+                    // The view itself is lent, in parts.
+                    let body = move |_: &thalweg::Context, (x,): (&mut [u64],)| {
+                        let factor = x.len() as u64;
+                        inner
+                            .scope(|s| {
+                                let x = s.borrow_mut(x);
+                                for part in blocks(x.len(), 3) {
+                                    let body = |_: &thalweg::Context, (x,): (&mut [u64],)| {
+                                        x.iter_mut().for_each(|x| *x += factor)
+                                    };
+                                    s.task("inner", (x.slice(part).inout(),)).cpu(body).submit()?;
+                                }
+                                s.task("last", (x.slice(9).inout(),)).cpu(|_, (x,)| x[0] = 0).submit()
+                            })?
+                            .map_err(RunError::from)
+                            .map(drop)
+                    };
+                    rt.task("outer", (x.slice(part).inout(),)).cpu(body).submit().unwrap();
+                }
+                rt.wait().unwrap();
+                let x = rt.read(&x).unwrap();
+                assert!((0..40).all(|i| x[i] == if i % 10 == 9 { 0 } else { 11 }), "{x:?}");
+                assert_eq!(rt.conflicts(), Vec::<String>::new());
+            });
+        }
+    }
 }
 
 #[test]

@@ -241,21 +241,36 @@ fn what_captured_values_submit_when_they_go_is_counted_in_time() {
 }
 
 #[test]
-fn waiting_in_a_body_is_refused_and_cancelling_is_not() {
-    watched("body", || {
-        let rt: &'static Runtime = Box::leak(Box::new(runtime("1:CPU:1")));
-        let group = rt.group();
-        let inner = group.clone();
-        let body = move |_: &thalweg::Context, ()| {
-            let refused = inner.wait();
-            inner.cancel();
-            refused
-        };
-        group.task("t", ()).cpu(body).submit().unwrap();
-        let Err(RunError::Failed(failures)) = group.wait() else { panic!("it was refused") };
-        assert!(failures[0].to_string().contains("inside a task's body"), "{}", failures[0]);
-        rt.shutdown().unwrap();
-    });
+fn a_body_waits_for_other_groups_than_its_own() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt: &'static Runtime = Box::leak(Box::new(runtime(units)));
+            let group = rt.group();
+            let own = group.group();
+            let inner = group.clone();
+            let body = move |_: &thalweg::Context, ()| {
+                let Err(RunError::Refused(refused)) = inner.wait() else { panic!("it would wait for itself") };
+                assert!(matches!(&refused, SubmitError::InsideGroup { task } if task == "member"), "{refused}");
+                let others = rt.group();
+                let count = Arc::new(AtomicUsize::new(0));
+                for _ in 0..10 {
+                    let count = count.clone();
+                    others
+                        .task("other", ())
+                        .cpu(move |_, ()| _ = count.fetch_add(1, Ordering::Relaxed))
+                        .submit()
+                        .unwrap();
+                }
+                others.wait().unwrap();
+                assert_eq!(count.load(Ordering::Relaxed), 10);
+                inner.cancel();
+            };
+            own.task("member", ()).cpu(body).submit().unwrap();
+            group.wait().unwrap();
+            assert!(own.is_cancelled());
+            rt.shutdown().unwrap();
+        });
+    }
 }
 
 #[test]

@@ -271,6 +271,15 @@ pub enum SubmitError {
         /// The task's name.
         task: String,
     },
+    /// A body waits for a group that its own task is a member of.
+    #[error(
+        "cannot wait for a group inside task `{task}`, which is a member of it and would wait for itself; try a group of \
+         its own for what is waited for"
+    )]
+    InsideGroup {
+        /// The task's name.
+        task: String,
+    },
     /// The task is to be retried, and what one of its accesses does cannot be done again.
     #[error(
         "cannot submit task `{task}` with retries: what a body that fails has added to {region} of {data} stays there, \

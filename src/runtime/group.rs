@@ -1,8 +1,8 @@
 //! Groups of tasks: waiting for some tasks, and giving them up.
 
 use super::{Runtime, TaskBuilder};
-use crate::depend::Group;
-use crate::driver::waiters::{Awaited, own_parker};
+use crate::depend::{Group, running};
+use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
 use crate::memory::Slot;
 use crate::task::Accesses;
@@ -77,7 +77,10 @@ impl<'rt> TaskGroup<'rt> {
     /// are the cause; each once, to the call that ends first. [`Runtime::wait`] does not report them again if it is
     /// called later. Or that the call is refused: inside a body, or after an error of the runtime's own.
     pub fn wait(&self) -> Result<(), RunError> {
-        self.runtime.outside_body("wait")?;
+        self.runtime.may_wait("wait")?;
+        if let Some(task) = running::member_of(&self.group) {
+            return Err(SubmitError::InsideGroup { task: task.into_owned() }.into());
+        }
         self.wait_until_empty()?;
         let failures = self.runtime.failures_of(&self.group);
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(failures)) }
@@ -88,8 +91,8 @@ impl<'rt> TaskGroup<'rt> {
     /// # Errors
     /// If the runtime is broken, and some are left.
     pub(super) fn wait_until_empty(&self) -> Result<(), SubmitError> {
-        let told = self.group.tell(own_parker());
-        self.runtime.driver.advance(Awaited::Told, || self.group.left());
+        let told = self.group.tell(own_waker());
+        self.runtime.door.driver.advance(Awaited::Told, || self.group.left());
         drop(told);
         if self.group.left() == 0 { Ok(()) } else { self.runtime.shared().broken() }
     }
@@ -149,7 +152,7 @@ where
 {
     /// Makes the task a member of a group, with the group's priority unless it has one of its own. The last call wins.
     pub fn group(mut self, group: &TaskGroup<'_>) -> Self {
-        self.hints.group = Some((group.runtime.id, group.group.clone()));
+        self.hints.group = Some((group.runtime.door.id, group.group.clone()));
         if self.hints.priority == 0 {
             self.hints.priority = group.priority;
         }

@@ -3,7 +3,7 @@
 use super::any_driver::{AnyDriver, WeakDriver};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef};
 use crate::driver::shared::Description;
-use crate::driver::waiters::own_parker;
+use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
 use crate::memory::{DataCell, Declared, Out, Payload};
@@ -43,7 +43,7 @@ pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) ->
     let forget = move |_: &mut [u8]| drop(kept);
     let nothing = Out::<u8, Ix1>(Declared::of_nothing(&cell));
     let payload = Payload::sole(nothing, forget);
-    let awaited_by = awaited.then(own_parker);
+    let awaited_by = awaited.then(own_waker);
     let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), awaited_by, ..Side::default() };
     let (name, location) = (Cow::Borrowed("release"), Location::caller());
     let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };

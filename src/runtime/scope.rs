@@ -65,7 +65,7 @@ impl Runtime {
     where
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     {
-        self.outside_body("scope")?;
+        self.may_wait("scope")?;
         self.shared().broken()?;
         let open = self.scopes.open()?;
         let lease = Lease::of_scope(); // what it promises is kept below, where nothing returns or unwinds before the end
@@ -252,7 +252,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// The runtime, and the next number for a data object.
     fn next(&self) -> (u64, DataId) {
         let rt = self.group.runtime;
-        (rt.id, DataId(rt.next_data.fetch_add(1, Ordering::Relaxed)))
+        (rt.door.id, rt.door.next_data())
     }
 
     /// What is given up at the end.
@@ -260,7 +260,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let cell = Arc::new(cell);
         // On the list first: whoever knows its home forgets it then, come what may.
         self.lent.lock().push(Lent { cell: cell.clone(), home });
-        self.group.runtime.driver.register(&cell);
+        self.group.runtime.door.driver.register(&cell);
         cell
     }
 
@@ -285,7 +285,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 Err(RunError::Failed(_)) => unreachable!("a value that is lost has a cause"),
             }
         }
-        let released = lent.into_iter().map(|lent| release(&rt.driver, lent.cell, true));
+        let released = lent.into_iter().map(|lent| release(&rt.door.driver, lent.cell, true));
         released.collect::<Result<Vec<_>, _>>()?.iter().try_for_each(|task| rt.await_end(task))?;
         self.lent.lock().clear();
         Ok(())
@@ -295,8 +295,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// left all the same.
     #[cold]
     fn give_up(&self) {
-        let Runtime { driver, .. } = self.group.runtime;
-        driver.stop(); // its threads end; what they run they run to the end
+        let driver = &self.group.runtime.door.driver;
+        if !driver.may_wait_in_body() {
+            driver.stop(); // its threads end; what they run they run to the end
+        }
         let unfinished = self.group.pending();
         if unfinished == 0 && (self.lent.lock().is_empty() || driver.shared().progress.pending() == 0) {
             return;

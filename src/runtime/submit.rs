@@ -1,6 +1,6 @@
 //! Describing a task and submitting it.
 
-use super::{Runtime, TaskHandle};
+use super::{Door, Runtime, TaskHandle};
 use crate::depend::{AccessRecord, Body, FEW_ACCESSES, Group, Kinds, Member, Side, Submitting, overlap, running};
 use crate::driver::shared::Description;
 use crate::engine::Needs;
@@ -23,7 +23,7 @@ impl Runtime {
     /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
     /// too; what holds for them is said at [`TaskBuilder::submit`].
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
-        TaskBuilder::new(self, name.into(), accesses)
+        TaskBuilder::new(&self.door, name.into(), accesses)
     }
 }
 
@@ -51,7 +51,7 @@ impl Runtime {
 /// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
-    pub(super) runtime: &'rt Runtime,
+    pub(super) door: &'rt Door,
     pub(super) name: Cow<'static, str>,
     pub(super) accesses: A,
     pub(super) cpu: C,
@@ -86,9 +86,9 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
 }
 
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
-    fn new(runtime: &'rt Runtime, name: Cow<'static, str>, accesses: A) -> Self {
+    pub(super) fn new(door: &'rt Door, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
-            runtime,
+            door,
             name,
             accesses,
             cpu: NoBody,
@@ -125,8 +125,8 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// The same with another body for CPU units.
     #[inline]
     pub(super) fn with<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
-        let Self { runtime, name, accesses, cpu, for_devices, kinds, host_only, hints } = self;
-        TaskBuilder { runtime, name, accesses, cpu: body(cpu), for_devices, kinds, host_only, hints }
+        let Self { door, name, accesses, cpu, for_devices, kinds, host_only, hints } = self;
+        TaskBuilder { door, name, accesses, cpu: body(cpu), for_devices, kinds, host_only, hints }
     }
 }
 
@@ -142,7 +142,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
-        if self.runtime.driver.runs_on_devices() {
+        if self.door.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -159,7 +159,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::ACCELERATED);
-        if self.runtime.driver.runs_on_devices() {
+        if self.door.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -247,7 +247,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.runtime.id;
+        let runtime = self.door.id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -259,7 +259,7 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let Runtime { driver, id: runtime, on_fast_path, .. } = self.runtime;
+        let Door { driver, id: runtime, on_fast_path, .. } = self.door;
         self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
@@ -332,7 +332,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if self.runtime.on_fast_path => return Ok(None),
+            _ if self.door.on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
@@ -352,7 +352,7 @@ where
         if self.kinds == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
-        let Runtime { driver, capacities, .. } = self.runtime;
+        let Door { driver, capacities, .. } = self.door;
         let needs = Needs::of(records);
         // Where there is no CPU unit, the hosting threads of devices stand in.
         let has_cores = driver.shared().machine.num_cpu_units() > 0;
@@ -367,7 +367,7 @@ where
             return Err(SubmitError::NoUnit {
                 task: self.name.clone().into_owned(),
                 bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },
-                units: self.runtime.configuration().to_owned(),
+                units: self.door.configuration.clone(),
             });
         };
         if needs.bytes > capacity_bytes && !at_home {

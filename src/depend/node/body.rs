@@ -1,6 +1,6 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
-use super::{Env, Kinds};
+use super::{Env, Group, Kinds};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
@@ -49,6 +49,11 @@ pub(crate) trait Body: Send {
 
     /// The task will not have run to its end because of this. Called under locks, by its owner.
     fn failed(&self, _failure: &Arc<TaskFailure>) {}
+
+    /// Whether the task is a member of this group.
+    fn is_member_of(&self, _group: &Group) -> bool {
+        false
+    }
 
     /// Of a join: what it does when all that it waits for has ended. May panic as [`Self::combine`] may.
     fn complete(&self) {}

@@ -17,12 +17,12 @@ use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, Cancelled, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
-use crate::sync::Parker;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 
 /// What the tasks of one group share.
 #[derive(Default)]
@@ -41,8 +41,8 @@ struct State {
     failures: Vec<Arc<TaskFailure>>,
     /// Their addresses.
     known: FxHashSet<usize>,
-    /// Threads that wait until there is no member left.
-    waiting: Vec<Arc<Parker>>,
+    /// Whoever waits until there is no member left.
+    waiting: Vec<Waker>,
 }
 
 impl Group {
@@ -88,10 +88,10 @@ impl Group {
         }
     }
 
-    /// Wakes a thread when no member is left, until what is returned is dropped.
-    pub(crate) fn tell(&self, parker: Arc<Parker>) -> Told<'_> {
-        self.state.lock().waiting.push(parker.clone());
-        Told { group: self, parker }
+    /// Wakes somebody when no member is left, until what is returned is dropped.
+    pub(crate) fn tell(&self, waker: Waker) -> Told<'_> {
+        self.state.lock().waiting.push(waker.clone());
+        Told { group: self, waker }
     }
 
     fn enter(&self) {
@@ -100,9 +100,9 @@ impl Group {
 
     fn leave(&self) {
         for group in self.line() {
-            // Who has put a parker there since sees the count of 0; who had before is seen here.
+            // Who has put a waker there since sees the count of 0; who had before is seen here.
             if group.members.fetch_sub(1, Ordering::AcqRel) == 1 {
-                group.state.lock().waiting.iter().for_each(|parker| parker.unpark());
+                group.state.lock().waiting.iter().for_each(Waker::wake_by_ref);
             }
         }
     }
@@ -114,16 +114,16 @@ impl fmt::Debug for Group {
     }
 }
 
-/// A thread that is woken when no member of a group is left.
+/// Somebody who is woken when no member of a group is left.
 pub(crate) struct Told<'a> {
     group: &'a Group,
-    parker: Arc<Parker>,
+    waker: Waker,
 }
 
 impl Drop for Told<'_> {
     fn drop(&mut self) {
         let mut state = self.group.state.lock();
-        if let Some(own) = state.waiting.iter().rposition(|other| Arc::ptr_eq(other, &self.parker)) {
+        if let Some(own) = state.waiting.iter().rposition(|other| other.will_wake(&self.waker)) {
             state.waiting.swap_remove(own);
         }
     }
@@ -207,6 +207,10 @@ impl Body for Member {
 
     fn keep(&self) {
         self.body.keep();
+    }
+
+    fn is_member_of(&self, group: &Group) -> bool {
+        self.membership.0.line().any(|own| std::ptr::eq(own, group))
     }
 
     fn failed(&self, failure: &Arc<TaskFailure>) {
