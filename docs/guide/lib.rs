@@ -16,6 +16,7 @@ chapters! {
     introduction,
     first_task,
     regions,
+    scopes,
     failure,
     units,
     schedulers,
