@@ -8,7 +8,7 @@
 //!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
 //! 3. A data object's memory outlives every task that accesses it: giving the memory up is itself a task that updates
 //!    all of it.
-//! 4. What is lent to a [`Lease`], memory or what bodies capture, is lent until nothing can touch it any more.
+//! 4. What is lent to a lease (`lease.rs`), memory or what bodies capture, is lent until nothing can touch it any more.
 //! 5. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
