@@ -95,8 +95,11 @@ fn accesses_that_cannot_be_taken_back_are_refused() {
         rt.task("t", (rows.inout(), x.concurrent())).retries(1).cpu(|_, _| ()).submit().unwrap_err(),
         rt.task("t", (x.slice(1..).accumulate(Sum),)).retries(1).cpu(|_, _| ()).submit().unwrap_err(),
         rt.task("t", vec![x.concurrent()]).retries(1).cpu(|_, _| ()).submit().unwrap_err(),
+        rt.task("t", (x.weak_inout(),)).retries(1).cpu(|_, _| ()).submit().unwrap_err(),
     ];
-    for (error, region) in refused.iter().zip(["[0..4] (concurrent)", "[1..4] (accumulate)", "[0..4] (concurrent)"]) {
+    for (error, region) in
+        refused.iter().zip(["[0..4] (concurrent)", "[1..4] (accumulate)", "[0..4] (concurrent)", "[0..4] (weak inout)"])
+    {
         assert!(matches!(error, SubmitError::Retries { .. }), "{error}");
         let words = error.to_string();
         assert!(words.contains(region) && words.contains("data `x`") && words.contains("; try"), "{words}");

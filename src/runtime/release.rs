@@ -46,6 +46,7 @@ pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) ->
     let awaited_by = awaited.then(own_waker);
     let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), awaited_by, ..Side::default() };
     let (name, location) = (Cow::Borrowed("release"), Location::caller());
-    let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
+    let description =
+        Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None };
     driver.submit(description, payload, &[record], Submitting::share)
 }

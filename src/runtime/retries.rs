@@ -36,7 +36,8 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
     /// ```
     ///
     /// Accesses that are `concurrent` or `accumulate` cannot be taken back: others may have seen what a failed body has
-    /// added. A task with one of these is refused ([`SubmitError::Retries`]).
+    /// added. Nor can weak ones, by the children of a failed body. A task with one of these is refused
+    /// ([`SubmitError::Retries`]). What a body does beside its accesses, such as submitting tasks, it does in each run.
     pub fn retries(self, times: u32) -> TaskBuilder<'rt, A, Retries> {
         self.with(|NoBody| Retries(times))
     }
@@ -69,7 +70,7 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A, Retries> {
 #[cold]
 pub(super) fn check(task: &str, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
     let stays = |mode| match mode {
-        Mode::Concurrent => true,
+        Mode::Concurrent | Mode::WeakIn | Mode::WeakInout => true,
         Mode::Reduction(operation) => operation.is_accumulated(),
         _ => false,
     };
