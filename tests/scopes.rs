@@ -532,7 +532,7 @@ fn bodies_have_scopes_of_their_own() {
                             .map_err(RunError::from)
                             .map(drop)
                     };
-                    rt.task("outer", (x.slice(part).inout(),)).cpu(body).submit().unwrap();
+                    rt.task("outer", (x.slice(part).inout(),)).host(body).submit().unwrap();
                 }
                 rt.wait().unwrap();
                 let x = rt.read(&x).unwrap();

@@ -265,7 +265,7 @@ fn a_body_waits_for_other_groups_than_its_own() {
                 assert_eq!(count.load(Ordering::Relaxed), 10);
                 inner.cancel();
             };
-            own.task("member", ()).cpu(body).submit().unwrap();
+            own.task("member", ()).host(body).submit().unwrap();
             group.wait().unwrap();
             assert!(own.is_cancelled());
             rt.shutdown().unwrap();
