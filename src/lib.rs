@@ -87,8 +87,8 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Builder, LinkStatistics, Pending, ResultFuture, Returning, RunningTask, Runtime, Stall, Statistics, TaskBuilder,
-    TaskHandle,
+    Builder, LinkStatistics, Pending, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall,
+    Statistics, TaskBuilder, TaskGroup, TaskHandle,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};

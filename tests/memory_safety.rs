@@ -261,3 +261,58 @@ fn threads_that_could_not_count_themselves_are_refused() {
         .unwrap();
     assert_eq!(rt.take(x).unwrap(), [3.0; 64]);
 }
+
+#[test]
+fn empty_zero_sized_and_over_aligned_arrays_are_borrowed() {
+    for units in common::MIXES {
+        let rt = common::runtime(units);
+        let (mut none, mut nothing, mut wide) = (Vec::<u64>::new(), [(); 5], [Page([1; 4096]); 3]);
+        let mut flat = ndarray::Array2::<u8>::zeros((0, 7));
+        rt.scope(|s| {
+            let (x, y, z) = (s.borrow_mut(&mut none), s.borrow_mut(&mut nothing), s.borrow_mut(&mut wide[1..]));
+            let f = s.borrow_array_mut(flat.view_mut()).unwrap();
+            s.task("all", (x.inout(), y.inout(), z.inout(), f.inout()))
+                .cpu(|_, (x, y, z, f)| {
+                    assert_eq!((x.len(), y.len(), z.len(), f.dim()), (0, 5, 2, (0, 7)));
+                    assert_eq!(z.as_ptr().addr() % 4096, 0);
+                    z[1].0[4095] = 2;
+                })
+                .submit()
+                .unwrap();
+        })
+        .unwrap();
+        assert!(wide[2].0[4095] == 2 && wide[0] == wide[1]);
+    }
+}
+
+/// Under valgrind it shows whether anything is touched that was not borrowed, or after it was given back.
+#[test]
+fn what_is_borrowed_from_the_heap_is_left_in_time() {
+    for units in ["2:CPU:1", "1:CPU:1,1:EMU:1", "1:EMU:1"] {
+        let rt = common::runtime(units);
+        for n in 0..20u64 {
+            let mut square = Box::new(ndarray::Array2::from_elem((6, 8), n));
+            let name = String::from("captured");
+            rt.scope(|scope| {
+                let x = scope.borrow_array_mut(square.slice_mut(ndarray::s![1..5, 2..7])).unwrap();
+                for row in 0..4 {
+                    let name = &name;
+                    let body = move |_: &thalweg::Context, (mut x,): (ndarray::ArrayViewMut2<'_, u64>,)| {
+                        x += name.len() as u64;
+                    };
+                    scope.task("add", (x.block((row, ..)).inout(),)).cpu(body).submit().unwrap();
+                    scope.task("sum", (x.block((.., row)).reduction(Sum),)).cpu(|_, (mut x,)| x += 1).submit().unwrap();
+                    scope
+                        .task("more", (x.block((row, ..)).accumulate(Sum),))
+                        .cpu(|_, (mut x,)| x += 1)
+                        .submit()
+                        .unwrap();
+                }
+                scope.task("fails", (x.block((3, 4)).inout(),)).retries(2).cpu(|_, _| Err("no")).submit().unwrap();
+            })
+            .unwrap_err();
+            assert_eq!(square.sum(), 48 * n + 20 * 8 + 16 + 20);
+            drop((square, name));
+        }
+    }
+}

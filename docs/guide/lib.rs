@@ -17,6 +17,7 @@ chapters! {
     first_task,
     regions,
     values,
+    scopes,
     failure,
     units,
     schedulers,

@@ -54,7 +54,8 @@ pub use node::Context;
 pub(crate) use node::hand_made;
 pub(crate) use node::running;
 pub(crate) use node::{
-    Body, Entrance, Env, ExposedTask, Kinds, Meta, Own, OwnedTask, Side, Site, Submitting, Task, TaskRef, Team,
+    Body, Entrance, Env, ExposedTask, Group, Kinds, Member, Meta, Own, OwnedTask, Side, Site, Submitting, Task,
+    TaskRef, Team,
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};

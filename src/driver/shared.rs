@@ -202,7 +202,7 @@ impl Shared {
     fn failed(ran: std::thread::Result<Result<(), BoxError>>) -> Outcome {
         Outcome::Failed(match ran {
             Ok(Ok(())) => unreachable!("it has not failed"),
-            Ok(Err(error)) => FailureReason::Returned(error),
+            Ok(Err(error)) => FailureReason::from_returned(error),
             Err(payload) => FailureReason::from_panic(payload),
         })
     }

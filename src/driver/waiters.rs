@@ -17,12 +17,15 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::task::Waker;
+use std::time::Duration;
 
 /// What a thread waits for, as far as counters can tell.
 #[derive(Debug)]
 pub(crate) enum Awaited {
     /// These tasks.
     Tasks(SoFar),
+    /// These tasks, but no longer than until this moment on the driver's clock.
+    Until(SoFar, Duration),
     /// That no more than so many are pending.
     AtMost(u64),
     /// Something that is told by whoever brings it about.
@@ -30,10 +33,18 @@ pub(crate) enum Awaited {
 }
 
 impl Awaited {
+    /// Until when, at the longest.
+    pub(crate) fn until(&self) -> Option<Duration> {
+        match self {
+            Self::Until(_, until) => Some(*until),
+            Self::Tasks(_) | Self::AtMost(_) | Self::Told => None,
+        }
+    }
+
     /// How many tasks have to finish first, at least.
     pub(crate) fn left(&self, progress: &Progress) -> u64 {
         match self {
-            Self::Tasks(tasks) => progress.left(tasks),
+            Self::Tasks(tasks) | Self::Until(tasks, _) => progress.left(tasks),
             Self::AtMost(most) => progress.pending().saturating_sub(*most),
             Self::Told => 0,
         }

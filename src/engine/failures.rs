@@ -15,6 +15,7 @@ use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync::drop_quietly;
 use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -50,6 +51,14 @@ pub(crate) struct WaitBegun(u64);
 /// The task of a failure that is no task's in particular: it concerns everybody.
 pub(crate) const NO_TASK: TaskId = TaskId(u64::MAX);
 
+impl Log {
+    /// Lets go of the failures that nobody has to be told any more. Each has a share left.
+    fn forget(&mut self) {
+        let first = self.waits.iter().copied().min().unwrap_or(u64::MAX);
+        self.entries.retain(|entry| entry.reported.is_none_or(|at| at > first));
+    }
+}
+
 impl FailureLog {
     /// A task failed.
     pub(crate) fn push(&self, failure: Arc<TaskFailure>) {
@@ -84,11 +93,21 @@ impl FailureLog {
         if let Some(own) = log.waits.iter().position(|wait| *wait == began) {
             log.waits.swap_remove(own);
         }
-        let first = log.waits.iter().copied().min().unwrap_or(u64::MAX);
-        log.entries.retain(|entry| entry.reported.is_none_or(|at| at > first));
+        log.forget();
         drop(log);
         self.sweep(SWEEP_AT_WAIT);
         failures
+    }
+
+    /// These have been told to somebody who waited for their tasks alone: who begins to wait now is not told again.
+    pub(crate) fn told(&self, failures: &[Arc<TaskFailure>]) {
+        let mut log = self.0.lock();
+        log.now += 1;
+        let now = log.now;
+        let told: FxHashSet<_> = failures.iter().map(Arc::as_ptr).collect();
+        let concerned = log.entries.iter_mut().filter(|entry| told.contains(&Arc::as_ptr(&entry.failure)));
+        concerned.for_each(|entry| _ = entry.reported.get_or_insert(now));
+        log.forget();
     }
 
     /// Looks at up to `count` failures and drops those that nobody else has a share of. No lock may be held.

@@ -133,6 +133,7 @@ impl Engine {
                 let others = |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
                 if let Some(cause) = task.poison().filter(others) {
                     cause.count_skipped();
+                    task.body().failed(&cause);
                 }
             }
         }
@@ -275,6 +276,7 @@ impl Engine {
         let meta = task.shared();
         let failure = Arc::new(TaskFailure::new(meta.id, &meta.name, meta.location, reason));
         self.failures.push(failure.clone());
+        task.body().failed(&failure);
         task.set_poison(failure.clone());
         failure
     }
@@ -288,6 +290,7 @@ impl Engine {
         };
         let failure = Arc::new(TaskFailure::new(id, &name, location, reason));
         self.failures.push(failure.clone());
+        task.into_iter().for_each(|task| task.body().failed(&failure));
         failure
     }
 }

@@ -316,6 +316,59 @@ pub enum SubmitError {
         /// Which thread it was, and what it died of.
         problem: String,
     },
+    /// The task's group was cancelled.
+    #[error("cannot submit task `{task}`: its group was cancelled; try a new group")]
+    Cancelled {
+        /// The task's name.
+        task: String,
+    },
+    /// The task's group belongs to another runtime.
+    #[error("cannot submit task `{task}`: its group is another runtime's; try a group of this one")]
+    ForeignGroup {
+        /// The task's name.
+        task: String,
+    },
+    /// A body waits for a group that its own task is a member of.
+    #[error(
+        "cannot wait for a group inside task `{task}`, which is a member of it and would wait for itself; try a group of \
+         its own for what is waited for"
+    )]
+    InsideGroup {
+        /// The task's name.
+        task: String,
+    },
+    /// The task is to be retried, and what one of its accesses does cannot be done again.
+    #[error(
+        "cannot submit task `{task}` with retries: what a body that fails has added to {region} of {data} stays there, \
+         and others may have seen it; try `inout` or `reduction`, or no retries"
+    )]
+    Retries {
+        /// The task's name.
+        task: String,
+        /// The data object's name.
+        data: String,
+        /// The region, with its mode.
+        region: String,
+    },
+    /// An array that is lent to a scope does not lie in memory row by row.
+    #[error(
+        "cannot borrow an array of shape {shape:?} with strides {strides:?}: {problem}; try borrowing the array that it is \
+         a view of, with regions of that, or a copy in standard layout"
+    )]
+    Layout {
+        /// The number of elements along each dimension.
+        shape: Vec<usize>,
+        /// The number of elements from one index to the next, for each dimension.
+        strides: Vec<isize>,
+        /// What is in the way.
+        problem: &'static str,
+    },
+    /// The runtime is to end while a scope lasts, which needs it to bring home what it has lent.
+    #[error("cannot `{call}` while a scope of the runtime lasts; try calling it after `Runtime::scope` has returned")]
+    InsideScope {
+        /// The method.
+        call: &'static str,
+    },
     /// The address space does not exist.
     #[error("cannot copy to {space}: the machine has {count} address spaces; try one that `Machine::spaces` lists")]
     NoSuchSpace {
@@ -342,6 +395,11 @@ impl SubmitError {
     }
 }
 
+/// What the body of a task returns in its stead that was cancelled.
+#[derive(Debug, thiserror::Error)]
+#[error("cancelled")]
+pub(crate) struct Cancelled;
+
 /// Why a task failed.
 ///
 /// ```
@@ -362,7 +420,7 @@ pub enum FailureReason {
     Returned(BoxError),
     /// The device failed while it ran the task.
     Device(DeviceError),
-    /// The runtime was dropped while unwinding, and the task never started.
+    /// The task never started: its group was cancelled, or the runtime was dropped while unwinding.
     Cancelled,
     /// The user's own [`Policy`](crate::sched::Policy) broke its contract. No task fails by that: `stealing` has taken
     /// the policy's place.
@@ -375,6 +433,11 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
+    /// Why a body has returned an error, which it may have done for us.
+    pub(crate) fn from_returned(error: BoxError) -> Self {
+        if error.is::<Cancelled>() { Self::Cancelled } else { Self::Returned(error) }
+    }
+
     /// What a panic said, if it said it in words.
     pub(crate) fn from_panic(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {

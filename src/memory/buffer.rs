@@ -1,4 +1,4 @@
-//! The home of a data object in host memory.
+//! The home of a data object in host memory: ours, or lent by a caller.
 
 use super::Element;
 use super::home::{BoxedValue, Home};
@@ -115,6 +115,9 @@ pub(crate) struct DataCell {
     base: *mut u8,
     pub(crate) datum: Datum,
     home: Mutex<Option<Home>>,
+    /// Elements from one index to the next at home, per dimension. Those of the innermost lie side by side, and no two
+    /// indices have the same place.
+    strides: [usize; MAX_DIMS],
     /// What addresses of elements are multiples of, in every memory.
     element_align: usize,
     /// Memory that reductions use again.
@@ -134,35 +137,38 @@ impl DataCell {
 
     /// A data object whose home is `buffer`, which holds elements of this type, as many as the shape has.
     pub(crate) fn new<T: Element>(runtime: u64, id: DataId, shape: &[usize], buffer: HostBuffer) -> Self {
-        Self {
-            datum: Datum::new(id, shape, size_of::<T>(), false),
-            runtime,
-            base: buffer.first(),
-            home: Mutex::new(Some(Home::Array(buffer))),
-            element_align: align_of::<T>(),
-            spares: SparesOf::default(),
-        }
+        let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), buffer.first());
+        let strides = strides_of(datum.shape());
+        Self::with_home::<T>(runtime, datum, Some(Home::Array(buffer)), base, strides)
+    }
+
+    /// A data object whose home is lent: elements of this type at `base`, so far apart. Nothing is freed here, and it goes
+    /// when nothing uses it any more (see [`Lease`](super::Lease)).
+    pub(super) fn borrowed<T: Element>(
+        runtime: u64,
+        id: DataId,
+        shape: &[usize],
+        base: *mut T,
+        strides: [usize; MAX_DIMS],
+    ) -> Self {
+        let datum = Datum::new(id, shape, size_of::<T>(), false);
+        Self::with_home::<T>(runtime, datum, None, base.cast(), strides)
     }
 
     /// A data object without memory, for simulated programs. Its address points nowhere and must not be followed.
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());
-        let element_align = align_of::<T>();
-        Self { datum, runtime, base, home: Mutex::new(None), element_align, spares: SparesOf::default() }
+        let strides = strides_of(datum.shape());
+        Self::with_home::<T>(runtime, datum, None, base, strides)
     }
 
     /// A value in a box of its own.
     pub(crate) fn value<T: Send + Sync + 'static>(runtime: u64, id: DataId, value: T) -> Self {
         let value = BoxedValue::new(value);
-        Self {
-            datum: Datum::whole_in(Residence::Home, id),
-            runtime,
-            base: value.address(),
-            home: Mutex::new(Some(Home::Value(value))),
-            element_align: align_of::<T>(),
-            spares: SparesOf::default(),
-        }
+        let base = value.address();
+        let datum = Datum::whole_in(Residence::Home, id);
+        Self::with_home::<T>(runtime, datum, Some(Home::Value(value)), base, [1; MAX_DIMS])
     }
 
     /// What only orders tasks. Its address points nowhere, and nothing follows it.
@@ -170,22 +176,37 @@ impl DataCell {
         Self { datum: Datum::whole_in(Residence::Nowhere, id), ..Self::phantom::<()>(runtime, id, &[1]) }
     }
 
-    /// Takes the memory out; once, and never of what has none.
+    fn with_home<T>(runtime: u64, datum: Datum, home: Option<Home>, base: *mut u8, strides: [usize; MAX_DIMS]) -> Self {
+        let (element_align, spares) = (align_of::<T>(), SparesOf::default());
+        Self { runtime, base, datum, home: Mutex::new(home), strides, element_align, spares }
+    }
+
+    /// Takes the memory out; once, and never of what has none or of what is lent.
     pub(crate) fn take_home(&self) -> Option<Home> {
         self.home.lock().take()
     }
 
-    /// Elements from one index to the next, per dimension.
+    /// Elements from one index to the next at home, per dimension.
     #[inline]
     pub(crate) fn strides(&self) -> [usize; MAX_DIMS] {
-        strides_of(self.datum.shape())
+        self.strides
+    }
+
+    /// Whether the elements of `block` lie one after the other at home.
+    pub(crate) fn is_contiguous(&self, block: &Block) -> bool {
+        let (extents, mut run) = (block.extents(), 1);
+        block.is_empty()
+            || (0..MAX_DIMS).rev().filter(|d| extents[*d] > 1).all(|d| {
+                let is_next = self.strides[d] == run;
+                run *= extents[d];
+                is_next
+            })
     }
 
     /// Where the first element of `block` lies at home.
     #[inline]
     pub(crate) fn address(&self, block: &Block) -> *mut u8 {
-        let strides = self.strides();
-        let offset: usize = (0..MAX_DIMS).map(|d| block.lo()[d] * strides[d]).sum();
+        let offset: usize = (0..MAX_DIMS).map(|d| block.lo()[d] * self.strides[d]).sum();
         self.base.wrapping_add(offset * self.datum.element_bytes)
     }
 

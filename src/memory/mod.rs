@@ -8,17 +8,20 @@
 //!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
 //! 3. A data object's memory outlives every task that accesses it: giving the memory up is itself a task that updates
 //!    all of it.
-//! 4. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
+//! 4. What is lent to a lease (`lease.rs`), memory or what bodies capture, is lent until nothing can touch it any more.
+//! 5. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
 
 mod access;
 mod access_list;
 mod accumulate;
+mod again;
 mod buffer;
 mod combine;
 mod copy;
 mod home;
+mod lease;
 mod payload;
 mod replica;
 mod result;
@@ -32,11 +35,13 @@ pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Repli
 pub(crate) use access_list::both;
 pub use access_list::{AccessList, List};
 pub use accumulate::Accumulate;
+pub use again::{Again, Retries};
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
 pub(crate) use home::Home;
+pub(crate) use lease::{Lease, LeasedBody, LeasedRepeatable};
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
 pub(crate) use payload::{HostBody, Payload, Several, nothing};

@@ -3,7 +3,7 @@
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
 use super::{Access, AccessList};
-use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds};
+use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds, Site};
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
@@ -68,6 +68,25 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// Runs the body that fits the unit.
     #[doc(hidden)]
     fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
+
+    /// Whether the body is run again if it fails.
+    #[doc(hidden)]
+    const RETRIES: bool = false;
+
+    /// Runs the body on views of these accesses.
+    ///
+    /// # Safety
+    /// As for [`AccessList::views`].
+    #[doc(hidden)]
+    #[inline]
+    unsafe fn run(self, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError>
+    where
+        Self: Sized,
+    {
+        // SAFETY: the caller has the regions where the sites say, and this is the one call.
+        let views = unsafe { accesses.views(&mut Sites::new(sites)) };
+        self.call(context, views)
+    }
 
     /// Runs the body for accelerators.
     #[doc(hidden)]
@@ -139,12 +158,15 @@ where
 
 /// A body of any type.
 pub(crate) trait HostBody<A: AccessList>: Send {
-    fn call(self: Box<Self>, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
+    /// # Safety
+    /// As for [`Slot::run`].
+    unsafe fn run(self: Box<Self>, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError>;
 }
 
 impl<A: AccessList, B: Slot<A>> HostBody<A> for B {
-    fn call(self: Box<Self>, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
-        Slot::call(*self, context, views)
+    unsafe fn run(self: Box<Self>, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError> {
+        // SAFETY: the caller has the regions where the sites say.
+        unsafe { Slot::run(*self, context, accesses, sites) }
     }
 }
 
@@ -188,12 +210,17 @@ impl<A: AccessList> Sealed for Box<Several<A>> {}
 impl<A: AccessList> Slot<A> for Box<Several<A>> {
     const PRESENT: bool = true;
 
-    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
+    fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
+        unreachable!("views are made for the one that is run")
+    }
+
+    unsafe fn run(self, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError> {
         let Several { cpu, emulated, gpu } = *self;
         drop(gpu);
         let own = emulated.filter(|_| context.kind == UnitKind::Emulated);
         let body = own.or(cpu).expect("tasks are placed only on units that they have a body for");
-        body.call(context, views)
+        // SAFETY: the caller has the regions where the sites say; one body is run, for all.
+        unsafe { body.run(context, accesses, sites) }
     }
 
     fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
@@ -237,9 +264,9 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), BoxError> {
+        let bodies = self.bodies.take().expect("a body runs once");
         // SAFETY: the engine runs a body once, when its dependences are satisfied and its regions lie where `env` says.
-        let views = unsafe { self.accesses.views(&mut Sites::new(env.sites)) };
-        self.bodies.take().expect("a body runs once").call(env.context, views)?;
+        unsafe { bodies.run(env.context, &self.accesses, env.sites) }?;
         self.keep();
         Ok(())
     }

@@ -13,11 +13,15 @@ mod capacities;
 mod children;
 mod door;
 mod end;
+mod group;
 mod handle;
 mod pending;
 mod recovery;
 mod release;
+mod retries;
 mod returning;
+mod scope;
+mod scoped;
 mod statistics;
 mod submit;
 mod take;
@@ -26,13 +30,17 @@ mod wait;
 
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+pub use group::TaskGroup;
 pub use handle::TaskHandle;
 pub use pending::{Pending, ResultFuture};
 pub use returning::Returning;
+pub use scope::Scope;
+pub use scoped::ScopedTask;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 
 pub(crate) use self::door::Door;
+use self::scope::OpenScopes;
 #[cfg(feature = "graph")]
 use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
@@ -74,6 +82,7 @@ pub struct Runtime {
     /// Where the scheduler's performance model is kept between runs.
     model_file: Option<PathBuf>,
     next_space: AtomicU32,
+    scopes: OpenScopes,
 }
 
 impl Runtime {

@@ -1,16 +1,18 @@
 //! Freeing data whose handles are all gone, in the order of dependences.
 
 use super::any_driver::{AnyDriver, WeakDriver};
-use crate::depend::{AccessRecord, Mode, Side};
+use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef};
 use crate::driver::shared::Description;
+use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
-use crate::memory::{Declared, Out, Payload};
+use crate::memory::{DataCell, Declared, Out, Payload};
 use crate::sync::drop_quietly;
 use crate::task::{Owner, ReleasedCell};
 use ndarray::Ix1;
 use std::borrow::Cow;
 use std::panic::Location;
+use std::sync::Arc;
 
 /// Submits a task for each data object whose handles are gone, which frees it.
 pub(super) struct Releaser(WeakDriver);
@@ -24,22 +26,29 @@ impl Releaser {
 impl Owner for Releaser {
     fn release(&self, ReleasedCell(cell): ReleasedCell) {
         let Some(driver) = self.0.upgrade() else { return };
-        // SAFETY of the order: this task overwrites all of the data, so it comes after every task that uses it.
-        let whole = cell.datum.whole();
-        let record = AccessRecord { datum: &cell.datum, block: &whole, mode: Mode::Out };
-        let kept = cell.clone();
-        // Dropped here, as a part of a task, whoever has the last share of the cell.
-        let forget = move |_: &mut [u8]| drop_quietly(|| drop(kept.take_home()));
-        let nothing = Out::<u8, Ix1>(Declared::of_nothing(&cell));
-        let payload = Payload::sole(nothing, forget);
-        let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
-        let (name, location) = (Cow::Borrowed("release"), Location::caller());
-        let description =
-            Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None };
-        let released = driver.submit(description, payload, &[record], |_| ());
+        let released = release(&driver, cell.clone(), false);
         // Otherwise it was taken between the last look and now, and there is nothing to free.
         if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {
             driver.shared().keep(cell);
         }
     }
+}
+
+/// Submits the task behind all that use a data object, after which it has no home any more; this thread may be `awaited`
+/// to wait for it.
+pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) -> Result<TaskRef, SubmitError> {
+    // SAFETY of the order: this task overwrites all of the data, so it comes after every task that uses it.
+    let whole = cell.datum.whole();
+    let record = AccessRecord { datum: &cell.datum, block: &whole, mode: Mode::Out };
+    let kept = cell.clone();
+    // Dropped here, as a part of a task, whoever has the last share of the cell.
+    let forget = move |_: &mut [u8]| drop_quietly(|| drop(kept.take_home()));
+    let nothing = Out::<u8, Ix1>(Declared::of_nothing(&cell));
+    let payload = Payload::sole(nothing, forget);
+    let awaited_by = awaited.then(own_waker);
+    let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), awaited_by, ..Side::default() };
+    let (name, location) = (Cow::Borrowed("release"), Location::caller());
+    let description =
+        Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None };
+    driver.submit(description, payload, &[record], Submitting::share)
 }

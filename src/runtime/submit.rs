@@ -2,7 +2,9 @@
 
 use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
-use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Residence, Side, Submitting, overlap, running};
+use crate::depend::{
+    AccessRecord, Body, FEW_ACCESSES, Group, Kinds, Member, Residence, Side, Submitting, overlap, running,
+};
 use crate::driver::shared::Description;
 use crate::engine::Needs;
 use crate::error::SubmitError;
@@ -18,6 +20,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::Arc;
 
 impl Runtime {
     /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
@@ -53,26 +56,28 @@ impl Runtime {
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
     pub(super) entrance: EntranceOf<'rt>,
     /// Whose child it is, if it is one.
-    kin: Kin,
+    pub(super) kin: Kin,
     pub(super) name: Cow<'static, str>,
-    accesses: A,
-    cpu: C,
+    pub(super) accesses: A,
+    pub(super) cpu: C,
     /// The bodies for devices, as far as the machine has any: elsewhere a program with such bodies costs what one
     /// without costs.
-    for_devices: Option<Box<Several<A::Stored>>>,
+    pub(super) for_devices: Option<Box<Several<A::Stored>>>,
     /// What there are bodies for, kept or not.
     pub(super) kinds: Kinds,
-    host_only: bool,
-    hints: Hints,
+    pub(super) host_only: bool,
+    pub(super) hints: Hints,
 }
 
 /// What schedulers may know of a task beside its accesses.
 #[derive(Debug, Default)]
-struct Hints {
-    priority: i32,
+pub(super) struct Hints {
+    pub(super) priority: i32,
     cost: Option<f64>,
     /// Its index in an iteration space.
     at: Option<(IterationSpace, usize)>,
+    /// The group that it is a member of, and that group's runtime.
+    pub(super) group: Option<(u64, Arc<Group>)>,
 }
 
 impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
@@ -125,9 +130,15 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// The same with another body, for CPU units alone.
     #[inline]
     pub(super) fn for_cores<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
-        let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only: _, hints } = self;
-        let (cpu, kinds) = (body(cpu), kinds.and(Kinds::CPU));
-        TaskBuilder { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
+        let kinds = self.kinds.and(Kinds::CPU);
+        TaskBuilder { kinds, host_only: true, ..self.with(body) }
+    }
+
+    /// The same with another body for CPU units.
+    #[inline]
+    pub(super) fn with<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
+        let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints } = self;
+        TaskBuilder { entrance, kin, name, accesses, cpu: body(cpu), for_devices, kinds, host_only, hints }
     }
 
     /// Among ready tasks, larger priorities go first. A hint; the default is 0.
@@ -273,6 +284,9 @@ where
             many = all;
             &many
         };
+        if C::RETRIES {
+            super::retries::check(&self.name, records)?;
+        }
         if let Some((first, second)) = overlap(records) {
             return Err(overlapping(&self.name, first, second));
         }
@@ -283,6 +297,9 @@ where
         }
         if !C::PRESENT || !*on_fast_path {
             self.check_units(kinds, records)?;
+        }
+        if let Some(group) = &self.hints.group {
+            super::group::check(&self.name, group, *runtime)?;
         }
         let ancestry = running::ancestry(*runtime);
         let mut side = self.side()?;
@@ -313,6 +330,16 @@ where
         let description =
             Description { name: self.name, location, priority: self.hints.priority, internal: false, side, parent };
         let accesses = self.accesses.store(INTERNAL);
+        if let Some((_, group)) = self.hints.group {
+            let body: Box<dyn Body> = match self.for_devices {
+                Some(mut bodies) => {
+                    bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
+                    Box::new(Payload::new(accesses, bodies, kinds))
+                }
+                None => Box::new(Payload::new(accesses, self.cpu, kinds)),
+            };
+            return driver.submit(description, Member::new(body, group), records, watch);
+        }
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
             return driver.submit(description, Payload::new(accesses, bodies, kinds), records, watch);

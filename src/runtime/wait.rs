@@ -11,7 +11,7 @@ use crate::driver::shared::Description;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Failures, RunError, SubmitError, TaskFailure};
-use crate::ids::SpaceId;
+use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::task::{AccessSpec, Data, IntoRegion, Recorded, Region};
@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 impl Runtime {
     /// Waits until every task submitted so far is done, by whichever thread it was submitted, and what its
@@ -34,8 +35,32 @@ impl Runtime {
     /// it would wait for itself, and after an error of the runtime's own, when tasks may never finish.
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
-        let failures = self.wait_for_all()?;
+        let (_, failures) = self.wait_for_all(None)?;
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
+    }
+
+    /// As [`wait`](Self::wait), but for this long at most; in a simulation, of virtual time. Whether everything is done.
+    ///
+    /// If it is not, no failure is reported yet.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (open, opened) = std::sync::mpsc::channel::<()>();
+    /// rt.task("waits", ()).cpu(move |_, ()| _ = opened.recv()).submit()?;
+    /// assert!(!rt.wait_timeout(Duration::from_millis(1))?);
+    /// drop(open);
+    /// assert!(rt.wait_timeout(Duration::MAX)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, RunError> {
+        self.outside_body("wait_timeout")?;
+        let (done, failures) = self.wait_for_all(Some(self.now().saturating_add(timeout)))?;
+        if failures.is_empty() { Ok(done) } else { Err(RunError::Failed(Failures(failures))) }
     }
 
     /// Ends the runtime: waits as [`wait`](Self::wait) does, and for what bodies submit meanwhile; then its threads
@@ -62,44 +87,64 @@ impl Runtime {
     /// a body.
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
+        self.scopes.close()?;
         let waited = self.wait();
         self.shared().progress.begin_to_close();
         self.end();
         waited
     }
 
-    /// Waits for all tasks submitted so far: the failures that concern it.
-    fn wait_for_all(&self) -> Result<Vec<Arc<TaskFailure>>, SubmitError> {
+    /// Waits for all tasks submitted so far, at most until a moment on the driver's clock: whether they are done, and
+    /// the failures that concern it.
+    fn wait_for_all(&self, until: Option<Duration>) -> Result<(bool, Vec<Arc<TaskFailure>>), SubmitError> {
         let shared = self.shared();
         let log = shared.engine.failures();
         let begun = log.begin();
+        let is_late = || until.is_some_and(|until| self.now() >= until);
         // What bodies submit belongs to what is waited for: then there is another round.
         let mut nested;
         let boundary = loop {
             nested = shared.nested.load(Ordering::Acquire);
             let so_far = loop {
                 match shared.progress.so_far() {
-                    Ok(so_far) => break so_far,
-                    Err(first) => self.wait_for_tasks(first),
+                    Ok(so_far) => break Some(so_far),
+                    Err(first) => {
+                        if self.wait_for_tasks(first, until) && is_late() {
+                            break None;
+                        }
+                    }
                 }
                 if shared.is_broken() {
-                    break SoFar::none();
+                    break Some(SoFar::none());
                 }
             };
+            let Some(so_far) = so_far else { break None };
             let boundary = so_far.boundary;
-            self.wait_for_tasks(so_far);
+            let is_left = self.wait_for_tasks(so_far, until);
+            if is_left && is_late() {
+                break None;
+            }
             if shared.is_broken() || shared.nested.load(Ordering::Acquire) == nested {
-                break boundary;
+                break Some(boundary);
             }
         };
-        let failures = log.end(begun, boundary);
+        // Who goes before all are done is told of none of their failures.
+        let failures = log.end(begun, boundary.unwrap_or(TaskId(0)));
         shared.broken()?;
-        Ok(failures)
+        Ok((boundary.is_some(), failures))
     }
 
-    fn wait_for_tasks(&self, tasks: SoFar) {
+    /// Whether some of them are left.
+    fn wait_for_tasks(&self, tasks: SoFar, until: Option<Duration>) -> bool {
         let left = || self.shared().progress.left(&tasks);
-        self.door.driver.advance(Awaited::Tasks(tasks.clone()), left);
+        match until {
+            None => self.door.driver.advance(Awaited::Tasks(tasks.clone()), left),
+            Some(until) => {
+                let left = || if self.now() < until { left() } else { 0 };
+                self.door.driver.advance(Awaited::Until(tasks.clone(), until), left);
+            }
+        }
+        left() > 0
     }
 
     /// Waits until the tasks submitted so far have given this region its value.
@@ -212,6 +257,13 @@ impl Runtime {
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_waker), ..Side::default() };
         self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
+    }
+
+    /// Waits until all that was written of a region is at home.
+    #[track_caller]
+    pub(super) fn bring_home<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<(), RunError> {
+        let task = self.internal_read(region, "scope", SpaceId::HOST, true, |_| ())?;
+        self.await_value(&task)
     }
 
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {

@@ -231,7 +231,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {
         self.0.check(runtime)?;
         let datum = &self.0.data.cell.datum;
-        if self.0.block.is_contiguous_in(&datum.whole()) {
+        if self.0.data.cell.is_contiguous(&self.0.block) {
             return Ok(());
         }
         let (task, region) = (String::new(), datum.describe(&self.0.block));

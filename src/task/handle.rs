@@ -71,6 +71,16 @@ impl<T: Element, S: Shape> Data<T, S> {
         Self { handle: Handle::new(&cell, owner), cell, element: PhantomData }
     }
 
+    /// The handle of a data object that somebody else gives up.
+    pub(crate) fn unowned(cell: Arc<DataCell>) -> Self {
+        struct Nobody;
+        impl Owner for Nobody {
+            fn release(&self, _: ReleasedCell) {}
+        }
+        let owner: Weak<dyn Owner> = Weak::<Nobody>::new();
+        Self { handle: Arc::new(Handle { cell: cell.clone(), owner }), cell, element: PhantomData }
+    }
+
     /// Names the data object in error messages. The first call wins.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {

@@ -5,6 +5,7 @@
 
 mod access;
 mod accesses;
+mod borrowed;
 mod handle;
 mod iteration;
 mod ranges;
@@ -18,6 +19,7 @@ pub(crate) use access::Recorded;
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;
 pub(crate) use accesses::Predecessor;
+pub use borrowed::{Borrowed, BorrowedMut, BorrowedRegion};
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;

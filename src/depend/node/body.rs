@@ -1,8 +1,8 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
-use super::{Env, Kinds};
+use super::{Env, Group, Kinds};
 use crate::depend::{AccessRecord, Accumulation, Mode};
-use crate::error::BoxError;
+use crate::error::{BoxError, TaskFailure};
 use crate::ids::DataId;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
@@ -59,6 +59,14 @@ pub(crate) trait Body: Send {
     /// Of a join that stands for a part of what a task holds weakly: that part.
     fn stands_at(&self) -> Option<&Piece> {
         None
+    }
+
+    /// The task will not have run to its end because of this. Called under locks, by its owner.
+    fn failed(&self, _failure: &Arc<TaskFailure>) {}
+
+    /// Whether the task is a member of this group.
+    fn is_member_of(&self, _group: &Group) -> bool {
+        false
     }
 
     /// Of a join: what it does when all that it waits for has ended. May panic as [`Self::combine`] may.

@@ -6,11 +6,12 @@
 //!
 //! What never happens here: nothing is waited for, and a team's lock is held for as long as it takes to clone an `Arc`.
 
-use super::{Ancestry, OwnedTask};
+use super::{Ancestry, Group, OwnedTask};
 use crate::depend::Domain;
 pub(crate) use crate::sync::Frames;
 use crate::sync::Scope;
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
@@ -88,6 +89,12 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
         })
     });
     innermost.flatten()
+}
+
+/// The name of a member of this group whose code is on this thread's stack.
+pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
+    let name = |task: &OwnedTask| task.body().is_member_of(group).then(|| task.shared().name.clone());
+    RUNNING.with(|running| running.find(|_, task, _| task.and_then(name)))
 }
 
 /// Whether `task` was submitted, directly or not, in the body that runs here.

@@ -54,9 +54,15 @@ pub(crate) fn slabs(
         None => (1, inner.0, inner.1),
     };
     let (rows, from_row, to_row) = level(1, (width_bytes, width_bytes));
-    let (slices, from_slice, to_slice) = level(2, (rows * from_row, rows * to_row));
+    let behind = (rows * from_row, rows * to_row);
+    // Interfaces want slices of whole rows; the rows of a part of an array with steps need not be a divisor.
+    let of_rows = |slice: usize, row: usize| slice.is_multiple_of(row) && slice >= rows * row;
+    let (slices, from_slice, to_slice) = match level(2, behind) {
+        (slices, from, to) if of_rows(from, from_row) && of_rows(to, to_row) => (slices, from, to),
+        _ => (1, behind.0, behind.1),
+    };
     let mut offsets = vec![(0, 0)];
-    for &(count, from, to) in levels.iter().skip(3) {
+    for &(count, from, to) in levels.iter().skip(if slices > 1 { 3 } else { 2 }) {
         offsets = (0..count)
             .flat_map(|i| offsets.iter().map(move |(a, b)| (a + i * bytes(from), b + i * bytes(to))))
             .collect();
@@ -101,14 +107,23 @@ mod tests {
             extents in prop::array::uniform4(0..4usize),
             wider in prop::array::uniform4(0..3usize),
             other in prop::array::uniform4(0..3usize),
+            steps in prop::array::uniform3(1..4usize),
         ) {
-            let holds = |more: [usize; 4]| strides_of(&std::array::from_fn(|d| extents[d] + more[d]));
-            let (from, to) = (holds(wider), holds(other));
+            // At one end it is a part of a larger array, of which it may have every second index, or third.
+            let step = |d: usize| steps.get(d).copied().unwrap_or(1);
+            let mut from = strides_of(&std::array::from_fn(|d| extents[d] * step(d) + wider[d]));
+            (0..4).for_each(|d| from[d] *= step(d));
+            let to = strides_of(&std::array::from_fn(|d| extents[d] + other[d]));
             let size = |strides: &[usize; 4]| (0..4).map(|d| extents[d] * strides[d]).sum::<usize>() + 1;
             let source: Vec<u8> = (0..size(&from) * 2).map(|n| n as u8).collect();
             let mut target = vec![0xff; size(&to) * 2];
             let mut expected = target.clone();
             copy(&slabs(&extents, 2, &from, &to), &source, &mut target);
+            for slab in super::slabs(&extents, 2, &from, &to) {
+                for Pitches { row_bytes, slice_bytes, .. } in [slab.from, slab.to] {
+                    prop_assert!(slice_bytes.is_multiple_of(row_bytes) && slice_bytes >= slab.rows * row_bytes);
+                }
+            }
             let rows = |d: usize| 0..extents[d];
             for (i, j) in rows(0).flat_map(|i| rows(1).map(move |j| (i, j))) {
                 for (k, l) in rows(2).flat_map(|k| rows(3).map(move |l| (k, l))) {

@@ -104,7 +104,7 @@ fn enqueue(
         Ok(Ok(())) => session.close().map_err(FailureReason::Device),
         Ok(Err(error)) => Err(match error.downcast::<DeviceError>() {
             Ok(error) => FailureReason::Device(*error),
-            Err(error) => FailureReason::Returned(error),
+            Err(error) => FailureReason::from_returned(error),
         }),
         Err(payload) => Err(FailureReason::from_panic(payload)),
     }

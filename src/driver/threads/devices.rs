@@ -30,6 +30,8 @@ pub(super) struct Devices {
 
 struct Home {
     base: *mut u8,
+    /// Elements from one index to the next, per dimension.
+    strides: [usize; MAX_DIMS],
     /// What addresses of elements are multiples of, in replicas, too.
     element_align: usize,
     /// Undoes what was done for accelerators' copies.
@@ -104,13 +106,15 @@ impl Devices {
     /// Registers where a data object is at home.
     pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
-        let devices = self.devices.iter().filter(|_| bytes >= PAGE_LOCK_FROM_BYTES);
+        // What lies in the gaps of a home that is lent is not ours to lock.
+        let locks = bytes >= PAGE_LOCK_FROM_BYTES && cell.is_contiguous(&cell.datum.whole());
+        let devices = self.devices.iter().filter(|_| locks);
         let page_lock = { devices }.find_map(|device| {
             // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
             unsafe { device.page_lock(cell.base(), bytes) }
         });
-        let (base, element_align) = (cell.base(), cell.element_align());
-        self.homes.insert(cell.datum.id, Home { base, element_align, _page_lock: page_lock });
+        let (base, strides, element_align) = (cell.base(), cell.strides(), cell.element_align());
+        self.homes.insert(cell.datum.id, Home { base, strides, element_align, _page_lock: page_lock });
     }
 
     /// An accelerator among the devices.
@@ -252,13 +256,16 @@ impl Devices {
 
     /// Where a block lies in a replica, whose memory is made if this is the first look.
     fn end(&self, place: &ReplicaRef, block: &Block, element_bytes: usize) -> Result<End, DeviceError> {
-        let strides = strides_of(&place.holds.extents());
-        let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
-        let offset_bytes = offset * element_bytes;
+        let offset_bytes = |strides: &[usize; MAX_DIMS]| {
+            let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
+            offset * element_bytes
+        };
         let home = || self.homes.get(&place.data).expect("a data object in use has a home");
         let Some(device) = place.space.device() else {
-            return Ok(End::Host { first: home().base.wrapping_add(offset_bytes), strides });
+            let home = home();
+            return Ok(End::Host { first: home.base.wrapping_add(offset_bytes(&home.strides)), strides: home.strides });
         };
+        let strides = strides_of(&place.holds.extents());
         let device = &self.devices[device.index()];
         let base = match self.replicas.entry(place.replica) {
             Entry::Occupied(known) => known.get().base(),
@@ -267,7 +274,7 @@ impl Devices {
                 new.insert(device.allocate(bytes, home().element_align)?).base()
             }
         };
-        Ok(device.end(DeviceSite { base, offset_bytes, strides, extents: block.extents() }))
+        Ok(device.end(DeviceSite { base, offset_bytes: offset_bytes(&strides), strides, extents: block.extents() }))
     }
 }
 

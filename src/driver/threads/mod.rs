@@ -42,6 +42,9 @@ use crate::memory::DataCell;
 use std::cell::Cell;
 use std::time::Duration;
 
+/// No clock is asked for a moment further away.
+const LONGEST_NAP: Duration = Duration::from_secs(3600);
+
 impl Driver for Threads {
     #[inline]
     fn shared(&self) -> &Shared {
@@ -79,11 +82,15 @@ impl Driver for Threads {
         if running::may_wait(shared.id) {
             return Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), left));
         }
+        let until = awaited.until();
         let waiting = shared.waiters.enter(own_parker(), awaited);
         let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
         let left = || if shared.is_broken() { 0 } else { left() };
         let first = Cell::new(waiting.alone);
-        let nap = || shared.watch(first.take());
+        let nap = || {
+            let rest = until.map(|until| until.saturating_sub(self.now()).min(LONGEST_NAP));
+            shared.watch(first.take()).into_iter().chain(rest).min()
+        };
         let seat = self.seat.get();
         while left() > 0 {
             let hosted = Host::with(shared.id, |host| match (host, seat.and_then(|seat| seat.try_lock())) {

@@ -120,3 +120,30 @@ fn homes_are_forgotten_with_their_data() {
     rt.wait().unwrap();
     assert_eq!(homes(), 0);
 }
+
+/// Its frame would be left while a task may still use it, as far as anybody knows.
+#[test]
+fn a_scope_that_cannot_end_ends_the_process() {
+    const IN_CHILD: &str = "THALWEG_TEST_A_SCOPE_THAT_CANNOT_END";
+    if std::env::var_os(IN_CHILD).is_some() {
+        let (rt, mut x) = (builder("1:CPU:1").build().unwrap(), [0u64; 4]);
+        let _ = rt.scope(|s| {
+            rt.door.driver.threads().doomed.store(0, Ordering::Relaxed);
+            while !rt.door.driver.shared().is_broken() {
+                let x = s.borrow_mut(Box::leak(Box::new([0u64; 4])));
+                let _ = s.task("never", (x.inout(),)).cpu(|_, (x,)| x.fill(1)).submit();
+                rt.door.driver.shared().idle.wake_all();
+                std::thread::yield_now();
+            }
+            s.borrow_mut(&mut x).len()
+        });
+        std::process::exit(0); // which would be wrong
+    }
+    let test = std::env::current_exe().unwrap();
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    let child = std::process::Command::new(test).args(["--exact", &name, "--nocapture"]).env(IN_CHILD, "1").output();
+    let child = child.unwrap();
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert!(!child.status.success() && said.contains("cannot end a scope"), "{:?}: {said}", child.status);
+    assert!(child.status.code().is_none(), "it was aborted: {:?}", child.status);
+}

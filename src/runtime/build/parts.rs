@@ -11,6 +11,7 @@ use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
+use crate::runtime::scope::OpenScopes;
 use crate::sched::{self, Model};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -67,6 +68,7 @@ impl Builder {
             #[cfg(not(feature = "sim"))]
             model_file: None,
             next_space: AtomicU32::new(0),
+            scopes: OpenScopes::default(),
         }
     }
 

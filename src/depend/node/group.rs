@@ -1,0 +1,223 @@
+//! Groups of tasks: how many of a group have not ended, why some have failed, and whether the others are cancelled.
+//!
+//! The body of a member is wrapped ([`Member`]). However the task ends, its owner drops the wrapper; then what the body
+//! captured is gone, and the wrapper counts the task out. So a task without a group meets nothing of this: no counter,
+//! no flag.
+//!
+//! What never happens here: nobody waits, nothing is run on a group's behalf.
+//!
+//! Invariants:
+//! 1. A group counts a member from before its submission until its wrapper is dropped, which is the last thing that its
+//!    owner does with the body. What a member has failed by was noted before.
+//! 2. What a member counts for, all groups above its group are counted for too.
+//! 3. Under the lock references are moved, and no failure is dropped.
+
+use super::{Body, Env, Kinds};
+use crate::depend::{AccessRecord, Accumulation};
+use crate::error::{BoxError, Cancelled, TaskFailure};
+use crate::kernel::{DeviceSite, Launcher};
+use crate::region::Block;
+use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
+
+/// What the tasks of one group share.
+#[derive(Default)]
+pub(crate) struct Group {
+    /// The group that this one is a part of.
+    parent: Option<Arc<Group>>,
+    /// Members that have not ended, those of parts included.
+    members: AtomicU64,
+    cancelled: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Why members have not run to their ends, each cause once.
+    failures: Vec<Arc<TaskFailure>>,
+    /// Their addresses.
+    known: FxHashSet<usize>,
+    /// Whoever waits until there is no member left.
+    waiting: Vec<Waker>,
+}
+
+impl Group {
+    /// A group that is a part of this one.
+    pub(crate) fn part(self: &Arc<Self>) -> Self {
+        Self { parent: Some(self.clone()), ..Self::default() }
+    }
+
+    /// This group, the one that it is a part of, and so on.
+    fn line(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |group| group.parent.as_deref())
+    }
+
+    /// How many members have not ended.
+    pub(crate) fn left(&self) -> u64 {
+        self.members.load(Ordering::Acquire)
+    }
+
+    /// Members that have not begun are not to run any more.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+
+    /// Whether it was cancelled, or a group that it is a part of.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.line().any(|group| group.cancelled.load(Ordering::Acquire))
+    }
+
+    /// Why members have not run to their ends, as far as nobody has asked before; in the order in which it happened.
+    pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
+        let mut state = self.state.lock();
+        state.known.clear();
+        std::mem::take(&mut state.failures)
+    }
+
+    /// Why a member will not run to its end.
+    pub(crate) fn note(&self, failure: &Arc<TaskFailure>) {
+        for group in self.line() {
+            let mut state = group.state.lock();
+            if state.known.insert(Arc::as_ptr(failure).addr()) {
+                state.failures.push(failure.clone());
+            }
+        }
+    }
+
+    /// Wakes somebody when no member is left, until what is returned is dropped.
+    pub(crate) fn tell(&self, waker: Waker) -> Told<'_> {
+        self.state.lock().waiting.push(waker.clone());
+        Told { group: self, waker }
+    }
+
+    fn enter(&self) {
+        self.line().for_each(|group| _ = group.members.fetch_add(1, Ordering::Relaxed));
+    }
+
+    fn leave(&self) {
+        for group in self.line() {
+            // Who has put a waker there since sees the count of 0; who had before is seen here.
+            if group.members.fetch_sub(1, Ordering::AcqRel) == 1 {
+                group.state.lock().waiting.iter().for_each(Waker::wake_by_ref);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group({} left{})", self.left(), if self.is_cancelled() { ", cancelled" } else { "" })
+    }
+}
+
+/// Somebody who is woken when no member of a group is left.
+pub(crate) struct Told<'a> {
+    group: &'a Group,
+    waker: Waker,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        let mut state = self.group.state.lock();
+        if let Some(own) = state.waiting.iter().rposition(|other| other.will_wake(&self.waker)) {
+            state.waiting.swap_remove(own);
+        }
+    }
+}
+
+/// The body of a task in a group.
+///
+/// Its type does not depend on what is in it, so that a program's tasks are not compiled twice, in a group and outside.
+pub(crate) struct Member {
+    // Dropped in this order: when the task is counted out, nothing is left of its body.
+    body: Box<dyn Body>,
+    membership: Membership,
+}
+
+struct Membership(Arc<Group>);
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Member {
+    pub(crate) fn new(body: Box<dyn Body>, group: Arc<Group>) -> Self {
+        group.enter();
+        Self { body, membership: Membership(group) }
+    }
+
+    /// Drops the body of a task that has not begun and was cancelled.
+    fn begin(&self) -> Result<(), BoxError> {
+        if !self.membership.0.is_cancelled() {
+            return Ok(());
+        }
+        self.body.discard();
+        Err(Box::new(Cancelled))
+    }
+}
+
+impl Body for Member {
+    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
+        self.body.accesses(visit);
+    }
+
+    fn run(&self, env: &Env<'_>) -> Result<(), BoxError> {
+        self.begin()?;
+        self.body.run(env)
+    }
+
+    fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
+        self.begin()?;
+        self.body.enqueue(launcher, sites)
+    }
+
+    fn discard(&self) {
+        self.body.discard();
+    }
+
+    fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
+        self.body.private(access)
+    }
+
+    fn combine(&self, access: usize, block: &Block) {
+        self.body.combine(access, block);
+    }
+
+    fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
+        self.body.replica(access)
+    }
+
+    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
+        self.body.absorb(access, block, other);
+    }
+
+    fn retire(&self, access: usize) {
+        self.body.retire(access);
+    }
+
+    fn enlist(&self, access: usize, group: &Arc<Accumulation>, part: &Block) {
+        self.body.enlist(access, group, part);
+    }
+
+    fn keep(&self) {
+        self.body.keep();
+    }
+
+    fn is_member_of(&self, group: &Group) -> bool {
+        self.membership.0.line().any(|own| std::ptr::eq(own, group))
+    }
+
+    fn failed(&self, failure: &Arc<TaskFailure>) {
+        self.membership.0.note(failure);
+    }
+
+    fn kinds(&self) -> Kinds {
+        self.body.kinds()
+    }
+}

@@ -1,0 +1,192 @@
+//! What a scope lends to tasks: memory of the caller's frame, and bodies that borrow from it.
+//!
+//! A task's type knows no lifetime, as tasks go wherever they are ready. So what is lent loses its lifetime here, and
+//! nowhere else. A [`Lease`] stands for the promise that makes that sound, and its lifetime `'scope` for how long it
+//! holds: `Runtime::scope`, which alone makes leases, does not return, nor unwind, before
+//! 1. every task with a leased body has ended, and its body, with all that it captured, is dropped (invariant 1 of
+//!    `depend::node::group`);
+//! 2. every task that declares a region of a leased cell has ended, every copy from and to its home too, and nothing is
+//!    page-locked there any more: the scope releases the cell by a task that comes after all of them, as the memory of
+//!    any other data object is released (invariant 4 of `depend`, invariant 6 of the architecture).
+//!
+//! Nobody can keep it from that: it waits by itself, and not in the destructor of a value that could be forgotten. What
+//! has the lifetime `'scope` cannot be kept for longer, as that lifetime is the closure's to choose from nobody
+//! ([`std::thread::scope`] has the same two lifetimes for the same reasons).
+
+use super::access_list::AccessList;
+use super::buffer::{DataCell, strides_of};
+use super::{Element, IntoOutcome, Shape};
+use crate::depend::Context;
+use crate::error::{BoxError, SubmitError};
+use crate::ids::DataId;
+use crate::kernel::Launcher;
+use crate::region::MAX_DIMS;
+use ndarray::{ArrayView, ArrayViewMut};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A body that has lost its lifetime.
+pub(crate) type LeasedBody<A> =
+    Box<dyn for<'c, 'v> FnOnce(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send>;
+
+/// As [`LeasedBody`], of a body that can be run again.
+pub(crate) type LeasedRepeatable<A> =
+    Box<dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send>;
+
+/// As [`LeasedBody`], of a body for accelerators.
+pub(crate) type LeasedDeviceBody<A> = Box<
+    dyn for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError> + Send,
+>;
+
+/// The promise that nothing that was lent for `'scope` is touched after `'scope`.
+///
+/// Neither can it be made longer nor shorter.
+pub(crate) struct Lease<'scope>(PhantomData<&'scope mut &'scope ()>);
+
+impl fmt::Debug for Lease<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lease")
+    }
+}
+
+impl<'scope> Lease<'scope> {
+    /// For `Runtime::scope`, which keeps the promise, and for nobody else.
+    pub(crate) fn of_scope() -> Self {
+        Self(PhantomData)
+    }
+
+    /// A body for tasks of the scope.
+    pub(crate) fn body<A, F, R>(&self, body: F) -> LeasedBody<A>
+    where
+        A: AccessList,
+        F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        type Body<'b, A> =
+            dyn for<'c, 'v> FnOnce(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + 'b;
+        let body: Box<Body<'scope, A>> = Box::new(move |context, views| body(context, views).into_outcome());
+        // SAFETY: the two types differ in the lifetime alone. Within `'scope` the box is called or dropped, and nobody
+        // touches what it captured after that: the lease's promise, part 1, which `Runtime::scope` keeps.
+        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+    }
+
+    /// A body for tasks of the scope that can be run again.
+    pub(crate) fn repeatable<A, F, R>(&self, body: F) -> LeasedRepeatable<A>
+    where
+        A: AccessList,
+        F: for<'c, 'v> Fn(&'c Context, A::Views<'v>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        type Body<'b, A> =
+            dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + 'b;
+        let body: Box<Body<'scope, A>> = Box::new(move |context, views| body(context, views).into_outcome());
+        // SAFETY: as in `Self::body`.
+        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+    }
+
+    /// A body for accelerators, for tasks of the scope.
+    pub(crate) fn device_body<A, F, R>(&self, body: F) -> LeasedDeviceBody<A>
+    where
+        A: AccessList,
+        F: for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'v>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        type Body<'b, A> = dyn for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError>
+            + Send
+            + 'b;
+        let body: Box<Body<'scope, A>> = Box::new(move |launcher, views| body(launcher, views).into_outcome());
+        // SAFETY: as in `Self::body`.
+        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+    }
+
+    /// A data object whose home is a slice; to be read only, which is the handle's matter: it declares `in` and `after`
+    /// alone.
+    pub(crate) fn slice<T: Element>(&self, runtime: u64, id: DataId, slice: &'scope [T]) -> DataCell {
+        DataCell::borrowed(runtime, id, &[slice.len()], slice.as_ptr().cast_mut(), [1; MAX_DIMS])
+    }
+
+    /// A data object whose home is a slice.
+    pub(crate) fn slice_mut<T: Element>(&self, runtime: u64, id: DataId, slice: &'scope mut [T]) -> DataCell {
+        DataCell::borrowed(runtime, id, &[slice.len()], slice.as_mut_ptr(), [1; MAX_DIMS])
+    }
+
+    /// A data object whose home is what the view shows; to be read only, as [`Self::slice`].
+    ///
+    /// # Errors
+    /// If it does not lie there row by row.
+    pub(crate) fn array<T: Element, S: Shape>(
+        &self,
+        runtime: u64,
+        id: DataId,
+        view: &ArrayView<'scope, T, S>,
+    ) -> Result<DataCell, SubmitError> {
+        let strides = strides_of_view(view.shape(), view.strides())?;
+        Ok(DataCell::borrowed(runtime, id, view.shape(), view.as_ptr().cast_mut(), strides))
+    }
+
+    /// A data object whose home is what the view shows.
+    ///
+    /// # Errors
+    /// If it does not lie there row by row.
+    pub(crate) fn array_mut<T: Element, S: Shape>(
+        &self,
+        runtime: u64,
+        id: DataId,
+        mut view: ArrayViewMut<'scope, T, S>,
+    ) -> Result<DataCell, SubmitError> {
+        let strides = strides_of_view(view.shape(), view.strides())?;
+        let base = view.as_mut_ptr();
+        Ok(DataCell::borrowed(runtime, id, view.shape(), base, strides))
+    }
+}
+
+/// The strides of an array whose rows lie one behind the other, perhaps with gaps between them; those of dimensions of
+/// one index, which mean nothing, as if there were none.
+fn strides_of_view(shape: &[usize], strides: &[isize]) -> Result<[usize; MAX_DIMS], SubmitError> {
+    let refuse = |problem| Err(SubmitError::Layout { shape: shape.to_vec(), strides: strides.to_vec(), problem });
+    let mut padded = [1; MAX_DIMS];
+    padded[..shape.len()].copy_from_slice(shape);
+    let mut found = strides_of(&padded);
+    if shape.contains(&0) {
+        return Ok(found); // there is nothing at any place
+    }
+    let mut span: usize = 1; // from the first element to behind the last, of what lies further in
+    for d in (0..shape.len()).rev() {
+        found[d] = if shape[d] == 1 { span } else { usize::try_from(strides[d]).unwrap_or(0) };
+        if found[d] < span {
+            return refuse("its rows do not lie one behind the other, as in row-major order");
+        }
+        span = found[d].saturating_mul(shape[d] - 1).saturating_add(span);
+    }
+    if found[shape.len() - 1] > 1 { refuse("the elements of a row have gaps between them") } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_may_have_gaps_between_them_and_nothing_else() {
+        let found = |shape: &[usize], strides: &[isize]| strides_of_view(shape, strides).ok();
+        assert_eq!(found(&[3], &[1]), Some([1; 4]));
+        assert_eq!(found(&[2, 3], &[10, 1]), Some([10, 1, 1, 1]));
+        assert_eq!(found(&[2, 3, 4, 5], &[1000, 100, 6, 1]), Some([1000, 100, 6, 1]));
+        assert_eq!(found(&[3, 2, 3, 4], &[120, 30, 12, 1]), Some([120, 30, 12, 1]), "of every second row");
+        assert_eq!(found(&[2, 1, 4], &[8, -7, 1]), Some([8, 4, 1, 1]), "nobody goes along one index");
+        assert_eq!(found(&[1, 1], &[0, 0]), Some([1; 4]));
+        assert_eq!(found(&[0, 3], &[0, 0]), Some([3, 1, 1, 1]));
+        let refused: [(&[usize], &[isize]); 7] = [
+            (&[3], &[2]),
+            (&[3], &[-1]),
+            (&[2, 3], &[1, 2]),   // transposed
+            (&[2, 3], &[0, 1]),   // broadcast
+            (&[2, 3], &[2, 1]),   // overlapping
+            (&[2, 3], &[-10, 1]), // upside down
+            (&[2, 3], &[10, 2]),  // every second column
+        ];
+        for (shape, strides) in refused {
+            let error = strides_of_view(shape, strides).unwrap_err();
+            assert!(error.to_string().contains("try"), "{shape:?} {strides:?}: {error}");
+        }
+    }
+}

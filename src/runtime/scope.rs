@@ -1,0 +1,353 @@
+//! Scopes: tasks that borrow from the frame that waits for them.
+//!
+//! A scope is a group of tasks, and a list of what it has borrowed. [`Runtime::scope`] ends it by itself, whatever the
+//! closure does: it waits until no task of the group is left, has what was written brought home, and releases each
+//! borrowed data object by a task behind all that use it, as the memory of others is released. Only then it returns, or
+//! unwinds. What it must not do is let go of a frame that somebody can still touch; when that cannot be known, since the
+//! runtime itself has broken, the process ends instead.
+
+use super::release::release;
+use super::{Runtime, ScopedTask, TaskGroup};
+use crate::error::{RunError, SubmitError};
+use crate::ids::DataId;
+use crate::memory::{DataCell, Element, Lease, Shape};
+use crate::task::{Accesses, Borrowed, BorrowedMut, Data};
+use ndarray::{ArrayView, ArrayViewMut};
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+impl Runtime {
+    /// Calls `f` with a scope, in which tasks can use what the calling function has: arrays are borrowed where they lie,
+    /// and bodies borrow whatever outlives the scope. Returns what `f` returns when all of the scope's tasks have ended
+    /// and what was borrowed is at home again. On CPU units nothing is moved or copied.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (mut grid, table, name) = (vec![0.0; 1000], vec![2.0; 1000], String::from("grid"));
+    /// let tasks = rt.scope(|s| {
+    ///     let (x, y) = (s.borrow(&table), s.borrow_mut(&mut grid[..]).named("grid"));
+    ///     let parts = blocks(1000, 100);
+    ///     for part in parts.clone() {
+    ///         s.task("fill", (x.slice(part.clone()).input(), y.slice(part).output()))
+    ///             .cpu(|_, (x, y)| {
+    ///                 y.copy_from_slice(x);
+    ///                 assert_eq!(name, "grid"); // borrowed, not moved
+    ///             })
+    ///             .submit()?;
+    ///     }
+    ///     Ok::<_, SubmitError>(parts.count())
+    /// })??;
+    /// assert_eq!((tasks, grid[999]), (10, 2.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A scope is a [group](Scope::group) of its tasks. They are ordered by their accesses alone, among each other and
+    /// with all tasks outside, and may use ordinary data too. The thread that waits at the scope's end executes tasks
+    /// meanwhile if it hosts a unit. Scopes nest.
+    ///
+    /// If `f` panics, or a submission is refused, the tasks submitted before run all the same; a panic goes on when they
+    /// have ended. Forgetting handles, or the scope's tasks, changes nothing. If a thread of the runtime's own dies
+    /// while tasks of the scope are left, so that nobody knows who still uses the frame, the process is aborted.
+    ///
+    /// In a simulation no body is run, and borrowed arrays stay as they were.
+    ///
+    /// # Errors
+    /// The failures because of which tasks of the scope have not run to their ends, or what it has borrowed lacks a
+    /// value: the array then holds in the parts concerned what was left there. Or that the call is refused: inside a
+    /// body, or after the runtime has ended.
+    pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        self.may_wait("scope")?;
+        self.shared().broken()?;
+        let open = self.scopes.open()?;
+        let lease = Lease::of_scope(); // what it promises is kept below, where nothing returns or unwinds before the end
+        let scope = Scope { group: self.group(), lent: Mutex::default(), lease, env: PhantomData };
+        let returned = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        let ended = catch_unwind(AssertUnwindSafe(|| scope.end()));
+        if !matches!(ended, Ok(Ok(()))) {
+            scope.give_up();
+        }
+        let failures = self.failures_of(&scope.group.group);
+        drop(open);
+        match (returned, ended) {
+            (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
+            (_, Ok(Err(broken))) => Err(broken.into()),
+            (Ok(_), Ok(Ok(()))) if !failures.is_empty() => Err(RunError::Failed(failures)),
+            (Ok(value), Ok(Ok(()))) => Ok(value),
+        }
+    }
+}
+
+/// What tasks can borrow in. Made by [`Runtime::scope`].
+///
+/// `'scope` is how long the scope lasts, `'env` is how long what is borrowed from outside does, as in
+/// [`std::thread::Scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    group: TaskGroup<'scope>,
+    lent: Mutex<Vec<Lent>>,
+    lease: Lease<'scope>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// A borrowed data object.
+#[derive(Clone)]
+struct Lent {
+    cell: Arc<DataCell>,
+    /// Brings home what was written, if it can be written.
+    home: Option<Home>,
+}
+
+/// What needs the types of a borrowed data object.
+#[derive(Clone, Copy)]
+struct Home {
+    /// Waits for all that was written: why it lacks a value, if it does.
+    bring: fn(&Runtime, Arc<DataCell>) -> Result<(), RunError>,
+    /// Takes what is there.
+    accept: fn(&Runtime, Arc<DataCell>) -> Result<(), SubmitError>,
+}
+
+impl Home {
+    fn of<T: Element, S: Shape>() -> Self {
+        Self {
+            bring: |rt, cell| rt.bring_home(Data::<T, S>::unowned(cell).all()),
+            accept: |rt, cell| rt.accept(Data::<T, S>::unowned(cell).all()),
+        }
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Begins the description of a task of this scope, whose bodies may borrow what outlives the scope; otherwise as
+    /// [`Runtime::task`].
+    pub fn task<A: Accesses>(
+        &'scope self,
+        name: impl Into<Cow<'static, str>>,
+        accesses: A,
+    ) -> ScopedTask<'scope, 'env, A> {
+        ScopedTask::new(self, self.group.task(name, accesses))
+    }
+
+    /// Lends a slice to the scope's tasks, to read and write.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let mut x = [1, 2, 3, 4];
+    /// rt.scope(|s| {
+    ///     let x = s.borrow_mut(&mut x[1..]);
+    ///     s.task("negate", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x = -*x)).submit()
+    /// })??;
+    /// assert_eq!(x, [1, -2, -3, -4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn borrow_mut<T: Element>(&'scope self, slice: &'scope mut [T]) -> BorrowedMut<'scope, T> {
+        let (runtime, id) = self.next();
+        let cell = self.lease.slice_mut(runtime, id, slice);
+        BorrowedMut::new(self.lend(cell, Some(Home::of::<T, ndarray::Ix1>())))
+    }
+
+    /// Lends a slice to the scope's tasks, to read.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (weights, largest) = (vec![1.0, 3.0, 2.0], rt.scalar(0.0f64));
+    /// rt.scope(|s| {
+    ///     let x = s.borrow(&weights);
+    ///     s.task("largest", (x.input(), largest.output()))
+    ///         .cpu(|_, (x, largest)| largest[0] = x.iter().copied().fold(0.0, f64::max))
+    ///         .submit()
+    /// })??;
+    /// assert_eq!(rt.read_scalar(&largest)?, 3.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn borrow<T: Element>(&'scope self, slice: &'scope [T]) -> Borrowed<'scope, T> {
+        let (runtime, id) = self.next();
+        Borrowed::new(self.lend(self.lease.slice(runtime, id, slice), None))
+    }
+
+    /// Lends an array of one to four dimensions to the scope's tasks, to read and write. Its rows may have gaps between
+    /// them, which nobody touches: a part of a larger array can be lent.
+    ///
+    /// ```
+    /// use ndarray::{Array2, s};
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let mut field = Array2::<f64>::zeros((6, 8));
+    /// rt.scope(|scope| {
+    ///     let inner = scope.borrow_array_mut(field.slice_mut(s![1..5, 2..6]))?;
+    ///     scope.task("fill", (inner.block((.., 1..)).output(),)).cpu(|_, (mut x,)| x.fill(1.0)).submit()
+    /// })??;
+    /// assert_eq!((field.sum(), field[[1, 3]]), (12.0, 1.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the array is not in row-major order, or has gaps inside its rows, as transposed, reversed, stepped or broadcast
+    /// views are or have ([`SubmitError::Layout`]).
+    pub fn borrow_array_mut<T: Element, S: Shape>(
+        &'scope self,
+        array: ArrayViewMut<'scope, T, S>,
+    ) -> Result<BorrowedMut<'scope, T, S>, SubmitError> {
+        let (runtime, id) = self.next();
+        let cell = self.lease.array_mut(runtime, id, array)?;
+        Ok(BorrowedMut::new(self.lend(cell, Some(Home::of::<T, S>()))))
+    }
+
+    /// Lends an array of one to four dimensions to the scope's tasks, to read.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (matrix, trace) = (array![[1, 2], [3, 4]], rt.scalar(0));
+    /// rt.scope(|s| {
+    ///     let a = s.borrow_array(matrix.view())?;
+    ///     s.task("trace", (a.input(), trace.output())).cpu(|_, (a, trace)| trace[0] = a.diag().sum()).submit()
+    /// })??;
+    /// assert_eq!(rt.read_scalar(&trace)?, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`borrow_array_mut`](Self::borrow_array_mut).
+    pub fn borrow_array<T: Element, S: Shape>(
+        &'scope self,
+        array: ArrayView<'scope, T, S>,
+    ) -> Result<Borrowed<'scope, T, S>, SubmitError> {
+        let (runtime, id) = self.next();
+        Ok(Borrowed::new(self.lend(self.lease.array(runtime, id, &array)?, None)))
+    }
+
+    /// The scope's tasks as a group: to wait for those submitted so far, or to cancel what has not begun.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let mut x = [1, 2];
+    /// rt.scope(|s| {
+    ///     let x = s.borrow_mut(&mut x);
+    ///     s.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2)).submit()?;
+    ///     s.group().wait()?;
+    ///     assert_eq!(rt.read(&x)?, [2, 4]);
+    ///     Ok::<_, RunError>(())
+    /// })??;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn group(&self) -> &TaskGroup<'scope> {
+        &self.group
+    }
+
+    pub(super) fn lease(&self) -> &Lease<'scope> {
+        &self.lease
+    }
+
+    /// The runtime, and the next number for a data object.
+    fn next(&self) -> (u64, DataId) {
+        let rt = self.group.runtime;
+        (rt.door.id, rt.door.next_data())
+    }
+
+    /// What is given up at the end.
+    fn lend(&self, cell: DataCell, home: Option<Home>) -> Arc<DataCell> {
+        let cell = Arc::new(cell);
+        // On the list first: whoever knows its home forgets it then, come what may.
+        self.lent.lock().push(Lent { cell: cell.clone(), home });
+        self.group.runtime.door.driver.register(&cell);
+        cell
+    }
+
+    /// Waits for all tasks, and for what is borrowed.
+    ///
+    /// # Errors
+    /// If the runtime is broken; then some may be left.
+    fn end(&self) -> Result<(), SubmitError> {
+        let rt = self.group.runtime;
+        // Bodies may borrow as well; when none is left, nobody does.
+        self.group.wait_until_empty()?;
+        let lent = self.lent.lock().clone();
+        for Lent { cell, home } in &lent {
+            let Some(Home { bring, accept }) = home else { continue };
+            match bring(rt, cell.clone()) {
+                Ok(()) => {}
+                Err(RunError::Poisoned(cause)) => {
+                    self.group.group.note(&cause);
+                    accept(rt, cell.clone())?; // comes before the release below
+                }
+                Err(RunError::Refused(broken)) => return Err(broken),
+                Err(other) => unreachable!("a region that is lost has a cause, which {other} is not"),
+            }
+        }
+        let released = lent.into_iter().map(|lent| release(&rt.door.driver, lent.cell, true));
+        released.collect::<Result<Vec<_>, _>>()?.iter().try_for_each(|task| rt.door.await_end(task))?;
+        self.lent.lock().clear();
+        Ok(())
+    }
+
+    /// The runtime is broken, or an error of ours or of a policy's has come this far. Returns if nothing of the scope is
+    /// left all the same.
+    #[cold]
+    fn give_up(&self) {
+        let driver = &self.group.runtime.door.driver;
+        if !driver.may_wait_in_body() {
+            driver.stop(); // its threads end; what they run they run to the end
+        }
+        let unfinished = self.group.pending();
+        if unfinished == 0 && (self.lent.lock().is_empty() || driver.shared().progress.pending() == 0) {
+            return;
+        }
+        let why = driver.shared().broken().err().map_or_else(|| "it panicked".to_owned(), |broken| broken.to_string());
+        eprintln!(
+            "thalweg: the runtime cannot end a scope ({why}): {unfinished} tasks of it may still use what they have \
+             borrowed, so the process is aborted"
+        );
+        std::process::abort();
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("pending", &self.group.pending()).finish_non_exhaustive()
+    }
+}
+
+/// How many scopes of a runtime last; closed when it ends.
+#[derive(Debug, Default)]
+pub(super) struct OpenScopes(AtomicU64);
+
+/// One of them.
+#[derive(Debug)]
+struct OpenScope<'a>(&'a OpenScopes);
+
+impl OpenScopes {
+    const CLOSED: u64 = 1 << 63;
+
+    fn open(&self) -> Result<OpenScope<'_>, SubmitError> {
+        let one_more = |open: u64| (open & Self::CLOSED == 0).then_some(open + 1);
+        let opened = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        opened.map(|_| OpenScope(self)).map_err(|_| SubmitError::ShutDown)
+    }
+
+    /// There are to be no more.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub(super) fn close(&self) -> Result<(), SubmitError> {
+        let closed = |open: u64| (open & !Self::CLOSED == 0).then_some(Self::CLOSED);
+        let closed = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, closed);
+        closed.map(drop).map_err(|_| SubmitError::InsideScope { call: "shutdown" })
+    }
+}
+
+impl Drop for OpenScope<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

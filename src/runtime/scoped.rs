@@ -1,0 +1,160 @@
+//! Describing a task of a scope, whose bodies may borrow.
+
+use super::{Scope, TaskBuilder, TaskHandle};
+use crate::Context;
+use crate::error::{BoxError, SubmitError};
+use crate::ids::TaskId;
+use crate::kernel::Launcher;
+use crate::memory::{AccessList, Again, IntoOutcome, LeasedBody, LeasedRepeatable, NoBody, Retries, Slot, With};
+use crate::task::{Accesses, IterationSpace};
+use std::fmt;
+
+/// The body of a scoped task for CPU units; a box, whatever the closure is.
+type Body<A> = With<LeasedBody<A>, Result<(), BoxError>>;
+
+/// The same of a body that is run again when it fails.
+type Repeatable<A> = Again<LeasedRepeatable<A>, Result<(), BoxError>>;
+
+/// A task of a scope that is being described; nothing happens until [`submit`](ScopedTask::submit). As
+/// [`TaskBuilder`], but that its bodies may borrow whatever outlives the scope. Made by [`Scope::task`].
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let (count, x) = (AtomicUsize::new(0), rt.data(vec![1.0; 8]));
+/// rt.scope(|s| {
+///     let task = s.task("count", (x.input(),)).priority(1);
+///     task.cpu(|_, (x,)| _ = count.fetch_add(x.len(), Ordering::Relaxed)).submit()
+/// })??;
+/// assert_eq!(count.into_inner(), 8);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a task runs only once it is submitted"]
+pub struct ScopedTask<'scope, 'env, A: Accesses, C = NoBody> {
+    scope: &'scope Scope<'scope, 'env>,
+    task: TaskBuilder<'scope, A, C>,
+}
+
+impl<'scope, 'env, A: Accesses> ScopedTask<'scope, 'env, A> {
+    pub(super) fn new(scope: &'scope Scope<'scope, 'env>, task: TaskBuilder<'scope, A>) -> Self {
+        Self { scope, task }
+    }
+
+    /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`].
+    pub fn cpu<F, R>(self, body: F) -> ScopedTask<'scope, 'env, A, Body<A::Stored>>
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        let body = self.scope.lease().body::<A::Stored, F, R>(body);
+        ScopedTask { scope: self.scope, task: self.task.cpu(body) }
+    }
+
+    /// As [`cpu`](Self::cpu), for CPU units only.
+    pub fn host<F, R>(self, body: F) -> ScopedTask<'scope, 'env, A, Body<A::Stored>>
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        let body = self.scope.lease().body::<A::Stored, F, R>(body);
+        ScopedTask { scope: self.scope, task: self.task.host(body) }
+    }
+
+    /// The body, which is given next, is run again if it fails, up to so many times; see [`TaskBuilder::retries`].
+    pub fn retries(self, times: u32) -> ScopedTask<'scope, 'env, A, Retries> {
+        ScopedTask { scope: self.scope, task: self.task.retries(times) }
+    }
+}
+
+impl<'scope, 'env, A: Accesses> ScopedTask<'scope, 'env, A, Retries> {
+    /// The body for CPU units and emulated devices; one that can be called more than once.
+    pub fn cpu<F, R>(self, body: F) -> ScopedTask<'scope, 'env, A, Repeatable<A::Stored>>
+    where
+        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        let body = self.scope.lease().repeatable::<A::Stored, F, R>(body);
+        ScopedTask { scope: self.scope, task: self.task.cpu(body) }
+    }
+
+    /// As [`cpu`](Self::cpu), for CPU units only.
+    pub fn host<F, R>(self, body: F) -> ScopedTask<'scope, 'env, A, Repeatable<A::Stored>>
+    where
+        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        let body = self.scope.lease().repeatable::<A::Stored, F, R>(body);
+        ScopedTask { scope: self.scope, task: self.task.host(body) }
+    }
+}
+
+impl<'scope, A, C> ScopedTask<'scope, '_, A, C>
+where
+    A: Accesses,
+    C: Slot<A::Stored>,
+{
+    /// A body for emulated devices, as [`TaskBuilder::emulated`].
+    pub fn emulated<F, R>(mut self, body: F) -> Self
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        self.task = self.task.emulated(self.scope.lease().body::<A::Stored, F, R>(body));
+        self
+    }
+
+    /// The body for accelerators, as [`TaskBuilder::gpu`].
+    pub fn gpu<F, R>(mut self, body: F) -> Self
+    where
+        F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+            + Send
+            + 'scope,
+        R: IntoOutcome,
+    {
+        self.task = self.task.gpu(self.scope.lease().device_body::<A::Stored, F, R>(body));
+        self
+    }
+
+    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.task = self.task.priority(priority);
+        self
+    }
+
+    /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
+    pub fn cost(mut self, cost: f64) -> Self {
+        self.task = self.task.cost(cost);
+        self
+    }
+
+    /// The task's index in an iteration space, in the instance that was begun last.
+    pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
+        self.task = self.task.at(space, index);
+        self
+    }
+
+    /// Submits the task, as [`TaskBuilder::submit`].
+    ///
+    /// # Errors
+    /// As there; or if the scope's group was cancelled.
+    #[track_caller]
+    pub fn submit(self) -> Result<TaskId, SubmitError> {
+        self.task.submit()
+    }
+
+    /// Submits the task, as [`TaskBuilder::submit_handle`].
+    ///
+    /// # Errors
+    /// As for [`submit`](Self::submit).
+    #[track_caller]
+    pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
+        self.task.submit_handle()
+    }
+}
+
+impl<A: Accesses, C> fmt::Debug for ScopedTask<'_, '_, A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.task, f)
+    }
+}

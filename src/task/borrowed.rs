@@ -1,0 +1,248 @@
+//! The handles of what a scope has borrowed.
+//!
+//! They last as long as the scope, and so do the regions that they give: nothing of a borrowed data object outlives it.
+//! What is borrowed to be read offers no access that writes.
+
+use super::{
+    Accumulating, After, Commutative, Concurrent, Data, IndexRange, Inout, Input, IntoRegion, Output, Ranges, Reducing,
+    Region,
+};
+use crate::memory::{DataCell, Element, Shape};
+use crate::sealed::Sealed;
+use ndarray::Ix1;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An array of the caller's that tasks of a scope read and write where it lies. Made by
+/// [`Scope::borrow_mut`](crate::Scope::borrow_mut).
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let mut grid = vec![1.0; 100];
+/// rt.scope(|s| {
+///     let grid = s.borrow_mut(&mut grid[10..]);
+///     for part in blocks(grid.len(), 30) {
+///         s.task("double", (grid.slice(part).inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+///     }
+///     Ok::<_, SubmitError>(())
+/// })??;
+/// assert_eq!((grid[9], grid[10], grid[99]), (1.0, 2.0, 2.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BorrowedMut<'scope, T, S: Shape = Ix1> {
+    data: Data<T, S>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+}
+
+/// An array of the caller's that tasks of a scope read where it lies. Made by [`Scope::borrow`](crate::Scope::borrow).
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let (table, sum) = ([1, 2, 3, 4], rt.scalar(0));
+/// rt.scope(|s| {
+///     let table = s.borrow(&table[..]);
+///     s.task("sum", (table.slice(1..).input(), sum.output())).cpu(|_, (x, sum)| sum[0] = x.iter().sum()).submit()
+/// })??;
+/// assert_eq!(rt.read_scalar(&sum)?, 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Borrowed<'scope, T, S: Shape = Ix1> {
+    data: Data<T, S>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+}
+
+/// A region of what is borrowed to be read.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let table = vec![1.0; 10];
+/// rt.scope(|s| {
+///     let table = s.borrow(&table);
+///     let region = table.slice(2..5);
+///     assert_eq!((region.len(), region.range(0)), (3, 2..5));
+///     s.task("look", (region.input(),)).cpu(|_, (x,)| assert_eq!(x, [1.0; 3])).submit()
+/// })??;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BorrowedRegion<'d, T, S: Shape = Ix1>(Region<'d, T, S>);
+
+macro_rules! handles {
+    ($($name:ident)*) => {$(
+        impl<T: Element, S: Shape> $name<'_, T, S> {
+            pub(crate) fn new(cell: Arc<DataCell>) -> Self {
+                Self { data: Data::unowned(cell), scope: PhantomData }
+            }
+
+            /// Names the data object in error messages. The first call wins.
+            #[must_use]
+            pub fn named(self, name: impl Into<String>) -> Self {
+                Self { data: self.data.named(name), ..self }
+            }
+
+            /// The number of elements along each dimension.
+            pub fn shape(&self) -> Vec<usize> {
+                self.data.shape()
+            }
+
+            /// The number of elements.
+            pub fn len(&self) -> usize {
+                self.data.len()
+            }
+
+            /// Whether there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.data.is_empty()
+            }
+        }
+
+        impl<T, S: Shape> fmt::Debug for $name<'_, T, S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.data, f)
+            }
+        }
+    )*};
+}
+
+handles! { Borrowed BorrowedMut }
+
+impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
+    /// All of it as a region.
+    pub fn all(&self) -> Region<'_, T, S> {
+        self.data.all()
+    }
+
+    /// A box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
+    pub fn block<R: Ranges<S>>(&self, ranges: R) -> Region<'_, T, S> {
+        self.data.block(ranges)
+    }
+
+    /// Reads all of it.
+    pub fn input(&self) -> Input<'_, T, S> {
+        self.data.input()
+    }
+
+    /// Overwrites all of it.
+    pub fn output(&self) -> Output<'_, T, S> {
+        self.data.output()
+    }
+
+    /// Reads and writes all of it.
+    pub fn inout(&self) -> Inout<'_, T, S> {
+        self.data.inout()
+    }
+
+    /// Comes after the tasks that write any of it, without a view of it.
+    pub fn after(&self) -> After<'_, T, S> {
+        self.data.after()
+    }
+
+    /// Updates all of it, in any order with other commutative tasks, one at a time.
+    pub fn commutative(&self) -> Commutative<'_, T, S> {
+        self.data.commutative()
+    }
+
+    /// Updates elements of it atomically, together with other concurrent tasks.
+    pub fn concurrent(&self) -> Concurrent<'_, T, S> {
+        self.data.concurrent()
+    }
+
+    /// Contributes to all of it by an associative operation.
+    pub fn reduction<R>(&self, reducer: R) -> Reducing<'_, T, S, R> {
+        self.data.reduction(reducer)
+    }
+
+    /// Adds to all of it by an associative and commutative operation. See [`Region::accumulate`].
+    pub fn accumulate<R>(&self, reducer: R) -> Accumulating<'_, T, S, R> {
+        self.data.accumulate(reducer)
+    }
+}
+
+impl<T: Element> BorrowedMut<'_, T, Ix1> {
+    /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
+        self.data.slice(range)
+    }
+}
+
+impl<T, S: Shape> Sealed for BorrowedMut<'_, T, S> {}
+
+impl<'d, T: Element, S: Shape> IntoRegion<'d, T, S> for &'d BorrowedMut<'_, T, S> {
+    fn into_region(self) -> Region<'d, T, S> {
+        self.all()
+    }
+}
+
+impl<T: Element, S: Shape> Borrowed<'_, T, S> {
+    /// All of it as a region.
+    pub fn all(&self) -> BorrowedRegion<'_, T, S> {
+        BorrowedRegion(self.data.all())
+    }
+
+    /// A box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
+    pub fn block<R: Ranges<S>>(&self, ranges: R) -> BorrowedRegion<'_, T, S> {
+        BorrowedRegion(self.data.block(ranges))
+    }
+
+    /// Reads all of it.
+    pub fn input(&self) -> Input<'_, T, S> {
+        self.data.input()
+    }
+
+    /// Is ordered as if it read all of it, without a view of it.
+    pub fn after(&self) -> After<'_, T, S> {
+        self.data.after()
+    }
+}
+
+impl<T: Element> Borrowed<'_, T, Ix1> {
+    /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    pub fn slice(&self, range: impl IndexRange) -> BorrowedRegion<'_, T, Ix1> {
+        BorrowedRegion(self.data.slice(range))
+    }
+}
+
+impl<'d, T: Element, S: Shape> BorrowedRegion<'d, T, S> {
+    /// The region's range along dimension `d`.
+    pub fn range(&self, d: usize) -> Range<usize> {
+        self.0.range(d)
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `in`: the task reads the region.
+    pub fn input(self) -> Input<'d, T, S> {
+        self.0.input()
+    }
+
+    /// `after`: see [`Region::after`].
+    pub fn after(self) -> After<'d, T, S> {
+        self.0.after()
+    }
+}
+
+impl<T, S: Shape> Clone for BorrowedRegion<'_, T, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, S: Shape> Copy for BorrowedRegion<'_, T, S> {}
+
+impl<T, S: Shape> fmt::Debug for BorrowedRegion<'_, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
