@@ -104,7 +104,7 @@ pub mod prelude {
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
-    pub use crate::memory::{Element, Max, Min, Reduction, Sum};
+    pub use crate::memory::{Completion, Element, Lent, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, IterationSpace, Region, blocks};
     pub use crate::{Context, EmulatedDevice, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};

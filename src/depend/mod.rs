@@ -51,6 +51,7 @@ pub use node::Context;
 #[cfg(test)]
 pub(crate) use node::hand_made;
 pub(crate) use node::running;
+pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{Body, Env, ExposedTask, Kinds, Meta, OwnedTask, Side, Site, Submitting, Task, TaskRef, Team};
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};

@@ -15,6 +15,8 @@ pub(crate) enum Event<'a> {
     Issuing(&'a OwnedTask),
     /// A task is in its device's queue; its driver keeps it until it has ended.
     Issued(&'a OwnedTask),
+    /// A task's body has returned, and the task goes on without a unit; its driver keeps it until it has ended.
+    Away(&'a OwnedTask),
     /// A task that was handed out has ended.
     Finished(OwnedTask, Outcome),
     /// A launched task comes back: its device is gone.

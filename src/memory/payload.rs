@@ -3,7 +3,7 @@
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
 use super::{Access, AccessList};
-use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds};
+use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds, Stop};
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
@@ -69,6 +69,35 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     #[doc(hidden)]
     fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
 
+    /// Takes the body out of its task and runs it on these accesses. A task that goes on without its body keeps what it
+    /// needs for that in `bodies`.
+    ///
+    /// # Safety
+    /// The engine has satisfied the task's dependences, and its regions lie where it says.
+    #[doc(hidden)]
+    #[inline]
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped>
+    where
+        Self: Sized,
+    {
+        let Place(Env { context, sites }) = at;
+        // SAFETY: the caller's promise; the body is taken, so this is done once.
+        let views = unsafe { accesses.views(&mut Sites::new(*sites)) };
+        bodies.take().expect("a body runs once").call(context, views).map_err(Stopped::failed)?;
+        // SAFETY: the body has ended.
+        unsafe { accesses.keep() };
+        Ok(())
+    }
+
+    /// Whether the body has been run, and the task goes on without it.
+    #[doc(hidden)]
+    fn has_begun(_bodies: &Cell<Option<Self>>) -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
     /// Runs the body for accelerators.
     #[doc(hidden)]
     fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError>
@@ -77,6 +106,28 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     {
         let _ = (launcher, views);
         unreachable!("tasks are placed only on units that they have a body for")
+    }
+}
+
+/// Where a body runs, wrapped so that the public trait can mention it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Place<'a>(pub(crate) &'a Env<'a>);
+
+/// Why a body that has returned has not ended its task well, wrapped so that the public trait can mention it.
+#[doc(hidden)]
+pub struct Stopped(pub(crate) Box<Stop>);
+
+impl Stopped {
+    #[cold]
+    fn failed(error: BoxError) -> Self {
+        Self(Box::new(Stop::Failed(error)))
+    }
+}
+
+impl fmt::Debug for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stopped(..)")
     }
 }
 
@@ -137,14 +188,23 @@ where
     }
 }
 
-/// A body of any type.
+/// A body of any type, in the cell that it is taken from.
 pub(crate) trait HostBody<A: AccessList>: Send {
-    fn call(self: Box<Self>, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
+    /// # Safety
+    /// As for [`Slot::run`].
+    unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped>;
+
+    fn has_begun(&self) -> bool;
 }
 
-impl<A: AccessList, B: Slot<A>> HostBody<A> for B {
-    fn call(self: Box<Self>, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
-        Slot::call(*self, context, views)
+impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
+    unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
+        // SAFETY: the caller's promise.
+        unsafe { B::run(self, accesses, at) }
+    }
+
+    fn has_begun(&self) -> bool {
+        B::has_begun(self)
     }
 }
 
@@ -188,12 +248,29 @@ impl<A: AccessList> Sealed for Box<Several<A>> {}
 impl<A: AccessList> Slot<A> for Box<Several<A>> {
     const PRESENT: bool = true;
 
-    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
-        let Several { cpu, emulated, gpu } = *self;
-        drop(gpu);
-        let own = emulated.filter(|_| context.kind == UnitKind::Emulated);
-        let body = own.or(cpu).expect("tasks are placed only on units that they have a body for");
-        body.call(context, views)
+    fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
+        unreachable!("several bodies are run where they are")
+    }
+
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
+        let mut several = bodies.take().expect("a body runs once");
+        drop(several.gpu.take());
+        let own = several.emulated.take().filter(|_| at.0.context.kind == UnitKind::Emulated);
+        let body = own.or(several.cpu.take()).expect("tasks are placed only on units that they have a body for");
+        // SAFETY: the caller's promise.
+        let ran = unsafe { body.run(accesses, at) };
+        if body.has_begun() {
+            several.cpu = Some(body);
+            bodies.set(Some(several));
+        }
+        ran
+    }
+
+    fn has_begun(bodies: &Cell<Option<Self>>) -> bool {
+        let several = bodies.take();
+        let begun = several.as_ref().and_then(|several| several.cpu.as_ref()).is_some_and(|cpu| cpu.has_begun());
+        bodies.set(several);
+        begun
     }
 
     fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
@@ -236,12 +313,13 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     }
 
     #[inline]
-    fn run(&self, env: &Env<'_>) -> Result<(), BoxError> {
-        // SAFETY: the engine runs a body once, when its dependences are satisfied and its regions lie where `env` says.
-        let views = unsafe { self.accesses.views(&mut Sites::new(env.sites)) };
-        self.bodies.take().expect("a body runs once").call(env.context, views)?;
-        self.keep();
-        Ok(())
+    fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
+        // SAFETY: the engine runs a body when its dependences are satisfied and its regions lie where `env` says.
+        unsafe { B::run(&self.bodies, &self.accesses, Place(env)) }.map_err(|Stopped(stop)| stop)
+    }
+
+    fn has_begun(&self) -> bool {
+        B::has_begun(&self.bodies)
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {

@@ -13,6 +13,7 @@ mod capacities;
 mod door;
 mod end;
 mod handle;
+mod outside;
 mod recovery;
 mod release;
 mod statistics;

@@ -14,6 +14,7 @@ use crate::task::{Accesses, IterationSpace, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -113,9 +114,13 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
+        self.with_host_body(With(body, PhantomData))
+    }
+
+    /// The same task with a body for CPU units alone.
+    pub(super) fn with_host_body<C>(self, cpu: C) -> TaskBuilder<'rt, A, C> {
         let Self { door, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
-        let (cpu, kinds) = (With(body, PhantomData), kinds.and(Kinds::CPU));
-        TaskBuilder { door, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
+        TaskBuilder { door, name, accesses, cpu, for_devices, kinds: kinds.and(Kinds::CPU), host_only: true, hints }
     }
 }
 
@@ -132,7 +137,7 @@ where
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
         if self.door.driver.runs_on_devices() {
-            self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
+            self.for_devices.get_or_insert_default().emulated = Some(Box::new(Cell::new(Some(With(body, PhantomData)))));
         }
         self
     }
@@ -288,7 +293,7 @@ where
             Description { name: self.name, location, priority: self.hints.priority, internal: false, side };
         let accesses = self.accesses.store(INTERNAL);
         if let Some(mut bodies) = self.for_devices {
-            bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
+            bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
             return driver.submit(description, Payload::new(accesses, bodies, kinds), records, watch);
         }
         driver.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)

@@ -11,6 +11,7 @@ mod ancestry;
 mod bodiless;
 mod body;
 mod context;
+mod detached;
 #[cfg(test)]
 pub(crate) mod hand_made;
 mod kinds;
@@ -21,6 +22,7 @@ pub(in crate::depend) use bodiless::Bodiless;
 pub(crate) use body::Body;
 pub use context::Context;
 pub(crate) use context::{Env, Site};
+pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use kinds::Kinds;
 pub(crate) use running::Team;
 

@@ -6,9 +6,10 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`state`], [`accelerators`], [`execute`], [`run`], [`motion`], [`start`], and this one.
+//! [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`motion`], [`start`], and this one.
 
 mod accelerators;
+mod away;
 mod device_queue;
 mod devices;
 mod execute;

@@ -12,7 +12,7 @@ use crate::machine::CoresTaken;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -29,6 +29,8 @@ pub(crate) struct Threads {
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
+    /// This, for tasks that come back to it.
+    pub(super) me: Weak<Self>,
     /// There as long as this is, for threads that have a part in it.
     pub(super) alive: Arc<()>,
     /// The slot whose thread is to die.
@@ -59,7 +61,8 @@ impl Threads {
         let (ready, queues) = ReadyQueues::new(&shared.machine);
         let (devices, copies) = devices.map(Devices::new).unzip();
         let units = shared.machine.num_units();
-        let threads = Self {
+        let threads = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
             ready,
             devices,
             hosting: (0..units + 1).map(|slot| Hosting::new(slot < units)).collect(),
@@ -71,8 +74,8 @@ impl Threads {
             #[cfg(test)]
             doomed: std::sync::atomic::AtomicUsize::new(usize::MAX),
             shared,
-        };
-        (Arc::new(threads), Unstarted { queues, copies: copies.unwrap_or_default() })
+        });
+        (threads, Unstarted { queues, copies: copies.unwrap_or_default() })
     }
 
     /// Whether any thread may run any task.

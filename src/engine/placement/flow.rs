@@ -126,6 +126,14 @@ impl Flow {
         Some((launched, counts_no_more))
     }
 
+    /// A launched task goes on without its unit; the one that it counts for no more.
+    pub(super) fn leave_unit(&mut self, task: TaskId) -> Option<UnitId> {
+        let launched = self.launched.get_mut(&task)?;
+        let counted_for = launched.counted_for();
+        launched.away = true;
+        counted_for
+    }
+
     /// A task that was launched and has not ended.
     pub(super) fn launched(&self, task: TaskId) -> Option<&Launched> {
         self.launched.get(&task)

@@ -153,6 +153,14 @@ impl Placement {
         self.dispatch(out);
     }
 
+    /// A task goes on without its unit, which has room again. What the task has reserved stays reserved.
+    pub(super) fn away(&mut self, task: &OwnedTask, out: &mut Vec<Command>) {
+        if let Some(unit) = self.flow.leave_unit(task.shared().id) {
+            self.queue.take_from(unit);
+        }
+        self.dispatch(out);
+    }
+
     /// A task has run (for so long), failed, or was skipped before it `began`; perhaps before it was placed.
     ///
     /// If its device was lost meanwhile, `device_lost` is the failure that it shows by.

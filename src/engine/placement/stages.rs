@@ -37,6 +37,8 @@ pub(super) struct Launched {
     pub(super) behind: bool,
     /// Its device has it in its queue.
     pub(super) issued: bool,
+    /// Its body has returned and the task goes on without its unit.
+    pub(super) away: bool,
     /// Who waits for its end to plan copies.
     pub(super) waiters: Vec<TaskId>,
 }
@@ -45,12 +47,12 @@ impl Launched {
     /// A task with its memory, launched.
     pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
         let Placed { assigned: Assigned { task, unit, space }, reserved } = placed;
-        (task, Self { unit, space, reserved, behind, issued: false, waiters: Vec::new() })
+        (task, Self { unit, space, reserved, behind, issued: false, away: false, waiters: Vec::new() })
     }
 
     /// The unit that it counts for.
     pub(super) fn counted_for(&self) -> Option<UnitId> {
-        self.unit.filter(|_| !(self.issued && self.behind))
+        self.unit.filter(|_| !(self.issued && self.behind) && !self.away)
     }
 }
 
