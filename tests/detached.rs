@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{failed, for_each_mix, gate, poison, runtime, watched};
+use common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -184,19 +185,7 @@ fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
                 .submit()
                 .unwrap();
             let ended = Arc::new(AtomicUsize::new(0));
-            let (seen, mut lent) = (ended.clone(), thread::scope(|scope| {
-                let lent = scope.spawn(move || lent.recv().unwrap());
-                // Whoever hosts a unit has to execute it; the end is waited for below.
-                rt.task("beside", ()).cpu(|_, ()| ()).submit().unwrap();
-                let beside = rt.scalar(1u64);
-                rt.wait_on(&beside).unwrap();
-                while !lent.is_finished() {
-                    let beside = rt.scalar(1u64);
-                    rt.wait_on(&beside).unwrap();
-                }
-                lent.join().unwrap()
-            }));
-            let behind = seen.clone();
+            let behind = ended.clone();
             rt.task("behind", (x.output(),))
                 .cpu(move |_, (x,)| {
                     assert_eq!(behind.load(Ordering::SeqCst), 1, "the guard is back");
@@ -206,6 +195,7 @@ fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
                 .unwrap();
             thread::scope(|scope| {
                 scope.spawn(move || {
+                    let mut lent = lent.recv().unwrap();
                     lent[0] = 3; // still ours
                     ended.fetch_add(1, Ordering::SeqCst);
                     lent.finish();
@@ -273,48 +263,38 @@ fn a_detached_body_may_stand_beside_one_for_devices() {
 
 #[test]
 fn a_guard_may_go_back_inside_a_body_a_destructor_or_a_thread_that_ends() {
-    for_each_mix(|rt| {
-        let (x, y) = (rt.scalar(0u64), rt.scalar(0u64));
-        let (send, lent) = channel();
-        let lent = Arc::new(Mutex::new(lent));
-        for _ in 0..3 {
-            let send = send.clone();
-            rt.task("lend", (x.inout(),))
-                .host_detached(move |_, (x,): (Lent<[u64]>,)| send.send(x).unwrap())
-                .submit()
-                .unwrap();
+    struct Finishes(Option<Lent<[u64]>>);
+    impl Drop for Finishes {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(Lent::finish);
         }
-        // Each gives back what the one before lent out, so they come one after the other.
-        for way in 0..3 {
-            let lent = lent.clone();
-            rt.task("finish", (y.inout(),))
-                .cpu(move |_, (y,)| {
-                    let mut x = lent.lock().unwrap().recv().unwrap();
-                    x[0] += 1;
-                    y[0] += 1;
-                    struct Finishes(Option<Lent<[u64]>>);
-                    impl Drop for Finishes {
-                        fn drop(&mut self) {
-                            self.0.take().into_iter().for_each(Lent::finish);
-                        }
-                    }
-                    thread_local! {
-                        static LATE: std::cell::RefCell<Option<Finishes>> = const { std::cell::RefCell::new(None) };
-                    }
-                    match way {
-                        0 => x.finish(),
-                        1 => drop(Finishes(Some(x))),
-                        _ => thread::spawn(|| LATE.with(|late| *late.borrow_mut() = Some(Finishes(Some(x)))))
-                            .join()
-                            .unwrap(),
-                    }
-                })
-                .submit()
-                .unwrap();
-        }
-        rt.wait().unwrap();
-        assert_eq!((rt.read_scalar(&x).unwrap(), rt.read_scalar(&y).unwrap()), (3, 3));
-    });
+    }
+    thread_local! {
+        static LATE: RefCell<Option<Finishes>> = const { RefCell::new(None) };
+    }
+    let ways: [fn(Lent<[u64]>); 3] = [
+        Lent::finish,
+        |x| drop(Finishes(Some(x))),
+        |x| thread::spawn(|| LATE.with(|late| *late.borrow_mut() = Some(Finishes(Some(x))))).join().unwrap(),
+    ];
+    for (units, scheduler) in MIXES.into_iter().flat_map(|units| SCHEDULERS.map(|scheduler| (units, scheduler))) {
+        watched(units, move || {
+            let rt = Arc::new(Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap());
+            let x = rt.scalar(0u64);
+            for way in ways {
+                let inner = rt.clone();
+                rt.task("lend", (x.inout(),))
+                    .host_detached(move |_, (mut x,): (Lent<[u64]>,)| {
+                        x[0] += 1;
+                        inner.task("finish", ()).cpu(move |_, ()| way(x)).submit().map(drop)
+                    })
+                    .submit()
+                    .unwrap();
+            }
+            rt.wait().unwrap();
+            assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+        });
+    }
 }
 
 #[test]
@@ -339,7 +319,8 @@ fn a_policy_may_drop_a_guard() {
         let policy = Drops(Vec::new(), Arc::clone(&held));
         let rt = Runtime::builder().compute_units("2:CPU:1").policy(policy).build().unwrap();
         let x = rt.scalar(1u64);
-        held.lock().unwrap().push(lend(&rt, &x).recv().unwrap());
+        let guard = lend(&rt, &x).recv().unwrap();
+        held.lock().unwrap().push(guard);
         rt.task("more", ()).cpu(|_, ()| ()).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["lend"]);
     });
@@ -362,7 +343,7 @@ fn a_stall_names_the_task_that_is_outside() {
                 assert_eq!((&*stall.outside[0].name, stall.outside[0].unit), ("lend", UnitId(0)));
                 let text = stall.to_string();
                 assert!(text.contains("to be ended from outside: task 0 `lend`, submitted at tests/detached.rs:"), "{text}");
-                assert!(text.contains("which holds x"), "{text}");
+                assert!(text.contains("which holds data `x` [0..5] (inout)"), "{text}");
                 guard.finish();
             });
         });
@@ -440,9 +421,10 @@ fn a_handle_and_children_work_as_for_any_task() {
             send.send(x).unwrap();
         });
         let task = task.submit_handle().unwrap();
+        let guard = lent.recv().unwrap();
         assert_eq!(rt.read_scalar(&y).unwrap(), 5);
         assert!(!task.is_finished());
-        lent.recv().unwrap().finish();
+        guard.finish();
         rt.wait_for(&task).unwrap();
         assert!(task.is_finished() && task.failure().is_none());
     });
