@@ -191,9 +191,11 @@ impl Shared {
                 None => run(task.body()),
             }
         };
+        // On a device a body would wait with the memory that others need.
+        let waits = env.context.kind == UnitKind::Cpu;
         let ran = match env.context.inner_cores {
-            1 => running::as_part_of(self.id, task, run),
-            _ => running::as_part_of_with_team(self.id, task, run),
+            1 => running::as_body_of(self.id, waits, task, run),
+            _ => running::as_body_with_team(self.id, waits, task, run),
         };
         match ran {
             Ok(Ok(())) => Ok(()),

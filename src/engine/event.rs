@@ -3,7 +3,7 @@
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
 use crate::error::{DeviceError, FailureReason};
-use crate::ids::{DeviceId, SpaceId};
+use crate::ids::{DeviceId, SpaceId, TaskId};
 
 /// Nanoseconds on the driver's clock.
 pub(crate) type Nanos = u64;
@@ -15,10 +15,13 @@ pub(crate) enum Event<'a> {
     Issuing(&'a OwnedTask),
     /// A task is in its device's queue; its driver keeps it until it has ended.
     Issued(&'a OwnedTask),
-    /// A task's body has returned, and the task goes on without a unit; its driver keeps it until it has ended.
-    Away(&'a OwnedTask),
     /// A task that was handed out has ended.
     Finished(OwnedTask, Outcome),
+    /// A launched task's body waits for something, or has returned while the task goes on: its unit has room for others. More
+    /// than once changes nothing.
+    Suspended(TaskId),
+    /// It goes on.
+    Resumed(TaskId),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
     /// A copy has arrived.

@@ -48,6 +48,11 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
     }
 
+    /// Whether the code that runs here is a body that may wait.
+    pub(super) fn may_wait_in_body(&self) -> bool {
+        matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
+    }
+
     /// The threads, which it has.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> &Threads {

@@ -93,7 +93,7 @@ impl Runtime {
     /// error of the runtime's own, or because the task is another runtime's.
     #[track_caller]
     pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
-        self.outside_body("wait_for")?;
+        self.may_wait("wait_for")?;
         if task.runtime != self.door.id {
             return Err(SubmitError::ForeignTask { task: task.name().to_owned() }.into());
         }

@@ -4,7 +4,7 @@
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
 use super::Runtime;
-use crate::depend::{Side, Submitting, TaskRef};
+use crate::depend::{Side, Submitting, TaskRef, running};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
@@ -108,7 +108,7 @@ impl Runtime {
     /// If the region is not one of this runtime's, or the value was lost in a failure.
     #[track_caller]
     pub fn wait_on<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), RunError> {
-        self.outside_body("wait_on")?;
+        self.may_wait("wait_on")?;
         let task = self.internal_read(region.into_region(), "wait_on", SpaceId::HOST, true, |_| ())?;
         self.await_value(&task)
     }
@@ -119,7 +119,7 @@ impl Runtime {
     /// As for [`wait_on`](Self::wait_on).
     #[track_caller]
     pub fn read<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<S::Owned<T>, RunError> {
-        self.outside_body("read")?;
+        self.may_wait("read")?;
         let region = region.into_region();
         let value = Arc::new(Mutex::new(None));
         let result = value.clone();
@@ -165,15 +165,17 @@ impl Runtime {
     /// Takes a data object's memory, if it has any.
     #[track_caller]
     fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
-        self.outside_body("take")?;
-        let value = self.internal_read(data.all(), "take", SpaceId::HOST, true, |_| ())?;
-        self.await_value(&value)?;
-        let cell = data.cell.clone();
-        let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
-        let result = buffer.clone();
+        self.may_wait("take")?;
         let everything = data.inout();
         everything.check(self.door.id).map_err(|refusal| refusal.of_task("take"))?;
         let Recorded(record) = everything.record();
+        running::ancestry(self.door.id).admit("take", &[record])?;
+        let value = self.internal_read(data.all(), "take", SpaceId::HOST, true, |_| ())?;
+        self.await_value(&value)?;
+        everything.check(self.door.id).map_err(|refusal| refusal.of_task("take"))?;
+        let cell = data.cell.clone();
+        let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
+        let result = buffer.clone();
         let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
         let payload = Payload::sole(everything.store(INTERNAL), taking);
         let awaited_by = Some(own_waker());
@@ -214,7 +216,7 @@ impl Runtime {
         region: impl IntoRegion<'d, T, S>,
         space: SpaceId,
     ) -> Result<(), RunError> {
-        self.outside_body("copy")?;
+        self.may_wait("copy")?;
         let task = self.copy_ahead(region.into_region(), space, "copy", true)?;
         self.await_value(&task)
     }
@@ -253,6 +255,9 @@ impl Runtime {
         let access = region.input();
         access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
+        if awaited {
+            running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
+        }
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by: awaited.then(own_waker), ..Side::default() };
         self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
@@ -269,12 +274,18 @@ impl Runtime {
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
-    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    /// Refuses what would wait for all tasks, if it is called inside one of them.
+    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         match inside::in_body(self.door.id) {
             true if is_asked_by(self.door.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }
+    }
+
+    /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
+        if self.door.driver.may_wait_in_body() { Ok(()) } else { self.outside_body(call) }
     }
 }
 

@@ -21,6 +21,7 @@ mod batch;
 mod detached;
 mod edges;
 mod exposed;
+pub(crate) mod fiber;
 mod lock;
 mod pool;
 mod prefetch;
@@ -37,7 +38,7 @@ pub(crate) use detached::Detached;
 pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
-pub(crate) use scope::Scope;
+pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
 #[cfg(test)]
 pub(crate) use task::LINKED;

@@ -44,12 +44,12 @@ impl Threads {
             return Some(self.come_back(task, away));
         }
         if !detachment.was_away() {
-            let Some(me) = self.me.upgrade() else { unreachable!("who runs a task keeps its driver") };
+            let Some(me) = self.this.upgrade() else { unreachable!("who runs a task keeps its driver") };
             detachment.comes_back_to(me);
             self.shared.away.enter(id, &detachment);
-            if !self.on_fast_path() {
-                self.react(|out| self.shared.engine.on(Event::Away(&task), out));
-            }
+        }
+        if !self.on_fast_path() {
+            self.react(|out| self.shared.engine.on(Event::Suspended(id), out));
         }
         let parked = Parked { task, unit };
         match waits {

@@ -6,9 +6,10 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`motion`], [`start`], and this one.
+//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], and this one.
 
 mod accelerators;
+mod aside;
 mod away;
 mod device_queue;
 mod devices;
@@ -23,6 +24,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod thief;
+mod waiting;
 
 pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
@@ -34,7 +36,7 @@ use super::inside;
 use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};
 use crate::coherence::ReplicaId;
-use crate::depend::{AccessRecord, Submitting};
+use crate::depend::{AccessRecord, Submitting, running};
 use crate::engine::{CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
@@ -75,6 +77,9 @@ impl Driver for Threads {
             return;
         }
         let shared = &self.shared;
+        if running::may_wait(shared.id) {
+            return Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), left));
+        }
         let waiting = shared.waiters.enter(own_parker(), awaited);
         let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
         let left = || if shared.is_broken() { 0 } else { left() };
@@ -90,7 +95,7 @@ impl Driver for Threads {
                 // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                 (None, Some(guest)) => {
                     inside::enter(shared.id);
-                    self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap);
+                    guest.as_guest(|| self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap));
                     inside::leave();
                     true
                 }

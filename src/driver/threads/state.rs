@@ -18,6 +18,8 @@ use std::time::Instant;
 
 /// The driver whose tasks are executed by threads, and by the devices that they lead.
 pub(crate) struct Threads {
+    /// For code that outlives the call it comes from.
+    pub(super) this: Weak<Self>,
     pub(super) shared: Shared,
     pub(super) ready: ReadyQueues,
     /// The devices, if there may be some: then tasks are placed, and come with a unit. Else they are on the fast path.
@@ -29,8 +31,6 @@ pub(crate) struct Threads {
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
-    /// This, for tasks that come back to it.
-    pub(super) me: Weak<Self>,
     /// There as long as this is, for threads that have a part in it.
     pub(super) alive: Arc<()>,
     /// The slot whose thread is to die.
@@ -61,8 +61,8 @@ impl Threads {
         let (ready, queues) = ReadyQueues::new(&shared.machine);
         let (devices, copies) = devices.map(Devices::new).unzip();
         let units = shared.machine.num_units();
-        let threads = Arc::new_cyclic(|me| Self {
-            me: me.clone(),
+        let threads = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             ready,
             devices,
             hosting: (0..units + 1).map(|slot| Hosting::new(slot < units)).collect(),

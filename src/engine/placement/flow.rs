@@ -126,15 +126,14 @@ impl Flow {
         Some((launched, counts_no_more))
     }
 
-    /// A launched task goes on without its unit; the one that it counts for no more.
-    pub(super) fn leave_unit(&mut self, task: TaskId) -> Option<UnitId> {
+    /// The body of a launched task waits, or goes on; the unit that it counts for no more, or again, if that is new.
+    pub(super) fn suspend(&mut self, task: TaskId, suspended: bool) -> Option<UnitId> {
         let launched = self.launched.get_mut(&task)?;
-        let counted_for = launched.counted_for();
-        launched.away = true;
-        counted_for
+        let before = std::mem::replace(&mut launched.suspended, suspended);
+        launched.unit.filter(|_| before != suspended)
     }
 
-    /// A task that was launched and has not ended.
+    /// What is known of a launched task.
     pub(super) fn launched(&self, task: TaskId) -> Option<&Launched> {
         self.launched.get(&task)
     }
