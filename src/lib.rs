@@ -86,7 +86,7 @@ pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
-pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle};
+pub use runtime::{Builder, LinkStatistics, Reading, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle};
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
 

@@ -181,9 +181,8 @@ fn waking_counts_whenever_it_comes() {
 #[test]
 fn what_goes_wrong_in_a_future_fails_its_task() {
     for_each_mix(|rt| {
-        for (way, reason) in ["panicked: at once", "panicked: later", "failed: an error", "failed: given back"]
-            .into_iter()
-            .enumerate()
+        for (way, reason) in
+            ["panicked: at once", "panicked: later", "failed: an error", "failed: given back"].into_iter().enumerate()
         {
             let x = rt.scalar(0u64);
             let (say, heard) = later::<()>();

@@ -252,11 +252,13 @@ fn a_detached_body_may_stand_beside_one_for_devices() {
         let rt = runtime("1:EMU:1");
         let y = rt.scalar(1u64);
         rt.task("on the device", (y.inout(),)).emulated(|_, (y,)| y[0] *= 2).submit().unwrap();
-        lend(&rt, &y).recv().map(|mut y| {
-            y[0] += 5;
-            y.finish();
-        })
-        .unwrap();
+        lend(&rt, &y)
+            .recv()
+            .map(|mut y| {
+                y[0] += 5;
+                y.finish();
+            })
+            .unwrap();
         assert_eq!(rt.read_scalar(&y).unwrap(), 7);
     });
 }
@@ -342,7 +344,10 @@ fn a_stall_names_the_task_that_is_outside() {
                 assert_eq!((stall.outside.len(), stall.running.len()), (1, 0));
                 assert_eq!((&*stall.outside[0].name, stall.outside[0].unit), ("lend", UnitId(0)));
                 let text = stall.to_string();
-                assert!(text.contains("to be ended from outside: task 0 `lend`, submitted at tests/detached.rs:"), "{text}");
+                assert!(
+                    text.contains("to be ended from outside: task 0 `lend`, submitted at tests/detached.rs:"),
+                    "{text}"
+                );
                 assert!(text.contains("which holds data `x` [0..5] (inout)"), "{text}");
                 guard.finish();
             });
@@ -466,7 +471,8 @@ fn guards_go_back_from_many_threads_at_once() {
         });
         for n in 0..TASKS {
             let send = send.clone();
-            let parts: Vec<_> = (0..8).filter(|i| (n >> (i % 3)) & 1 == 0 || *i > 5).map(|i| x.slice(i).inout()).collect();
+            let parts: Vec<_> =
+                (0..8).filter(|i| (n >> (i % 3)) & 1 == 0 || *i > 5).map(|i| x.slice(i).inout()).collect();
             rt.task("spread", parts).host_detached(move |_, parts| send.send((n, parts)).unwrap()).submit().unwrap();
         }
         drop(send);

@@ -45,9 +45,7 @@ impl Away {
     /// Those that wait now, the oldest first.
     pub(super) fn tasks(&self) -> Vec<RunningTask> {
         let detachments: Vec<_> = self.tasks.lock().values().filter_map(Weak::upgrade).collect();
-        let see = |detachment: &Arc<Detachment>| {
-            detachment.look(|task, unit| RunningTask::of(unit, task, task.body()))
-        };
+        let see = |detachment: &Arc<Detachment>| detachment.look(|task, unit| RunningTask::of(unit, task, task.body()));
         let mut tasks: Vec<_> = detachments.iter().filter_map(see).collect();
         tasks.sort_unstable_by_key(|task| task.task);
         tasks

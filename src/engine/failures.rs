@@ -91,6 +91,16 @@ impl FailureLog {
         failures
     }
 
+    /// A wait is given up: nobody was told of anything.
+    pub(crate) fn give_up(&self, WaitBegun(began): WaitBegun) {
+        let mut log = self.0.lock();
+        if let Some(own) = log.waits.iter().position(|wait| *wait == began) {
+            log.waits.swap_remove(own);
+        }
+        let first = log.waits.iter().copied().min().unwrap_or(u64::MAX);
+        log.entries.retain(|entry| entry.reported.is_none_or(|at| at > first));
+    }
+
     /// Looks at up to `count` failures and drops those that nobody else has a share of. No lock may be held.
     pub(crate) fn sweep(&self, count: usize) {
         let mut last = Vec::new();

@@ -12,6 +12,7 @@ mod builder;
 mod capacities;
 mod door;
 mod end;
+mod futures;
 mod handle;
 mod outside;
 mod recovery;
@@ -22,6 +23,7 @@ mod wait;
 
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+pub use futures::Reading;
 pub use handle::TaskHandle;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;

@@ -137,7 +137,8 @@ where
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
         if self.door.driver.runs_on_devices() {
-            self.for_devices.get_or_insert_default().emulated = Some(Box::new(Cell::new(Some(With(body, PhantomData)))));
+            self.for_devices.get_or_insert_default().emulated =
+                Some(Box::new(Cell::new(Some(With(body, PhantomData)))));
         }
         self
     }

@@ -14,12 +14,13 @@ use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
 use crate::memory::{Element, HostBuffer, Payload, Shape};
 use crate::sealed::INTERNAL;
-use crate::task::{AccessSpec, Data, IntoRegion, Recorded, Region};
+use crate::task::{AccessSpec, Data, Input, IntoRegion, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 
 impl Runtime {
     /// Waits until every task submitted so far is done, by whichever thread it was submitted, and what its
@@ -258,8 +259,22 @@ impl Runtime {
         if awaited {
             running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
         }
+        self.internal_read_for(access, name, space, awaited.then(own_waker), body)
+    }
+
+    /// The same for whoever waits by a waker.
+    #[track_caller]
+    pub(super) fn internal_read_for<T: Element, S: Shape>(
+        &self,
+        access: Input<'_, T, S>,
+        name: &'static str,
+        space: SpaceId,
+        awaited_by: Option<Waker>,
+        body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
+    ) -> Result<TaskRef, SubmitError> {
+        let Recorded(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
-        let side = Side { space: Some(space), awaited_by: awaited.then(own_waker), ..Side::default() };
+        let side = Side { space: Some(space), awaited_by, ..Side::default() };
         self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
@@ -275,7 +290,7 @@ impl Runtime {
     }
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.
-    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         match inside::in_body(self.door.id) {
             true if is_asked_by(self.door.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
