@@ -36,7 +36,9 @@ use crate::ids::SpaceId;
 use crate::machine::{Machine, Warning};
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
 use crate::task::{Data, IntoRegion, IterationSpace};
+use crate::sched::Schedule;
 use ndarray::{Array, Dimension, IntoDimension};
+use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +71,8 @@ pub struct Runtime {
     warnings: Vec<Warning>,
     /// Where the scheduler's performance model is kept between runs.
     model_file: Option<PathBuf>,
+    /// What is recorded of where tasks run.
+    schedule: Option<Arc<Mutex<Schedule>>>,
     next_space: AtomicU32,
 }
 
@@ -180,6 +184,11 @@ impl Runtime {
     #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
         self.shared().engine.graph()
+    }
+
+    /// Which unit has run which task so far, if [`Builder::record_schedule`] was asked for.
+    pub fn schedule(&self) -> Option<Schedule> {
+        self.schedule.as_ref().map(|schedule| schedule.lock().clone())
     }
 
     /// What ran where, and what moved.
