@@ -38,7 +38,7 @@
 //! | `08_simulate` | a machine that is not there | `Builder::simulate` |
 //! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
 //!
-//! Then come whole programs: `jacobi`, `cg`, `npb_mz` (the multi-zone NAS Parallel Benchmarks) and `schedulers`, which
+//! Then come whole programs: `jacobi`, `cg`, `ingest` (asynchronous input), `npb_mz` (the multi-zone NAS Parallel Benchmarks) and `schedulers`, which
 //! compares work distributions. The guide in `docs/guide` explains the same step by step: regions, failure and
 //! recovery, units and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
 //!

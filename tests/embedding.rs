@@ -56,24 +56,22 @@ fn check_squares(rt: &Runtime, data: &[Data<u64>]) {
 fn a_runtime_is_used_from_all_threads_of_a_rayon_pool() {
     watched("rayon", || {
         for units in common::MIXES {
-            for hosts in [false, true] {
-                let rt = common::builder(units, hosts).build().unwrap();
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
-                pool.install(|| {
-                    (0..12).into_par_iter().for_each(|n| {
-                        let data = submit_squares(&rt, 10 + n);
-                        rt.wait().unwrap();
-                        check_squares(&rt, &data);
-                    });
+            let rt = runtime(units);
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+            pool.install(|| {
+                (0..12).into_par_iter().for_each(|n| {
+                    let data = submit_squares(&rt, 10 + n);
+                    rt.wait().unwrap();
+                    check_squares(&rt, &data);
                 });
-                // And built there.
-                let (rt, data) = pool.install(|| {
-                    let rt = runtime(units);
-                    let data = submit_squares(&rt, 20);
-                    (rt, data)
-                });
-                check_squares(&rt, &data);
-            }
+            });
+            // And built there.
+            let (rt, data) = pool.install(|| {
+                let rt = runtime(units);
+                let data = submit_squares(&rt, 20);
+                (rt, data)
+            });
+            check_squares(&rt, &data);
         }
     });
 }
@@ -127,7 +125,8 @@ fn a_runtime_in_a_static_serves_all_threads_until_it_is_shut_down() {
 #[test]
 fn runtimes_live_beside_and_inside_each_other() {
     watched("several", || {
-        let runtimes: Vec<_> = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(runtime).into_iter().map(Arc::new).collect();
+        let runtimes: Vec<_> =
+            ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(runtime).into_iter().map(Arc::new).collect();
         let data: Vec<_> = runtimes.iter().map(|rt| submit_squares(rt, 30)).collect();
         // Bodies of the one submit to the next, and are ended by it from outside.
         let x = runtimes[0].scalar(0u64);

@@ -16,6 +16,7 @@ chapters! {
     introduction,
     first_task,
     regions,
+    outside,
     failure,
     units,
     schedulers,

@@ -21,14 +21,17 @@ impl Drop for Runtime {
                 self.shared().cancelled.store(true, Ordering::Relaxed);
             }
             self.end();
+            if self.shared().is_broken() && self.shared().progress.pending() > 0 {
+                std::mem::forget(self.door.clone()); // what is lent out for ever needs its data's homes
+            }
             return report(&self.door.driver);
         }
         // A body that drops the last handle of its runtime cannot wait for itself: it ends on a thread of its own.
-        let (driver, model_file) = (self.door.driver.clone(), self.model_file.take());
+        let (door, model_file) = (self.door.clone(), self.model_file.take());
         let ended = std::mem::take(&mut self.ended);
         let end = move || {
-            end(&driver, &ended, model_file.as_deref());
-            report(&driver);
+            end(&door.driver, &ended, model_file.as_deref());
+            report(&door.driver);
         };
         if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
             tracing::error!("no thread to end a runtime that was dropped in a task's body ({error}): its own stay");

@@ -180,8 +180,9 @@ impl Program {
             UnitView { id: UnitId(id as u16), kind: *kind, spaces: vec![space], in_flight: 0 }
         };
         let mut units: Vec<UnitView> = self.kinds.iter().enumerate().map(unit).collect();
-        let number =
-            |instance: u64, index: usize, stage: usize| instance * per_instance as u64 + (index * stages + stage) as u64;
+        let number = |instance: u64, index: usize, stage: usize| {
+            instance * per_instance as u64 + (index * stages + stage) as u64
+        };
         let place = |task: u64| {
             let index = task as usize % per_instance / stages;
             let (weights, neighbours) = (weights.clone(), Some(neighbours.clone()));
@@ -239,7 +240,8 @@ impl Program {
                 }
             }
             let turn = done.len();
-            let Some((&task, &unit)) = flying.iter().nth(self.order[turn % self.order.len()] % flying.len().max(1)) else {
+            let Some((&task, &unit)) = flying.iter().nth(self.order[turn % self.order.len()] % flying.len().max(1))
+            else {
                 let held = told.iter().find(|task| !done.contains(*task)).copied().unwrap_or_default();
                 return Err(format!("it holds back {}, though no unit has anything to do", TaskId(held)));
             };
@@ -249,7 +251,11 @@ impl Program {
             let elapsed_ns = if fails { 0 } else { elapsed_ns };
             let place = Some(place(task));
             let sample = Sample { task: TaskId(task), name: "t".into(), bytes: 0, unit, elapsed_ns, place };
-            if fails { policy.failed(&sample) } else { policy.finished(&sample) }
+            if fails {
+                policy.failed(&sample)
+            } else {
+                policy.finished(&sample)
+            }
             policy.in_flight(unit, units[unit.index()].in_flight);
             done.insert(task);
         }

@@ -6,7 +6,8 @@ use super::*;
 use proptest::prelude::*;
 
 fn names() -> impl Iterator<Item = &'static str> {
-    let with = ["dynamic:chunk=3,memo=1", "static-pcf:pcf=2.5", "pcf-static:pcf=3", "pcf-guided:pcf=0.4", "replay:file=x"];
+    let with =
+        ["dynamic:chunk=3,memo=1", "static-pcf:pcf=2.5", "pcf-static:pcf=3", "pcf-guided:pcf=0.4", "replay:file=x"];
     NAMES.iter().copied().chain(with)
 }
 
@@ -60,7 +61,10 @@ fn the_check_finds_what_breaks_the_contract() {
         ("idle", "though no unit has anything to do"),
     ] {
         let broken = check(|_| Breaks(way, Vec::new(), 0)).unwrap_err().to_string();
-        assert!(broken.starts_with("policy `breaks` breaks its contract: ") && broken.contains(words), "{way}: {broken}");
+        assert!(
+            broken.starts_with("policy `breaks` breaks its contract: ") && broken.contains(words),
+            "{way}: {broken}"
+        );
         assert!(broken.contains("CPU units and"), "{broken}");
     }
     let mut made = 0;
