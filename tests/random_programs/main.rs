@@ -10,6 +10,7 @@
 //! - *Failing tasks* poison what they should have written, and whoever reads that: element by element the end is right or
 //!   poisoned, as the oracle says.
 //! - *Handles* are dropped while tasks are pending.
+//! - *Detached bodies* lend what they access to threads of the program's own, which give it back sooner or later.
 //!
 //! Half of the programs take the fast path: CPU units alone, under `stealing`.
 //!
