@@ -1,12 +1,15 @@
 //! Entering one task's accesses into the histories of its data.
 
+use super::domain::{Domain, live_domain};
+use super::fragment::Fragment;
 use super::graph::Recorder;
 use super::history::History;
 use super::join::{self, LastJoin, Predecessor};
+use super::node::Piece;
 use super::{AccessRecord, Accumulation, Datum, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
-use crate::region::Block;
+use crate::region::{Block, Part};
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
 use std::ops::DerefMut;
@@ -40,8 +43,11 @@ pub(crate) fn register(
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
     let stamp = stamp(task.shared().id);
-    let mut newcomer = Newcomer { task, stamp, latest: 0, recorder, last_join: LastJoin::default(), leftover: None };
+    let parent = task.owned().parent.clone();
+    let (last_join, leftover) = (LastJoin::default(), None);
+    let mut newcomer = Newcomer { task, accesses, current: 0, stamp, latest: 0, recorder, last_join, leftover };
     match accesses {
+        _ if parent.is_some() => newcomer.enter_child(parent.as_deref())?,
         [] => {}
         [one] => {
             let mut history = one.datum.history.lock();
@@ -52,7 +58,7 @@ pub(crate) fn register(
         few if few.len() <= FEW_ACCESSES => newcomer.enter_few(few)?,
         many => newcomer.enter_many(many)?,
     }
-    if let Some(side) = newcomer.task.owned_mut() {
+    if let Some(side) = &mut **newcomer.task.owned_mut() {
         side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
         side.turns.settle();
     }
@@ -86,6 +92,9 @@ fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
 /// The task that is being entered.
 pub(super) struct Newcomer<'a> {
     task: &'a mut Submitting,
+    accesses: &'a [AccessRecord<'a>],
+    /// Which of them is being entered.
+    current: usize,
     /// As [`stamp`] gives it.
     stamp: u64,
     /// The predecessor met last, as [`seen`] gives it.
@@ -143,6 +152,7 @@ impl Newcomer<'_> {
         for &i in order {
             guard += usize::from(address(accesses, i) != previous);
             previous = address(accesses, i);
+            self.current = i;
             guards[guard].enter(i, &accesses[i], self);
         }
         Ok(())
@@ -158,7 +168,7 @@ impl Newcomer<'_> {
         if datum.is_taken() {
             return Err(taken(self.task, datum));
         }
-        if let Some(side) = self.task.owned_mut()
+        if let Some(side) = &**self.task.owned_mut()
             && side.forget == Some(datum.id)
         {
             datum.set_taken(true);
@@ -204,11 +214,71 @@ impl Newcomer<'_> {
     /// Takes over the poison of a finished predecessor whose value the newcomer uses.
     #[inline]
     fn inherit(&mut self, predecessor: &TaskRef, flow: Flow) {
+        self.inherit_poison(predecessor, flow);
+        if let Some(domain) = live_domain(predecessor) {
+            self.wait_within(domain);
+        }
+    }
+
+    #[inline]
+    fn inherit_poison(&mut self, predecessor: &TaskRef, flow: Flow) {
         if flow == Flow::Value
             && let Some(cause) = predecessor.poison()
         {
             self.task.set_poison(cause);
         }
+    }
+
+    /// Waits for what `predecessor`, which holds `part` weakly, lets be done there.
+    #[cold]
+    pub(super) fn wait_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) {
+        self.inherit_poison(predecessor, flow);
+        let join = self.join_at(predecessor, flow, part);
+        self.latest = 0; // a join that has finished and gone may have had the same address
+        self.wait_for(&join, flow);
+        self.latest = 0;
+    }
+
+    /// A task that is finished when that has been done.
+    #[cold]
+    pub(super) fn join_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) -> TaskRef {
+        let access = &self.accesses[self.current];
+        join::at_piece(predecessor, flow, Piece { data: access.datum.id, block: part.block(), mode: access.mode })
+    }
+
+    /// Waits for those in the place of a predecessor whose body has ended.
+    #[cold]
+    fn wait_within(&mut self, domain: &Arc<Domain>) {
+        let (mut found, AccessRecord { datum, block, mode }) = (Vec::new(), self.accesses[self.current]);
+        domain.predecessors(Piece { data: datum.id, block: *block, mode }, &mut found);
+        for (task, flow) in found {
+            if task.is_finished() { self.inherit(&task, flow) } else { self.wait_for_unfinished(&task, flow) }
+        }
+    }
+
+    /// What it would have waited for at `part` is for the newcomer's children.
+    #[cold]
+    pub(super) fn hand_down(&self, part: &Part<'_>, fragment: &Fragment) {
+        if let Some(domain) = self.task.shared().domain.get() {
+            domain.hand_down(self.accesses[self.current].datum, part, fragment);
+        }
+    }
+
+    /// Enters a child, in its parent's domain as far as that has what it accesses.
+    #[cold]
+    fn enter_child(&mut self, parent: Option<&Domain>) -> Result<(), SubmitError> {
+        let Some(parent) = parent else { return Ok(()) };
+        let mut histories = parent.lock();
+        for (i, access) in self.accesses.iter().enumerate() {
+            if access.datum.is_taken() {
+                return Err(taken(self.task, access.datum));
+            }
+            self.current = i;
+            if !parent.enter(&mut histories, i, access, self) {
+                access.datum.history.lock().enter(i, access, self);
+            }
+        }
+        Ok(())
     }
 
     /// Whether finished tasks must be kept: the recorded graph shows them too.

@@ -1,5 +1,6 @@
 //! Describing a task and submitting it.
 
+use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
 use crate::driver::shared::Description;
@@ -23,7 +24,7 @@ impl Runtime {
     /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
     /// too; what holds for them is said at [`TaskBuilder::submit`].
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
-        TaskBuilder::new(&self.door, name.into(), accesses)
+        TaskBuilder::new(EntranceOf::Front(&self.door), Kin::None, name.into(), accesses)
     }
 }
 
@@ -51,7 +52,9 @@ impl Runtime {
 /// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
-    door: &'rt Door,
+    entrance: EntranceOf<'rt>,
+    /// Whose child it is, if it is one.
+    kin: Kin,
     name: Cow<'static, str>,
     accesses: A,
     cpu: C,
@@ -84,9 +87,10 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
 }
 
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
-    pub(super) fn new(door: &'rt Door, name: Cow<'static, str>, accesses: A) -> Self {
+    pub(super) fn new(entrance: EntranceOf<'rt>, kin: Kin, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
-            door,
+            entrance,
+            kin,
             name,
             accesses,
             cpu: NoBody,
@@ -119,8 +123,18 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
 
     /// The same task with a body for CPU units alone.
     pub(super) fn with_host_body<C>(self, cpu: C) -> TaskBuilder<'rt, A, C> {
-        let Self { door, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
-        TaskBuilder { door, name, accesses, cpu, for_devices, kinds: kinds.and(Kinds::CPU), host_only: true, hints }
+        let Self { entrance, kin, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
+        TaskBuilder {
+            entrance,
+            kin,
+            name,
+            accesses,
+            cpu,
+            for_devices,
+            kinds: kinds.and(Kinds::CPU),
+            host_only: true,
+            hints,
+        }
     }
 }
 
@@ -136,7 +150,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
-        if self.door.driver.runs_on_devices() {
+        if self.entrance.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().emulated =
                 Some(Box::new(Cell::new(Some(With(body, PhantomData)))));
         }
@@ -154,7 +168,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::ACCELERATED);
-        if self.door.driver.runs_on_devices() {
+        if self.entrance.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -242,7 +256,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.door.id;
+        let runtime = self.entrance.id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -254,7 +268,7 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let Door { driver, id: runtime, on_fast_path, .. } = self.door;
+        let Door { driver, id: runtime, on_fast_path, .. } = &*self.entrance;
         self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
@@ -280,8 +294,18 @@ where
         }
         let ancestry = running::ancestry(*runtime);
         let mut side = self.side()?;
+        let parent = match &self.kin {
+            Kin::None => None,
+            Kin::Missing => return Err(SubmitError::NoParent { task: self.name.into_owned() }),
+            Kin::Child(parent) => {
+                parent.admit(&self.name, records)?;
+                Some(parent.clone())
+            }
+        };
         if !ancestry.is_empty() {
-            ancestry.admit(&self.name, records)?;
+            if parent.is_none() {
+                ancestry.admit(&self.name, records)?;
+            }
             side.get_or_insert_default().ancestry = ancestry;
         }
         if simulation.is_some() {
@@ -291,7 +315,7 @@ where
             side.get_or_insert_default().awaited = true;
         }
         let description =
-            Description { name: self.name, location, priority: self.hints.priority, internal: false, side };
+            Description { name: self.name, location, priority: self.hints.priority, internal: false, side, parent };
         let accesses = self.accesses.store(INTERNAL);
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
@@ -311,7 +335,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if self.door.on_fast_path => return Ok(None),
+            _ if self.entrance.on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
@@ -331,7 +355,7 @@ where
         if self.kinds == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
-        let Door { driver, capacities, .. } = self.door;
+        let Door { driver, capacities, .. } = &*self.entrance;
         let needs = Needs::of(records);
         // Where there is no CPU unit, the hosting threads of devices stand in.
         let has_cores = driver.shared().machine.num_cpu_units() > 0;
@@ -346,7 +370,7 @@ where
             return Err(SubmitError::NoUnit {
                 task: self.name.clone().into_owned(),
                 bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },
-                units: self.door.configuration.clone(),
+                units: self.entrance.configuration.clone(),
             });
         };
         if needs.bytes > capacity_bytes && !at_home {
