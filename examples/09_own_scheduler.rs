@@ -56,3 +56,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} sums, by {}:\n{}", sums.len(), rt.configuration(), rt.statistics());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As every policy should be tested: on many programs, without a runtime.
+    #[test]
+    fn the_longest_first_keeps_the_contract() -> Result<(), thalweg::sched::Violation> {
+        thalweg::sched::check(|_| LongestFirst::default())
+    }
+}

@@ -38,9 +38,10 @@
 //! | `08_simulate` | a machine that is not there | `Builder::simulate` |
 //! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
 //!
-//! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `npb_mz` (the multi-zone NAS Parallel
-//! Benchmarks) and `schedulers`, which compares work distributions. The guide in `docs/guide` explains the same step by step:
-//! regions, values and results, failure and recovery, units and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
+//! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz` (the
+//! multi-zone NAS Parallel Benchmarks) and `schedulers`, which compares work distributions. The guide in `docs/guide`
+//! explains the same step by step: regions, values and results, scopes, completion from outside, failure and recovery, units
+//! and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
 //!
 //! # Features
 //!
@@ -87,7 +88,7 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Builder, LinkStatistics, Pending, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall,
+    Builder, LinkStatistics, Pending, Reading, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall,
     Statistics, TaskBuilder, TaskGroup, TaskHandle,
 };
 #[cfg(feature = "sim")]
@@ -107,7 +108,7 @@ pub mod prelude {
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
-    pub use crate::memory::{Element, Max, Min, Reduction, Sum};
+    pub use crate::memory::{Completion, Element, Lent, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, IterationSpace, Region, Token, Value, blocks};
     pub use crate::{Context, EmulatedDevice, Pending, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};

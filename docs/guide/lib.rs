@@ -18,6 +18,7 @@ chapters! {
     regions,
     values,
     scopes,
+    outside,
     failure,
     units,
     schedulers,

@@ -94,6 +94,12 @@ fn sparse_gives_the_same_answer_everywhere() {
 }
 
 #[test]
+fn ingest_gives_the_same_answer_everywhere() {
+    agrees_everywhere("ingest", "--size 64 --senders 3 --messages 5", &["total"]);
+    verified("ingest", "--size 64 --senders 3 --messages 5 --serial", &["total"]);
+}
+
+#[test]
 fn cg_gives_the_same_answer_everywhere() {
     agrees_everywhere("cg", "--class S --blocks 6", &["zeta", "error"]);
 }
@@ -201,7 +207,7 @@ fn bad_values_are_named_and_refused() {
 
 #[test]
 fn help_names_the_common_flags() {
-    for example in ["hello", "jacobi", "cg", "npb_mz", "sparse"] {
+    for example in ["hello", "jacobi", "cg", "npb_mz", "sparse", "ingest"] {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));

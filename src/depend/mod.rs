@@ -53,6 +53,7 @@ pub use node::Context;
 #[cfg(test)]
 pub(crate) use node::hand_made;
 pub(crate) use node::running;
+pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{
     Body, Entrance, Env, ExposedTask, Group, Kinds, Member, Meta, Own, OwnedTask, Side, Site, Submitting, Task,
     TaskRef, Team,

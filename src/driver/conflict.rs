@@ -35,6 +35,10 @@ impl ConflictDetector {
     pub(crate) fn enter(&self, task: &OwnedTask) -> Entered<'_> {
         let id = task.shared().id.0;
         let mut running = self.running.lock();
+        if running.iter().any(|other| other.task == id) {
+            drop(running); // it has been away
+            return Entered { detector: self, task: id };
+        }
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
             if mode.is_weak() {
                 return;
@@ -55,6 +59,11 @@ impl ConflictDetector {
         Entered { detector: self, task: id }
     }
 
+    /// Notes that a task has ended whose body had returned before.
+    pub(crate) fn leave(&self, task: u64) {
+        self.running.lock().retain(|running| running.task != task);
+    }
+
     /// The conflicts found so far, in words.
     pub(crate) fn found(&self) -> Vec<String> {
         self.found.lock().clone()
@@ -63,7 +72,7 @@ impl ConflictDetector {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.detector.running.lock().retain(|running| running.task != self.task);
+        self.detector.leave(self.task);
     }
 }
 

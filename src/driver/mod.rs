@@ -13,6 +13,7 @@
 //! inlined. The front door chooses between two types with one branch per submission. So the trait is what placed tasks
 //! go by, one command at a time, and what submitting and waiting have in common.
 
+pub(crate) mod away;
 pub(crate) mod conflict;
 pub(crate) mod inside;
 pub(crate) mod progress;

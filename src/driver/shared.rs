@@ -5,23 +5,26 @@
 //!
 //! Invariant: every task that is admitted is counted as finished exactly once, by [`Shared::end`] or one of its kin.
 
-use super::conflict::ConflictDetector;
+use super::away::Away;
+use super::conflict::{ConflictDetector, Entered};
 use super::inside;
 use super::progress::Progress;
 use super::waiters::Waiters;
 use super::watch::{Stall, Watch, running_tasks};
 use super::window::Window;
 use crate::depend::{
-    AccessRecord, Body, Context, Domain, Env, ExposedTask, Meta, Own, OwnedTask, Side, Submitting, running,
+    AccessRecord, Body, Context, Domain, Env, ExposedTask, Leaving, Meta, Own, OwnedTask, Side, Stop, Submitting,
+    running,
 };
 use crate::engine::{Command, Engine, Event, Outcome};
-use crate::error::{BoxError, FailureReason, SubmitError};
+use crate::error::{FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, Home};
 use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -45,6 +48,8 @@ pub(crate) struct Shared {
     /// What each unit's host is running, and a guest in the place of unit 0's.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
+    /// Tasks that go on without a thread.
+    pub(super) away: Away,
     /// No further body is run: the program is unwinding.
     pub(crate) cancelled: AtomicBool,
     watch: Watch,
@@ -54,6 +59,14 @@ pub(crate) struct Shared {
     broken: OnceLock<String>,
     /// What could not be freed before the threads ended.
     kept: Mutex<Vec<Arc<DataCell>>>,
+}
+
+/// How a body has returned that did not bring its task to a good end.
+pub(crate) enum Ran {
+    /// The task has ended.
+    Ended(Outcome),
+    /// It goes on without a thread.
+    Away(Leaving),
 }
 
 /// How a task is described at submission.
@@ -87,6 +100,7 @@ impl Shared {
             nested: CachePadded::default(),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
             conflicts,
+            away: Away::new(machine.num_units()),
             cancelled: AtomicBool::new(false),
             watch,
             home: Context { entrance: Weak::new(), unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 },
@@ -100,6 +114,7 @@ impl Shared {
     pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
         let mut counts = self.progress.finished_by_slot();
         counts[0] += counts[self.machine.num_units()]; // a guest's tasks are unit 0's
+        counts.iter_mut().zip(self.away.ended_by_unit()).for_each(|(count, away)| *count += away);
         counts.truncate(self.machine.num_units());
         counts
     }
@@ -171,13 +186,13 @@ impl Shared {
     /// can see what is running.
     ///
     /// # Errors
-    /// How the task has ended otherwise than by running to its end.
+    /// How the task has ended otherwise than by running to its end, or that it has not.
     #[inline]
-    pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Result<(), Outcome> {
+    pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Result<(), Ran> {
         if let Some(outcome) = self.refusal(task) {
-            return Err(outcome);
+            return Err(Ran::Ended(outcome));
         }
-        let _running = self.conflicts.as_ref().map(|detector| detector.enter(task));
+        let running = self.conflicts.as_ref().map(|detector| detector.enter(task));
         let task: &OwnedTask = task;
         let run = || {
             let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
@@ -194,17 +209,25 @@ impl Shared {
         };
         match ran {
             Ok(Ok(())) => Ok(()),
-            failed => Err(Self::failed(failed)),
+            Ok(Err(stop)) => Err(Self::stopped(*stop, running)),
+            Err(payload) => Err(Self::panicked(payload)),
         }
     }
 
     #[cold]
-    fn failed(ran: std::thread::Result<Result<(), BoxError>>) -> Outcome {
-        Outcome::Failed(match ran {
-            Ok(Ok(())) => unreachable!("it has not failed"),
-            Ok(Err(error)) => FailureReason::from_returned(error),
-            Err(payload) => FailureReason::from_panic(payload),
-        })
+    fn stopped(stop: Stop, running: Option<Entered<'_>>) -> Ran {
+        match stop {
+            Stop::Failed(error) => Ran::Ended(Outcome::Failed(FailureReason::from_returned(error))),
+            Stop::Detached(leaving) => {
+                std::mem::forget(running); // until the task ends
+                Ran::Away(leaving)
+            }
+        }
+    }
+
+    #[cold]
+    fn panicked(payload: Box<dyn Any + Send>) -> Ran {
+        Ran::Ended(Outcome::Failed(FailureReason::from_panic(payload)))
     }
 
     /// How a task ends that must not run; its body is dropped.
@@ -216,6 +239,9 @@ impl Shared {
 
     #[cold]
     fn refuse(&self, task: &OwnedTask) -> Option<Outcome> {
+        if task.body().has_begun() {
+            return None; // what it has lent out would be left without its task
+        }
         let outcome = match task.is_poisoned() {
             true => Outcome::Skipped,
             false if task.shared().internal => return None, // the runtime needs its own to the end
@@ -239,8 +265,11 @@ impl Shared {
             self.discard(&task); // the copy was all that was wanted, or there is nothing to see
             Outcome::Done { elapsed_ns: 0 }
         } else {
-            let ran = self.run_body(&mut task, &Env { context: &self.home, sites: None }, None);
-            ran.map_or_else(|outcome| outcome, |()| Outcome::Done { elapsed_ns: 0 })
+            match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
+                Ok(()) => Outcome::Done { elapsed_ns: 0 },
+                Err(Ran::Ended(outcome)) => outcome,
+                Err(Ran::Away(_)) => unreachable!("none of the runtime's own tasks goes on without its body"),
+            }
         };
         self.end(task, outcome, None, out);
         self.tell_waiters(); // as for what is skipped
@@ -301,6 +330,7 @@ impl Shared {
             duration,
             pending: self.progress.pending(),
             running: running_tasks(&self.running, &self.machine),
+            outside: self.away.tasks(),
             placed: self.engine.stall().unwrap_or_default(),
         };
         self.watch.look(&self.progress, first, stall)

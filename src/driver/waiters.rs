@@ -1,4 +1,7 @@
-//! The threads that wait for something, and who tells them that it is there.
+//! The threads that wait for something, the futures that do, and who tells them that it is there.
+//!
+//! A future counts as a thread here that sleeps from the beginning: it asks to be told, and is woken by its waker, whose
+//! code is a stranger's and called under no lock.
 //!
 //! A thread that waits for one value is told by whoever finishes the task that has it. For a number of tasks to finish, or
 //! for fewer to be pending, there is no such moment in the life of one task, and a counter that all tasks count would be the
@@ -13,6 +16,7 @@
 use super::progress::{Progress, SoFar};
 use crate::sync::Parker;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -64,11 +68,14 @@ struct List {
     waiting: Vec<Entry>,
     /// How often somebody has asked.
     asked: u32,
+    /// How many have entered.
+    entered: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
-    parker: Arc<Parker>,
+    id: u64,
+    waker: Waker,
     awaited: Awaited,
     asks: bool,
 }
@@ -76,10 +83,37 @@ struct Entry {
 impl Waiters {
     /// Puts a thread on the list until what is returned is dropped.
     pub(crate) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
+        let to_value = matches!(awaited, Awaited::Told);
+        let (id, alone) = self.list.lock().enter(parker.clone().into(), awaited);
+        Waiting { waiters: self, id, parker, alone, to_value }
+    }
+
+    /// Puts a future on the list, to be told by `waker`, until it leaves by the number that is returned.
+    pub(crate) fn enter_future(&self, waker: Waker, awaited: Awaited) -> u64 {
+        let (id, _) = self.list.lock().enter(waker, awaited);
+        self.ask_for(id, true);
+        id
+    }
+
+    /// From now on this one asks to be told, or does not.
+    pub(crate) fn ask_for(&self, id: u64, asks: bool) {
         let mut list = self.list.lock();
-        let (alone, to_value) = (list.waiting.is_empty(), matches!(awaited, Awaited::Told));
-        list.waiting.push(Entry { parker: parker.clone(), awaited, asks: false });
-        Waiting { waiters: self, parker, alone, to_value }
+        list.asked = list.asked.wrapping_add(1).max(1);
+        if let Some(own) = list.waiting.iter_mut().rfind(|entry| entry.id == id) {
+            own.asks = asks && !matches!(own.awaited, Awaited::Told);
+        }
+        self.ask(&list);
+        drop(list);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes somebody off the list.
+    pub(crate) fn leave(&self, id: u64) {
+        let mut list = self.list.lock();
+        let own = list.waiting.iter().rposition(|entry| entry.id == id).map(|own| list.waiting.swap_remove(own));
+        self.ask(&list);
+        drop(list);
+        drop(own);
     }
 
     /// How many threads wait.
@@ -97,23 +131,26 @@ impl Waiters {
     #[cold]
     pub(crate) fn look(&self, progress: &Progress) -> u64 {
         let mut list = self.list.lock();
-        let mut least = u64::MAX;
+        let (mut least, mut told) = (u64::MAX, SmallVec::<[Waker; 4]>::new());
         for entry in list.waiting.iter_mut().filter(|entry| entry.asks) {
             match entry.awaited.left(progress) {
                 0 => {
                     entry.asks = false;
-                    entry.parker.unpark();
+                    told.push(entry.waker.clone());
                 }
                 left => least = least.min(left),
             }
         }
         self.ask(&list);
+        drop(list);
+        told.into_iter().for_each(Waker::wake);
         least
     }
 
     /// Has everybody look again.
     pub(crate) fn wake_all(&self) {
-        self.list.lock().waiting.iter().for_each(|entry| entry.parker.unpark());
+        let all: SmallVec<[Waker; 4]> = self.list.lock().waiting.iter().map(|entry| entry.waker.clone()).collect();
+        all.into_iter().for_each(Waker::wake);
     }
 
     fn ask(&self, list: &List) {
@@ -122,9 +159,20 @@ impl Waiters {
     }
 }
 
+impl List {
+    /// One more; its number, and whether nobody else waits.
+    fn enter(&mut self, waker: Waker, awaited: Awaited) -> (u64, bool) {
+        self.entered += 1;
+        let (id, alone) = (self.entered, self.waiting.is_empty());
+        self.waiting.push(Entry { id, waker, awaited, asks: false });
+        (id, alone)
+    }
+}
+
 /// A thread on the list.
 pub(crate) struct Waiting<'a> {
     waiters: &'a Waiters,
+    id: u64,
     parker: Arc<Parker>,
     /// Whether nobody else waited when it began to.
     pub(crate) alone: bool,
@@ -144,24 +192,13 @@ impl Waiting<'_> {
 
     /// The thread is about to sleep, or awake again: from now on it asks to be told, or does not.
     pub(crate) fn ask(&self, asks: bool) {
-        let mut list = self.waiters.list.lock();
-        list.asked = list.asked.wrapping_add(1).max(1);
-        if let Some(own) = list.waiting.iter_mut().rfind(|entry| Arc::ptr_eq(&entry.parker, &self.parker)) {
-            own.asks = asks && !matches!(own.awaited, Awaited::Told);
-        }
-        self.waiters.ask(&list);
-        drop(list);
-        fence(Ordering::SeqCst);
+        self.waiters.ask_for(self.id, asks);
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut list = self.waiters.list.lock();
-        if let Some(own) = list.waiting.iter().rposition(|entry| Arc::ptr_eq(&entry.parker, &self.parker)) {
-            list.waiting.swap_remove(own);
-        }
-        self.waiters.ask(&list);
+        self.waiters.leave(self.id);
     }
 }
 

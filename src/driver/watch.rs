@@ -45,6 +45,9 @@ pub struct Stall {
     pub pending: u64,
     /// What the units are running; each has been running at least as long as nothing has finished, or has begun since.
     pub running: Vec<RunningTask>,
+    /// Tasks whose bodies have returned and that go on outside: something that they lent out is not back, or their future
+    /// has not been woken. The unit is the one that ran the body.
+    pub outside: Vec<RunningTask>,
     /// Where tasks are that wait for memory, copies or a unit, on machines where they are placed.
     pub placed: String,
 }
@@ -76,6 +79,18 @@ pub struct RunningTask {
     pub holds: Vec<String>,
 }
 
+impl RunningTask {
+    /// A task that this unit runs, or has run.
+    pub(super) fn of(unit: UnitId, task: &Task, body: &(dyn Body + 'static)) -> Self {
+        let mut holds = Vec::new();
+        body.accesses(&mut |access| {
+            holds.push(format!("{} {} ({})", access.datum, access.datum.describe(access.block), access.mode));
+        });
+        let Meta { id, name, location, .. } = task.shared();
+        Self { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds }
+    }
+}
+
 impl fmt::Display for RunningTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`, submitted at {}, on {}", self.task, self.name, self.submitted_at, self.unit)?;
@@ -94,6 +109,9 @@ impl fmt::Display for Stall {
             for (i, task) in self.running.iter().enumerate() {
                 write!(f, "{}{task}", if i > 0 { "; " } else { "" })?;
             }
+        }
+        for (i, task) in self.outside.iter().enumerate() {
+            write!(f, "{}{task}", if i > 0 { "; " } else { "; to be ended from outside: " })?;
         }
         if !self.placed.is_empty() {
             write!(f, "; placed: {}", self.placed)?;
@@ -167,14 +185,7 @@ impl Watch {
 pub(super) fn running_tasks(slots: &[CachePadded<ExposedTask>], machine: &Machine) -> Vec<RunningTask> {
     let see = |(slot, exposed): (usize, &CachePadded<ExposedTask>)| {
         let unit = machine.units()[if slot < machine.num_units() { slot } else { 0 }].id;
-        let see = |task: &Task, body: &(dyn Body + 'static)| {
-            let mut holds = Vec::new();
-            body.accesses(&mut |access| {
-                holds.push(format!("{} {} ({})", access.datum, access.datum.describe(access.block), access.mode));
-            });
-            let Meta { id, name, location, .. } = task.shared();
-            RunningTask { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds }
-        };
+        let see = |task: &Task, body: &(dyn Body + 'static)| RunningTask::of(unit, task, body);
         // SAFETY: `Body::accesses` reads nothing that changes while the body runs: each body keeps to that.
         unsafe { exposed.look(see) }
     };

@@ -17,7 +17,8 @@ pub(crate) enum Event<'a> {
     Issued(&'a OwnedTask),
     /// A task that was handed out has ended.
     Finished(OwnedTask, Outcome),
-    /// A launched task's body waits for something: its unit has room for others.
+    /// A launched task's body waits for something, or has returned while the task goes on: its unit has room for others. More
+    /// than once changes nothing.
     Suspended(TaskId),
     /// It goes on.
     Resumed(TaskId),

@@ -110,6 +110,15 @@ impl FailureLog {
         log.forget();
     }
 
+    /// A wait is given up: nobody was told of anything.
+    pub(crate) fn give_up(&self, WaitBegun(began): WaitBegun) {
+        let mut log = self.0.lock();
+        if let Some(own) = log.waits.iter().position(|wait| *wait == began) {
+            log.waits.swap_remove(own);
+        }
+        log.forget();
+    }
+
     /// Looks at up to `count` failures and drops those that nobody else has a share of. No lock may be held.
     pub(crate) fn sweep(&self, count: usize) {
         let mut last = Vec::new();

@@ -29,7 +29,7 @@ mod scheduler;
 
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use event::{Event, Nanos, Outcome};
-pub(crate) use failures::FailureLog;
+pub(crate) use failures::{FailureLog, WaitBegun};
 pub(crate) use lock::PlacementLock;
 pub(crate) use placement::{Needs, Placement, Traffic};
 pub(crate) use queries::Counts;

@@ -422,6 +422,9 @@ pub enum FailureReason {
     Device(DeviceError),
     /// The task never started: its group was cancelled, or the runtime was dropped while unwinding.
     Cancelled,
+    /// What the task had lent out, a guard or a completion, was dropped without being given back by
+    /// [`finish`](crate::memory::Lent::finish).
+    Abandoned,
     /// The user's own [`Policy`](crate::sched::Policy) broke its contract. No task fails by that: `stealing` has taken
     /// the policy's place.
     Policy {
@@ -465,6 +468,7 @@ impl fmt::Display for FailureReason {
             Self::Returned(error) => write!(f, "failed: {error}"),
             Self::Device(error) => write!(f, "failed: {error}"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Abandoned => f.write_str("abandoned: a guard was dropped unfinished; try `finish` or `fail` on each"),
             Self::Policy { policy, problem } => {
                 write!(f, "cannot go on with policy `{policy}`: {problem}. `stealing` has taken its place")
             }
@@ -565,7 +569,10 @@ impl std::error::Error for TaskFailure {
         match &self.reason {
             FailureReason::Returned(error) => Some(&**error),
             FailureReason::Device(error) => Some(error),
-            FailureReason::Panicked(_) | FailureReason::Cancelled | FailureReason::Policy { .. } => None,
+            FailureReason::Panicked(_)
+            | FailureReason::Cancelled
+            | FailureReason::Abandoned
+            | FailureReason::Policy { .. } => None,
         }
     }
 }

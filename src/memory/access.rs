@@ -178,7 +178,7 @@ impl<T: Element, S: Shape> Declared<T, S> {
     }
 
     #[inline]
-    fn site(&self, given: Option<Site>) -> Site {
+    pub(super) fn site(&self, given: Option<Site>) -> Site {
         given.unwrap_or_else(|| {
             let strides = if S::NDIM == Some(1) { [1; MAX_DIMS] } else { self.cell().strides() };
             Site { first: self.home, strides }
@@ -361,6 +361,21 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
         // SAFETY: a task's replica is its owner's alone until the body has ended; the reference lasts no longer.
         unsafe { &mut *self.replica.get() }.begin(identity)
     }
+
+    /// A new replica's place, with the spans of the region.
+    ///
+    /// # Safety
+    /// As for `begin`, until the replica is combined.
+    pub(super) unsafe fn begin_site(&self) -> (Site, &S::Spans) {
+        // SAFETY: the caller's promise.
+        site_of(unsafe { self.begin() }, self.declared.spans())
+    }
+}
+
+/// Where a replica lies.
+pub(super) fn site_of<'a, T, D: Spans>(replica: &mut [T], spans: &'a D) -> (Site, &'a D) {
+    let strides = strides_of(&spans.block().extents());
+    (Site { first: replica.as_mut_ptr().cast(), strides }, spans)
 }
 
 impl<T, S: Shape, R> Sealed for Reduce<T, S, R> {}

@@ -2,7 +2,7 @@
 //!
 //! [`Accumulation`] decides what a replica begins with, and who may use it when; here are the elements.
 
-use super::access::{Access, Declared, Group, Record, Replicated, combine_at_home};
+use super::access::{Access, Declared, Group, Record, Replicated, combine_at_home, site_of};
 use super::combine::operation;
 use super::replica::Replica;
 use super::{Element, Reducer, Shape};
@@ -99,6 +99,15 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
         });
         // SAFETY: it is this task's until it is given back; the access keeps it.
         unsafe { &mut *replica.insert(partial).elements.get() }.elements_mut()
+    }
+
+    /// The place of a replica that is this task's now, with the spans of the region.
+    ///
+    /// # Safety
+    /// As for `begin`, until the replica is given back.
+    pub(super) unsafe fn begin_site(&self) -> (Site, &S::Spans) {
+        // SAFETY: the caller's promise.
+        site_of(unsafe { self.begin() }, self.declared.spans())
     }
 }
 

@@ -8,11 +8,12 @@
 //! All of it is a part of the one time that the engine runs the task: nobody else sees that it failed and was retried.
 
 use super::access_list::AccessList;
-use super::payload::{IntoOutcome, Slot};
-use crate::depend::{Context, Site};
+use super::payload::{IntoOutcome, Place, Slot, Stopped};
+use crate::depend::{Context, Env, Site};
 use crate::error::BoxError;
 use crate::sealed::Sealed;
 use crate::sync::drop_quietly;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,7 +50,31 @@ where
         (self.body)(context, views).into_outcome()
     }
 
-    unsafe fn run(self, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError> {
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
+        let Place(Env { context, sites }) = at;
+        let again = bodies.take().expect("a body runs once");
+        // SAFETY: the caller has the regions where the sites say.
+        unsafe { again.run_until_it_succeeds(context, accesses, *sites) }.map_err(Stopped::failed)?;
+        // SAFETY: the body has ended.
+        unsafe { accesses.keep() };
+        Ok(())
+    }
+}
+
+impl<F, R> Again<F, R> {
+    /// # Safety
+    /// As for [`Slot::run`].
+    unsafe fn run_until_it_succeeds<A>(
+        self,
+        context: &Context,
+        accesses: &A,
+        sites: Option<&[Site]>,
+    ) -> Result<(), BoxError>
+    where
+        A: AccessList,
+        F: for<'c, 'a> Fn(&'c Context, A::Views<'a>) -> R,
+        R: IntoOutcome,
+    {
         let site = |access: usize| sites.map(|sites| sites[access]);
         // SAFETY: the caller has the regions where the sites say, and no view has been made yet.
         let saved = (0..accesses.count()).map(|access| unsafe { accesses.at(access).save(site(access)) });

@@ -3,7 +3,7 @@
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
 use super::{Access, AccessList};
-use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds, Site};
+use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds, Stop};
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
@@ -73,19 +73,33 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     #[doc(hidden)]
     const RETRIES: bool = false;
 
-    /// Runs the body on views of these accesses.
+    /// Takes the body out of its task and runs it on these accesses. A task that goes on without its body keeps what it
+    /// needs for that in `bodies`.
     ///
     /// # Safety
-    /// As for [`AccessList::views`].
+    /// The engine has satisfied the task's dependences, and its regions lie where it says.
     #[doc(hidden)]
     #[inline]
-    unsafe fn run(self, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError>
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped>
     where
         Self: Sized,
     {
-        // SAFETY: the caller has the regions where the sites say, and this is the one call.
-        let views = unsafe { accesses.views(&mut Sites::new(sites)) };
-        self.call(context, views)
+        let Place(Env { context, sites }) = at;
+        // SAFETY: the caller's promise; the body is taken, so this is done once.
+        let views = unsafe { accesses.views(&mut Sites::new(*sites)) };
+        bodies.take().expect("a body runs once").call(context, views).map_err(Stopped::failed)?;
+        // SAFETY: the body has ended.
+        unsafe { accesses.keep() };
+        Ok(())
+    }
+
+    /// Whether the body has been run, and the task goes on without it.
+    #[doc(hidden)]
+    fn has_begun(_bodies: &Cell<Option<Self>>) -> bool
+    where
+        Self: Sized,
+    {
+        false
     }
 
     /// Runs the body for accelerators.
@@ -96,6 +110,28 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     {
         let _ = (launcher, views);
         unreachable!("tasks are placed only on units that they have a body for")
+    }
+}
+
+/// Where a body runs, wrapped so that the public trait can mention it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Place<'a>(pub(crate) &'a Env<'a>);
+
+/// Why a body that has returned has not ended its task well, wrapped so that the public trait can mention it.
+#[doc(hidden)]
+pub struct Stopped(pub(crate) Box<Stop>);
+
+impl Stopped {
+    #[cold]
+    pub(super) fn failed(error: BoxError) -> Self {
+        Self(Box::new(Stop::Failed(error)))
+    }
+}
+
+impl fmt::Debug for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stopped(..)")
     }
 }
 
@@ -156,17 +192,23 @@ where
     }
 }
 
-/// A body of any type.
+/// A body of any type, in the cell that it is taken from.
 pub(crate) trait HostBody<A: AccessList>: Send {
     /// # Safety
     /// As for [`Slot::run`].
-    unsafe fn run(self: Box<Self>, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError>;
+    unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped>;
+
+    fn has_begun(&self) -> bool;
 }
 
-impl<A: AccessList, B: Slot<A>> HostBody<A> for B {
-    unsafe fn run(self: Box<Self>, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError> {
-        // SAFETY: the caller has the regions where the sites say.
-        unsafe { Slot::run(*self, context, accesses, sites) }
+impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
+    unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
+        // SAFETY: the caller's promise.
+        unsafe { B::run(self, accesses, at) }
+    }
+
+    fn has_begun(&self) -> bool {
+        B::has_begun(self)
     }
 }
 
@@ -211,16 +253,28 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
     const PRESENT: bool = true;
 
     fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
-        unreachable!("views are made for the one that is run")
+        unreachable!("several bodies are run where they are")
     }
 
-    unsafe fn run(self, context: &Context, accesses: &A, sites: Option<&[Site]>) -> Result<(), BoxError> {
-        let Several { cpu, emulated, gpu } = *self;
-        drop(gpu);
-        let own = emulated.filter(|_| context.kind == UnitKind::Emulated);
-        let body = own.or(cpu).expect("tasks are placed only on units that they have a body for");
-        // SAFETY: the caller has the regions where the sites say; one body is run, for all.
-        unsafe { body.run(context, accesses, sites) }
+    unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
+        let mut several = bodies.take().expect("a body runs once");
+        drop(several.gpu.take());
+        let own = several.emulated.take().filter(|_| at.0.context.kind == UnitKind::Emulated);
+        let body = own.or(several.cpu.take()).expect("tasks are placed only on units that they have a body for");
+        // SAFETY: the caller's promise.
+        let ran = unsafe { body.run(accesses, at) };
+        if body.has_begun() {
+            several.cpu = Some(body);
+            bodies.set(Some(several));
+        }
+        ran
+    }
+
+    fn has_begun(bodies: &Cell<Option<Self>>) -> bool {
+        let several = bodies.take();
+        let begun = several.as_ref().and_then(|several| several.cpu.as_ref()).is_some_and(|cpu| cpu.has_begun());
+        bodies.set(several);
+        begun
     }
 
     fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
@@ -263,12 +317,13 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     }
 
     #[inline]
-    fn run(&self, env: &Env<'_>) -> Result<(), BoxError> {
-        let bodies = self.bodies.take().expect("a body runs once");
-        // SAFETY: the engine runs a body once, when its dependences are satisfied and its regions lie where `env` says.
-        unsafe { bodies.run(env.context, &self.accesses, env.sites) }?;
-        self.keep();
-        Ok(())
+    fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
+        // SAFETY: the engine runs a body when its dependences are satisfied and its regions lie where `env` says.
+        unsafe { B::run(&self.bodies, &self.accesses, Place(env)) }.map_err(|Stopped(stop)| stop)
+    }
+
+    fn has_begun(&self) -> bool {
+        B::has_begun(&self.bodies)
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {

@@ -1,11 +1,12 @@
 //! How many dimensions a data object has, and what its views look like.
 
-use super::Element;
+use super::{Element, Lendable};
 use crate::depend::Site;
 use crate::region::{Block, MAX_DIMS};
 use crate::sealed::Sealed;
-use ndarray::{Array, ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
+use ndarray::{Array, ArrayRef, ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3, Ix4, ShapeBuilder, StrideShape};
 use std::fmt::Debug;
+use std::ptr::NonNull;
 
 /// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4): one dimension gives slices, more give ndarray's
 /// views.
@@ -57,6 +58,16 @@ pub trait Shape: Dimension + Copy + Send + Sync + Sealed + 'static {
     /// # Safety
     /// For `'a`, the region lies at `site`, initialised, and nobody else reads or writes it.
     unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T>;
+
+    /// What a guard gives of a region: see [`Lent`](super::Lent).
+    type Lent<T: Element>: Lendable + ?Sized + 'static;
+
+    /// The region at `site`, for a guard.
+    ///
+    /// # Safety
+    /// The region lies at `site`, initialised; what is made of the place promises the rest.
+    #[doc(hidden)]
+    unsafe fn lend<T: Element>(site: Site, spans: &Self::Spans) -> <Self::Lent<T> as Lendable>::Place;
 
     /// A mutable view of a vector that holds a region's elements in row-major order.
     fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T>;
@@ -134,6 +145,14 @@ impl Shape for Ix1 {
         unsafe { std::slice::from_raw_parts_mut(site.first.cast(), spans.hi[0] - spans.lo[0]) }
     }
 
+    type Lent<T: Element> = [T];
+
+    #[inline]
+    unsafe fn lend<T: Element>(site: Site, spans: &Self::Spans) -> NonNull<[T]> {
+        let first = NonNull::new(site.first.cast()).unwrap_or(NonNull::dangling());
+        NonNull::slice_from_raw_parts(first, spans.hi[0] - spans.lo[0])
+    }
+
     fn of_slice<'a, T: Element>(slice: &'a mut [T], _: &Self::Spans) -> &'a mut [T] {
         slice
     }
@@ -179,6 +198,14 @@ macro_rules! several_dimensions {
                 // SAFETY: the region lies at the site while the body runs, and nobody else has it; the strides are its
                 // array's.
                 unsafe { ArrayViewMut::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
+            }
+
+            type Lent<T: Element> = ArrayRef<T, $ix>;
+
+            #[inline]
+            unsafe fn lend<T: Element>(site: Site, spans: &Self::Spans) -> ArrayViewMut<'static, T, $ix> {
+                // SAFETY: the region lies at the site; who has the place makes references as the access allows.
+                unsafe { Self::view_mut(site, spans) }
             }
 
             fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T> {

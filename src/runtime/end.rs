@@ -21,6 +21,9 @@ impl Drop for Runtime {
                 self.shared().cancelled.store(true, Ordering::Relaxed);
             }
             self.end();
+            if self.shared().is_broken() && self.shared().progress.pending() > 0 {
+                std::mem::forget(self.door.clone()); // what is lent out for ever needs its data's homes
+            }
             return report(&self.door.driver);
         }
         // A body that drops the last handle of its runtime cannot wait for itself: it ends on a thread of its own.

@@ -13,8 +13,10 @@ mod capacities;
 mod children;
 mod door;
 mod end;
+mod futures;
 mod group;
 mod handle;
+mod outside;
 mod pending;
 mod recovery;
 mod release;
@@ -30,6 +32,7 @@ mod wait;
 
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+pub use futures::Reading;
 pub use group::TaskGroup;
 pub use handle::TaskHandle;
 pub use pending::{Pending, ResultFuture};
@@ -47,8 +50,10 @@ use crate::driver::shared::Shared;
 use crate::ids::SpaceId;
 use crate::machine::{Machine, Warning};
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
+use crate::sched::Schedule;
 use crate::task::{Data, IntoRegion, IterationSpace};
 use ndarray::{Array, Dimension, IntoDimension};
+use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,6 +86,8 @@ pub struct Runtime {
     warnings: Vec<Warning>,
     /// Where the scheduler's performance model is kept between runs.
     model_file: Option<PathBuf>,
+    /// What is recorded of where tasks run.
+    schedule: Option<Arc<Mutex<Schedule>>>,
     next_space: AtomicU32,
     scopes: OpenScopes,
 }
@@ -193,6 +200,11 @@ impl Runtime {
     #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
         self.shared().engine.graph()
+    }
+
+    /// Which unit has run which task so far, if [`Builder::record_schedule`] was asked for.
+    pub fn schedule(&self) -> Option<Schedule> {
+        self.schedule.as_ref().map(|schedule| schedule.lock().clone())
     }
 
     /// What ran where, and what moved.

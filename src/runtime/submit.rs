@@ -17,6 +17,7 @@ use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -173,7 +174,8 @@ where
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
         if self.entrance.driver.runs_on_devices() {
-            self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
+            self.for_devices.get_or_insert_default().emulated =
+                Some(Box::new(Cell::new(Some(With(body, PhantomData)))));
         }
         self
     }
@@ -333,7 +335,8 @@ where
         if let Some((_, group)) = self.hints.group {
             let body: Box<dyn Body> = match self.for_devices {
                 Some(mut bodies) => {
-                    bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
+                    bodies.cpu =
+                        C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
                     Box::new(Payload::new(accesses, bodies, kinds))
                 }
                 None => Box::new(Payload::new(accesses, self.cpu, kinds)),
@@ -341,7 +344,7 @@ where
             return driver.submit(description, Member::new(body, group), records, watch);
         }
         if let Some(mut bodies) = self.for_devices {
-            bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
+            bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
             return driver.submit(description, Payload::new(accesses, bodies, kinds), records, watch);
         }
         driver.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)

@@ -14,12 +14,13 @@ use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
-use crate::task::{AccessSpec, Data, IntoRegion, Recorded, Region};
+use crate::task::{AccessSpec, Data, Input, IntoRegion, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use std::time::Duration;
 
 impl Runtime {
@@ -254,8 +255,22 @@ impl Runtime {
         if awaited {
             running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
         }
+        self.internal_read_for(access, name, space, awaited.then(own_waker), body)
+    }
+
+    /// The same for whoever waits by a waker.
+    #[track_caller]
+    pub(super) fn internal_read_for<T: Element, S: Shape>(
+        &self,
+        access: Input<'_, T, S>,
+        name: &'static str,
+        space: SpaceId,
+        awaited_by: Option<Waker>,
+        body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
+    ) -> Result<TaskRef, SubmitError> {
+        let Recorded(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
-        let side = Side { space: Some(space), awaited_by: awaited.then(own_waker), ..Side::default() };
+        let side = Side { space: Some(space), awaited_by, ..Side::default() };
         self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
@@ -271,7 +286,7 @@ impl Runtime {
         task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
-    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         self.door.outside_body(call)
     }
 
@@ -288,7 +303,7 @@ impl Door {
     }
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.
-    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),

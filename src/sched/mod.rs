@@ -9,7 +9,8 @@
 //! [`Distributed`] makes a policy of any of them: a task that recurs carries its [`Place`], and goes to the queue of
 //! the unit that its index is assigned to.
 //!
-//! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`Priority`], [`Dynamic`].
+//! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`Priority`], [`Dynamic`]. [`Replay`] does what another did
+//! before, as a [`Schedule`] has it.
 //!
 //! How users name all of them: [`NAMES`] and `spec.rs`.
 
@@ -18,6 +19,7 @@ mod affinity;
 mod alike;
 mod assignment;
 mod balance;
+mod check;
 mod clustered;
 mod distribution;
 mod dynamic;
@@ -33,6 +35,8 @@ mod priority;
 #[cfg(test)]
 mod properties;
 mod queues;
+mod replay;
+mod schedule;
 mod spec;
 mod static_chunks;
 mod static_pcf;
@@ -42,6 +46,7 @@ pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
 pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
 pub use balance::balanced_chunks;
+pub use check::{Violation, check};
 pub use clustered::{ClusteredGuided, State};
 pub use distribution::Distributed;
 pub use dynamic::Dynamic;
@@ -54,6 +59,9 @@ pub use pcf::{Pcf, profiled as profiled_pcf};
 pub use pcf_guided::PcfGuided;
 pub use pcf_static::{PcfStatic, cpu_tasks as pcf_static_cpu_tasks};
 pub use priority::Priority;
+pub use replay::{Deviations, Replay};
+pub(crate) use schedule::Recording;
+pub use schedule::{Schedule, ScheduleError};
 pub use spec::NAMES;
 pub(crate) use spec::{Setting, from_spec};
 pub use static_chunks::{Static, static_chunks};
@@ -115,6 +123,8 @@ use std::sync::Arc;
 /// - It does not use the runtime, which waits for its answer: waiting and submitting are refused with
 ///   [`SubmitError::InsidePolicy`](crate::error::SubmitError::InsidePolicy).
 ///
+/// [`check`] tests a policy for the first two of these with many programs, without a runtime.
+///
 /// A policy that breaks the contract, or panics, is dismissed: `stealing` takes its place and all tasks run, and
 /// [`Runtime::wait`](crate::Runtime::wait) reports the policy, the task and what was wrong
 /// ([`FailureReason::Policy`](crate::error::FailureReason::Policy)).
@@ -147,6 +157,11 @@ pub trait Policy: Send {
 
     /// The performance model that the policy learns, if it has one.
     fn model(&self) -> Option<&Model> {
+        None
+    }
+
+    /// How the run differs from a schedule that the policy follows, if it does.
+    fn deviations(&self) -> Option<&Deviations> {
         None
     }
 

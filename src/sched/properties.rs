@@ -1,137 +1,112 @@
 //! What holds for every scheduler, whatever happens: tested against a small driver with random machines and programs.
 
 use super::assignment::{Assignment, Distribution, Team, Times, Workload};
+use super::check::check_program;
 use super::*;
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
 
-/// A step of a mesh: every index has `stages` tasks, each after the one before; the first also after its neighbours'
-/// last of the step before.
-#[derive(Debug, Clone)]
-struct Program {
-    indices: usize,
-    instances: u64,
-    stages: usize,
-    /// On which units a task runs, by index and stage; never none.
-    on: Vec<Vec<bool>>,
-    kinds: Vec<UnitKind>,
-    depth: Vec<usize>,
-    ns: Vec<u64>,
-    order: Vec<usize>,
-    fails: Option<u64>,
+fn names() -> impl Iterator<Item = &'static str> {
+    let with =
+        ["dynamic:chunk=3,memo=1", "static-pcf:pcf=2.5", "pcf-static:pcf=3", "pcf-guided:pcf=0.4", "replay:file=x"];
+    NAMES.iter().copied().chain(with)
 }
 
-fn programs() -> impl Strategy<Value = Program> {
-    let shape = (1..9usize, 1..7u64, 1..4usize, 0..4usize, 0..3usize, prop::option::weighted(0.2, 0..40u64));
-    shape.prop_filter("a unit", |shape| shape.3 + shape.4 > 0).prop_flat_map(
-        |(indices, instances, stages, cpus, devices, fails)| {
-            let units = cpus + devices;
-            let kinds = [vec![UnitKind::Cpu; cpus], vec![UnitKind::Emulated; devices]].concat();
-            let some = prop::collection::vec(prop::bool::weighted(0.8), units)
-                .prop_map(|on| if on.contains(&true) { on } else { vec![true; on.len()] });
-            let on = prop::collection::vec(some, indices * stages);
-            let depth = prop::collection::vec(1..4usize, units);
-            let numbers = (prop::collection::vec(1..10_000u64, 16), prop::collection::vec(0..50usize, 16));
-            (on, depth, numbers).prop_map(move |(on, depth, (ns, order))| {
-                let kinds = kinds.clone();
-                Program { indices, instances, stages, on, kinds, depth, ns, order, fails }
-            })
-        },
-    )
+fn named(name: &str, units: usize) -> Box<dyn Policy> {
+    // A schedule that fits some tasks, of some machines.
+    let schedule = || (0..30).map(|n| format!("{n} {} {}", n % 4, if n % 5 == 0 { "other" } else { "t" }));
+    let read = |_: &str| Ok(format!("thalweg schedule 1\n{}", schedule().collect::<Vec<_>>().join("\n")));
+    let setting = Setting { units, cpu_units: String::new(), model: Model::default(), read: &read };
+    from_spec(name, setting).expect("a name with good parameters")
 }
 
-/// Runs a program as the engine would; every task must run exactly once, on a unit that has a body for it.
-fn run(policy: &mut dyn Policy, program: &Program) {
-    let Program { indices, instances, stages, .. } = *program;
-    let per_instance = indices * stages;
-    let weights: Arc<[f64]> = (0..indices).map(|index| 1.0 + index as f64).collect();
-    let neighbours: Arc<[Vec<usize>]> = (0..indices).map(|index| vec![(index + 1) % indices]).collect();
-    let mut units: Vec<UnitView> = (program.kinds.iter().enumerate())
-        .map(|(id, kind)| UnitView { id: UnitId(id as u16), kind: *kind, spaces: vec![SpaceId(0)], in_flight: 0 })
-        .collect();
-    let number =
-        |instance: u64, index: usize, stage: usize| instance * per_instance as u64 + (index * stages + stage) as u64;
-    let place = |task: u64| {
-        let index = task as usize % per_instance / stages;
-        let (weights, neighbours) = (weights.clone(), Some(neighbours.clone()));
-        Place { space: 0, index, instance: task / per_instance as u64, weights, neighbours }
-    };
-    let total = instances * per_instance as u64;
-    let mut done = BTreeSet::new();
-    let mut told = BTreeSet::new();
-    let mut flying: BTreeMap<u64, UnitId> = BTreeMap::new();
-    let mut turn = 0;
-    while (done.len() as u64) < total {
-        let is_ready = |task: u64, done: &BTreeSet<u64>| {
-            let Place { index, instance, .. } = place(task);
-            match (task as usize % stages, instance) {
-                (0, 0) => true,
-                (0, _) => [index + indices - 1, index, index + 1]
-                    .iter()
-                    .all(|other| done.contains(&number(instance - 1, other % indices, stages - 1))),
-                _ => done.contains(&(task - 1)),
-            }
-        };
-        for task in (0..total).filter(|task| !told.contains(task)).collect::<Vec<_>>() {
-            if is_ready(task, &done) {
-                told.insert(task);
-                let ready = ReadyTask {
-                    place: Some(place(task)),
-                    ..ReadyTask::of(task, &program.on[task as usize % per_instance])
-                };
-                policy.ready(ready, &View { units: &units, missing_bytes: &|task, _| task.0 % 7 });
-            }
+#[test]
+fn every_scheduler_passes_the_check() {
+    names().for_each(|name| check(|units| Named(named(name, units))).unwrap_or_else(|broken| panic!("{broken}")));
+}
+
+/// Breaks the contract in one way, in the midst of a program.
+struct Breaks(&'static str, Vec<ReadyTask>, u64);
+
+impl Policy for Breaks {
+    fn name(&self) -> &'static str {
+        "breaks"
+    }
+    fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+        self.1.push(task);
+    }
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        self.2 += 1;
+        let at = match self.0 {
+            "anywhere" => (!self.1.is_empty()).then_some(0),
+            "last" => self.1.iter().rposition(|task| task.runs_on(unit)),
+            _ => self.1.iter().position(|task| task.runs_on(unit)),
+        }?;
+        let task = if self.0 == "twice" { self.1[at].clone() } else { self.1.remove(at) };
+        match self.0 {
+            "unknown" => Some(TaskId(task.id.0 + 1000)),
+            "panics" if self.2 > 3 => panic!("no idea"),
+            "idle" if view.is_idle() && self.2 > 3 => None,
+            _ => Some(task.id),
         }
-        loop {
-            let before = flying.len();
-            for unit in 0..units.len() {
-                while units[unit].in_flight < program.depth[unit] {
-                    let view = View { units: &units, missing_bytes: &|task, _| task.0 % 7 };
-                    let Some(TaskId(task)) = policy.next(UnitId(unit as u16), &view) else { break };
-                    assert!(program.on[task as usize % per_instance][unit], "no body there");
-                    assert!(told.contains(&task) && !done.contains(&task), "task {task} was not ready");
-                    assert!(flying.insert(task, UnitId(unit as u16)).is_none(), "task {task} twice");
-                    units[unit].in_flight += 1;
-                }
-            }
-            if flying.len() == before {
-                break;
-            }
-        }
-        assert!(!flying.is_empty(), "{}: {} of {total} done, and nothing moves", policy.name(), done.len());
-        let nth = program.order[turn % program.order.len()] % flying.len();
-        let (&task, &unit) = flying.iter().nth(nth).expect("it is not empty");
-        flying.remove(&task);
-        units[unit.index()].in_flight -= 1;
-        let elapsed_ns = program.ns[turn % program.ns.len()];
-        turn += 1;
-        let sample =
-            Sample { task: TaskId(task), name: "t".into(), bytes: 0, unit, elapsed_ns, place: Some(place(task)) };
-        if program.fails == Some(task) {
-            policy.failed(&sample)
-        } else {
-            policy.finished(&sample)
-        }
-        done.insert(task);
     }
 }
 
-fn all(units: usize) -> impl Iterator<Item = Box<dyn Policy>> {
-    let with = ["dynamic:chunk=3,memo=1", "static-pcf:pcf=2.5", "pcf-static:pcf=3", "pcf-guided:pcf=0.4"];
-    NAMES.iter().copied().chain(with).map(move |name| {
-        let read = |_: &str| Ok(String::new());
-        let setting = Setting { units, cpu_units: String::new(), model: Model::default(), read: &read };
-        from_spec(name, setting).expect("a name with good parameters")
-    })
+#[test]
+fn the_check_finds_what_breaks_the_contract() {
+    for (way, words) in [
+        ("unknown", "task 1000, which is not ready"),
+        ("twice", "which it had given out before"),
+        ("anywhere", "which does not run there"),
+        ("panics", "it panicked: no idea"),
+        ("idle", "though no unit has anything to do"),
+    ] {
+        let broken = check(|_| Breaks(way, Vec::new(), 0)).unwrap_err().to_string();
+        assert!(
+            broken.starts_with("policy `breaks` breaks its contract: ") && broken.contains(words),
+            "{way}: {broken}"
+        );
+        assert!(broken.contains("CPU units and"), "{broken}");
+    }
+    let mut made = 0;
+    let random = check(|_| {
+        made += 1;
+        Breaks(if made % 2 == 0 { "first" } else { "last" }, Vec::new(), 0)
+    });
+    let broken = random.unwrap_err().to_string();
+    assert!(broken.contains("it was told the same twice, and gave first "), "{broken}");
+}
+
+/// A policy in a box.
+struct Named(Box<dyn Policy>);
+
+impl Policy for Named {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        self.0.ready(task, view);
+    }
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        self.0.next(unit, view)
+    }
+    fn in_flight(&mut self, unit: UnitId, tasks: usize) {
+        self.0.in_flight(unit, tasks);
+    }
+    fn finished(&mut self, sample: &Sample) {
+        self.0.finished(sample);
+    }
+    fn failed(&mut self, sample: &Sample) {
+        self.0.failed(sample);
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_task_runs_once_where_it_has_a_body_and_nothing_waits_for_ever(program in programs()) {
-        for mut policy in all(program.kinds.len()) {
-            run(&mut *policy, &program);
+    fn every_scheduler_keeps_the_contract(number in any::<u64>()) {
+        for name in names() {
+            check_program(number, &mut |units| Named(named(name, units))).map_err(|broken| TestCaseError::fail(broken.to_string()))?;
         }
     }
 

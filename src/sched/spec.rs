@@ -9,18 +9,19 @@
 //! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search |
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
 //! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
+//! | `replay` | `file`: a [`Schedule`] as text, which must be given |
 //!
 //! The file of PCFs has configurations of the CPU units as keys, as in González Tallada & Morancho 2024, table 4:
 //! `"16:CPU:1" = 21.91`.
 
 use super::{
     Adjacency, ClusteredGuided, Distributed, Distribution, Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate,
-    Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Static, StaticPcf, Stealing,
+    Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule, Static, StaticPcf, Stealing,
 };
 use crate::error::BuildError;
 use std::collections::BTreeMap;
 
-/// The names of all schedulers.
+/// The names of all schedulers that need no parameters: all but `replay`, which needs a file.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -89,6 +90,15 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
                 bytes_per_s: p.positive("bytes_per_s", default.bytes_per_s, false)?,
             };
             Box::new(Eft::new(setting.model, link))
+        }
+        "replay" => {
+            let Some(path) = p.take("file")? else {
+                return Err(p.error("file", "is missing; write replay:file=PATH of a recorded schedule".to_owned()));
+            };
+            let error = |problem: String| p.error("file", format!("{path}: {problem}"));
+            let text = (setting.read)(path).map_err(|problem| error(problem.to_string()))?;
+            let schedule = Schedule::from_text(&text).map_err(|problem| error(problem.to_string()))?;
+            Box::new(Replay::new(schedule, setting.units))
         }
         _ => return Err(BuildError::UnknownScheduler { name: name.to_owned(), known: NAMES.to_vec() }),
     };
@@ -279,6 +289,9 @@ mod tests {
             ("static-pcf:file=bad.toml", "`static-pcf`: file: bad.toml: TOML parse error at line 1"),
             ("clustered-guided:threshold=0", "`clustered-guided`: threshold: `0` is not a number above 0"),
             ("adjacency:slack=-1", "`adjacency`: slack: `-1` is not a number of at least 0"),
+            ("replay", "`replay`: file: is missing; write replay:file=PATH"),
+            ("replay:file=none.txt", "`replay`: file: none.txt: "),
+            ("replay:file=pcf.toml", "`replay`: file: pcf.toml: not a schedule: line 1: "),
             ("eft:bytes_per_s=0", "`eft`: bytes_per_s: `0` is not a number above 0"),
         ] {
             // That `pcf` is given as well is noticed before the file is looked for.

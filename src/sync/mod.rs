@@ -18,6 +18,7 @@
 mod atomic;
 mod barrier;
 mod batch;
+mod detached;
 mod edges;
 mod exposed;
 pub(crate) mod fiber;
@@ -34,6 +35,7 @@ mod task;
 mod tests;
 
 pub(crate) use barrier::prepare_fences;
+pub(crate) use detached::Detached;
 pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;

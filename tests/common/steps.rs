@@ -9,7 +9,8 @@
 use ndarray::{Array, Dimension, Ix2, Ix3};
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::LazyLock;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{LazyLock, Mutex};
 use thalweg::ids::TaskId;
 use thalweg::memory::{Reduction, Shape, Shared};
 use thalweg::prelude::*;
@@ -32,6 +33,8 @@ pub enum Bodies {
     All,
     Cores,
     Devices,
+    /// On cores, and ended by another thread; of a concurrent target as [`Self::Cores`].
+    Detached,
 }
 
 /// How a body ends that has changed the target: the update comes after.
@@ -121,6 +124,24 @@ fn end(end: End) -> Result<(), AsTheProgramSays> {
     }
 }
 
+/// What threads do that have nothing to do with the runtime, sooner or later.
+fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
+    type Job = Box<dyn FnOnce() + Send>;
+    static JOBS: LazyLock<Vec<Mutex<Sender<Job>>>> = LazyLock::new(|| {
+        let worker = || {
+            let (send, jobs) = channel::<Job>();
+            std::thread::spawn(move || jobs.into_iter().for_each(|job| job()));
+            Mutex::new(send)
+        };
+        (0..3).map(|_| worker()).collect()
+    });
+    let job = move || {
+        (0..delay % 64).for_each(|_| std::thread::yield_now());
+        job();
+    };
+    JOBS[delay as usize % JOBS.len()].lock().unwrap().send(Box::new(job)).unwrap();
+}
+
 static ADD: LazyLock<Reduction<u64>> =
     LazyLock::new(|| Reduction::new("wrapping add", 0, |a: &mut u64, b| *a = a.wrapping_add(b)));
 
@@ -171,10 +192,45 @@ macro_rules! submit {
                     }
                     match bodies {
                         Bodies::All => task.cpu(body!()).submit(),
-                        Bodies::Cores => task.host(body!()).submit(),
+                        Bodies::Cores | Bodies::Detached => task.host(body!()).submit(),
                         Bodies::Devices => task.emulated(body!()).submit(),
                     }
                 }};
+            }
+            macro_rules! detached {
+                ($access:expr) => {{
+                    let task = rt.task("step", (a, b, $access, update));
+                    let detached = task.host_detached(move |_, (a, b, mut target, mut update)| {
+                        began();
+                        outside(seed, move || {
+                            let h = hash(hash(seed, a.iter()), b.iter());
+                            target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n));
+                            a.finish();
+                            match ends {
+                                End::Returns => {
+                                    update.iter_mut().for_each(|x| *x = updated(*x, h));
+                                    target.finish();
+                                }
+                                End::Fails => target.fail(AsTheProgramSays),
+                                End::Panics => drop(target),
+                            }
+                            update.finish();
+                            b.finish();
+                        });
+                    });
+                    return detached.submit();
+                }};
+            }
+            if bodies == Bodies::Detached {
+                match kind {
+                    Kind::Out => detached!(target.output()),
+                    Kind::Inout => detached!(target.inout()),
+                    Kind::Commutative => detached!(target.commutative()),
+                    Kind::Concurrent => {}
+                    Kind::Add => detached!(target.reduction(ADD.clone())),
+                    Kind::Accumulate => detached!(target.accumulate(ADD.clone())),
+                    Kind::Max => detached!(target.reduction(Max)),
+                }
             }
             let change = move |mut target: <$shape as Shape>::ViewMut<'_, u64>, h| {
                 target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n))

@@ -1,6 +1,6 @@
 //! Model checking of `src/sync/` under all interleavings: tasks' blocks with their countdowns, references and poison, the
 //! lock-free list of successors, free blocks that travel between threads, tasks that a thread shows to others, readers that
-//! somebody waits for, the short lock, and the sleep of idle threads.
+//! somebody waits for, the short lock, what goes on without a thread, and the sleep of idle threads.
 //!
 //! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
 //! every order of events (up to a few preemptions of one thread by another, which is where such errors show) and every
@@ -37,6 +37,8 @@ mod atomic {
 }
 #[path = "../../src/sync/batch.rs"]
 mod batch;
+#[path = "../../src/sync/detached.rs"]
+mod detached;
 #[path = "../../src/sync/edges.rs"]
 mod edges;
 #[path = "../../src/sync/exposed.rs"]
@@ -70,6 +72,7 @@ mod successors;
 mod task;
 
 mod blocks;
+mod detachments;
 mod lists;
 mod locks;
 mod onlookers;

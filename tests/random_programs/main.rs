@@ -11,6 +11,7 @@
 //!   poisoned, as the oracle says.
 //! - *Handles* are dropped while tasks are pending.
 //! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice.
+//! - *Detached bodies* lend what they access to threads of the program's own, which give it back sooner or later.
 //!
 //! Half of the programs take the fast path: CPU units alone, under `stealing`.
 //!

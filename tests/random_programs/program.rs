@@ -68,7 +68,8 @@ fn step(
             kind = Commutative;
         }
         let end = if failing && lot == 1 { End::Fails } else { End::Returns };
-        Step { reads: [a, b], kind, target, update, bodies: Bodies::All, end, seed: 0 }
+        let bodies = if lot > 8 { Bodies::Detached } else { Bodies::All };
+        Step { reads: [a, b], kind, target, update, bodies, end, seed: 0 }
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It declares accesses and kinds of unit and does nothing else; to run it is an error in the layer that does.
 
-use super::{Body, Env, Kinds, Piece};
+use super::{Body, Env, Kinds, Piece, Stop};
 use crate::depend::AccessRecord;
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
@@ -37,7 +37,7 @@ impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send, C: Fn() + Send> Body for Bo
         (self.accesses)(visit);
     }
 
-    fn run(&self, _: &Env<'_>) -> Result<(), BoxError> {
+    fn run(&self, _: &Env<'_>) -> Result<(), Box<Stop>> {
         unreachable!("a task without a body is not run")
     }
 

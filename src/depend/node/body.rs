@@ -1,6 +1,6 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
-use super::{Env, Group, Kinds};
+use super::{Env, Group, Kinds, Stop};
 use crate::depend::{AccessRecord, Accumulation, Mode};
 use crate::error::{BoxError, TaskFailure};
 use crate::ids::DataId;
@@ -24,8 +24,14 @@ pub(crate) trait Body: Send {
     /// Visits the declared accesses in order. Reads nothing that changes while the body runs: another thread may look.
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>));
 
-    /// Runs the body that fits the unit. May panic with whatever the user's code panics with.
-    fn run(&self, env: &Env<'_>) -> Result<(), BoxError>;
+    /// Runs the body that fits the unit, or runs it on if the task has begun. May panic with whatever the user's code
+    /// panics with.
+    fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>>;
+
+    /// Whether the body has been run, and the task goes on: it is not to be refused any more.
+    fn has_begun(&self) -> bool {
+        false
+    }
 
     /// Runs the body for accelerators, which enqueues its work. May panic as [`Self::run`] may.
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError>;

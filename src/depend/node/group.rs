@@ -12,7 +12,7 @@
 //! 2. What a member counts for, all groups above its group are counted for too.
 //! 3. Under the lock references are moved, and no failure is dropped.
 
-use super::{Body, Env, Kinds};
+use super::{Body, Env, Kinds, Stop};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, Cancelled, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
@@ -167,9 +167,15 @@ impl Body for Member {
         self.body.accesses(visit);
     }
 
-    fn run(&self, env: &Env<'_>) -> Result<(), BoxError> {
-        self.begin()?;
+    fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
+        if !self.body.has_begun() {
+            self.begin().map_err(|cancelled| Box::new(Stop::Failed(cancelled)))?;
+        }
         self.body.run(env)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.body.has_begun()
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {

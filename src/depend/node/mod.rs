@@ -11,6 +11,7 @@ mod ancestry;
 mod bodiless;
 mod body;
 mod context;
+mod detached;
 mod group;
 #[cfg(test)]
 pub(crate) mod hand_made;
@@ -22,6 +23,7 @@ pub(in crate::depend) use bodiless::Bodiless;
 pub(crate) use body::{Body, Piece};
 pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
+pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use group::{Group, Member};
 pub(crate) use kinds::Kinds;
 pub(crate) use running::Team;

@@ -11,6 +11,7 @@ use super::state::Threads;
 use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::device::{Execution, Synchronous};
 use crate::driver::Driver;
+use crate::driver::shared::Ran;
 use crate::engine::{Event, Launch, Outcome};
 use crate::error::FailureReason;
 use crate::ids::DeviceId;
@@ -89,7 +90,11 @@ impl Threads {
                 self.shared.progress.finish(slot, lane, false);
             }
             Ok(()) => self.shared.end_anywhere(task, Outcome::Done { elapsed_ns: 0 }, slot, ready),
-            Err(outcome) => self.shared.end_anywhere(task, outcome, slot, ready),
+            Err(ran) => {
+                if let Some((task, outcome)) = self.settle(task, ran, host.unit, 0) {
+                    self.shared.end_anywhere(task, outcome, slot, ready);
+                }
+            }
         }
         self.tell_waiters(host);
         match next {
@@ -142,7 +147,7 @@ impl Threads {
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
         let waited_ns = host.own.get().waited_ns.saturating_sub(waited_ns);
         let elapsed_ns = (start.elapsed().as_nanos() as u64).saturating_sub(waited_ns);
-        self.end_launch(host, task, ran.map_or_else(|outcome| outcome, |()| Outcome::Done { elapsed_ns }));
+        self.end_launch(host, task, ran, elapsed_ns);
     }
 
     /// Runs a placed task on its replicas in the memory of a device that runs it here.
@@ -162,23 +167,27 @@ impl Threads {
         let began = here.run(&mut || {
             ended = Some(host.inside(|| self.shared.run_body(&mut task, &env, slot)));
         });
-        let outcome = match began {
-            Ok(()) => match ended.expect("a device runs the body it is given") {
-                // What the device's speed adds to the body is part of its time.
-                Ok(()) => Outcome::Done { elapsed_ns: start.elapsed().as_nanos() as u64 },
-                Err(outcome) => outcome,
-            },
+        // What the device's speed adds to the body is part of its time.
+        let elapsed_ns = start.elapsed().as_nanos() as u64;
+        let ran = match began {
+            Ok(()) => ended.expect("a device runs the body it is given"),
             Err(error) => {
                 devices.lose(Some(device), &error);
                 self.shared.discard(&task);
-                Outcome::Failed(FailureReason::Device(error))
+                Err(Ran::Ended(Outcome::Failed(FailureReason::Device(error))))
             }
         };
-        self.end_launch(host, task, outcome);
+        self.end_launch(host, task, ran, elapsed_ns);
     }
 
-    fn end_launch(&self, host: &Host, task: OwnedTask, outcome: Outcome) {
-        self.react(|out| self.shared.end(task, outcome, Some(host.slot()), out));
+    fn end_launch(&self, host: &Host, task: OwnedTask, ran: Result<(), Ran>, elapsed_ns: u64) {
+        let ended = match ran {
+            Ok(()) => Some((task, Outcome::Done { elapsed_ns })),
+            Err(ran) => self.settle(task, ran, host.unit, elapsed_ns),
+        };
+        if let Some((task, outcome)) = ended {
+            self.react(|out| self.shared.end(task, outcome, Some(host.slot()), out));
+        }
         self.tell_waiters(host);
     }
 

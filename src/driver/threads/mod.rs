@@ -6,10 +6,11 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`aside`], [`state`], [`accelerators`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], and this one.
+//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], and this one.
 
 mod accelerators;
 mod aside;
+mod away;
 mod device_queue;
 mod devices;
 mod execute;

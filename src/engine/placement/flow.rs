@@ -126,11 +126,11 @@ impl Flow {
         Some((launched, counts_no_more))
     }
 
-    /// The body of a launched task waits, or goes on; the unit that it counts for no more, or again.
+    /// The body of a launched task waits, or goes on; the unit that it counts for no more, or again, if that is new.
     pub(super) fn suspend(&mut self, task: TaskId, suspended: bool) -> Option<UnitId> {
         let launched = self.launched.get_mut(&task)?;
-        launched.suspended = suspended;
-        launched.unit
+        let before = std::mem::replace(&mut launched.suspended, suspended);
+        launched.unit.filter(|_| before != suspended)
     }
 
     /// What is known of a launched task.

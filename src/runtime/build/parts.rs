@@ -22,8 +22,13 @@ const LEAST_WINDOW: usize = 1024;
 impl Builder {
     /// The scheduler, for this machine.
     pub(super) fn take_scheduler(&mut self, machine: &Machine, config: &UnitConfig) -> Result<Scheduler, BuildError> {
+        let schedule = self.schedule.clone();
+        let recorded = |policy| match schedule {
+            Some(schedule) => Box::new(sched::Recording::new(policy, schedule)),
+            None => policy,
+        };
         let name = match std::mem::replace(&mut self.scheduler, Choice::Named(String::new())) {
-            Choice::Own(policy) => return Ok(Scheduler::own(policy)),
+            Choice::Own(policy) => return Ok(Scheduler::own(recorded(policy))),
             Choice::Named(name) => name,
         };
         let is_cpu = |term: &&str| term.contains(":CPU:");
@@ -33,7 +38,7 @@ impl Builder {
             model: self.model()?,
             read: &|path| std::fs::read_to_string(path),
         };
-        sched::from_spec(&name, setting).map(Scheduler::built_in)
+        sched::from_spec(&name, setting).map(recorded).map(Scheduler::built_in)
     }
 
     /// What all threads will share.
@@ -67,6 +72,7 @@ impl Builder {
             model_file: self.model_file,
             #[cfg(not(feature = "sim"))]
             model_file: None,
+            schedule: self.schedule,
             next_space: AtomicU32::new(0),
             scopes: OpenScopes::default(),
         }

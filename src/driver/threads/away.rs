@@ -1,0 +1,121 @@
+//! Tasks that go on when their body has returned: parked, run on when they are woken, and ended by whichever thread gives
+//! back the last of what they lent out.
+//!
+//! A task that is run on waits in a queue as any ready task does: on the fast path in the one for strangers, so that a
+//! future which wakes itself lets others run; else in the inbox of the unit that began it.
+//!
+//! What never happens here: a task that is away has no unit, so nothing of this counts as busy.
+
+use super::host::Host;
+use super::state::Threads;
+use crate::depend::{Away, Leaving, OwnedTask, Parked, Reception};
+use crate::driver::Driver;
+use crate::driver::shared::{BreakOnUnwind, Ran};
+use crate::engine::{Event, Launch, Outcome, is_asked_by};
+use crate::ids::UnitId;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+impl Threads {
+    /// What has become of a task that a unit has run for so long: how it has ended, or nothing if it goes on.
+    #[cold]
+    pub(super) fn settle(
+        &self,
+        task: OwnedTask,
+        ran: Ran,
+        unit: usize,
+        elapsed_ns: u64,
+    ) -> Option<(OwnedTask, Outcome)> {
+        match ran {
+            Ran::Ended(outcome) => Some((task, outcome)),
+            Ran::Away(leaving) => self.leave(task, leaving, UnitId(unit as u16), elapsed_ns),
+        }
+    }
+
+    fn leave(&self, task: OwnedTask, leaving: Leaving, unit: UnitId, elapsed_ns: u64) -> Option<(OwnedTask, Outcome)> {
+        let Leaving { detachment, waits } = leaving;
+        let id = task.shared().id;
+        detachment.ran(elapsed_ns);
+        if !waits && detachment.is_last() {
+            if detachment.was_away() {
+                self.shared.away.leave(id);
+            }
+            let away = detachment.away(unit);
+            return Some(self.come_back(task, away));
+        }
+        if !detachment.was_away() {
+            let Some(me) = self.this.upgrade() else { unreachable!("who runs a task keeps its driver") };
+            detachment.comes_back_to(me);
+            self.shared.away.enter(id, &detachment);
+        }
+        if !self.on_fast_path() {
+            self.react(|out| self.shared.engine.on(Event::Suspended(id), out));
+        }
+        let parked = Parked { task, unit };
+        match waits {
+            false => detachment.leave(parked),
+            true => detachment.wait(parked).into_iter().for_each(|Parked { task, unit }| self.run_on(task, unit)),
+        }
+        None
+    }
+
+    /// All that a task lent out is back.
+    fn come_back(&self, task: OwnedTask, away: Away) -> (OwnedTask, Outcome) {
+        if let Some(detector) = &self.shared.conflicts {
+            detector.leave(task.shared().id.0);
+        }
+        let outcome = match away.failure {
+            Some(reason) => Outcome::Failed(reason),
+            None => {
+                task.body().keep();
+                Outcome::Done { elapsed_ns: away.elapsed_ns }
+            }
+        };
+        (task, outcome)
+    }
+
+    /// Has a task run on that was begun by this unit.
+    fn run_on(&self, task: OwnedTask, unit: UnitId) {
+        if self.on_fast_path() {
+            return self.run_anywhere(task, None);
+        }
+        let launch = Launch { task, unit, device: None, places: SmallVec::new(), after: SmallVec::new() };
+        self.ready.push_launch(Box::new(launch));
+        self.shared.idle.wake_at(unit.index());
+    }
+
+    fn end_away(&self, task: OwnedTask, away: Away) {
+        let shared = &self.shared;
+        let unless_ended = BreakOnUnwind { shared, during: "the end of a task that had gone on outside" };
+        let (unit, id) = (away.unit, task.shared().id);
+        shared.away.leave(id);
+        let (task, outcome) = self.come_back(task, away);
+        shared.away.ended_elsewhere(unit);
+        if self.on_fast_path() {
+            Host::with(shared.id, |host| {
+                shared.end_anywhere(task, outcome, None, |ready| self.run_anywhere(ready, host));
+            });
+        } else {
+            self.react(|out| shared.end(task, outcome, None, out));
+        }
+        shared.tell_waiters();
+        std::mem::forget(unless_ended);
+    }
+}
+
+impl Reception for Threads {
+    fn ended(self: Arc<Self>, task: OwnedTask, away: Away) {
+        if !is_asked_by(self.shared.id) {
+            return self.end_away(task, away);
+        }
+        // A policy has dropped a guard, under the lock of placement.
+        let ending = std::thread::Builder::new().name("thalweg-end".to_owned());
+        if let Err(error) = ending.spawn(move || self.end_away(task, away)) {
+            tracing::error!("no thread to end a task whose guard was dropped in a policy ({error}): it does not end");
+        }
+    }
+
+    fn woken(&self, task: OwnedTask, unit: UnitId) {
+        self.run_on(task, unit);
+    }
+}

@@ -1,0 +1,337 @@
+//! Guards of what a task has lent out: views that any thread may use while the task goes on without its body.
+//!
+//! A guard has the region's address and a [`Hold`]. What makes that sound: the task does not end before the hold is given
+//! back, which is the last thing a guard does (invariant 1 of `depend::node::detached`), and until a task has ended the
+//! rules of [`super`] hold for its views as they do while its body runs. A guard that is never given back keeps the task,
+//! and with it the memory, for ever.
+//!
+//! Nobody gets at the reference inside a guard with another lifetime than the guard's own borrow.
+
+use super::access::{Commute, Follow, In, Out, Reduce, Update};
+use super::accumulate::Accumulate;
+use super::{AccessList, Element, List, Reducer, Shape};
+use crate::depend::{Context, Detachment, Hold};
+use crate::error::{BoxError, FailureReason};
+use crate::sealed::Sealed;
+use ndarray::{ArrayRef, ArrayViewMut, Dimension};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What a guard may do with its region, as a type: read.
+#[derive(Debug)]
+pub enum ReadOnly {}
+
+/// What a guard may do with its region, as a type: read and write.
+#[derive(Debug)]
+pub enum Writable {}
+
+/// A region that a task has lent out: it can go to any thread and is used there as the view would be in the body.
+///
+/// Bodies of [`host_detached`](crate::TaskBuilder::host_detached) and [`host_async`](crate::TaskBuilder::host_async) get
+/// one for each access: `Lent<[f64]>` of one dimension, `Lent<ArrayRef<f64, Ix2>>` of two; of an `input`, one that is
+/// [`ReadOnly`]. The task holds its regions until all of them are given back.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let ghost = rt.data(vec![0.0; 4]);
+/// rt.task("receive", (ghost.output(),))
+///     .host_detached(|_, (mut ghost,): (Lent<[f64]>,)| {
+///         std::thread::spawn(move || {
+///             ghost.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]); // as what arrives by the network
+///             ghost.finish();
+///         });
+///     })
+///     .submit()?;
+/// assert_eq!(rt.take(ghost)?, [1.0, 2.0, 3.0, 4.0]); // waits for what the thread does
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a guard that is dropped unfinished fails its task"]
+pub struct Lent<L: Lendable + ?Sized, M = Writable> {
+    place: L::Place,
+    hold: Hold,
+    may: PhantomData<M>,
+}
+
+// SAFETY: a guard is a reference to elements that are `Send` and `Sync` (`Lendable::Item`), and a hold that any thread may
+// give back.
+unsafe impl<L: Lendable + ?Sized, M> Send for Lent<L, M> {}
+// SAFETY: as above; shared, it gives shared references.
+unsafe impl<L: Lendable + ?Sized, M> Sync for Lent<L, M> {}
+
+impl<L: Lendable + ?Sized, M> Lent<L, M> {
+    /// # Safety
+    /// Until the hold is given back, the region lies at the place as [`Access::view`](super::Access::view) asks, and
+    /// `M` is what the access may do with it.
+    unsafe fn new(place: L::Place, lender: Lender<'_>) -> Self {
+        Self { place, hold: lender.0.hold(), may: PhantomData }
+    }
+
+    /// Gives the region back: the work on it is done.
+    pub fn finish(self) {
+        self.hold.give_back(Ok(()));
+    }
+
+    /// Gives the region back: the task has failed, and what it should have written is not to be used.
+    pub fn fail(self, error: impl Into<BoxError>) {
+        let error = error.into();
+        self.hold.give_back(Err(FailureReason::Returned(error)));
+    }
+}
+
+impl<L: Lendable + ?Sized, M> Deref for Lent<L, M> {
+    type Target = L;
+
+    #[inline]
+    fn deref(&self) -> &L {
+        // SAFETY: the task has not ended while the guard has its hold (`new`).
+        unsafe { L::get(&self.place) }
+    }
+}
+
+impl<L: Lendable + ?Sized> DerefMut for Lent<L, Writable> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut L {
+        // SAFETY: as above; the access writes, so nobody else has the region, and there is one guard of it.
+        unsafe { L::get_mut(&mut self.place) }
+    }
+}
+
+impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe("Lent", &self.hold, f)
+    }
+}
+
+/// Keeps a task from ending, without a region: made by [`Lender::completion`], and what an `after` access gives.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let task = rt.task("timer", ()).host_detached(|cx, ()| {
+///     let done = cx.completion();
+///     std::thread::spawn(move || done.finish()); // as a timer would
+/// });
+/// let task = task.submit_handle()?;
+/// rt.wait_for(&task)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a completion that is dropped unfinished fails its task"]
+pub struct Completion(Hold);
+
+impl Completion {
+    /// The task's work is done, as far as this is concerned.
+    pub fn finish(self) {
+        self.0.give_back(Ok(()));
+    }
+
+    /// The task has failed.
+    pub fn fail(self, error: impl Into<BoxError>) {
+        let error = error.into();
+        self.0.give_back(Err(FailureReason::Returned(error)));
+    }
+
+    /// Another one: the task ends when both are finished.
+    pub fn another(&self) -> Self {
+        Self(self.0.another())
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe("Completion", &self.0, f)
+    }
+}
+
+/// Says whose guard it is, once the body has returned.
+fn describe(what: &str, hold: &Hold, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match hold.look(|task| (task.shared().id, task.shared().name.clone())) {
+        Some((id, name)) => write!(f, "{what}({id} `{name}`)"),
+        None => write!(f, "{what}(..)"),
+    }
+}
+
+/// What a detached body can ask: where it runs, as its [`Context`], and for further completions.
+#[derive(Debug)]
+pub struct Lending<'a> {
+    context: &'a Context,
+    lender: Lender<'a>,
+}
+
+impl<'a> Lending<'a> {
+    pub(super) fn new(context: &'a Context, lender: Lender<'a>) -> Self {
+        Self { context, lender }
+    }
+
+    /// What the task will not end without, beside the guards of its accesses.
+    pub fn completion(&self) -> Completion {
+        Completion(self.lender.0.hold())
+    }
+}
+
+impl Deref for Lending<'_> {
+    type Target = Context;
+
+    fn deref(&self) -> &Context {
+        self.context
+    }
+}
+
+/// Who makes guards, wrapped so that public traits can mention it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Lender<'a>(pub(crate) &'a Arc<Detachment>);
+
+/// What a guard gives: a slice, or ndarray's [`ArrayRef`].
+pub trait Lendable: Sealed {
+    /// Its elements.
+    #[doc(hidden)]
+    type Item: Send + Sync;
+    /// Where it is.
+    #[doc(hidden)]
+    type Place;
+
+    /// # Safety
+    /// The region lies there while the reference lasts, and nobody writes it.
+    #[doc(hidden)]
+    unsafe fn get(place: &Self::Place) -> &Self;
+
+    /// # Safety
+    /// As for `get`, and nobody else reads it either.
+    #[doc(hidden)]
+    unsafe fn get_mut(place: &mut Self::Place) -> &mut Self;
+}
+
+impl<T: Element> Lendable for [T] {
+    type Item = T;
+    type Place = NonNull<[T]>;
+
+    #[inline]
+    unsafe fn get(place: &Self::Place) -> &Self {
+        // SAFETY: the caller's promise.
+        unsafe { place.as_ref() }
+    }
+
+    #[inline]
+    unsafe fn get_mut(place: &mut Self::Place) -> &mut Self {
+        // SAFETY: the caller's promise.
+        unsafe { place.as_mut() }
+    }
+}
+
+impl<T, D> Sealed for ArrayRef<T, D> {}
+
+impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
+    type Item = T;
+    // Inside is an address, and no reference: an array view is one by its type alone.
+    type Place = ArrayViewMut<'static, T, D>;
+
+    #[inline]
+    unsafe fn get(place: &Self::Place) -> &Self {
+        place
+    }
+
+    #[inline]
+    unsafe fn get_mut(place: &mut Self::Place) -> &mut Self {
+        place
+    }
+}
+
+/// Accesses whose views can be lent out of a body: all but `concurrent`, alone, in tuples and in lists.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be lent out of a body",
+    note = "`concurrent` regions are for bodies that run: try `commutative`, `reduction` or `accumulate`, which can be lent"
+)]
+pub trait Lend: AccessList {
+    /// What the body gets: a guard for one access, else a tuple or a vector of what its parts give.
+    type Lent: Send + 'static;
+
+    /// # Safety
+    /// As for [`Access::view`](super::Access::view), at home, until the holds are given back; the lender's task is the
+    /// accesses' own.
+    #[doc(hidden)]
+    unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent;
+}
+
+macro_rules! plain {
+    ($($name:ident, $may:ident;)*) => {$(
+        impl<T: Element, S: Shape> Lend for $name<T, S> {
+            type Lent = Lent<S::Lent<T>, $may>;
+
+            unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
+                // SAFETY: the caller's promise: the region is at home, and nobody in conflict with it has it.
+                unsafe { Lent::new(S::lend(self.0.site(None), self.0.spans()), lender) }
+            }
+        }
+    )*};
+}
+
+plain! { In, ReadOnly; Out, Writable; Update, Writable; Commute, Writable; }
+
+impl<T: Element, S: Shape> Lend for Follow<T, S> {
+    type Lent = Completion;
+
+    unsafe fn lend(&self, lender: Lender<'_>) -> Completion {
+        Completion(lender.0.hold())
+    }
+}
+
+macro_rules! private {
+    ($($name:ident;)*) => {$(
+        impl<T: Element, S: Shape, R: Reducer<T>> Lend for $name<T, S, R> {
+            type Lent = Lent<S::Lent<T>>;
+
+            unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
+                // SAFETY: the caller's promise: the private replica is the task's until it ends.
+                unsafe {
+                    let (site, spans) = self.begin_site();
+                    Lent::new(S::lend(site, spans), lender)
+                }
+            }
+        }
+    )*};
+}
+
+private! { Reduce; Accumulate; }
+
+macro_rules! tuples {
+    ($(($($a:ident $i:tt),*))*) => {$(
+        #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // of the empty tuple
+        impl<$($a: Lend),*> Lend for ($($a,)*) {
+            type Lent = ($($a::Lent,)*);
+
+            unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
+                // SAFETY: the caller's promise, for each.
+                unsafe { ($(self.$i.lend(lender),)*) }
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}
+
+impl<A: Lend> Lend for List<A> {
+    type Lent = Vec<A::Lent>;
+
+    unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
+        // SAFETY: the caller's promise, for each.
+        self.0.iter().map(|access| unsafe { access.lend(lender) }).collect()
+    }
+}

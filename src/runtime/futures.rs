@@ -1,0 +1,256 @@
+//! Waiting as a future: the same as in [`super::wait`], under any executor.
+//!
+//! What is waited for is submitted or noted when the call is made; polling only looks whether it is there. Nobody executes
+//! tasks in a poll but a simulation, in which time passes by nothing else. A future that is dropped leaves nothing behind
+//! but the task that was to tell it.
+
+use super::{Door, Runtime};
+use crate::depend::{TaskRef, running};
+use crate::driver::inside;
+use crate::driver::progress::SoFar;
+use crate::driver::waiters::Awaited;
+use crate::engine::WaitBegun;
+use crate::error::{Failures, RunError, SubmitError};
+use crate::ids::SpaceId;
+use crate::memory::{Element, Shape};
+use crate::sync::drop_quietly;
+use crate::task::{AccessSpec, IntoRegion, Recorded};
+use parking_lot::Mutex;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Wake, Waker};
+
+impl Runtime {
+    /// As [`wait`](Self::wait), as a future under any executor: what counts is what was submitted when this was called.
+    ///
+    /// While nobody waits with a thread, a unit that is hosted by the submitter
+    /// ([`submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)) executes nothing, and stalls are not reported.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// # let executor = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # executor.block_on(async {
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1.0; 100]);
+    /// rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// rt.wait_async().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait); inside a body it would wait for itself, whoever polls it there.
+    pub fn wait_async(&self) -> impl Future<Output = Result<(), RunError>> + Send + use<> {
+        let refused = self.outside_body("wait_async").err();
+        let shared = self.shared();
+        Everything {
+            begun: Some(shared.engine.failures().begin()),
+            nested: shared.nested.load(Ordering::Acquire),
+            round: shared.progress.so_far(),
+            seat: Seat::new(&self.door),
+            refused,
+        }
+    }
+
+    /// As [`read`](Self::read), as a future under any executor: the region's value after the tasks submitted before this
+    /// call. In a body of [`host_async`](crate::TaskBuilder::host_async) too.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// # let executor = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # executor.block_on(async {
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1.0; 3]);
+    /// rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// let doubled = rt.read_async(x.slice(1..));
+    /// rt.task("clear", (x.output(),)).cpu(|_, (x,)| x.fill(0.0)).submit()?;
+    /// assert_eq!(doubled.await?, [2.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read). In a body, of what its task holds, the future is ready at once with
+    /// [`SubmitError::Nested`](crate::error::SubmitError::Nested): it would wait for itself.
+    #[track_caller]
+    pub fn read_async<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Reading<T, S> {
+        let (region, seat) = (region.into_region(), Seat::new(&self.door));
+        let value: Arc<Mutex<Option<S::Owned<T>>>> = Arc::default();
+        let access = region.input();
+        let submit = || {
+            access.check(self.door.id).map_err(|refusal| refusal.of_task("read_async"))?;
+            let Recorded(record) = access.record();
+            running::ancestry(self.door.id).admit("read_async", &[record])?; // it would wait for itself
+            let (result, waker) = (value.clone(), Waker::from(seat.notice.clone()));
+            self.internal_read_for(region.input(), "read_async", SpaceId::HOST, Some(waker), move |view| {
+                *result.lock() = Some(S::to_owned(&view));
+            })
+        };
+        let task = submit();
+        // A phantom has no elements but zeros.
+        let extents = region.block.extents();
+        let zeros = region.data.cell.datum.phantom.then(|| extents[..S::NDIM.unwrap_or(1)].to_vec());
+        Reading { task, value, zeros, seat }
+    }
+}
+
+/// Wakes a future, by the waker that it was last polled with.
+#[derive(Default)]
+struct Notice(Mutex<Option<Waker>>);
+
+impl Notice {
+    fn set(&self, waker: Waker) {
+        let before = self.0.lock().replace(waker);
+        drop_quietly(|| drop(before));
+    }
+}
+
+impl Wake for Notice {
+    fn wake(self: Arc<Self>) {
+        let waker = self.0.lock().take();
+        drop_quietly(|| waker.into_iter().for_each(Waker::wake)); // what a stranger's waker does stays there
+    }
+}
+
+/// A future's place among those who wait.
+struct Seat {
+    door: Arc<Door>,
+    notice: Arc<Notice>,
+    /// Its number on the list.
+    entry: Option<u64>,
+}
+
+impl Seat {
+    fn new(door: &Arc<Door>) -> Self {
+        Self { door: door.clone(), notice: Arc::default(), entry: None }
+    }
+
+    /// Ready when nothing is `left`, or waiting is in vain.
+    fn poll(&mut self, cx: &mut Context<'_>, awaited: impl FnOnce() -> Awaited, left: impl Fn() -> u64) -> Poll<()> {
+        let shared = self.door.shared();
+        let is_over = || left() == 0 || shared.is_broken();
+        if self.door.driver.simulated().is_some() && !is_over() {
+            self.door.driver.advance(awaited(), left);
+            return Poll::Ready(());
+        }
+        if !is_over() {
+            self.notice.set(cx.waker().clone());
+            match self.entry {
+                Some(entry) => shared.waiters.ask_for(entry, true),
+                None => self.entry = Some(shared.waiters.enter_future(self.notice.clone().into(), awaited())),
+            }
+            if !is_over() {
+                return Poll::Pending;
+            }
+        }
+        self.leave();
+        Poll::Ready(())
+    }
+
+    fn leave(&mut self) {
+        self.entry.take().into_iter().for_each(|entry| self.door.shared().waiters.leave(entry));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// See [`Runtime::wait_async`].
+struct Everything {
+    begun: Option<WaitBegun>,
+    nested: u64,
+    /// What is waited for in this round, or what has to finish before it can be said.
+    round: Result<SoFar, SoFar>,
+    seat: Seat,
+    refused: Option<SubmitError>,
+}
+
+impl Future for Everything {
+    type Output = Result<(), RunError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { begun, nested, round, seat, refused } = self.get_mut();
+        let door = seat.door.clone();
+        if inside::in_body(door.id) {
+            refused.get_or_insert(SubmitError::InsideTask { call: "wait_async" });
+        }
+        if let Some(refusal) = refused {
+            return Poll::Ready(Err(refusal.clone().into()));
+        }
+        let shared = door.shared();
+        let boundary = loop {
+            let (Ok(tasks) | Err(tasks)) = &*round;
+            let left = || shared.progress.left(tasks);
+            if seat.poll(cx, || Awaited::Tasks(tasks.clone()), left).is_pending() {
+                return Poll::Pending;
+            }
+            // What bodies submit belongs to what is waited for: then there is another round.
+            let again = shared.nested.load(Ordering::Acquire);
+            match round {
+                _ if shared.is_broken() => break tasks.boundary,
+                Ok(tasks) if *nested == again => break tasks.boundary,
+                Ok(_) => (*nested, *round) = (again, shared.progress.so_far()),
+                Err(_) => *round = shared.progress.so_far(),
+            }
+        };
+        let failures = begun.take().map_or_else(Vec::new, |begun| shared.engine.failures().end(begun, boundary));
+        shared.broken()?;
+        Poll::Ready(if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) })
+    }
+}
+
+impl Drop for Everything {
+    fn drop(&mut self) {
+        let failures = self.seat.door.shared().engine.failures();
+        self.begun.take().into_iter().for_each(|begun| failures.give_up(begun));
+    }
+}
+
+/// A region's value, as a future: made by [`Runtime::read_async`].
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Reading<T: Element, S: Shape> {
+    task: Result<TaskRef, SubmitError>,
+    value: Arc<Mutex<Option<S::Owned<T>>>>,
+    /// The shape, of a region without memory.
+    zeros: Option<Vec<usize>>,
+    seat: Seat,
+}
+
+impl<T: Element, S: Shape> Future for Reading<T, S> {
+    type Output = Result<S::Owned<T>, RunError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { task, value, zeros, seat } = self.get_mut();
+        let task = match task {
+            Ok(task) => task,
+            Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
+        };
+        if seat.poll(cx, || Awaited::Told, || u64::from(!task.is_finished())).is_pending() {
+            return Poll::Pending;
+        }
+        if !task.is_finished() {
+            seat.door.shared().broken()?;
+        }
+        if let Some(cause) = task.poison() {
+            return Poll::Ready(Err(RunError::Poisoned(cause)));
+        }
+        if let Some(shape) = zeros {
+            return Poll::Ready(Ok(S::from_vec(bytemuck::zeroed_vec(shape.iter().product()), shape)));
+        }
+        Poll::Ready(Ok(value.lock().take().expect("the task that reads the value has run, and is asked once")))
+    }
+}
+
+impl<T: Element, S: Shape> fmt::Debug for Reading<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_finished = self.task.as_ref().is_ok_and(|task| task.is_finished());
+        f.debug_struct("Reading").field("is_finished", &is_finished).finish_non_exhaustive()
+    }
+}
