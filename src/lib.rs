@@ -86,7 +86,9 @@ pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
-pub use runtime::{Builder, LinkStatistics, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle};
+pub use runtime::{
+    Builder, LinkStatistics, LoopBody, LoopBuilder, RunningTask, Runtime, Stall, Statistics, TaskBuilder, TaskHandle,
+};
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
 
@@ -105,7 +107,7 @@ pub mod prelude {
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Element, Max, Min, Reduction, Sum};
-    pub use crate::task::{Data, IterationSpace, Region, blocks};
+    pub use crate::task::{Data, Face, IterationSpace, Partition, Region, blocks};
     pub use crate::{Context, EmulatedDevice, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

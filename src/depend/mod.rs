@@ -38,6 +38,7 @@ mod reduction;
 mod register;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use commutative::{give_up_turns, take_turns};
@@ -54,3 +55,4 @@ pub(crate) use node::running;
 pub(crate) use node::{Body, Env, ExposedTask, Kinds, Meta, OwnedTask, Side, Site, Submitting, Task, TaskRef, Team};
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
+pub(crate) use together::{Batch, MOST_TOGETHER, Together, register_together};

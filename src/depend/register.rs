@@ -39,8 +39,7 @@ pub(crate) fn register(
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
-    let stamp = stamp(task.shared().id);
-    let mut newcomer = Newcomer { task, stamp, latest: 0, recorder, last_join: LastJoin::default(), leftover: None };
+    let mut newcomer = Newcomer::new(task, recorder);
     match accesses {
         [] => {}
         [one] => {
@@ -52,11 +51,15 @@ pub(crate) fn register(
         few if few.len() <= FEW_ACCESSES => newcomer.enter_few(few)?,
         many => newcomer.enter_many(many)?,
     }
-    if let Some(side) = newcomer.task.owned_mut() {
-        side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
-        side.turns.settle();
+    Ok(newcomer.settle())
+}
+
+impl Leftover {
+    /// Adds what another task has left.
+    pub(super) fn add(&mut self, other: Self) {
+        self.joins.extend(other.joins);
+        self.groups.extend(other.groups);
     }
-    Ok(newcomer.leftover)
 }
 
 /// What a task leaves in those that it waits for, so that it links no second edge: its id, and room for the flow in the
@@ -74,12 +77,12 @@ fn seen(address: usize, flow: Flow) -> usize {
 
 /// What the locks of data are ordered by.
 #[inline]
-fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
+pub(super) fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
     std::ptr::from_ref(accesses[i].datum).addr()
 }
 
 #[cold]
-fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
+pub(super) fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
     SubmitError::Taken { task: task.shared().name.clone().into_owned(), data: datum.to_string() }
 }
 
@@ -93,6 +96,25 @@ pub(super) struct Newcomer<'a> {
     recorder: Option<&'a Recorder>,
     last_join: LastJoin,
     leftover: Option<Box<Leftover>>,
+}
+
+impl<'a> Newcomer<'a> {
+    /// A task that waits for nobody yet.
+    #[inline]
+    pub(super) fn new(task: &'a mut Submitting, recorder: Option<&'a Recorder>) -> Self {
+        let stamp = stamp(task.shared().id);
+        Self { task, stamp, latest: 0, recorder, last_join: LastJoin::default(), leftover: None }
+    }
+
+    /// All its accesses are entered; what is left to do.
+    #[inline]
+    pub(super) fn settle(self) -> Option<Box<Leftover>> {
+        if let Some(side) = self.task.owned_mut() {
+            side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
+            side.turns.settle();
+        }
+        self.leftover
+    }
 }
 
 impl Newcomer<'_> {

@@ -18,6 +18,7 @@ mod accumulate;
 mod buffer;
 mod combine;
 mod copy;
+mod iteration;
 mod payload;
 mod replica;
 mod shape;
@@ -33,6 +34,8 @@ pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
+pub use iteration::Index;
+pub(crate) use iteration::{Repeated, SharedBody};
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
 pub(crate) use payload::{HostBody, Payload, Several, nothing};

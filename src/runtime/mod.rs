@@ -11,6 +11,7 @@ mod build;
 mod builder;
 mod capacities;
 mod end;
+mod for_each;
 mod handle;
 mod recovery;
 mod release;
@@ -20,6 +21,7 @@ mod wait;
 
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+pub use for_each::{LoopBody, LoopBuilder};
 pub use handle::TaskHandle;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;

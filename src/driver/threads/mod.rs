@@ -6,7 +6,8 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`state`], [`accelerators`], [`execute`], [`run`], [`motion`], [`start`], and this one.
+//! [`state`], [`accelerators`], [`execute`], [`run`], [`motion`], [`start`], [`together`], and
+//! this one.
 
 mod accelerators;
 mod device_queue;
@@ -22,6 +23,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod thief;
+mod together;
 
 pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
