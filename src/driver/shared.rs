@@ -17,13 +17,14 @@ use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
 use crate::memory::DataCell;
-use crate::sync::{Parker, Sleep, drop_quietly};
+use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 use std::time::Duration;
 
 /// What all threads of a runtime share; see the module.
@@ -181,9 +182,11 @@ impl Shared {
                 None => run(task.body()),
             }
         };
+        // On a device a body would wait with the memory that others need.
+        let waits = env.context.kind == UnitKind::Cpu;
         let ran = match env.context.inner_cores {
-            1 => running::as_part_of(self.id, task, run),
-            _ => running::as_part_of_with_team(self.id, task, run),
+            1 => running::as_body_of(self.id, waits, task, run),
+            _ => running::as_body_with_team(self.id, waits, task, run),
         };
         match ran {
             Ok(Ok(())) => Ok(()),
@@ -269,14 +272,14 @@ impl Shared {
         let waits = if internal { Self::awaited_by(&mut task) } else { None };
         running::inside(self.id, || report(task));
         self.progress.finish(slot, lane, internal);
-        if let Some(parker) = waits {
-            parker.unpark();
+        if let Some(waker) = waits {
+            waker.wake();
         }
     }
 
-    /// The thread that waits for one of the runtime's own tasks.
+    /// Who waits for one of the runtime's own tasks.
     #[cold]
-    fn awaited_by(task: &mut OwnedTask) -> Option<Arc<Parker>> {
+    fn awaited_by(task: &mut OwnedTask) -> Option<Waker> {
         task.owned_mut().as_mut().and_then(|side| side.awaited_by.take())
     }
 

@@ -13,8 +13,10 @@
 use super::progress::{Progress, SoFar};
 use crate::sync::Parker;
 use parking_lot::Mutex;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::task::Waker;
 
 /// What a thread waits for, as far as counters can tell.
 #[derive(Debug)]
@@ -150,6 +152,29 @@ impl Drop for Waiting<'_> {
         }
         self.waiters.ask(&list);
     }
+}
+
+thread_local! {
+    /// Wakes the fiber that runs here, if one does.
+    static FIBER: RefCell<Option<Waker>> = const { RefCell::new(None) };
+}
+
+/// Calls `code`, which is woken by this.
+pub(super) fn waking<R>(waker: &Waker, code: impl FnOnce() -> R) -> R {
+    struct Back(Option<Waker>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            FIBER.set(self.0.take());
+        }
+    }
+    let _back = Back(FIBER.replace(Some(waker.clone())));
+    code()
+}
+
+/// Wakes the code that calls this: its fiber, or its thread, which sleeps at its own parker.
+pub(crate) fn own_waker() -> Waker {
+    let of_fiber = FIBER.try_with(|fiber| fiber.borrow().clone()).ok().flatten();
+    of_fiber.unwrap_or_else(|| own_parker().into())
 }
 
 /// Where this thread sleeps, whatever it waits for.

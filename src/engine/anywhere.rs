@@ -42,11 +42,11 @@ impl Engine {
         first: usize,
         accesses: &impl Together,
         mut ready: impl FnMut(OwnedTask),
-    ) -> Result<(), (SubmitError, Batch)> {
+    ) -> Result<(), Box<(SubmitError, Batch)>> {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
         let leftover = match register_together(&mut tasks, first, accesses, self.recorder.as_ref()) {
             Ok(leftover) => leftover,
-            Err(error) => return Err((error, tasks)),
+            Err(error) => return Err(Box::new((error, tasks))),
         };
         if let Some(recorder) = &self.recorder {
             tasks.iter().for_each(|task| recorder.task(task.shared().id, &task.shared().name));

@@ -3,7 +3,7 @@
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
 use crate::error::{DeviceError, FailureReason};
-use crate::ids::{DeviceId, SpaceId};
+use crate::ids::{DeviceId, SpaceId, TaskId};
 
 /// Nanoseconds on the driver's clock.
 pub(crate) type Nanos = u64;
@@ -17,6 +17,10 @@ pub(crate) enum Event<'a> {
     Issued(&'a OwnedTask),
     /// A task that was handed out has ended.
     Finished(OwnedTask, Outcome),
+    /// A launched task's body waits for something: its unit has room for others.
+    Suspended(TaskId),
+    /// It goes on.
+    Resumed(TaskId),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
     /// A copy has arrived.

@@ -163,6 +163,8 @@ impl Engine {
                 cause.into_iter().for_each(|cause| task.set_poison(cause));
             }
             Event::Issued(task) => self.issued(task, placement, out),
+            Event::Suspended(task) => placement.lock().suspended(task, out),
+            Event::Resumed(task) => placement.lock().resumed(task),
             Event::Returned(task) => placement.lock().returned(task, out),
             Event::Copied(copy) => placement.lock().copied(copy, out),
             Event::CopyFailed(copy, device, error) => {

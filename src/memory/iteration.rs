@@ -37,11 +37,11 @@ impl AccessList for Index {
     }
 
     #[inline]
-    unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> usize {
+    unsafe fn views(&self, _: &mut Sites<'_>) -> usize {
         self.0
     }
 
-    fn device_views<'a>(&'a self, _: &mut DeviceSites<'_>) -> usize {
+    fn device_views(&self, _: &mut DeviceSites<'_>) -> usize {
         self.0
     }
 

@@ -58,6 +58,11 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
     }
 
+    /// Whether the code that runs here is a body that may wait.
+    pub(super) fn may_wait_in_body(&self) -> bool {
+        matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
+    }
+
     /// The threads, which it has.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> &Threads {
@@ -182,7 +187,7 @@ mod tests {
         let rt = Arc::new(Runtime::builder().compute_units("1:CPU:1").build().unwrap());
         let x = rt.data(vec![0u64; 10]);
         let access = x.inout();
-        access.check(rt.driver.shared().id).unwrap();
+        access.check(rt.door.driver.shared().id).unwrap();
         x.cell.datum.set_taken(true); // as by another thread, just now
         let (said, heard) = channel();
         let captured = Waits(rt.clone(), said);
@@ -191,7 +196,7 @@ mod tests {
         let Recorded(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), Location::caller());
         let description = Description { name, location, priority: 0, internal: false, side: None };
-        let refused = rt.driver.submit(description, payload, &[record], |_| ());
+        let refused = rt.door.driver.submit(description, payload, &[record], |_| ());
         assert!(matches!(refused, Err(SubmitError::Taken { .. })));
         assert_eq!(heard.try_recv(), Ok(true), "its destructor has run, and did not wait for its own task");
         x.cell.datum.set_taken(false);

@@ -10,21 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 impl Runtime {
     /// Ends the threads, after all that is pending. A second call changes nothing.
     pub(super) fn end(&self) {
-        end(&self.driver, &self.ended, self.model_file.as_deref());
+        end(&self.door.driver, &self.ended, self.model_file.as_deref());
     }
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        if !inside::in_body(self.id) {
+        if !inside::in_body(self.door.id) {
             if std::thread::panicking() {
                 self.shared().cancelled.store(true, Ordering::Relaxed);
             }
             self.end();
-            return report(&self.driver);
+            return report(&self.door.driver);
         }
         // A body that drops the last handle of its runtime cannot wait for itself: it ends on a thread of its own.
-        let (driver, model_file) = (self.driver.clone(), self.model_file.take());
+        let (driver, model_file) = (self.door.driver.clone(), self.model_file.take());
         let ended = std::mem::take(&mut self.ended);
         let end = move || {
             end(&driver, &ended, model_file.as_deref());

@@ -5,7 +5,7 @@
 //! once for many of them: `driver/threads/together.rs`.
 
 use super::submit::overlapping;
-use super::{Runtime, TaskBuilder};
+use super::{Door, Runtime, TaskBuilder};
 use crate::Context;
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, running};
 use crate::driver::shared::Description;
@@ -41,7 +41,7 @@ impl Runtime {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
-        LoopBuilder { runtime: self, cpu: NoBody, rest: Rest::new(name.into(), accesses) }
+        LoopBuilder { door: &self.door, cpu: NoBody, rest: Rest::new(name.into(), accesses) }
     }
 }
 
@@ -64,7 +64,7 @@ impl Runtime {
 /// ```
 #[must_use = "a loop runs only once it is submitted"]
 pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody> {
-    runtime: &'rt Runtime,
+    door: &'rt Door,
     cpu: C,
     rest: Rest<A>,
 }
@@ -115,7 +115,7 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        LoopBuilder { runtime: self.runtime, cpu: LoopBody(body, PhantomData), rest: self.rest }
+        LoopBuilder { door: self.door, cpu: LoopBody(body, PhantomData), rest: self.rest }
     }
 
     /// As [`cpu`](Self::cpu), for CPU units only.
@@ -124,8 +124,8 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, rest, .. } = self;
-        LoopBuilder { runtime, cpu: LoopBody(body, PhantomData), rest: Rest { host_only: true, ..rest } }
+        let Self { door, rest, .. } = self;
+        LoopBuilder { door, cpu: LoopBody(body, PhantomData), rest: Rest { host_only: true, ..rest } }
     }
 
     /// As [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
@@ -134,10 +134,10 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
     /// As there.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
-        let Self { runtime, rest, .. } = self;
-        let iterations = rest.check(runtime)?;
+        let Self { door, rest, .. } = self;
+        let iterations = rest.check(door)?;
         for index in 0..iterations {
-            rest.with_rest(rest.iteration(runtime, index), index).submit()?;
+            rest.with_rest(rest.iteration(door, index), index).submit()?;
         }
         Ok(iterations)
     }
@@ -215,12 +215,12 @@ where
     /// for its parts, what an ancestor holds) leaves those before it submitted.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
-        let Self { runtime, cpu: LoopBody(body, _), rest } = self;
+        let Self { door, cpu: LoopBody(body, _), rest } = self;
         // Without captures, there is nothing to give back or to keep apart.
         if const { size_of::<F>() == 0 && !needs_drop::<F>() } {
-            return rest.submit::<&'static F, R>(runtime, Box::leak(Box::new(body)));
+            return rest.submit::<&'static F, R>(door, Box::leak(Box::new(body)));
         }
-        rest.submit::<Arc<F>, R>(runtime, Arc::new(body))
+        rest.submit::<Arc<F>, R>(door, Arc::new(body))
     }
 }
 
@@ -231,10 +231,10 @@ impl<A: LoopAccesses> Rest<A> {
     }
 
     /// Checks what can be checked of all iterations at once; how many there are.
-    fn check(&self, runtime: &Runtime) -> Result<usize, SubmitError> {
+    fn check(&self, door: &Door) -> Result<usize, SubmitError> {
         let Self { name, accesses, space, .. } = self;
         let task = || name.clone().into_owned();
-        accesses.check(runtime.id).map_err(|refusal| refusal.of_task(name))?;
+        accesses.check(door.id).map_err(|refusal| refusal.of_task(name))?;
         let (mut known, mut refusal) = (None, None);
         accesses.lengths(&mut |len, describe| match &known {
             None => known = Some((len, describe())),
@@ -280,15 +280,15 @@ impl<A: LoopAccesses> Rest<A> {
     }
 
     #[track_caller]
-    fn submit<B, R>(&self, runtime: &Runtime, body: B) -> Result<usize, SubmitError>
+    fn submit<B, R>(&self, door: &Door, body: B) -> Result<usize, SubmitError>
     where
         B: SharedBody,
         B::Body: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        let iterations = self.check(runtime)?;
+        let iterations = self.check(door)?;
         let few = const { matches!(<A::Stored as AccessList>::COUNT, Some(..=FEW_ACCESSES)) };
-        if let Some(threads) = runtime.driver.fast_path().filter(|_| few && !running::is_inside(runtime.id)) {
+        if let Some(threads) = door.driver.fast_path().filter(|_| few && !running::is_inside(door.id)) {
             let (name, location) = (self.name.clone(), Location::caller());
             let description = Description { name, location, priority: self.priority, internal: false, side: None };
             threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
@@ -298,7 +298,7 @@ impl<A: LoopAccesses> Rest<A> {
             return Ok(iterations);
         }
         for index in 0..iterations {
-            let (task, body) = (self.iteration(runtime, index), body.clone());
+            let (task, body) = (self.iteration(door, index), body.clone());
             let body =
                 move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body.body()(context, views);
             let task = if self.host_only { task.host(body) } else { task.cpu(body) };
@@ -308,8 +308,8 @@ impl<A: LoopAccesses> Rest<A> {
     }
 
     /// Begins the description of an iteration by itself.
-    fn iteration<'l>(&'l self, runtime: &'l Runtime, index: usize) -> TaskBuilder<'l, A::One<'l>> {
-        runtime.task(self.name.clone(), self.accesses.one(index)).priority(self.priority)
+    fn iteration<'l>(&'l self, door: &'l Door, index: usize) -> TaskBuilder<'l, A::One<'l>> {
+        TaskBuilder::new(door, self.name.clone(), self.accesses.one(index)).priority(self.priority)
     }
 
     /// Gives an iteration all but its body for CPU units.

@@ -93,8 +93,8 @@ impl Runtime {
     /// error of the runtime's own, or because the task is another runtime's.
     #[track_caller]
     pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
-        self.outside_body("wait_for")?;
-        if task.runtime != self.id {
+        self.may_wait("wait_for")?;
+        if task.runtime != self.door.id {
             return Err(SubmitError::ForeignTask { task: task.name().to_owned() }.into());
         }
         if !task.is_finished() {
@@ -105,10 +105,10 @@ impl Runtime {
 
     #[track_caller]
     fn wait_behind(&self, task: &TaskRef) -> Result<(), SubmitError> {
-        let awaited_by = Some(crate::driver::waiters::own_parker());
+        let awaited_by = Some(crate::driver::waiters::own_waker());
         let side = Side { space: Some(SpaceId::HOST), awaited_by, ..Side::default() };
         let payload = nothing();
-        let follower = self.driver.submit(internal("wait_for", side), payload, &[], |follower| {
+        let follower = self.door.driver.submit(internal("wait_for", side), payload, &[], |follower| {
             let _ = follower.wait_for(task, Flow::Order); // otherwise it has finished meanwhile
             follower.share()
         })?;

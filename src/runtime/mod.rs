@@ -1,7 +1,7 @@
 //! The front door: what a program calls.
 //!
-//! [`Runtime`] is one [driver](crate::driver) and what belongs to the program rather than to execution: numbers for data and
-//! iteration spaces, capacities, what is written when it ends. Submitting ([`submit`]), waiting and reading ([`wait`]),
+//! [`Runtime`] is one [driver](crate::driver) behind its [`Door`], where bodies enter as well, and what belongs to the program
+//! alone: its end, and what is written then. Submitting ([`submit`]), waiting and reading ([`wait`]),
 //! mending ([`recovery`]) and building ([`builder`], [`build`]) are files of their own, which stand on this one.
 //!
 //! Nothing here executes a task or knows of threads.
@@ -10,6 +10,7 @@ mod any_driver;
 mod build;
 mod builder;
 mod capacities;
+mod door;
 mod end;
 mod for_each;
 mod handle;
@@ -26,21 +27,19 @@ pub use handle::TaskHandle;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 
-use self::any_driver::AnyDriver;
-use self::capacities::Capacities;
-use self::release::Releaser;
+pub(crate) use self::door::Door;
 #[cfg(feature = "graph")]
 use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
-use crate::ids::{DataId, SpaceId};
+use crate::ids::SpaceId;
 use crate::machine::{Machine, Warning};
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
-use crate::task::{Data, IntoRegion, IterationSpace, Owner};
+use crate::task::{Data, IntoRegion, IterationSpace};
 use ndarray::{Array, Dimension, IntoDimension};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A dataflow task-graph runtime.
@@ -64,18 +63,11 @@ use std::time::Duration;
 /// Dropping the runtime waits for all tasks (inside a body it does not wait, and they run all the same); while the
 /// program is unwinding from a panic, tasks that have not started are cancelled instead.
 pub struct Runtime {
-    pub(crate) driver: AnyDriver,
-    /// The driver's id, and whether any of its threads may run any task: asked for by every submission.
-    id: u64,
-    on_fast_path: bool,
-    owner: Arc<Releaser>,
+    pub(crate) door: Arc<Door>,
     ended: AtomicBool,
-    configuration: String,
-    capacities: Capacities,
     warnings: Vec<Warning>,
     /// Where the scheduler's performance model is kept between runs.
     model_file: Option<PathBuf>,
-    next_data: AtomicU32,
     next_space: AtomicU32,
 }
 
@@ -83,7 +75,7 @@ impl Runtime {
     /// Registers a vector as a one-dimensional data.
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
         let shape = [elements.len()];
-        self.register(|_| HostBuffer::new(elements), &shape)
+        self.door.register(|_| HostBuffer::new(elements), &shape)
     }
 
     /// Registers one value, as a data object of one element.
@@ -102,7 +94,7 @@ impl Runtime {
         } else {
             array.iter().copied().collect()
         };
-        self.register(|_| HostBuffer::new(elements), &shape)
+        self.door.register(|_| HostBuffer::new(elements), &shape)
     }
 
     /// Registers an array of zeros, of one to four dimensions. Large ones lie better in the cache than what was
@@ -128,27 +120,15 @@ impl Runtime {
         let shape = shape.into_dimension();
         let len = elements_of::<T>(shape.slice());
         if self.is_simulated() {
-            let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
-            return self.handle(DataCell::phantom::<T>(self.id, id, shape.slice()));
+            let id = self.door.next_data();
+            return self.door.handle(DataCell::phantom::<T>(self.door.id, id, shape.slice()));
         }
-        self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
-    }
-
-    fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
-        let id = DataId(self.next_data.fetch_add(1, Ordering::Relaxed));
-        let cell = DataCell::new::<T>(self.id, id, shape, home(id));
-        self.driver.register(&cell);
-        self.handle(cell)
+        self.door.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
     }
 
     /// What all threads share.
     fn shared(&self) -> &Shared {
-        self.driver.shared()
-    }
-
-    fn handle<T: Element, S: Shape>(&self, cell: DataCell) -> Data<T, S> {
-        let owner: Weak<dyn Owner> = Arc::downgrade(&self.owner) as Weak<dyn Owner>;
-        Data::new(cell, owner)
+        self.door.shared()
     }
 
     /// Makes an iteration space with one index per weight; a weight is the relative work at its index.
@@ -166,17 +146,17 @@ impl Runtime {
     /// Programs that take times from here say in simulation what they would have taken on the machine that is
     /// simulated.
     pub fn now(&self) -> Duration {
-        self.driver.now()
+        self.door.driver.now()
     }
 
     /// Whether the runtime simulates a machine ([`Builder::simulate`]): then no body is run and no result is computed.
     pub fn is_simulated(&self) -> bool {
-        self.driver.simulated().is_some()
+        self.door.driver.simulated().is_some()
     }
 
     /// The units as a configuration string.
     pub fn configuration(&self) -> &str {
-        &self.configuration
+        &self.door.configuration
     }
 
     /// What was not as asked for, such as fewer cores than units.
@@ -192,7 +172,7 @@ impl Runtime {
 
     /// How many bytes an address space holds; the host's are not counted.
     pub fn capacity_bytes(&self, space: SpaceId) -> u64 {
-        self.capacities.bytes(space)
+        self.door.capacities.bytes(space)
     }
 
     /// The graph of the tasks submitted so far, if [`Builder::record_graph`] was asked for.
@@ -236,7 +216,7 @@ impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { engine, progress, waiters, .. } = self.shared();
         f.debug_struct("Runtime")
-            .field("units", &self.configuration)
+            .field("units", &self.door.configuration)
             .field("pending", &progress.pending())
             .field("waiting", &waiters.len())
             .field("placed", &engine.stall())

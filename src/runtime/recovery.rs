@@ -73,11 +73,11 @@ impl Runtime {
         access: impl FnOnce(Declared<T, S>) -> A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        region.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
-        running::ancestry(self.id).admit(name, &[record])?;
+        running::ancestry(self.door.id).admit(name, &[record])?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
-        self.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
+        self.door.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
     }
 }

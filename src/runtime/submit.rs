@@ -1,6 +1,6 @@
 //! Describing a task and submitting it.
 
-use super::{Runtime, TaskHandle};
+use super::{Door, Runtime, TaskHandle};
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
 use crate::driver::shared::Description;
 use crate::engine::Needs;
@@ -22,7 +22,7 @@ impl Runtime {
     /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
     /// too; what holds for them is said at [`TaskBuilder::submit`].
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
-        TaskBuilder::new(self, name.into(), accesses)
+        TaskBuilder::new(&self.door, name.into(), accesses)
     }
 }
 
@@ -50,7 +50,7 @@ impl Runtime {
 /// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
-    runtime: &'rt Runtime,
+    door: &'rt Door,
     name: Cow<'static, str>,
     accesses: A,
     cpu: C,
@@ -83,9 +83,9 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
 }
 
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
-    fn new(runtime: &'rt Runtime, name: Cow<'static, str>, accesses: A) -> Self {
+    pub(super) fn new(door: &'rt Door, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
-            runtime,
+            door,
             name,
             accesses,
             cpu: NoBody,
@@ -113,9 +113,9 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { runtime, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
+        let Self { door, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
         let (cpu, kinds) = (With(body, PhantomData), kinds.and(Kinds::CPU));
-        TaskBuilder { runtime, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
+        TaskBuilder { door, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
     }
 }
 
@@ -131,7 +131,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
-        if self.runtime.driver.runs_on_devices() {
+        if self.door.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -148,7 +148,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::ACCELERATED);
-        if self.runtime.driver.runs_on_devices() {
+        if self.door.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -236,7 +236,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.runtime.id;
+        let runtime = self.door.id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -248,7 +248,7 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let Runtime { driver, id: runtime, on_fast_path, .. } = self.runtime;
+        let Door { driver, id: runtime, on_fast_path, .. } = self.door;
         self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
@@ -305,7 +305,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if self.runtime.on_fast_path => return Ok(None),
+            _ if self.door.on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
@@ -325,7 +325,7 @@ where
         if self.kinds == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
-        let Runtime { driver, capacities, .. } = self.runtime;
+        let Door { driver, capacities, .. } = self.door;
         let needs = Needs::of(records);
         // Where there is no CPU unit, the hosting threads of devices stand in.
         let has_cores = driver.shared().machine.num_cpu_units() > 0;
@@ -340,7 +340,7 @@ where
             return Err(SubmitError::NoUnit {
                 task: self.name.clone().into_owned(),
                 bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },
-                units: self.runtime.configuration().to_owned(),
+                units: self.door.configuration.clone(),
             });
         };
         if needs.bytes > capacity_bytes && !at_home {

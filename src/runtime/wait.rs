@@ -4,11 +4,11 @@
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
 use super::Runtime;
-use crate::depend::{Side, Submitting, TaskRef};
+use crate::depend::{Side, Submitting, TaskRef, running};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
-use crate::driver::waiters::{Awaited, own_parker};
+use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Failures, RunError, SubmitError, TakeError, TaskFailure};
 use crate::ids::SpaceId;
@@ -99,7 +99,7 @@ impl Runtime {
 
     fn wait_for_tasks(&self, tasks: SoFar) {
         let left = || self.shared().progress.left(&tasks);
-        self.driver.advance(Awaited::Tasks(tasks.clone()), left);
+        self.door.driver.advance(Awaited::Tasks(tasks.clone()), left);
     }
 
     /// Waits until the tasks submitted so far have given this region its value.
@@ -108,7 +108,7 @@ impl Runtime {
     /// If the region is not one of this runtime's, or the value was lost in a failure.
     #[track_caller]
     pub fn wait_on<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), RunError> {
-        self.outside_body("wait_on")?;
+        self.may_wait("wait_on")?;
         let task = self.internal_read(region.into_region(), "wait_on", SpaceId::HOST, true, |_| ())?;
         self.await_value(&task)
     }
@@ -119,7 +119,7 @@ impl Runtime {
     /// As for [`wait_on`](Self::wait_on).
     #[track_caller]
     pub fn read<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<S::Owned<T>, RunError> {
-        self.outside_body("read")?;
+        self.may_wait("read")?;
         let region = region.into_region();
         let value = Arc::new(Mutex::new(None));
         let result = value.clone();
@@ -165,20 +165,22 @@ impl Runtime {
     /// Takes a data object's memory, if it has any.
     #[track_caller]
     fn try_take<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<Option<HostBuffer>, RunError> {
-        self.outside_body("take")?;
+        self.may_wait("take")?;
+        let everything = data.inout();
+        everything.check(self.door.id).map_err(|refusal| refusal.of_task("take"))?;
+        let Recorded(record) = everything.record();
+        running::ancestry(self.door.id).admit("take", &[record])?;
         let value = self.internal_read(data.all(), "take", SpaceId::HOST, true, |_| ())?;
         self.await_value(&value)?;
+        everything.check(self.door.id).map_err(|refusal| refusal.of_task("take"))?;
         let cell = data.cell.clone();
         let buffer: Arc<Mutex<Option<HostBuffer>>> = Arc::default();
         let result = buffer.clone();
-        let everything = data.inout();
-        everything.check(self.id).map_err(|refusal| refusal.of_task("take"))?;
-        let Recorded(record) = everything.record();
         let taking = move |_: S::ViewMut<'_, T>| *result.lock() = cell.take_buffer();
         let payload = Payload::sole(everything.store(INTERNAL), taking);
-        let awaited_by = Some(own_parker());
+        let awaited_by = Some(own_waker());
         let side = Side { space: Some(SpaceId::HOST), forget: Some(record.datum.id), awaited_by, ..Side::default() };
-        let task = self.driver.submit(internal("take", side), payload, &[record], Submitting::share)?;
+        let task = self.door.driver.submit(internal("take", side), payload, &[record], Submitting::share)?;
         let datum = &data.cell.datum;
         if let Err(error) = self.await_value(&task) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
@@ -214,7 +216,7 @@ impl Runtime {
         region: impl IntoRegion<'d, T, S>,
         space: SpaceId,
     ) -> Result<(), RunError> {
-        self.outside_body("copy")?;
+        self.may_wait("copy")?;
         let task = self.copy_ahead(region.into_region(), space, "copy", true)?;
         self.await_value(&task)
     }
@@ -231,7 +233,7 @@ impl Runtime {
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
         }
-        region.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes {
@@ -251,11 +253,14 @@ impl Runtime {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
+        if awaited {
+            running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
+        }
         let payload = Payload::sole(access.store(INTERNAL), body);
-        let side = Side { space: Some(space), awaited_by: awaited.then(own_parker), ..Side::default() };
-        self.driver.submit(internal(name, side), payload, &[record], Submitting::share)
+        let side = Side { space: Some(space), awaited_by: awaited.then(own_waker), ..Side::default() };
+        self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
     fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
@@ -265,16 +270,22 @@ impl Runtime {
 
     /// Waits for a task that tells this thread.
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
-        self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
+        self.door.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
-    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        match inside::in_body(self.id) {
-            true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
+    /// Refuses what would wait for all tasks, if it is called inside one of them.
+    fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+        match inside::in_body(self.door.id) {
+            true if is_asked_by(self.door.id) => Err(SubmitError::InsidePolicy { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }
+    }
+
+    /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
+        if self.door.driver.may_wait_in_body() { Ok(()) } else { self.outside_body(call) }
     }
 }
 

@@ -36,6 +36,11 @@ impl<K: Kind> Exposed<K> {
         run(task.body())
     }
 
+    /// Shows the task again whose body goes on. To be called in [`Self::during`], by the same thread.
+    pub(crate) fn show(&self, task: &OwnedTask<K>) {
+        self.shown.store(ptr::from_ref::<Task<K>>(task).cast_mut(), Ordering::Release);
+    }
+
     /// Whether there is a task to see.
     pub(crate) fn is_shown(&self) -> bool {
         !self.shown.load(Ordering::Relaxed).is_null()

@@ -20,6 +20,7 @@ mod barrier;
 mod batch;
 mod edges;
 mod exposed;
+pub(crate) mod fiber;
 mod lock;
 mod pool;
 mod prefetch;
@@ -35,7 +36,7 @@ pub(crate) use barrier::prepare_fences;
 pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
-pub(crate) use scope::Scope;
+pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
 #[cfg(test)]
 pub(crate) use task::LINKED;

@@ -3,8 +3,9 @@
 //! One `thread_local!` has it. Entering is a few stores: nothing is counted, cloned or allocated, because a value is
 //! lent for exactly as long as the call takes.
 //!
-//! Invariant: every frame in the list lies on its thread's stack, in a call of [`Scope::enter`] that has not returned,
-//! innermost first. `enter` keeps it: it takes its frame out again however the call ends.
+//! Invariant: every frame in the list lies on a stack of its thread, in a call of [`Scope::enter`] that has not returned,
+//! innermost first. `enter` keeps it: it takes its frame out again however the call ends. Code on a stack of its own
+//! ([`super::fiber`]) has a list of its own, which whoever resumes it puts in the place of its own ([`Scope::apart`]).
 
 use std::cell::{Cell, OnceCell};
 use std::ptr;
@@ -17,6 +18,8 @@ pub(crate) struct Scope<T, N> {
 
 struct Frame<T, N> {
     domain: u64,
+    /// Whether it is the code itself that runs, rather than something beside it.
+    open: bool,
     /// Null if there is nothing to see here.
     value: *const T,
     note: OnceCell<N>,
@@ -29,13 +32,19 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         Self { top: Cell::new(ptr::null()) }
     }
 
-    /// Calls `f` in the middle of `value`.
+    /// Calls `f` in the middle of `value`; whether that is `open` is for who looks.
     ///
     /// Not in a closure given to the key: the compiler takes that for a function of its own, which every task would call.
     #[inline(always)]
-    pub(crate) fn enter<R>(this: &'static LocalKey<Self>, domain: u64, value: Option<&T>, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn enter<R>(
+        this: &'static LocalKey<Self>,
+        (domain, open): (u64, bool),
+        value: Option<&T>,
+        f: impl FnOnce() -> R,
+    ) -> R {
         let below = this.with(|scope| scope.top.get());
-        let frame = Frame { domain, value: value.map_or(ptr::null(), ptr::from_ref), note: OnceCell::new(), below };
+        let frame =
+            Frame { domain, open, value: value.map_or(ptr::null(), ptr::from_ref), note: OnceCell::new(), below };
         let _leave = Leave { scope: this, below };
         this.with(|scope| scope.top.set(&raw const frame));
         f()
@@ -61,6 +70,42 @@ impl<T: 'static, N: 'static> Scope<T, N> {
             frame = this.below;
         }
         None
+    }
+
+    /// Whether the thread is in the middle of an open value of this domain, at the innermost.
+    #[inline]
+    pub(crate) fn is_open(&self, domain: u64) -> bool {
+        // SAFETY: frames in the list are alive (invariant).
+        unsafe { self.top.get().as_ref() }.is_some_and(|frame| frame.open && frame.domain == domain)
+    }
+
+    /// Calls `f`, which goes on with code that has left its frames here the last time, or begins it without any.
+    pub(crate) fn apart<R>(this: &'static LocalKey<Self>, frames: &mut Frames, f: impl FnOnce() -> R) -> R {
+        struct Swap<'a, T: 'static, N: 'static>(&'static LocalKey<Scope<T, N>>, &'a mut Frames);
+        impl<T, N> Swap<'_, T, N> {
+            fn swap(&mut self) {
+                let own = self.0.with(|scope| scope.top.replace(self.1.0.cast()));
+                self.1.0 = own.cast();
+            }
+        }
+        impl<T, N> Drop for Swap<'_, T, N> {
+            fn drop(&mut self) {
+                self.swap();
+            }
+        }
+        let mut swap = Swap(this, frames);
+        swap.swap();
+        f()
+    }
+}
+
+/// The frames of code on a stack of its own, while it does not run.
+pub(crate) struct Frames(*const ());
+
+impl Default for Frames {
+    /// None: the code has yet to begin.
+    fn default() -> Self {
+        Self(ptr::null())
     }
 }
 
@@ -99,9 +144,9 @@ mod tests {
 
     #[test]
     fn frames_are_found_innermost_first_and_gone_when_their_call_ends() {
-        Scope::enter(&SCOPE, 1, Some(&10), || {
-            Scope::enter(&SCOPE, 2, None, || assert_eq!(domains(), [(2, None), (1, Some(10))]));
-            let unwinds = || Scope::enter(&SCOPE, 3, Some(&30), || panic!("out of here"));
+        Scope::enter(&SCOPE, (1, false), Some(&10), || {
+            Scope::enter(&SCOPE, (2, false), None, || assert_eq!(domains(), [(2, None), (1, Some(10))]));
+            let unwinds = || Scope::enter(&SCOPE, (3, false), Some(&30), || panic!("out of here"));
             assert!(catch_unwind(AssertUnwindSafe(unwinds)).is_err());
             assert_eq!(domains(), [(1, Some(10))]);
         });
@@ -115,8 +160,8 @@ mod tests {
                 |value: Option<&u32>, note: &OnceCell<String>| note.get_or_init(|| format!("{value:?}")).clone();
             SCOPE.with(|scope| scope.find(|_, value, note| Some(write(value, note))))
         };
-        Scope::enter(&SCOPE, 1, Some(&10), || {
-            assert_eq!(Scope::enter(&SCOPE, 1, None, note), Some("None".to_owned()));
+        Scope::enter(&SCOPE, (1, false), Some(&10), || {
+            assert_eq!(Scope::enter(&SCOPE, (1, false), None, note), Some("None".to_owned()));
             assert_eq!((note(), note()), (Some("Some(10)".to_owned()), Some("Some(10)".to_owned())));
         });
         assert_eq!(note(), None);

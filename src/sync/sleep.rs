@@ -16,6 +16,7 @@
 use super::atomic::{AtomicUsize, Condvar, Mutex, Ordering, fence};
 use std::fmt;
 use std::sync::Arc;
+use std::task::Wake;
 use std::time::Duration;
 
 /// Where one thread sleeps.
@@ -49,6 +50,16 @@ impl Parker {
     pub(crate) fn unpark(&self) {
         *self.token.lock().unwrap_or_else(|e| e.into_inner()) = true;
         self.condvar.notify_one();
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
     }
 }
 

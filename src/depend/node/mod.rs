@@ -31,7 +31,7 @@ use crate::ids::TaskId;
 use crate::sync;
 use std::borrow::Cow;
 use std::panic::Location;
-use std::sync::Arc;
+use std::task::Waker;
 
 /// What the tasks of the runtime are made of.
 pub(crate) struct Node;
@@ -85,8 +85,8 @@ pub(crate) struct Side {
     pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
-    /// The thread that waits for this (internal) task.
-    pub(crate) awaited_by: Option<Arc<sync::Parker>>,
+    /// Who waits for this (internal) task.
+    pub(crate) awaited_by: Option<Waker>,
     /// Somebody may wait for the end of this task, so it does not let go of others before.
     pub(crate) awaited: bool,
     /// In whose bodies it was submitted.

@@ -7,6 +7,7 @@
 //! What never happens here: nothing is waited for, and a team's lock is held for as long as it takes to clone an `Arc`.
 
 use super::{Ancestry, OwnedTask};
+pub(crate) use crate::sync::Frames;
 use crate::sync::Scope;
 use parking_lot::Mutex;
 use std::cell::{Cell, OnceCell};
@@ -33,16 +34,22 @@ thread_local! {
 /// Calls `code` as a part of `task`.
 #[inline(always)] // on the way of every task
 pub(crate) fn as_part_of<R>(runtime: u64, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
-    Scope::enter(&RUNNING, runtime, Some(task), code)
+    Scope::enter(&RUNNING, (runtime, false), Some(task), code)
 }
 
-/// As [`as_part_of`], with the help of this thread's team.
+/// Calls `code` as the body of `task`; whether it `waits` says whether it may.
+#[inline(always)] // on the way of every task
+pub(crate) fn as_body_of<R>(runtime: u64, waits: bool, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
+    Scope::enter(&RUNNING, (runtime, waits), Some(task), code)
+}
+
+/// As [`as_body_of`], with the help of this thread's team.
 #[cold]
-pub(crate) fn as_part_of_with_team<R>(runtime: u64, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
-    let Some(team) = team_of(runtime) else { return as_part_of(runtime, task, code) };
+pub(crate) fn as_body_with_team<R>(runtime: u64, waits: bool, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
+    let Some(team) = team_of(runtime) else { return as_body_of(runtime, waits, task, code) };
     let ancestry = Ancestry::of_children(task);
     let before = std::mem::replace(&mut *team.ancestry.lock(), ancestry);
-    let ended = as_part_of(runtime, task, code);
+    let ended = as_body_of(runtime, waits, task, code);
     let _of_children = std::mem::replace(&mut *team.ancestry.lock(), before);
     ended
 }
@@ -51,13 +58,41 @@ pub(crate) fn as_part_of_with_team<R>(runtime: u64, task: &OwnedTask, code: impl
 /// destructors when the task ends.
 #[inline]
 pub(crate) fn inside<R>(runtime: u64, code: impl FnOnce() -> R) -> R {
-    Scope::enter(&RUNNING, runtime, None, code)
+    Scope::enter(&RUNNING, (runtime, false), None, code)
 }
 
 /// This thread belongs to `team` from now on.
 pub(crate) fn join(runtime: u64, team: Arc<Team>) {
     TEAM.with(|mine| _ = mine.set((runtime, team)));
     IN_TEAM.set(true);
+}
+
+/// Whether the code that runs here is the body of a task of this runtime that may wait.
+#[inline]
+pub(crate) fn may_wait(runtime: u64) -> bool {
+    RUNNING.with(|running| running.is_open(runtime))
+}
+
+/// Calls `look` with the task whose code runs here, if it is this runtime's.
+pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> Option<R> {
+    let mut look = Some(look);
+    let innermost = RUNNING.with(|running| {
+        running.find(|domain, task, _| {
+            let look = look.take().filter(|_| domain == runtime);
+            Some(task.zip(look).map(|(task, look)| look(task)))
+        })
+    });
+    innermost.flatten()
+}
+
+/// Whether `task` was submitted, directly or not, in the body that runs here.
+pub(crate) fn is_descendant_here(_runtime: u64, _task: &OwnedTask) -> bool {
+    false
+}
+
+/// Calls `code`, which runs on a stack of its own, and left `frames` there the last time.
+pub(crate) fn apart<R>(frames: &mut Frames, code: impl FnOnce() -> R) -> R {
+    Scope::apart(&RUNNING, frames, code)
 }
 
 /// Whether a task of this runtime has code on this thread's stack.

@@ -29,8 +29,7 @@ impl Threads {
         if !self.on_fast_path() {
             return self.step_placed(host);
         }
-        let tally = || self.shared.progress.tally(host.slot());
-        let Some(mut task) = self.oldest(host).or_else(|| self.ready.pop(&host.queue, tally)) else { return false };
+        let Some(mut task) = self.next_task(host) else { return false };
         loop {
             match self.execute(host, task) {
                 // What somebody waits for goes first: behind others, who waits might be in the body that they wait for.
@@ -51,6 +50,13 @@ impl Threads {
         }
     }
 
+    /// A task that any unit may run.
+    #[inline]
+    pub(super) fn next_task(&self, host: &Host) -> Option<OwnedTask> {
+        let tally = || self.shared.progress.tally(host.slot());
+        self.oldest(host).or_else(|| self.ready.pop(&host.queue, tally))
+    }
+
     /// From time to time, the task that has been ready longest.
     #[inline]
     fn oldest(&self, host: &Host) -> Option<OwnedTask> {
@@ -67,7 +73,7 @@ impl Threads {
 
     /// Runs a task on the fast path; returns the successor to run next.
     #[inline]
-    fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
+    pub(super) fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
         let mut next = None;
@@ -103,7 +109,13 @@ impl Threads {
         host.unwatched.set(if look { 0 } else { host.unwatched.get() + 1 });
         let polled = devices.filter(|_| look).is_some_and(|devices| self.poll(host, devices));
         let Some(launch) = launch else { return polled };
-        match devices.zip(launch.device) {
+        self.run_placed(host, launch);
+        true
+    }
+
+    /// Runs a placed task.
+    pub(super) fn run_placed(&self, host: &Host, launch: Box<Launch>) {
+        match self.devices_of(host).zip(launch.device) {
             // Its device is gone, and it has not begun.
             Some((devices, device)) if devices.is_lost(device) => {
                 self.react(|out| self.shared.engine.on(Event::Returned(launch.task), out));
@@ -114,7 +126,6 @@ impl Threads {
             },
             None => self.execute_launch(host, *launch),
         }
-        true
     }
 
     /// The devices, if the host leads some of them.
@@ -127,9 +138,10 @@ impl Threads {
         // The hosting thread of a device unit stands in for a core.
         let context = Context { device: None, kind: UnitKind::Cpu, ..host.context.clone() };
         let (env, slot) = (Env { context: &context, sites: None }, Some(host.slot()));
-        let start = Instant::now();
+        let (start, waited_ns) = (Instant::now(), host.own.get().waited_ns);
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
-        let elapsed_ns = start.elapsed().as_nanos() as u64;
+        let waited_ns = host.own.get().waited_ns.saturating_sub(waited_ns);
+        let elapsed_ns = (start.elapsed().as_nanos() as u64).saturating_sub(waited_ns);
         self.end_launch(host, task, ran.map_or_else(|outcome| outcome, |()| Outcome::Done { elapsed_ns }));
     }
 

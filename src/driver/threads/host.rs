@@ -2,10 +2,12 @@
 //!
 //! Several runtimes may have a part in one thread. What hosts do with theirs is in [`super::run`] and [`super::execute`].
 
+use super::aside::{Aside, Own};
 use super::ready::OwnQueue;
 use crate::depend::{Context, running};
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
+use crate::sync::Scope;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -30,6 +32,10 @@ pub(super) struct Host {
     /// For a unit with several cores whose thread is not itself in the pool, which is the runtime's.
     pool: Weak<rayon::ThreadPool>,
     has_pool: bool,
+    /// Bodies that have begun while others waited below.
+    pub(super) aside: Aside,
+    /// Of the stack that runs.
+    pub(super) own: Cell<Own>,
     /// Whether the runtime is still there.
     alive: Weak<()>,
     /// How many submissions are left until it looks at the window.
@@ -42,6 +48,8 @@ pub(super) struct Host {
 thread_local! {
     /// The runtimes in which this thread hosts a unit; one, as a rule.
     static HOSTS: RefCell<Vec<Rc<Host>>> = const { RefCell::new(Vec::new()) };
+    /// The hosts that this thread is a guest in the place of.
+    static GUEST_OF: Scope<Host, ()> = const { Scope::new() };
 }
 
 impl Host {
@@ -52,6 +60,7 @@ impl Host {
         unit: &ComputeUnit,
         queue: OwnQueue,
         pool: Option<&Arc<rayon::ThreadPool>>,
+        stack_bytes: usize,
     ) -> Self {
         let context = Context {
             unit: unit.id,
@@ -70,6 +79,8 @@ impl Host {
             unwatched: Cell::new(0),
             pool: pool.map_or_else(Weak::new, Arc::downgrade),
             has_pool: pool.is_some(),
+            aside: Aside::new(runtime, stack_bytes),
+            own: Cell::default(),
             alive: Arc::downgrade(alive),
             until_look: Cell::new(0),
             until_told: Cell::new(0),
@@ -96,7 +107,28 @@ impl Host {
     #[inline]
     pub(super) fn with<R>(runtime: u64, f: impl FnOnce(Option<&Host>) -> R) -> R {
         let host = HOSTS.try_with(|hosts| hosts.borrow().iter().find(|host| host.runtime == runtime).cloned());
-        f(host.ok().flatten().as_deref())
+        match host.ok().flatten() {
+            Some(host) => f(Some(&host)),
+            None if GUEST_OF.with(Scope::is_empty) => f(None),
+            None => Self::with_guest(runtime, f),
+        }
+    }
+
+    #[cold]
+    fn with_guest<R>(runtime: u64, f: impl FnOnce(Option<&Host>) -> R) -> R {
+        let mut f = Some(f);
+        let called = GUEST_OF.with(|guests| {
+            guests.find(|domain, host, _| {
+                let f = if domain == runtime { f.take() } else { None };
+                f.map(|f| f(host))
+            })
+        });
+        called.unwrap_or_else(|| f.take().expect("it was not called")(None))
+    }
+
+    /// Calls `f` as a guest in the place of this host.
+    pub(super) fn as_guest<R>(&self, f: impl FnOnce() -> R) -> R {
+        Scope::enter(&GUEST_OF, (self.runtime, false), Some(self), f)
     }
 
     /// The slot in which others see what it runs, and where it counts that.

@@ -6,10 +6,11 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`state`], [`accelerators`], [`execute`], [`run`], [`motion`], [`start`], [`together`], and
-//! this one.
+//! [`aside`], [`state`], [`accelerators`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], [`together`], and this
+//! one.
 
 mod accelerators;
+mod aside;
 mod device_queue;
 mod devices;
 mod execute;
@@ -24,6 +25,7 @@ mod state;
 mod tests;
 mod thief;
 mod together;
+mod waiting;
 
 pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
@@ -35,7 +37,7 @@ use super::inside;
 use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};
 use crate::coherence::ReplicaId;
-use crate::depend::{AccessRecord, Submitting};
+use crate::depend::{AccessRecord, Submitting, running};
 use crate::engine::{CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
@@ -76,6 +78,9 @@ impl Driver for Threads {
             return;
         }
         let shared = &self.shared;
+        if running::may_wait(shared.id) {
+            return Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), left));
+        }
         let waiting = shared.waiters.enter(own_parker(), awaited);
         let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
         let left = || if shared.is_broken() { 0 } else { left() };
@@ -91,7 +96,7 @@ impl Driver for Threads {
                 // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                 (None, Some(guest)) => {
                     inside::enter(shared.id);
-                    self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap);
+                    guest.as_guest(|| self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap));
                     inside::leave();
                     true
                 }

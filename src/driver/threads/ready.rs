@@ -125,6 +125,14 @@ impl ReadyQueues {
         inbox.len.store(launches.len(), Ordering::Release);
     }
 
+    /// Gives back what was taken last; no thread needs to be woken for it but this one.
+    pub(super) fn put_launch_back(&self, launch: Box<Launch>) {
+        let inbox = &self.inboxes[launch.unit.index()];
+        let mut launches = inbox.launches.lock();
+        launches.push_front(launch);
+        inbox.len.store(launches.len(), Ordering::Release);
+    }
+
     /// A task placed on `unit`.
     #[inline]
     pub(super) fn pop_launch(&self, unit: usize) -> Option<Box<Launch>> {

@@ -21,6 +21,29 @@ const OLDEST_AFTER_TO_VALUE: u32 = 2;
 /// Between two looks whether it is done waiting, a host runs at most so many tasks while many are left.
 const MOST_WITHOUT_LOOK: u64 = 31;
 
+/// How long an idle thread has been looking around.
+#[derive(Default)]
+pub(super) struct Lookout {
+    since: Option<Instant>,
+    pauses: u32,
+}
+
+impl Lookout {
+    /// Pauses between two looks, ever longer; whether there have been enough of them.
+    pub(super) fn is_over(&mut self) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= LOOK_AROUND {
+            return true;
+        }
+        self.pauses = (self.pauses * 2).clamp(1, 256);
+        (0..self.pauses).for_each(|_| std::hint::spin_loop());
+        if self.pauses == 256 {
+            std::thread::yield_now();
+        }
+        false
+    }
+}
+
 impl Threads {
     /// The life of a unit's own thread.
     pub(super) fn work(&self, host: &Host) {
@@ -43,11 +66,13 @@ impl Threads {
     ) {
         let hosting = &self.hosting[host.slot()];
         hosting.is_this_thread();
+        host.begin_stack(false);
+        // Bodies that were begun here end here.
+        let left = || if host.aside.has_any() { left().max(1) } else { left() };
         let to_value = waiting.is_some_and(|waiting| waiting.to_value());
         let oldest_after = host.oldest_after.replace(if to_value { OLDEST_AFTER_TO_VALUE } else { OLDEST_AFTER });
         let mut executed = false;
-        let mut idle_since: Option<Instant> = None;
-        let mut pauses = 1;
+        let mut lookout = Lookout::default();
         // To know what is left, a thread has to look at every unit's counter. While it runs tasks and many are left, it
         // looks less often than they can become none.
         let without_look = Cell::new(0);
@@ -63,24 +88,17 @@ impl Threads {
             }
         };
         while goes_on() {
-            if self.step(host, goes_on) {
-                (executed, idle_since, pauses) = (true, None, 1);
+            if host.aside.has_any() && self.resume_woken(host) || self.step(host, goes_on) {
+                (executed, lookout) = (true, Lookout::default());
                 continue;
             }
             without_look.set(0);
             if std::mem::take(&mut executed) {
                 self.shared.tell_waiters();
             }
-            let since = *idle_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < LOOK_AROUND {
-                (0..pauses).for_each(|_| std::hint::spin_loop());
-                pauses = (pauses * 2).min(256);
-                if pauses == 256 {
-                    std::thread::yield_now();
-                }
-            } else {
+            if lookout.is_over() {
                 self.sleep(host, parker, waiting, &left, nap());
-                (idle_since, pauses) = (None, 1);
+                lookout = Lookout::default();
             }
         }
         host.oldest_after.set(oldest_after);
@@ -89,13 +107,17 @@ impl Threads {
             self.shared.tell_waiters();
         }
         if self.ready.in_sight(host.unit) {
-            // This thread may have been woken for a task that it does not stay for.
-            if self.on_fast_path() { self.shared.idle.wake(1) } else { self.shared.idle.wake_at(host.unit) }
+            self.wake_for_ready(host);
         }
     }
 
+    /// Wakes another thread for what is ready: this one may have been woken for a task that it does not stay for.
+    pub(super) fn wake_for_ready(&self, host: &Host) {
+        if self.on_fast_path() { self.shared.idle.wake(1) } else { self.shared.idle.wake_at(host.unit) }
+    }
+
     /// Sleeps until woken, unless there is something to do or nothing `left` to wait for.
-    fn sleep(
+    pub(super) fn sleep(
         &self,
         host: &Host,
         parker: &Arc<Parker>,
@@ -108,7 +130,7 @@ impl Threads {
             devices.arm(&host.devices);
         }
         let news = || devices.is_some_and(|devices| devices.have_news(&host.devices));
-        let awake = || left() == 0 || self.ready.in_sight(host.unit) || news();
+        let awake = || left() == 0 || self.ready.in_sight(host.unit) || host.aside.has_woken() || news();
         let ask = |asks| waiting.into_iter().for_each(|waiting| waiting.ask(asks));
         ask(true);
         self.shared.idle.sleep_unless(host.unit, parker, nap, awake);

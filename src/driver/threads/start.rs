@@ -55,7 +55,8 @@ impl Threads {
         let mut units = self.shared.machine.units().iter().zip(queues);
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
             crew.pool = inner_pool(self.shared.id, unit, style, false)?.map(Arc::new);
-            let host = |queue| Host::new(self.shared.id, &self.alive, unit, queue, crew.pool.as_ref());
+            let host =
+                |queue| Host::new(self.shared.id, &self.alive, unit, queue, crew.pool.as_ref(), style.stack_bytes);
             Rc::new(host(queue)).enter();
             self.hosting[0].is_nobody(); // until it waits
             let _ = self.seat.set(Mutex::new(host(guest)));
@@ -148,7 +149,7 @@ fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: Thre
     if let Err(error) = &pool {
         tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
     }
-    let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None));
+    let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None, style.stack_bytes));
     host.clone().enter();
     inside::enter(runtime);
     threads.work(&host);

@@ -12,12 +12,14 @@ use crate::machine::CoresTaken;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// The driver whose tasks are executed by threads, and by the devices that they lead.
 pub(crate) struct Threads {
+    /// For code that outlives the call it comes from.
+    pub(super) this: Weak<Self>,
     pub(super) shared: Shared,
     pub(super) ready: ReadyQueues,
     /// The devices, if there may be some: then tasks are placed, and come with a unit. Else they are on the fast path.
@@ -59,7 +61,8 @@ impl Threads {
         let (ready, queues) = ReadyQueues::new(&shared.machine);
         let (devices, copies) = devices.map(Devices::new).unzip();
         let units = shared.machine.num_units();
-        let threads = Self {
+        let threads = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             ready,
             devices,
             hosting: (0..units + 1).map(|slot| Hosting::new(slot < units)).collect(),
@@ -71,8 +74,8 @@ impl Threads {
             #[cfg(test)]
             doomed: std::sync::atomic::AtomicUsize::new(usize::MAX),
             shared,
-        };
-        (Arc::new(threads), Unstarted { queues, copies: copies.unwrap_or_default() })
+        });
+        (threads, Unstarted { queues, copies: copies.unwrap_or_default() })
     }
 
     /// Whether any thread may run any task.

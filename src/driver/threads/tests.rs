@@ -50,14 +50,14 @@ fn whoever_waits_is_told_that_a_units_thread_has_died() {
             let doomed = (busy + 1) % rt.machine().num_units();
             std::thread::scope(|scope| {
                 let waits = [scope.spawn(|| rt.wait()), scope.spawn(|| rt.read(&x.all()).map(drop))];
-                while rt.driver.shared().waiters.len() < waits.len() {
+                while rt.door.driver.shared().waiters.len() < waits.len() {
                     std::thread::yield_now();
                 }
-                rt.driver.threads().doomed.store(doomed, Ordering::Relaxed);
+                rt.door.driver.threads().doomed.store(doomed, Ordering::Relaxed);
                 // The gate stays closed while they are told, unless the only unit is at it: that one dies behind it.
                 let closed = (doomed != busy).then_some(open);
-                while !rt.driver.shared().is_broken() {
-                    rt.driver.shared().idle.wake_all();
+                while !rt.door.driver.shared().is_broken() {
+                    rt.door.driver.shared().idle.wake_all();
                     std::thread::yield_now();
                 }
                 waits.into_iter().for_each(|wait| is_broken(wait.join().unwrap()));
@@ -76,10 +76,10 @@ fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
     watched(|| {
         let rt = builder("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
         rt.task("never", ()).cpu(|_, ()| ()).submit().unwrap();
-        rt.driver.threads().doomed.store(0, Ordering::Relaxed);
+        rt.door.driver.threads().doomed.store(0, Ordering::Relaxed);
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rt.wait()));
         died.unwrap_err();
-        assert!(rt.driver.shared().is_broken());
+        assert!(rt.door.driver.shared().is_broken());
         let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
         assert!(refused.to_string().contains("the execution of tasks"), "{refused}");
         std::thread::scope(|scope| assert!(scope.spawn(|| rt.wait()).join().unwrap().is_err()));
@@ -94,20 +94,20 @@ fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
         let rt = builder.build().unwrap();
         let submit = || (0..3).for_each(|_| _ = rt.task("ready", ()).host(|_, ()| ()).submit().unwrap());
         submit();
-        assert_eq!(rt.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}");
+        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}");
         rt.wait().unwrap();
         submit();
-        assert_eq!(rt.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: gone again");
+        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: gone again");
         std::thread::scope(|scope| _ = scope.spawn(|| rt.wait().unwrap()));
         submit();
-        assert_eq!(rt.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
+        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
     }
 }
 
 #[test]
 fn homes_are_forgotten_with_their_data() {
     let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
-    let homes = || rt.driver.threads().placed().homes();
+    let homes = || rt.door.driver.threads().placed().homes();
     let (kept, taken) = (rt.scalar(1u64), rt.scalar(2u64));
     for n in 0..100u64 {
         let x = rt.data(vec![n; 10]);

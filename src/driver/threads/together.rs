@@ -70,7 +70,8 @@ impl Threads {
             let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a submission" };
             let entered = Host::with(self.shared.id, |host| self.enter_together(batch, first, accesses, host));
             forget(unless_entered);
-            if let Err((error, refused)) = entered {
+            if let Err(refusal) = entered {
+                let (error, refused) = *refusal;
                 drop(counted);
                 drop(refused); // nothing waits for them: what they captured may wait for the rest
                 return Err(error);
@@ -87,7 +88,7 @@ impl Threads {
         first: usize,
         accesses: &impl Together,
         host: Option<&Host>,
-    ) -> Result<(), (SubmitError, Batch)> {
+    ) -> Result<(), Box<(SubmitError, Batch)>> {
         let (queue, mut ready) = (host.map(|host| &host.queue), 0);
         self.shared.engine.submitted_together(batch, first, accesses, |task| {
             self.ready.push(task, queue);

@@ -126,7 +126,14 @@ impl Flow {
         Some((launched, counts_no_more))
     }
 
-    /// A task that was launched and has not ended.
+    /// The body of a launched task waits, or goes on; the unit that it counts for no more, or again.
+    pub(super) fn suspend(&mut self, task: TaskId, suspended: bool) -> Option<UnitId> {
+        let launched = self.launched.get_mut(&task)?;
+        launched.suspended = suspended;
+        launched.unit
+    }
+
+    /// What is known of a launched task.
     pub(super) fn launched(&self, task: TaskId) -> Option<&Launched> {
         self.launched.get(&task)
     }

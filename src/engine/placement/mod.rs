@@ -41,7 +41,7 @@ use super::scheduler::Scheduler;
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
 use crate::error::TaskFailure;
-use crate::ids::{DataId, DeviceId, SpaceId};
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
 use crate::sched::{AffinityStatistics, Model};
@@ -151,6 +151,21 @@ impl Placement {
             self.queue.take_from(unit);
         }
         self.dispatch(out);
+    }
+
+    /// A task's body waits: its unit has room for one more.
+    pub(super) fn suspended(&mut self, task: TaskId, out: &mut Vec<Command>) {
+        if let Some(unit) = self.flow.suspend(task, true) {
+            self.queue.take_from(unit);
+            self.dispatch(out);
+        }
+    }
+
+    /// A task's body goes on, whatever its unit has been given meanwhile.
+    pub(super) fn resumed(&mut self, task: TaskId) {
+        if let Some(unit) = self.flow.suspend(task, false) {
+            self.queue.give_back_to(unit);
+        }
     }
 
     /// A task has run (for so long), failed, or was skipped before it `began`; perhaps before it was placed.

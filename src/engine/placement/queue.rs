@@ -269,6 +269,12 @@ impl Queue {
         self.tell(unit.index());
     }
 
+    /// A unit has a task again that it had before.
+    pub(super) fn give_back_to(&mut self, unit: UnitId) {
+        self.units.give(unit.index());
+        self.tell(unit.index());
+    }
+
     fn tell(&mut self, unit: usize) {
         self.policy.in_flight(self.units[unit].id, self.units[unit].in_flight);
     }

@@ -35,6 +35,8 @@ pub(super) struct Launched {
     pub(super) reserved: Reserved,
     /// Launched behind another: not counted as given ahead once it is issued.
     pub(super) behind: bool,
+    /// Its body waits.
+    pub(super) suspended: bool,
     /// Its device has it in its queue.
     pub(super) issued: bool,
     /// Who waits for its end to plan copies.
@@ -45,12 +47,12 @@ impl Launched {
     /// A task with its memory, launched.
     pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
         let Placed { assigned: Assigned { task, unit, space }, reserved } = placed;
-        (task, Self { unit, space, reserved, behind, issued: false, waiters: Vec::new() })
+        (task, Self { unit, space, reserved, behind, suspended: false, issued: false, waiters: Vec::new() })
     }
 
     /// The unit that it counts for.
     pub(super) fn counted_for(&self) -> Option<UnitId> {
-        self.unit.filter(|_| !(self.issued && self.behind))
+        self.unit.filter(|_| !(self.suspended || self.issued && self.behind))
     }
 }
 

@@ -7,10 +7,10 @@ use crate::driver::window::Window;
 use crate::engine::{Engine, Placement, Scheduler};
 use crate::error::BuildError;
 use crate::machine::{Machine, UnitConfig, Warning};
+use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
-use crate::runtime::release::Releaser;
 use crate::sched::{self, Model};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -58,21 +58,16 @@ impl Builder {
         capacities_bytes: Vec<u64>,
         warnings: Vec<Warning>,
     ) -> Runtime {
+        let capacities = Capacities::new(&driver.shared().machine, capacities_bytes);
         Runtime {
-            id: driver.shared().id,
-            on_fast_path: driver.on_fast_path(),
-            owner: Arc::new(Releaser::new(&driver)),
+            door: Arc::new(Door::new(driver, config.to_string(), capacities)),
             ended: AtomicBool::new(false),
-            configuration: config.to_string(),
-            capacities: Capacities::new(&driver.shared().machine, capacities_bytes),
             warnings,
             #[cfg(feature = "sim")]
             model_file: self.model_file,
             #[cfg(not(feature = "sim"))]
             model_file: None,
-            next_data: AtomicU32::new(0),
             next_space: AtomicU32::new(0),
-            driver,
         }
     }
 

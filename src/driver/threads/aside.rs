@@ -1,0 +1,176 @@
+//! What a host runs aside: bodies on stacks of their own, begun while another body waits below.
+//!
+//! A body that waits lies on a stack with whatever runs on top of it, and cannot go on before that has ended. So only what
+//! the body waits for anyhow, its descendants, may run there. Anything else may itself come to wait for something behind
+//! that body: it gets a [`Fiber`], which is left when it waits and resumed when it is woken.
+//!
+//! Nothing here knows what a body is, or decides what is run.
+//!
+//! Invariants:
+//! 1. A fiber is in its place in the list while it is left, and out of it while it runs. Places are used again.
+//! 2. Who wakes a fiber puts its place on the list of those that are woken, once or more often: a fiber looks for itself whether
+//!    it may go on.
+
+use crate::depend::running::{self, Frames};
+use crate::driver::waiters;
+use crate::sync::Parker;
+use crate::sync::fiber::{Fiber, Stack};
+use parking_lot::Mutex;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+/// So many stacks are kept for later.
+const MOST_SPARE: usize = 16;
+
+thread_local! {
+    /// The fibers of this thread, which they never leave, whichever its hosts are.
+    static FIBERS: RefCell<Fibers> = const { RefCell::new(Fibers { left: Vec::new(), free: Vec::new() }) };
+}
+
+/// The fibers of a thread.
+struct Fibers {
+    left: Vec<Option<Left>>,
+    free: Vec<usize>,
+}
+
+/// What a host knows of its fibers.
+pub(super) struct Aside {
+    runtime: u64,
+    /// How many have begun and not ended.
+    count: Cell<usize>,
+    woken: Arc<Woken>,
+    spare: RefCell<Vec<Stack>>,
+    stack_bytes: usize,
+}
+
+/// A fiber that is left.
+struct Left {
+    runtime: u64,
+    fiber: Fiber,
+    frames: Frames,
+    /// What the host knows of the stack that runs.
+    own: Own,
+    waker: Waker,
+}
+
+/// What a host knows of the stack that runs: each has its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Own {
+    /// Where a stack has been used as far as tasks may use it on top of each other.
+    pub(super) floor: usize,
+    /// Whether it can be left.
+    pub(super) on_fiber: bool,
+    /// How long bodies on it have waited, in all.
+    pub(super) waited_ns: u64,
+}
+
+/// The fibers that were woken.
+#[derive(Default)]
+struct Woken {
+    any: AtomicBool,
+    places: Mutex<Vec<usize>>,
+}
+
+/// Wakes one fiber, and the thread that it lives on.
+struct FiberWaker {
+    place: usize,
+    woken: Arc<Woken>,
+    thread: Arc<Parker>,
+}
+
+impl Wake for FiberWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.places.lock().push(self.place);
+        self.woken.any.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+impl Aside {
+    /// None yet; each is going to have a stack of so many bytes.
+    pub(super) fn new(runtime: u64, stack_bytes: usize) -> Self {
+        Self { runtime, count: Cell::new(0), woken: Arc::default(), spare: RefCell::default(), stack_bytes }
+    }
+
+    /// Whether some have begun and not ended.
+    #[inline]
+    pub(super) fn has_any(&self) -> bool {
+        self.count.get() > 0
+    }
+
+    /// Whether one was woken.
+    #[inline]
+    pub(super) fn has_woken(&self) -> bool {
+        self.has_any() && self.woken.any.load(Ordering::SeqCst)
+    }
+
+    /// How many bytes each stack has.
+    pub(super) fn stack_bytes(&self) -> usize {
+        self.stack_bytes
+    }
+
+    /// A stack for one more, if the system has the addresses.
+    pub(super) fn stack(&self) -> Option<Stack> {
+        self.spare.borrow_mut().pop().or_else(|| Stack::new(self.stack_bytes).ok())
+    }
+
+    /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs.
+    pub(super) fn begin(&self, stack: Stack, own: &Cell<Own>, code: impl FnOnce() + 'static) {
+        let place = FIBERS.with_borrow_mut(|fibers| {
+            fibers.free.pop().unwrap_or_else(|| {
+                fibers.left.push(None);
+                fibers.left.len() - 1
+            })
+        });
+        self.count.set(self.count.get() + 1);
+        let waker = FiberWaker { place, woken: self.woken.clone(), thread: waiters::own_parker() };
+        let (fiber, frames) = (Fiber::new(stack, code), Frames::default());
+        self.go_on(
+            place,
+            Left { runtime: self.runtime, fiber, frames, own: Own::default(), waker: Arc::new(waker).into() },
+            own,
+        );
+    }
+
+    /// Resumes those that were woken, or `all`; whether there were any.
+    pub(super) fn resume_woken(&self, own: &Cell<Own>, all: bool) -> bool {
+        if all {
+            let places = 0..FIBERS.with_borrow(|fibers| fibers.left.len());
+            self.woken.places.lock().extend(places);
+        }
+        self.woken.any.store(false, Ordering::SeqCst);
+        let places = std::mem::take(&mut *self.woken.places.lock());
+        let mut any = false;
+        for place in places {
+            let left = FIBERS.with_borrow_mut(|fibers| fibers.left[place].take_if(|left| left.runtime == self.runtime));
+            if let Some(left) = left {
+                any = true;
+                self.go_on(place, left, own);
+            }
+        }
+        any
+    }
+
+    fn go_on(&self, place: usize, mut left: Left, own: &Cell<Own>) {
+        let below = own.replace(left.own);
+        let Left { fiber, frames, waker, .. } = &mut left;
+        let has_ended = waiters::waking(waker, || running::apart(frames, || fiber.resume()));
+        left.own = own.replace(below);
+        if has_ended {
+            self.count.set(self.count.get() - 1);
+            FIBERS.with_borrow_mut(|fibers| fibers.free.push(place));
+            let mut spare = self.spare.borrow_mut();
+            if spare.len() < MOST_SPARE {
+                spare.extend(left.fiber.into_stack());
+            }
+        } else {
+            FIBERS.with_borrow_mut(|fibers| fibers.left[place] = Some(left));
+        }
+    }
+}

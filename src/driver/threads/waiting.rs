@@ -1,0 +1,181 @@
+//! Bodies that wait: what their threads do meanwhile.
+//!
+//! The thread goes on as a host. On top of the body it runs the body's descendants, which the body waits for anyhow, and
+//! tasks of the runtime's own, which never wait; all else it runs aside ([`super::aside`]). A body that is itself aside is
+//! left as soon as no descendant is at hand, so that whoever resumed it looks for something else.
+//!
+//! How deep bodies lie on one stack is bounded by its size: from [`ON_TOP_BYTES`] on, descendants run aside as well. So
+//! memory alone bounds how deeply tasks can be nested.
+
+use super::host::Host;
+use super::run::Lookout;
+use super::state::Threads;
+use crate::depend::{OwnedTask, running};
+use crate::driver::Driver;
+use crate::driver::waiters::own_parker;
+use crate::engine::{Event, Launch};
+use crate::sync::fiber;
+use std::time::Instant;
+
+/// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
+const ON_TOP_BYTES: usize = 256 << 10;
+const PART_ON_TOP: usize = 4;
+
+/// Something that a host can run.
+enum Work {
+    Anywhere(OwnedTask),
+    Placed(Box<Launch>),
+}
+
+impl Work {
+    fn task(&self) -> &OwnedTask {
+        match self {
+            Self::Anywhere(task) => task,
+            Self::Placed(launch) => &launch.task,
+        }
+    }
+}
+
+impl Host {
+    /// From here on tasks lie on top of each other on this stack, which began about here.
+    pub(super) fn begin_stack(&self, on_fiber: bool) {
+        let reach = ON_TOP_BYTES.min(self.aside.stack_bytes() / PART_ON_TOP);
+        self.own.set(super::aside::Own { floor: here().saturating_sub(reach), on_fiber, waited_ns: 0 });
+    }
+
+    fn has_room_on_top(&self) -> bool {
+        here() > self.own.get().floor
+    }
+}
+
+/// About how far the stack is used; it grows downwards.
+#[inline(never)]
+fn here() -> usize {
+    let here = 0u8;
+    (&raw const here).addr()
+}
+
+impl Threads {
+    /// Whether the code that runs here is a body that may wait.
+    pub(crate) fn may_wait_in_body(&self) -> bool {
+        running::may_wait(self.shared.id) && Host::with(self.shared.id, |host| host.is_some())
+    }
+
+    /// Lets the body that runs here wait until nothing is `left`; whoever brings that about wakes this thread, or fiber.
+    #[cold]
+    pub(super) fn wait_in_body(&self, host: &Host, left: impl Fn() -> u64) {
+        let (since, id) = (Instant::now(), self.shared.id);
+        let left = || if self.shared.is_broken() { 0 } else { left() };
+        let placed = (!self.on_fast_path()).then(|| running::with_task(id, |task| task.shared().id)).flatten();
+        if let Some(task) = placed {
+            self.react(|out| self.shared.engine.on(Event::Suspended(task), out));
+        }
+        match host.own.get().on_fiber {
+            true => self.wait_aside(host, &left),
+            false => self.wait_below(host, &left),
+        }
+        if let Some(task) = placed {
+            self.react(|out| self.shared.engine.on(Event::Resumed(task), out));
+        }
+        running::with_task(id, |task| self.shared.running[host.slot()].show(task));
+        let mut own = host.own.get();
+        own.waited_ns += since.elapsed().as_nanos() as u64;
+        host.own.set(own);
+    }
+
+    /// Waits at the bottom of a stack that this thread cannot leave.
+    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64) {
+        let mut lookout = Lookout::default();
+        while left() > 0 {
+            if self.resume_woken(host) || self.step_in_body(host) {
+                lookout = Lookout::default();
+            } else if lookout.is_over() {
+                self.shared.tell_waiters();
+                self.sleep(host, &own_parker(), None, left, None);
+                lookout = Lookout::default();
+            }
+        }
+        if self.ready.in_sight(host.unit) {
+            self.wake_for_ready(host);
+        }
+    }
+
+    /// Waits on a stack that can be left.
+    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64) {
+        while left() > 0 {
+            match self.next_work(host) {
+                Some(work) if self.fits_on_top(host, &work) => self.run_work(host, work),
+                Some(work) => {
+                    self.put_back(host, work);
+                    fiber::suspend();
+                }
+                None => fiber::suspend(),
+            }
+        }
+    }
+
+    /// Goes on with bodies aside that were woken; whether there were any.
+    pub(super) fn resume_woken(&self, host: &Host) -> bool {
+        let all = host.aside.has_any() && self.shared.is_broken();
+        (all || host.aside.has_woken()) && host.aside.resume_woken(&host.own, all)
+    }
+
+    /// Runs something while a body waits below; whether there was anything.
+    fn step_in_body(&self, host: &Host) -> bool {
+        let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
+        match self.next_work(host) {
+            None => polled,
+            Some(work) if self.fits_on_top(host, &work) => {
+                self.run_work(host, work);
+                true
+            }
+            Some(work) => self.begin_aside(host, work),
+        }
+    }
+
+    fn begin_aside(&self, host: &Host, work: Work) -> bool {
+        let (Some(stack), Some(threads)) = (host.aside.stack(), self.this.upgrade()) else {
+            self.put_back(host, work); // there is memory again when some of those that have begun have ended
+            return false;
+        };
+        host.aside.begin(stack, &host.own, move || {
+            Host::with(threads.shared.id, |host| {
+                let host = host.expect("a fiber stays on its host's thread");
+                host.begin_stack(true);
+                threads.run_work(host, work);
+            });
+        });
+        true
+    }
+
+    /// Whether what has no end before this may lie on top of the body that waits here.
+    fn fits_on_top(&self, host: &Host, work: &Work) -> bool {
+        let task = work.task();
+        task.shared().internal || running::is_descendant_here(self.shared.id, task) && host.has_room_on_top()
+    }
+
+    fn next_work(&self, host: &Host) -> Option<Work> {
+        match self.on_fast_path() {
+            true => self.next_task(host).map(Work::Anywhere),
+            false => self.ready.pop_launch(host.unit).map(Work::Placed),
+        }
+    }
+
+    fn put_back(&self, host: &Host, work: Work) {
+        match work {
+            Work::Anywhere(task) => self.run_anywhere(task, Some(host)),
+            Work::Placed(launch) => self.ready.put_launch_back(launch),
+        }
+    }
+
+    fn run_work(&self, host: &Host, work: Work) {
+        match work {
+            Work::Anywhere(task) => {
+                if let Some(next) = self.execute(host, task) {
+                    self.run_anywhere(next, Some(host));
+                }
+            }
+            Work::Placed(launch) => self.run_placed(host, launch),
+        }
+    }
+}
