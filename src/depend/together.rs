@@ -9,6 +9,7 @@ use super::history::History;
 use super::register::{FEW_ACCESSES, Leftover, Newcomer, address, taken};
 use super::{AccessRecord, Submitting};
 use crate::error::SubmitError;
+use crate::region::Block;
 use crate::sync::LockGuard;
 use arrayvec::ArrayVec;
 
@@ -21,8 +22,11 @@ pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 /// The accesses of many tasks: of each to the same data, in the same order, with the same modes. There are no more than
 /// [`FEW_ACCESSES`].
 pub(crate) trait Together {
-    /// Shows those of the task with this number.
-    fn records<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
+    /// Shows those of the task with this number. May call what is the user's.
+    fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
+
+    /// Replaces the regions of one task by those of another where they differ.
+    fn place(&self, index: usize, blocks: &mut [Block]);
 }
 
 /// As [`register`](super::register::register), for tasks with these accesses, from the `first` on.
@@ -36,7 +40,7 @@ pub(crate) fn register_together(
     accesses: &impl Together,
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
-    accesses.records(first, |model| {
+    accesses.model(first, |model| {
         let mut order: ArrayVec<usize, FEW_ACCESSES> = (0..model.len()).collect();
         order.sort_by_key(|access| address(model, *access)); // in the order in which all lock data
         let mut guards: ArrayVec<LockGuard<'_, History>, FEW_ACCESSES> = ArrayVec::new();
@@ -53,14 +57,15 @@ pub(crate) fn register_together(
             }
             places.push((access, guards.len() - 1));
         }
+        let mut blocks: ArrayVec<Block, FEW_ACCESSES> = model.iter().map(|access| *access.block).collect();
         let mut leftover = None;
         for (index, task) in (first..).zip(tasks) {
+            accesses.place(index, &mut blocks);
             let mut newcomer = Newcomer::new(task, recorder);
-            accesses.records(index, |records| {
-                for &(access, guard) in &places {
-                    guards[guard].enter(access, &records[access], &mut newcomer);
-                }
-            });
+            for &(access, guard) in &places {
+                let record = AccessRecord { block: &blocks[access], ..model[access] };
+                guards[guard].enter_next(access, &record, &mut newcomer);
+            }
             if let Some(left) = newcomer.settle() {
                 leftover.get_or_insert_with(Box::<Leftover>::default).add(*left);
             }

@@ -79,6 +79,17 @@ impl<V: Clone> Leaves<V> {
         }
     }
 
+    /// The value of the interval next to the one visited last, if it has these ends and is in the same leaf.
+    #[inline]
+    pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
+        let (leaf, next) = (&mut self.leaves[self.finger.leaf], self.finger.interval + 1);
+        if leaf.starts.get(next) != Some(&start) || leaf.end_of(next) != end {
+            return None;
+        }
+        self.finger.interval = next;
+        leaf.values.get_mut(next)
+    }
+
     /// Puts a leaf into the tree.
     #[cold]
     fn insert(&mut self, leaf: Leaf<V>) {

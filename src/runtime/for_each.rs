@@ -12,6 +12,7 @@ use crate::driver::shared::Description;
 use crate::error::{BoxError, SubmitError};
 use crate::kernel::Launcher;
 use crate::memory::{AccessList, IntoOutcome, NoBody, Payload, Repeated, SharedBody, Slot};
+use crate::region::Block;
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded};
 use arrayvec::ArrayVec;
@@ -338,10 +339,19 @@ impl<A: LoopAccesses> Rest<A> {
 struct InLoop<'l, A>(&'l A);
 
 impl<A: LoopAccesses> Together for InLoop<'_, A> {
-    #[inline]
-    fn records<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R {
+    fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R {
         let (one, mut records) = (self.0.one(index), ArrayVec::<_, FEW_ACCESSES>::new());
         one.visit(&mut |Recorded(record)| records.push(record));
         then(&records)
+    }
+
+    #[inline]
+    fn place(&self, index: usize, blocks: &mut [Block]) {
+        let mut blocks = blocks.iter_mut();
+        self.0.moved(index, &mut |moved| {
+            if let (Some(block), Some(moved)) = (blocks.next(), moved) {
+                *block = moved;
+            }
+        });
     }
 }

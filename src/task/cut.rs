@@ -67,24 +67,32 @@ impl Cut {
     /// The box of a part, which there is, in a data object of this shape.
     #[inline]
     pub(super) fn part(&self, index: usize, shape: &[usize; MAX_DIMS]) -> Block {
-        let (mut lo, mut hi, mut rest) = (*self.region.lo(), *self.region.hi(), index);
-        for d in (0..MAX_DIMS).rev().filter(|d| self.counts[*d] > 1) {
-            let at = match d {
-                0 => rest,
-                _ => {
-                    let at = rest % self.counts[d];
-                    rest /= self.counts[d];
-                    at
-                }
-            };
-            lo[d] += at * self.size[d];
-            hi[d] = lo[d].saturating_add(self.size[d]).min(hi[d]);
-        }
-        let part = Block::from_corners(lo, hi);
+        let part = match self.counts[0] == self.len {
+            true => self.along(0, index, self.region), // no other dimension is cut
+            false => self.tile(index),
+        };
         match &self.halo {
             None => part,
             Some(halo) => halo.around(&part, shape),
         }
+    }
+
+    /// What is left of a box at this place along a dimension.
+    #[inline]
+    fn along(&self, d: usize, at: usize, block: Block) -> Block {
+        let (mut lo, mut hi) = (*block.lo(), *block.hi());
+        lo[d] += at.wrapping_mul(self.size[d]); // of a dimension that is whole, 0 times
+        hi[d] = lo[d].saturating_add(self.size[d]).min(hi[d]);
+        Block::from_corners(lo, hi)
+    }
+
+    fn tile(&self, index: usize) -> Block {
+        let (mut block, mut rest) = (self.region, index);
+        for d in (1..MAX_DIMS).rev().filter(|d| self.counts[*d] > 1) {
+            block = self.along(d, rest % self.counts[d], block);
+            rest /= self.counts[d];
+        }
+        self.along(0, rest, block)
     }
 
     /// The number of the part at this place along each dimension, if there is one.

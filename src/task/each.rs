@@ -11,6 +11,7 @@ use super::accesses::Accesses;
 use super::cut::Cut;
 use crate::error::SubmitError;
 use crate::memory::{AccessList, AtomicElement, Element, Index, List, Reducer, Shape};
+use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 use std::ops::{Range, RangeFrom};
 
@@ -85,12 +86,19 @@ pub trait LoopAccesses: Sealed {
     /// Those of an iteration, which there is.
     #[doc(hidden)]
     fn one(&self, index: usize) -> Self::One<'_>;
+
+    /// Visits, for each region of an iteration, where it lies if that differs between iterations. Calls nothing of the
+    /// user's, and may only be asked of accesses whose number is known.
+    #[doc(hidden)]
+    fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>));
 }
 
 /// An access whose region can be replaced by a part of it.
 pub trait PartSpec: AccessSpec + Sized {
     #[doc(hidden)]
     fn part(&self, cut: &Cut, index: usize) -> Self;
+    #[doc(hidden)]
+    fn block(&self, cut: &Cut, index: usize) -> Block;
     /// The region, in words.
     #[doc(hidden)]
     fn describe(&self) -> String;
@@ -107,8 +115,13 @@ macro_rules! part_specs {
             #[inline]
             fn part(&self, cut: &Cut, index: usize) -> Self {
                 let mut part = self.clone();
-                part.0.block = cut.part(index, self.0.data.cell.datum.shape());
+                part.0.block = self.block(cut, index);
                 part
+            }
+
+            #[inline]
+            fn block(&self, cut: &Cut, index: usize) -> Block {
+                cut.part(index, self.0.data.cell.datum.shape())
             }
 
             fn describe(&self) -> String {
@@ -150,6 +163,11 @@ impl<A: PartSpec> LoopAccesses for Each<A> {
     #[inline]
     fn one(&self, index: usize) -> A {
         self.whole.part(&self.cut, index)
+    }
+
+    #[inline]
+    fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>)) {
+        visit(Some(self.whole.block(&self.cut, index)));
     }
 }
 
@@ -195,6 +213,11 @@ impl<P: AccessSpec> LoopAccesses for P {
     fn one(&self, _: usize) -> Same<'_, P> {
         Same(self)
     }
+
+    #[inline]
+    fn moved(&self, _: usize, visit: &mut impl FnMut(Option<Block>)) {
+        visit(None);
+    }
 }
 
 impl<P: AccessSpec> LoopAccesses for Vec<P> {
@@ -212,6 +235,10 @@ impl<P: AccessSpec> LoopAccesses for Vec<P> {
 
     fn one(&self, _: usize) -> &[P] {
         self
+    }
+
+    fn moved(&self, _: usize, visit: &mut impl FnMut(Option<Block>)) {
+        self.iter().for_each(|_| visit(None));
     }
 }
 
@@ -259,6 +286,9 @@ macro_rules! ranges {
             fn one(&self, index: usize) -> Numbered {
                 Numbered(self.start + index)
             }
+
+            #[inline]
+            fn moved(&self, _: usize, _: &mut impl FnMut(Option<Block>)) {}
         }
     )*};
 }
@@ -287,6 +317,11 @@ macro_rules! tuples {
             #[inline]
             fn one(&self, index: usize) -> Self::One<'_> {
                 ($(self.$i.one(index),)*)
+            }
+
+            #[inline]
+            fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>)) {
+                $(self.$i.moved(index, visit);)*
             }
         }
     )*};

@@ -43,7 +43,7 @@ impl Threads {
         debug_assert!(self.on_fast_path(), "where tasks are placed, they are entered one by one");
         let (mut queues, mut shares) = (false, 0);
         if !numbers.is_empty() {
-            accesses.records(numbers.start, |records| {
+            accesses.model(numbers.start, |records| {
                 (queues, shares) = (records.iter().any(|access| access.mode.queues()), records.len() as u32);
             });
         }
