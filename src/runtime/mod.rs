@@ -50,11 +50,9 @@ use std::time::Duration;
 /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
 /// let x = rt.data(vec![1.0f64; 1000]);
 /// let y = rt.data(vec![2.0f64; 1000]);
-/// for part in blocks(1000, 100) {
-///     rt.task("axpy", (x.slice(part.clone()).input(), y.slice(part).inout()))
-///         .cpu(|_, (x, y)| for (y, x) in y.iter_mut().zip(x) { *y += 0.5 * x })
-///         .submit()?;
-/// }
+/// rt.for_each("axpy", (x.blocks(100).input(), y.blocks(100).inout()))
+///     .cpu(|_, (x, y)| for (y, x) in y.iter_mut().zip(x) { *y += 0.5 * x })
+///     .submit()?;
 /// rt.wait()?;
 /// assert_eq!(rt.take(y)?, [2.5; 1000]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
