@@ -190,22 +190,33 @@ fn turns_of(task: &mut OwnedTask) -> Option<&mut Turns> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::depend::Own;
     use crate::depend::{Body, Kinds, Meta, Side, Submitting};
     use crate::ids::TaskId;
     use crate::memory::{NoBody, Payload};
     use std::borrow::Cow;
     use std::panic::Location;
+    use std::sync::OnceLock;
 
     /// A ready task with a turn at each of these lines.
     fn task(id: u64, lines: &[&Arc<Line>]) -> OwnedTask {
         let (name, location) = (Cow::Borrowed("task"), Location::caller());
-        let meta =
-            Meta { id: TaskId(id), name, location, priority: 0, internal: false, queues: true, join: false, lane: 0 };
+        let meta = Meta {
+            id: TaskId(id),
+            name,
+            location,
+            priority: 0,
+            internal: false,
+            queues: true,
+            join: false,
+            lane: 0,
+            domain: OnceLock::new(),
+        };
         let mut side = Box::<Side>::default();
         lines.iter().for_each(|line| side.turns.join(line));
         side.turns.settle();
         let body = Payload::new((), NoBody, Kinds::NONE);
-        Submitting::new(|| meta, Some(side), body, 0, |p| p as *mut (dyn Body + 'static))
+        Submitting::new(|| meta, Own { side: Some(side), parent: None }, body, 0, |p| p as *mut (dyn Body + 'static))
             .commit()
             .expect("it waits for nobody")
     }

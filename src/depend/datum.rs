@@ -2,7 +2,7 @@
 
 use super::Mode;
 use super::history::History;
-use crate::ids::DataId;
+use crate::ids::{DataId, TaskId};
 use crate::region::{Block, MAX_DIMS};
 use crate::sync::{Lock, prefetch};
 use std::fmt;
@@ -22,6 +22,8 @@ pub(crate) struct Datum {
     pub(crate) phantom: bool,
     pub(super) history: Lock<History>,
     pub(crate) element_bytes: usize,
+    /// The task in whose body it was made, if it was.
+    made_by: Option<TaskId>,
     name: OnceLock<String>,
 }
 
@@ -39,7 +41,18 @@ impl Datum {
             history: Lock::new(History::new(whole, shape.len())),
             taken: AtomicBool::new(false),
             phantom,
+            made_by: None,
         }
+    }
+
+    /// It is made in the body of this task.
+    pub(crate) fn set_made_by(&mut self, task: TaskId) {
+        self.made_by = Some(task);
+    }
+
+    /// Whether it was made in the body of this task: then nobody else declared it before.
+    pub(crate) fn is_made_by(&self, task: TaskId) -> bool {
+        self.made_by == Some(task)
     }
 
     /// Will soon be locked: brings the history to the cache meanwhile.

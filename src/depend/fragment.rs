@@ -92,8 +92,40 @@ impl Fragment {
                 self.wait_for_readers(newcomer);
                 self.replace(newcomer);
             }
+            Mode::WeakIn => {
+                if self.open.is_some() {
+                    self.close_group(part, newcomer);
+                }
+                let group = Self { first: self.first.clone(), readers: Tasks::new(), open: self.open.clone() };
+                newcomer.hand_down(part, &group);
+                make_room(&mut self.readers, Flow::Order, newcomer);
+                self.readers.push(newcomer.share());
+            }
+            Mode::WeakInout => {
+                if self.open.is_some() {
+                    self.close_accumulation(part, newcomer);
+                }
+                newcomer.hand_down(part, self);
+                self.replace(newcomer);
+            }
             Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, part, mode, newcomer),
         }
+    }
+
+    /// Appends those that an access of this mode would come after.
+    pub(super) fn predecessors(&self, mode: Mode, out: &mut Vec<Predecessor>) {
+        let others = self.open.iter().flat_map(|open| &open.others);
+        out.extend(self.first.iter().chain(others).map(|task| (task.clone(), flow(mode))));
+        if mode.writes() {
+            out.extend(self.readers.iter().map(|task| (task.clone(), Flow::Order)));
+        }
+    }
+
+    /// Whether a newcomer may still have to wait for somebody, or to learn of a failure.
+    pub(super) fn matters(&self) -> bool {
+        let others = self.open.iter().flat_map(|open| &open.others);
+        self.first.iter().chain(others).any(|task| matters(task, Flow::Value))
+            || self.readers.iter().any(|task| matters(task, Flow::Order))
     }
 
     /// Enters tasks that have been entered before, in another form of the history.

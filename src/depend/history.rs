@@ -123,7 +123,7 @@ impl History {
 }
 
 /// Enters an access part by part; how many there are.
-fn enter_parts(
+pub(super) fn enter_parts(
     parts: &mut RegionMap<Fragment>,
     index: usize,
     access: &AccessRecord<'_>,

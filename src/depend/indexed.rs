@@ -15,6 +15,7 @@
 //! 2. Each block that is read has one entry. Its tasks have all read at its time or before, and at least one at its time;
 //!    those that are missing are finished, or somebody has overwritten all that they read.
 
+use super::domain;
 use super::fragment::{self, Fragment};
 use super::join::Tasks;
 use super::register::Newcomer;
@@ -80,7 +81,7 @@ impl Indexed {
     /// Whether accesses of this mode can be entered.
     #[inline]
     pub(super) fn takes(mode: Mode) -> bool {
-        !matches!(mode, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_))
+        !mode.is_weak() && !matches!(mode, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_))
     }
 
     /// Enters an access of `newcomer` to a block that is not empty.
@@ -186,7 +187,7 @@ impl Indexed {
             if is_visible {
                 read.tasks.iter().for_each(|task| newcomer.wait_for(task, Flow::Order));
             }
-            let is_over = || !newcomer.keeps_finished() && read.tasks.iter().all(|task| task.is_finished());
+            let is_over = || !newcomer.keeps_finished() && read.tasks.iter().all(domain::is_over);
             if block.contains(&read.block) || is_over() {
                 fragment::forget(&mut read.tasks);
             }
@@ -218,7 +219,7 @@ impl Indexed {
         let matters = |read: &Read| {
             let mut is_visible = false;
             self.written.look(&read.block, |written| is_visible |= written.at < read.at);
-            is_visible && !read.tasks.iter().all(|task| forget_finished && task.is_finished())
+            is_visible && !read.tasks.iter().all(|task| forget_finished && domain::is_over(task))
         };
         let keeps: Vec<bool> = self.read.iter().map(|read| read.at > self.swept_at || matters(read)).collect();
         let kept = keeps.iter().filter(|keep| **keep).count();

@@ -12,7 +12,8 @@
 //!
 //! Where the graph is recorded there are no others: it shows what was declared.
 
-use super::node::{Bodiless, Body, Kinds, Meta, OwnedTask, Submitting, TaskRef};
+use super::domain::live_domain;
+use super::node::{Bodiless, Body, Kinds, Meta, Own, OwnedTask, Submitting, TaskRef};
 use super::{AccessRecord, Accumulation};
 use crate::ids::TaskId;
 use crate::region::Block;
@@ -20,7 +21,7 @@ use crate::sync::Flow;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Lists of so many tasks are shortened before they grow.
 pub(super) const MOST: usize = 16;
@@ -79,14 +80,28 @@ fn make<B: Body + 'static>(
     (id, name, location): (TaskId, Cow<'static, str>, &'static Location<'static>),
     body: B,
 ) -> (TaskRef, Option<OwnedTask>) {
-    let meta = Meta { id, name, location, priority: 0, internal: true, queues: false, join: true, lane: 0 };
-    let mut join = Submitting::new(|| meta, None, body, 1, |body| body as *mut (dyn Body + 'static));
-    for (task, flow) in tasks {
-        if join.wait_for(task, *flow).is_err()
-            && *flow == Flow::Value
-            && let Some(cause) = task.poison()
-        {
-            join.set_poison(cause);
+    let meta = Meta {
+        id,
+        name,
+        location,
+        priority: 0,
+        internal: true,
+        queues: false,
+        join: true,
+        lane: 0,
+        domain: OnceLock::new(),
+    };
+    let mut join = Submitting::new(|| meta, Own::default(), body, 1, |body| body as *mut (dyn Body + 'static));
+    let mut left = tasks.to_vec();
+    while let Some((task, flow)) = left.pop() {
+        if join.wait_for(&task, flow).is_ok() {
+            continue;
+        }
+        if flow == Flow::Value {
+            task.poison().into_iter().for_each(|cause| join.set_poison(cause));
+        }
+        if let Some(domain) = live_domain(&task) {
+            domain.everybody(flow, &mut left); // those of them that have finished, for their failures alone
         }
     }
     (join.share(), join.commit())
@@ -94,7 +109,18 @@ fn make<B: Body + 'static>(
 
 /// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
 pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
-    !task.is_finished() || flow == Flow::Value && task.is_poisoned()
+    !task.is_finished() || flow == Flow::Value && task.is_poisoned() || live_domain(task).is_some()
+}
+
+/// A task that is finished when all of these are, for one that has to wait for them and has this header.
+#[cold]
+pub(super) fn standing_for(tasks: &[Predecessor], successor: &Meta) -> TaskRef {
+    let (id, name, location) = (successor.id, Cow::Borrowed("join"), successor.location);
+    let (join, ready) = make(tasks, (id, name, location), Bodiless::new(Kinds::NONE, |_| ()));
+    if let Some(ready) = ready {
+        ready.finish(|_| unreachable!("nobody knows of a new join"));
+    }
+    join
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod accumulation;
 mod commutative;
 mod datum;
 mod disjoint;
+mod domain;
 mod fragment;
 #[cfg(feature = "graph")]
 mod graph;
@@ -44,6 +45,7 @@ pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum};
 pub(crate) use disjoint::overlap;
+pub(crate) use domain::{Domain, finish};
 pub(crate) use graph::Recorder;
 #[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};
@@ -52,7 +54,9 @@ pub use node::Context;
 #[cfg(test)]
 pub(crate) use node::hand_made;
 pub(crate) use node::running;
-pub(crate) use node::{Body, Env, ExposedTask, Kinds, Meta, OwnedTask, Side, Site, Submitting, Task, TaskRef, Team};
+pub(crate) use node::{
+    Body, Entrance, Env, ExposedTask, Kinds, Meta, Own, OwnedTask, Side, Site, Submitting, Task, TaskRef, Team,
+};
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
 pub(crate) use together::{Batch, MOST_TOGETHER, Together, register_together};

@@ -27,6 +27,10 @@ pub enum Mode {
     Reduction(OpId),
     /// Is ordered like a reader, and reads nothing.
     After,
+    /// Waits for nothing and sees nothing; the task's children read.
+    WeakIn,
+    /// Waits for nothing and sees nothing; the task's children read and write.
+    WeakInout,
     /// Declares that what is there is good; the runtime's own.
     Accept,
 }
@@ -70,22 +74,34 @@ impl OpId {
 }
 
 impl Mode {
-    /// Whether the access may change the region.
+    /// Whether the access, or what the task's children do in its place, may change the region.
     #[inline]
     pub fn writes(self) -> bool {
-        !matches!(self, Mode::In | Mode::After)
+        !matches!(self, Mode::In | Mode::After | Mode::WeakIn)
     }
 
     /// Whether the access uses what the region held before.
     #[inline]
     pub fn reads(self) -> bool {
-        !matches!(self, Mode::Out | Mode::After)
+        !matches!(self, Mode::Out) && !self.sees_nothing()
     }
 
     /// Whether the access fails too if the task that should have written the region has failed.
     #[inline]
     pub(crate) fn relies_on_value(self) -> bool {
-        !matches!(self, Mode::Out | Mode::After | Mode::Accept)
+        !matches!(self, Mode::Out | Mode::Accept) && !self.sees_nothing()
+    }
+
+    /// Whether the task gets no view of the region, so that its bytes are not needed.
+    #[inline]
+    pub(crate) fn sees_nothing(self) -> bool {
+        matches!(self, Mode::After | Mode::WeakIn | Mode::WeakInout)
+    }
+
+    /// Whether the access is for the task's children.
+    #[inline]
+    pub(crate) fn is_weak(self) -> bool {
+        matches!(self, Mode::WeakIn | Mode::WeakInout)
     }
 
     /// Whether a task with this access that has no predecessor left may still have to wait for others of its group.
@@ -102,7 +118,7 @@ impl Mode {
     /// Commutative tasks still exclude each other in time.
     #[inline]
     pub fn joins(self, other: Mode) -> bool {
-        self == other && !matches!(self, Mode::Out | Mode::Inout | Mode::Accept)
+        self == other && !matches!(self, Mode::Out | Mode::Inout | Mode::WeakInout | Mode::Accept)
     }
 }
 
@@ -117,6 +133,8 @@ impl fmt::Display for Mode {
             Mode::Reduction(operation) if operation.is_accumulated() => "accumulate",
             Mode::Reduction(_) => "reduction",
             Mode::After => "after",
+            Mode::WeakIn => "weak in",
+            Mode::WeakInout => "weak inout",
             Mode::Accept => "accept",
         })
     }

@@ -17,7 +17,7 @@
 
 use super::fragment;
 use super::indexed::Indexed;
-use super::join::Tasks;
+use super::join::{Tasks, matters};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::{Block, NarrowBlock};
@@ -44,7 +44,8 @@ struct Entry {
 impl Entry {
     /// Whether nobody needs to wait for it or to learn of a failure, if what it hides may show again.
     fn is_over(&self) -> bool {
-        self.tasks.iter().all(|task| task.is_finished() && !(self.writes && task.is_poisoned()))
+        let flow = if self.writes { Flow::Value } else { Flow::Order };
+        !self.tasks.iter().any(|task| matters(task, flow))
     }
 }
 
@@ -57,7 +58,7 @@ impl Recent {
     /// Whether an access of this mode can be entered.
     #[inline]
     pub(super) fn has_room(&mut self, mode: Mode, newcomer: &Newcomer<'_>) -> bool {
-        let kept = !matches!(mode, Mode::Concurrent | Mode::Commutative | Mode::Reduction(_));
+        let kept = Indexed::takes(mode);
         kept && (self.0.len() < MOST || (!newcomer.keeps_finished() && self.forget()))
     }
 

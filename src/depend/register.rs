@@ -1,12 +1,14 @@
 //! Entering one task's accesses into the histories of its data.
 
+use super::domain::{Domain, live_domain};
+use super::fragment::Fragment;
 use super::graph::Recorder;
 use super::history::History;
 use super::join::{self, LastJoin, Predecessor};
 use super::{AccessRecord, Accumulation, Datum, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
-use crate::region::Block;
+use crate::region::{Block, Part};
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
 use std::ops::DerefMut;
@@ -39,8 +41,10 @@ pub(crate) fn register(
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
-    let mut newcomer = Newcomer::new(task, recorder);
+    let parent = task.owned().parent.clone();
+    let mut newcomer = Newcomer::new(task, accesses, recorder);
     match accesses {
+        _ if parent.is_some() => newcomer.enter_child(parent.as_deref())?,
         [] => {}
         [one] => {
             let mut history = one.datum.history.lock();
@@ -89,6 +93,9 @@ pub(super) fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
 /// The task that is being entered.
 pub(super) struct Newcomer<'a> {
     task: &'a mut Submitting,
+    accesses: &'a [AccessRecord<'a>],
+    /// Which of them is being entered.
+    current: usize,
     /// As [`stamp`] gives it.
     stamp: u64,
     /// The predecessor met last, as [`seen`] gives it.
@@ -101,15 +108,27 @@ pub(super) struct Newcomer<'a> {
 impl<'a> Newcomer<'a> {
     /// A task that waits for nobody yet.
     #[inline]
-    pub(super) fn new(task: &'a mut Submitting, recorder: Option<&'a Recorder>) -> Self {
+    pub(super) fn new(
+        task: &'a mut Submitting,
+        accesses: &'a [AccessRecord<'a>],
+        recorder: Option<&'a Recorder>,
+    ) -> Self {
         let stamp = stamp(task.shared().id);
-        Self { task, stamp, latest: 0, recorder, last_join: LastJoin::default(), leftover: None }
+        let (last_join, leftover) = (LastJoin::default(), None);
+        Self { task, accesses, current: 0, stamp, latest: 0, recorder, last_join, leftover }
+    }
+
+    /// Enters one of the accesses, which probably comes next to the one that its history was entered with last.
+    #[inline]
+    pub(super) fn enter_next(&mut self, access: usize, history: &mut History) {
+        self.current = access;
+        history.enter_next(access, &self.accesses[access], self);
     }
 
     /// All its accesses are entered; what is left to do.
     #[inline]
     pub(super) fn settle(self) -> Option<Box<Leftover>> {
-        if let Some(side) = self.task.owned_mut() {
+        if let Some(side) = &mut **self.task.owned_mut() {
             side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
             side.turns.settle();
         }
@@ -165,6 +184,7 @@ impl Newcomer<'_> {
         for &i in order {
             guard += usize::from(address(accesses, i) != previous);
             previous = address(accesses, i);
+            self.current = i;
             guards[guard].enter(i, &accesses[i], self);
         }
         Ok(())
@@ -180,7 +200,7 @@ impl Newcomer<'_> {
         if datum.is_taken() {
             return Err(taken(self.task, datum));
         }
-        if let Some(side) = self.task.owned_mut()
+        if let Some(side) = &**self.task.owned_mut()
             && side.forget == Some(datum.id)
         {
             datum.set_taken(true);
@@ -231,6 +251,44 @@ impl Newcomer<'_> {
         {
             self.task.set_poison(cause);
         }
+        if let Some(domain) = live_domain(predecessor) {
+            self.wait_within(domain);
+        }
+    }
+
+    /// Waits for those in the place of a predecessor whose body has ended.
+    #[cold]
+    fn wait_within(&mut self, domain: &Arc<Domain>) {
+        let mut found = Vec::new();
+        domain.predecessors(&self.accesses[self.current], &mut found);
+        for (task, flow) in found {
+            if task.is_finished() { self.inherit(&task, flow) } else { self.wait_for_unfinished(&task, flow) }
+        }
+    }
+
+    /// What it would have waited for at `part` is for the newcomer's children.
+    #[cold]
+    pub(super) fn hand_down(&self, part: &Part<'_>, fragment: &Fragment) {
+        if let Some(domain) = self.task.shared().domain.get() {
+            domain.hand_down(self.accesses[self.current].datum, part, fragment);
+        }
+    }
+
+    /// Enters a child, in its parent's domain as far as that has what it accesses.
+    #[cold]
+    fn enter_child(&mut self, parent: Option<&Domain>) -> Result<(), SubmitError> {
+        let Some(parent) = parent else { return Ok(()) };
+        let mut histories = parent.lock();
+        for (i, access) in self.accesses.iter().enumerate() {
+            if access.datum.is_taken() {
+                return Err(taken(self.task, access.datum));
+            }
+            self.current = i;
+            if !parent.enter(&mut histories, i, access, self) {
+                access.datum.history.lock().enter(i, access, self);
+            }
+        }
+        Ok(())
     }
 
     /// Whether finished tasks must be kept: the recorded graph shows them too.

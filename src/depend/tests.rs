@@ -1,5 +1,6 @@
 //! Whole programs against the order of submission: what every task meets when it runs is what the ones before have left.
 
+use super::Own;
 use super::node::Bodiless;
 use super::*;
 use crate::error::TaskFailure;
@@ -10,6 +11,7 @@ use proptest::prelude::*;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 /// Submits tasks to one data object and finishes them by hand.
 pub(super) struct Program {
@@ -44,9 +46,15 @@ impl Program {
             queues: false,
             join: false,
             lane: 0,
+            domain: OnceLock::new(),
         };
-        let mut task =
-            Submitting::new(|| meta, side, Bodiless::new(Kinds::NONE, |_| ()), 0, |body| body as *mut dyn Body);
+        let mut task = Submitting::new(
+            || meta,
+            Own { side, parent: None },
+            Bodiless::new(Kinds::NONE, |_| ()),
+            0,
+            |body| body as *mut dyn Body,
+        );
         let before = LINKED.get();
         let datum = &self.datum;
         let records: Vec<_> = accesses.iter().map(|(mode, block)| AccessRecord { datum, block, mode: *mode }).collect();

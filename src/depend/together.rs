@@ -20,7 +20,7 @@ pub(crate) const MOST_TOGETHER: usize = 32;
 pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 
 /// The accesses of many tasks: of each to the same data, in the same order, with the same modes. There are no more than
-/// [`FEW_ACCESSES`].
+/// [`FEW_ACCESSES`], and none of them is weak.
 pub(crate) trait Together {
     /// Shows those of the task with this number. May call what is the user's.
     fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
@@ -61,10 +61,11 @@ pub(crate) fn register_together(
         let mut leftover = None;
         for (index, task) in (first..).zip(tasks) {
             accesses.place(index, &mut blocks);
-            let mut newcomer = Newcomer::new(task, recorder);
+            let records: ArrayVec<AccessRecord<'_>, FEW_ACCESSES> =
+                model.iter().zip(&blocks).map(|(access, block)| AccessRecord { block, ..*access }).collect();
+            let mut newcomer = Newcomer::new(task, &records, recorder);
             for &(access, guard) in &places {
-                let record = AccessRecord { block: &blocks[access], ..model[access] };
-                guards[guard].enter_next(access, &record, &mut newcomer);
+                newcomer.enter_next(access, &mut guards[guard]);
             }
             if let Some(left) = newcomer.settle() {
                 leftover.get_or_insert_with(Box::<Leftover>::default).add(*left);

@@ -36,6 +36,9 @@ impl ConflictDetector {
         let id = task.shared().id.0;
         let mut running = self.running.lock();
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+            if mode.is_weak() {
+                return;
+            }
             for other in running.iter().filter(|other| other.task != id && other.data == datum.id) {
                 let together =
                     !(mode.writes() || other.mode.writes()) || mode.joins(other.mode) && mode != Mode::Commutative;

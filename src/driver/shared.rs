@@ -11,7 +11,9 @@ use super::progress::Progress;
 use super::waiters::Waiters;
 use super::watch::{Stall, Watch, running_tasks};
 use super::window::Window;
-use crate::depend::{AccessRecord, Body, Context, Env, ExposedTask, Meta, OwnedTask, Side, Submitting, running};
+use crate::depend::{
+    AccessRecord, Body, Context, Domain, Env, ExposedTask, Meta, Own, OwnedTask, Side, Submitting, running,
+};
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{BoxError, FailureReason, SubmitError};
 use crate::ids::UnitId;
@@ -23,7 +25,7 @@ use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -61,6 +63,8 @@ pub(crate) struct Description {
     pub(crate) priority: i32,
     pub(crate) internal: bool,
     pub(crate) side: Option<Box<Side>>,
+    /// Whose child it is.
+    pub(crate) parent: Option<Arc<Domain>>,
 }
 
 impl Shared {
@@ -85,7 +89,7 @@ impl Shared {
             conflicts,
             cancelled: AtomicBool::new(false),
             watch,
-            home: Context { unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 },
+            home: Context { entrance: Weak::new(), unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 },
             broken: OnceLock::new(),
             kept: Mutex::default(),
             machine,
@@ -112,18 +116,25 @@ impl Shared {
         accesses: &[AccessRecord<'_>],
     ) -> Result<Submitting, SubmitError> {
         let queues = accesses.iter().any(|access| access.mode.queues());
-        let Description { name, location, priority, internal, side } = description;
+        let is_weak = accesses.iter().any(|access| access.mode.is_weak());
+        let Description { name, location, priority, internal, side, parent } = description;
         let mut open = true;
         // Counted when it has its memory: a task that panics before that is none.
         let meta = || {
             let admission = self.progress.admit();
             open = admission.open;
             let (id, lane) = (admission.task, admission.lane);
-            Meta { id, name, location, priority, internal, queues, join: false, lane }
+            Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
         };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
-        let task = Submitting::new(meta, side, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        let own = Own { side, parent };
+        let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        if is_weak {
+            let parent = task.owned().parent.clone();
+            let domain = Domain::new((task.shared().id, task.shared().name.clone()), accesses.iter().copied(), parent);
+            let _first = task.shared().domain.set(Arc::new(domain));
+        }
         if !open {
             self.admit_late(task.shared().lane, internal)?;
         }

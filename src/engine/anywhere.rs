@@ -4,7 +4,7 @@
 //! but the data that tasks declare. What comes by a detour (turns, joins, failures) is collected first.
 
 use super::{Command, Engine, Outcome, Refused};
-use crate::depend::{AccessRecord, Batch, MOST_TOGETHER, OwnedTask, Submitting, Together, register_together};
+use crate::depend::{self, AccessRecord, Batch, MOST_TOGETHER, OwnedTask, Submitting, Together, register_together};
 use crate::error::SubmitError;
 use arrayvec::ArrayVec;
 
@@ -67,7 +67,7 @@ impl Engine {
         if task.shared().queues {
             return collect(|out| self.finished(task, out), &mut ready);
         }
-        task.finish(|successor| match successor.shared().join {
+        depend::finish(task, |successor| match successor.shared().join {
             true => collect(|out| self.pass(successor, out), &mut ready),
             false => self.in_turn(successor).into_iter().for_each(&mut ready),
         });

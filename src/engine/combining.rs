@@ -47,6 +47,6 @@ impl depend::Combine for Combining<'_> {
     }
 
     fn done(&mut self, task: OwnedTask) {
-        task.finish(|successor| self.engine.ready(successor, self.out));
+        depend::finish(task, |successor| self.engine.ready(successor, self.out));
     }
 }

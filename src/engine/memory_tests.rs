@@ -36,7 +36,7 @@ impl ByHand {
         let records: Vec<_> =
             accesses.iter().map(|(datum, block, mode)| AccessRecord { datum, block, mode: *mode }).collect();
         let mut task = task(id, kinds, &accesses);
-        *task.owned_mut() = side.map(Box::new);
+        task.owned_mut().side = side.map(Box::new);
         self.engine.submitted(task, &records, &mut self.commands).map_err(|refusal| refusal.0).unwrap();
     }
 
@@ -169,7 +169,7 @@ fn a_datas_replicas_go_before_its_home() {
     // In one step of the engine the data goes and another one wants its room.
     let release = Side { space: Some(SpaceId::HOST), forget: Some(x.id), ..Side::default() };
     let mut meta = task(2, CPU, &[(&x, Block::interval(0..0), Mode::Out)]);
-    *meta.owned_mut() = Some(Box::new(release));
+    meta.owned_mut().side = Some(Box::new(release));
     let whole = x.whole();
     let record = AccessRecord { datum: &x, block: &whole, mode: Mode::Out };
     driver.engine.submitted(meta, &[record], &mut driver.commands).map_err(|refusal| refusal.0).unwrap();

@@ -186,7 +186,7 @@ impl Engine {
     fn issued(&self, task: &OwnedTask, placement: &PlacementLock, out: &mut Vec<Command>) {
         let awaited = |side: &depend::Side| side.awaited;
         let mut ends_here = task.owned().as_deref().is_some_and(awaited);
-        let ends_with_it = |mode| matches!(mode, Mode::After | Mode::Commutative | Mode::Reduction(_));
+        let ends_with_it = |mode: Mode| mode.sees_nothing() || matches!(mode, Mode::Commutative | Mode::Reduction(_));
         task.body().accesses(&mut |access| ends_here |= ends_with_it(access.mode));
         if !ends_here {
             placement.lock().issued(task, out);
@@ -253,7 +253,7 @@ impl Engine {
             depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
         if !has_contributions(&task) {
-            task.finish(|successor| self.ready(successor, out));
+            depend::finish(task, |successor| self.ready(successor, out));
             return;
         }
         depend::combine_in_turn(task, &mut Combining { engine: self, out });

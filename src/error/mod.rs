@@ -238,11 +238,37 @@ pub enum SubmitError {
         /// The loop's name.
         task: String,
     },
+    /// A child accesses what its parent has not declared for its children.
+    #[error(
+        "cannot submit child `{task}` of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \
+         declared for its children ({held}); try declaring the region by `weak_inout` or `weak_input` in `{parent}`"
+    )]
+    Uncovered {
+        /// The child's name.
+        task: String,
+        /// The parent's name.
+        parent: String,
+        /// The data object's name.
+        data: String,
+        /// The region asked for, with its mode.
+        region: String,
+        /// What the parent has declared of the data object for its children, with its modes.
+        held: String,
+    },
+    /// A child is submitted where no body of a task of this runtime runs.
+    #[error(
+        "cannot submit child `{task}`: this thread runs no part of a task's body; try submitting it from the body's own \
+         thread, or from rayon's threads in its unit"
+    )]
+    NoParent {
+        /// The child's name.
+        task: String,
+    },
     /// A task submitted from a body accesses what that body's task holds, or one of its ancestors.
     #[error(
         "cannot submit task `{task}` inside task `{ancestor}`: its access to {region} of {data} conflicts with {held}, \
          which `{ancestor}` holds with all that is submitted inside it; try giving `{task}` data of its own, doing its \
-         work in the body, or submitting it outside"
+         work in the body, or submitting it as a child (`cx.task`) of a task that declares the region as weak"
     )]
     Nested {
         /// The task's name.

@@ -220,25 +220,38 @@ plain_access! {
     Accept, Mode::Accept, View, view, DeviceView;
 }
 
-/// `after`: comes later, and sees nothing.
-#[derive(Debug)]
-pub struct Follow<T, S: Shape>(pub(crate) Declared<T, S>);
+macro_rules! access_without_view {
+    ($($(#[$doc:meta])* $name:ident, $mode:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<T, S: Shape>(pub(crate) Declared<T, S>);
 
-impl<T, S: Shape> Sealed for Follow<T, S> {}
+        impl<T, S: Shape> Sealed for $name<T, S> {}
 
-impl<T, S: Shape> Replicated for Follow<T, S> {}
+        impl<T, S: Shape> Replicated for $name<T, S> {}
 
-impl<T: Element, S: Shape> Access for Follow<T, S> {
-    type View<'a> = ();
-    type DeviceView<'a> = ();
+        impl<T: Element, S: Shape> Access for $name<T, S> {
+            type View<'a> = ();
+            type DeviceView<'a> = ();
 
-    unsafe fn view(&self, _: Option<Site>) {}
+            unsafe fn view(&self, _: Option<Site>) {}
 
-    fn device_view(&self, _: DeviceSite) {}
+            fn device_view(&self, _: DeviceSite) {}
 
-    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        self.0.record(Mode::After, visit);
-    }
+            fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+                self.0.record($mode, visit);
+            }
+        }
+    )*};
+}
+
+access_without_view! {
+    /// `after`: comes later, and sees nothing.
+    Follow, Mode::After;
+    /// Weak `in`: the task's children read.
+    WeakRead, Mode::WeakIn;
+    /// Weak `inout`: the task's children read and write.
+    WeakUpdate, Mode::WeakInout;
 }
 
 /// `concurrent`: atomic updates, together with others. The region is contiguous.

@@ -26,7 +26,7 @@ mod shared;
 
 pub use crate::depend::OpId;
 pub(crate) use access::Declared;
-pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update};
+pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
 pub(crate) use access_list::both;
 pub use access_list::{AccessList, List};
 pub use accumulate::Accumulate;

@@ -5,6 +5,7 @@
 use super::any_driver::AnyDriver;
 use super::capacities::Capacities;
 use super::release::Releaser;
+use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::ids::DataId;
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
@@ -54,7 +55,10 @@ impl Door {
         shape: &[usize],
     ) -> Data<T, S> {
         let id = self.next_data();
-        let cell = DataCell::new::<T>(self.id, id, shape, home(id));
+        let mut cell = DataCell::new::<T>(self.id, id, shape, home(id));
+        if let Some(task) = running::with_task(self.id, |task| task.shared().id) {
+            cell.datum.set_made_by(task);
+        }
         self.driver.register(&cell);
         self.handle(cell)
     }

@@ -4,6 +4,7 @@
 //! one (placement, a simulation, ancestors) that is what happens here. On the fast path what they have in common is done
 //! once for many of them: `driver/threads/together.rs`.
 
+use super::children::{EntranceOf, Kin};
 use super::submit::overlapping;
 use super::{Door, Runtime, TaskBuilder};
 use crate::Context;
@@ -42,7 +43,7 @@ impl Runtime {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
-        LoopBuilder { door: &self.door, cpu: NoBody, rest: Rest::new(name.into(), accesses) }
+        LoopBuilder::new(EntranceOf::Front(&self.door), Kin::None, name.into(), accesses)
     }
 }
 
@@ -65,7 +66,8 @@ impl Runtime {
 /// ```
 #[must_use = "a loop runs only once it is submitted"]
 pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody> {
-    door: &'rt Door,
+    entrance: EntranceOf<'rt>,
+    kin: Kin,
     cpu: C,
     rest: Rest<A>,
 }
@@ -110,13 +112,18 @@ impl<A: LoopAccesses, C> fmt::Debug for LoopBuilder<'_, A, C> {
 }
 
 impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
+    pub(super) fn new(entrance: EntranceOf<'rt>, kin: Kin, name: Cow<'static, str>, accesses: A) -> Self {
+        LoopBuilder { entrance, kin, cpu: NoBody, rest: Rest::new(name, accesses) }
+    }
+
     /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`](crate::TaskBuilder::cpu) takes it.
     pub fn cpu<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>>
     where
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        LoopBuilder { door: self.door, cpu: LoopBody(body, PhantomData), rest: self.rest }
+        let Self { entrance, kin, rest, .. } = self;
+        LoopBuilder { entrance, kin, cpu: LoopBody(body, PhantomData), rest }
     }
 
     /// As [`cpu`](Self::cpu), for CPU units only.
@@ -125,8 +132,8 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { door, rest, .. } = self;
-        LoopBuilder { door, cpu: LoopBody(body, PhantomData), rest: Rest { host_only: true, ..rest } }
+        let Self { entrance, kin, rest, .. } = self;
+        LoopBuilder { entrance, kin, cpu: LoopBody(body, PhantomData), rest: Rest { host_only: true, ..rest } }
     }
 
     /// As [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
@@ -135,10 +142,10 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
     /// As there.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
-        let Self { door, rest, .. } = self;
-        let iterations = rest.check(door)?;
+        let Self { entrance, kin, rest, .. } = self;
+        let iterations = rest.check(&entrance)?;
         for index in 0..iterations {
-            rest.with_rest(rest.iteration(door, index), index).submit()?;
+            rest.with_rest(rest.iteration(&entrance, &kin, index), index).submit()?;
         }
         Ok(iterations)
     }
@@ -216,12 +223,12 @@ where
     /// for its parts, what an ancestor holds) leaves those before it submitted.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
-        let Self { door, cpu: LoopBody(body, _), rest } = self;
+        let Self { entrance, kin, cpu: LoopBody(body, _), rest } = self;
         // Without captures, there is nothing to give back or to keep apart.
         if const { size_of::<F>() == 0 && !needs_drop::<F>() } {
-            return rest.submit::<&'static F, R>(door, Box::leak(Box::new(body)));
+            return rest.submit::<&'static F, R>(&entrance, &kin, Box::leak(Box::new(body)));
         }
-        rest.submit::<Arc<F>, R>(door, Arc::new(body))
+        rest.submit::<Arc<F>, R>(&entrance, &kin, Arc::new(body))
     }
 }
 
@@ -281,7 +288,7 @@ impl<A: LoopAccesses> Rest<A> {
     }
 
     #[track_caller]
-    fn submit<B, R>(&self, door: &Door, body: B) -> Result<usize, SubmitError>
+    fn submit<B, R>(&self, door: &EntranceOf<'_>, kin: &Kin, body: B) -> Result<usize, SubmitError>
     where
         B: SharedBody,
         B::Body: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
@@ -289,9 +296,11 @@ impl<A: LoopAccesses> Rest<A> {
     {
         let iterations = self.check(door)?;
         let few = const { matches!(<A::Stored as AccessList>::COUNT, Some(..=FEW_ACCESSES)) };
-        if let Some(threads) = door.driver.fast_path().filter(|_| few && !running::is_inside(door.id)) {
+        let alone = matches!(kin, Kin::None) && !running::is_inside(door.id);
+        if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && !self.accesses.is_weak()) {
             let (name, location) = (self.name.clone(), Location::caller());
-            let description = Description { name, location, priority: self.priority, internal: false, side: None };
+            let (priority, internal, side, parent) = (self.priority, false, None, None);
+            let description = Description { name, location, priority, internal, side, parent };
             threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
                 let accesses = self.accesses.one(index).store(INTERNAL);
                 Payload::new(accesses, Repeated(body.clone(), PhantomData), Kinds::CPU)
@@ -299,7 +308,7 @@ impl<A: LoopAccesses> Rest<A> {
             return Ok(iterations);
         }
         for index in 0..iterations {
-            let (task, body) = (self.iteration(door, index), body.clone());
+            let (task, body) = (self.iteration(door, kin, index), body.clone());
             let body =
                 move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body.body()(context, views);
             let task = if self.host_only { task.host(body) } else { task.cpu(body) };
@@ -309,8 +318,8 @@ impl<A: LoopAccesses> Rest<A> {
     }
 
     /// Begins the description of an iteration by itself.
-    fn iteration<'l>(&'l self, door: &'l Door, index: usize) -> TaskBuilder<'l, A::One<'l>> {
-        TaskBuilder::new(door, self.name.clone(), self.accesses.one(index)).priority(self.priority)
+    fn iteration<'l>(&'l self, door: &'l EntranceOf<'_>, kin: &Kin, index: usize) -> TaskBuilder<'l, A::One<'l>> {
+        TaskBuilder::new(door.again(), kin.clone(), self.name.clone(), self.accesses.one(index)).priority(self.priority)
     }
 
     /// Gives an iteration all but its body for CPU units.

@@ -10,6 +10,7 @@ mod any_driver;
 mod build;
 mod builder;
 mod capacities;
+mod children;
 mod door;
 mod end;
 mod for_each;

@@ -32,7 +32,8 @@ impl Owner for Releaser {
         let payload = Payload::sole(nothing, forget);
         let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), ..Side::default() };
         let (name, location) = (Cow::Borrowed("release"), Location::caller());
-        let description = Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) };
+        let description =
+            Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None };
         let released = driver.submit(description, payload, &[record], |_| ());
         // Otherwise it was taken between the last look and now, and there is nothing to free.
         if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {

@@ -1,5 +1,6 @@
 //! Describing a task and submitting it.
 
+use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Side, Submitting, overlap, running};
 use crate::driver::shared::Description;
@@ -22,7 +23,7 @@ impl Runtime {
     /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
     /// too; what holds for them is said at [`TaskBuilder::submit`].
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
-        TaskBuilder::new(&self.door, name.into(), accesses)
+        TaskBuilder::new(EntranceOf::Front(&self.door), Kin::None, name.into(), accesses)
     }
 }
 
@@ -50,7 +51,9 @@ impl Runtime {
 /// own.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
-    door: &'rt Door,
+    entrance: EntranceOf<'rt>,
+    /// Whose child it is, if it is one.
+    kin: Kin,
     name: Cow<'static, str>,
     accesses: A,
     cpu: C,
@@ -83,9 +86,10 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
 }
 
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
-    pub(super) fn new(door: &'rt Door, name: Cow<'static, str>, accesses: A) -> Self {
+    pub(super) fn new(entrance: EntranceOf<'rt>, kin: Kin, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
-            door,
+            entrance,
+            kin,
             name,
             accesses,
             cpu: NoBody,
@@ -113,9 +117,9 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { door, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
+        let Self { entrance, kin, name, accesses, cpu: NoBody, for_devices, kinds, host_only: _, hints } = self;
         let (cpu, kinds) = (With(body, PhantomData), kinds.and(Kinds::CPU));
-        TaskBuilder { door, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
+        TaskBuilder { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only: true, hints }
     }
 }
 
@@ -131,7 +135,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
-        if self.door.driver.runs_on_devices() {
+        if self.entrance.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().emulated = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -148,7 +152,7 @@ where
         R: IntoOutcome + 'static,
     {
         self.kinds = self.kinds.and(Kinds::ACCELERATED);
-        if self.door.driver.runs_on_devices() {
+        if self.entrance.driver.runs_on_devices() {
             self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
         }
         self
@@ -236,7 +240,7 @@ where
     /// As for [`submit`](Self::submit).
     #[track_caller]
     pub fn submit_handle(self) -> Result<TaskHandle, SubmitError> {
-        let runtime = self.door.id;
+        let runtime = self.entrance.id;
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
@@ -248,7 +252,7 @@ where
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let Door { driver, id: runtime, on_fast_path, .. } = self.door;
+        let Door { driver, id: runtime, on_fast_path, .. } = &*self.entrance;
         self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
@@ -274,8 +278,18 @@ where
         }
         let ancestry = running::ancestry(*runtime);
         let mut side = self.side()?;
+        let parent = match &self.kin {
+            Kin::None => None,
+            Kin::Missing => return Err(SubmitError::NoParent { task: self.name.into_owned() }),
+            Kin::Child(parent) => {
+                parent.admit(&self.name, records)?;
+                Some(parent.clone())
+            }
+        };
         if !ancestry.is_empty() {
-            ancestry.admit(&self.name, records)?;
+            if parent.is_none() {
+                ancestry.admit(&self.name, records)?;
+            }
             side.get_or_insert_default().ancestry = ancestry;
         }
         if simulation.is_some() {
@@ -285,7 +299,7 @@ where
             side.get_or_insert_default().awaited = true;
         }
         let description =
-            Description { name: self.name, location, priority: self.hints.priority, internal: false, side };
+            Description { name: self.name, location, priority: self.hints.priority, internal: false, side, parent };
         let accesses = self.accesses.store(INTERNAL);
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(self.cpu) as Box<dyn HostBody<A::Stored>>);
@@ -305,7 +319,7 @@ where
                     len: space.len(),
                 });
             }
-            _ if self.door.on_fast_path => return Ok(None),
+            _ if self.entrance.on_fast_path => return Ok(None),
             Some((space, index)) => Some(Place {
                 space: space.id(),
                 index: *index,
@@ -325,7 +339,7 @@ where
         if self.kinds == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.clone().into_owned() });
         }
-        let Door { driver, capacities, .. } = self.door;
+        let Door { driver, capacities, .. } = &*self.entrance;
         let needs = Needs::of(records);
         // Where there is no CPU unit, the hosting threads of devices stand in.
         let has_cores = driver.shared().machine.num_cpu_units() > 0;
@@ -340,7 +354,7 @@ where
             return Err(SubmitError::NoUnit {
                 task: self.name.clone().into_owned(),
                 bodies: if needs.home_only { "CPU (it has a concurrent access)".to_owned() } else { kinds.describe() },
-                units: self.door.configuration.clone(),
+                units: self.entrance.configuration.clone(),
             });
         };
         if needs.bytes > capacity_bytes && !at_home {

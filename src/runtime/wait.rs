@@ -292,5 +292,5 @@ impl Runtime {
 #[track_caller]
 pub(super) fn internal(name: &'static str, side: Side) -> Description {
     let (name, location) = (Cow::Borrowed(name), Location::caller());
-    Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)) }
+    Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None }
 }

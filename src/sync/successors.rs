@@ -80,12 +80,21 @@ impl<T> Successors<T> {
     where
         T: Copy,
     {
+        self.close_with(|_, successor| each(successor));
+    }
+
+    /// As [`Self::close`], with the edge, which is in no list any more.
+    #[inline]
+    pub(crate) fn close_with(&self, mut each: impl FnMut(*mut Edge<T>, T))
+    where
+        T: Copy,
+    {
         let mut edge = self.head.swap(closed(), Ordering::AcqRel);
         while !edge.is_null() && edge != closed() {
             // SAFETY: a pushed edge stays valid until it was walked, and only this thread got the chain.
             // Both fields are read before `each` may let the successor run and free the edge.
             let (next, successor) = unsafe { ((*edge).next, (*edge).successor) };
-            each(successor);
+            each(edge, successor);
             edge = next;
         }
     }

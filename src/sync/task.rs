@@ -323,6 +323,13 @@ impl<K: Kind> Submitting<K> {
         self.task.address()
     }
 
+    /// The owner's part, to look at.
+    #[inline]
+    pub(crate) fn owned(&self) -> &K::Owned {
+        // SAFETY: a task that is being submitted has no other owner (rule 2).
+        self.task.owned.with(|owned| unsafe { &*owned })
+    }
+
     /// The owner's part.
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
@@ -487,6 +494,51 @@ impl<K: Kind> OwnedTask<K> {
                 ready(OwnedTask::of(successor));
             }
         });
+    }
+
+    /// As [`finish`](Self::finish), where others may stand in the task's place: whoever waited for it goes on to wait for
+    /// what `next` says, with what it is waited for, until that is nobody. `next` gets the successor, its body and what the
+    /// task was waited for; of the body it reads what does not change.
+    pub(crate) fn finish_into(
+        self,
+        mut next: impl FnMut(&Task<K>, &K::Body, Flow) -> Option<(TaskRef<K>, Flow)>,
+        mut ready: impl FnMut(OwnedTask<K>),
+    ) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: as in `finish`.
+        unsafe { this.0.drop_body() };
+        let poison = this.poison();
+        this.successors.close_with(|edge, link| {
+            let (successor, flow) = link.open();
+            // SAFETY: a blocked task lives by its run reference, and our count-down has not happened yet. Nobody owns it but
+            // who submits it, who makes no unique reference to its body either.
+            let (task, body) = unsafe { (successor.as_ref(), successor.as_ref().body.as_ref()) };
+            if flow == Flow::Value
+                && let Some(cause) = &poison
+            {
+                task.set_poison(cause.clone());
+            }
+            while let Some((in_its_place, flow)) = next(task, body, flow) {
+                // SAFETY: the edge is in no list, and stays where it is until the next list that it is in was walked: that
+                // counts the successor down in place of this one.
+                let pushed = unsafe {
+                    edge.write(Edge::new(Link::new(successor, flow)));
+                    in_its_place.successors.push(edge)
+                };
+                if pushed.is_ok() {
+                    return;
+                }
+                if flow == Flow::Value
+                    && let Some(cause) = in_its_place.poison()
+                {
+                    task.set_poison(cause);
+                }
+            }
+            if task.blockers.fetch_sub(1, Ordering::AcqRel) == 1 {
+                ready(OwnedTask::of(successor));
+            }
+        });
+        drop(TaskRef(this.0.0));
     }
 
     /// Ends the task: drops its body, then does what [`release`](Self::release) does unless that was done before.

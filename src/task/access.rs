@@ -5,7 +5,7 @@ use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
     Access, Accumulate, AtomicElement, Commute, Concur, Declared, Element, Follow, In, Out, Reduce, Reducer, Shape,
-    Update, operation,
+    Update, WeakRead, WeakUpdate, operation,
 };
 use crate::sealed::{Internal, Sealed};
 use ndarray::Ix1;
@@ -176,6 +176,36 @@ specs! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     After => Follow, Mode::After;
+    /// A region that the task's children read.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::WeakInput;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 4]);
+    /// let (access, child): (WeakInput<'_, i32>, _) = (x.weak_input(), x.clone());
+    /// rt.task("t", (access,))
+    ///     .cpu(move |cx, ((),)| cx.task("child", (child.input(),)).cpu(|_, (x,)| assert_eq!(x, [1; 4])).submit().map(drop))
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [1; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    WeakInput => WeakRead, Mode::WeakIn;
+    /// A region that the task's children read and write.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::WeakInout;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 4]);
+    /// let (access, child): (WeakInout<'_, i32>, _) = (x.weak_inout(), x.clone());
+    /// rt.task("t", (access,))
+    ///     .cpu(move |cx, ((),)| cx.task("child", (child.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().map(drop))
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [2, 1, 1, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    WeakInout => WeakUpdate, Mode::WeakInout;
 }
 
 /// A region whose elements the task updates atomically, together with others.

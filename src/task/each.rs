@@ -5,7 +5,8 @@
 //! other.
 
 use super::access::{
-    AccessSpec, Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Recorded, Reducing,
+    AccessSpec, Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Recorded, Reducing, WeakInout,
+    WeakInput,
 };
 use super::accesses::Accesses;
 use super::cut::Cut;
@@ -83,6 +84,10 @@ pub trait LoopAccesses: Sealed {
     #[doc(hidden)]
     fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String));
 
+    /// Whether some of them are for the tasks' children.
+    #[doc(hidden)]
+    fn is_weak(&self) -> bool;
+
     /// Those of an iteration, which there is.
     #[doc(hidden)]
     fn one(&self, index: usize) -> Self::One<'_>;
@@ -137,6 +142,8 @@ part_specs! {
     Inout Element false;
     Commutative Element false;
     After Element false;
+    WeakInput Element false;
+    WeakInout Element false;
     Concurrent AtomicElement true;
     Reducing [R: Reducer] Element false;
     Accumulating [R: Reducer] Element false;
@@ -158,6 +165,10 @@ impl<A: PartSpec> LoopAccesses for Each<A> {
 
     fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String)) {
         visit(self.cut.len(), &|| self.whole.describe());
+    }
+
+    fn is_weak(&self) -> bool {
+        self.whole.record().0.mode.is_weak()
     }
 
     #[inline]
@@ -209,6 +220,10 @@ impl<P: AccessSpec> LoopAccesses for P {
 
     fn lengths(&self, _: &mut dyn FnMut(usize, &dyn Fn() -> String)) {}
 
+    fn is_weak(&self) -> bool {
+        self.record().0.mode.is_weak()
+    }
+
     #[inline]
     fn one(&self, _: usize) -> Same<'_, P> {
         Same(self)
@@ -232,6 +247,10 @@ impl<P: AccessSpec> LoopAccesses for Vec<P> {
     }
 
     fn lengths(&self, _: &mut dyn FnMut(usize, &dyn Fn() -> String)) {}
+
+    fn is_weak(&self) -> bool {
+        self.iter().any(|access| access.record().0.mode.is_weak())
+    }
 
     fn one(&self, _: usize) -> &[P] {
         self
@@ -282,6 +301,10 @@ macro_rules! ranges {
                 $lengths
             }
 
+            fn is_weak(&self) -> bool {
+                false
+            }
+
             #[inline]
             fn one(&self, index: usize) -> Numbered {
                 Numbered(self.start + index)
@@ -312,6 +335,10 @@ macro_rules! tuples {
 
             fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String)) {
                 $(self.$i.lengths(visit);)*
+            }
+
+            fn is_weak(&self) -> bool {
+                false $(|| self.$i.is_weak())*
             }
 
             #[inline]

@@ -1,6 +1,9 @@
 //! The handle of a registered data object.
 
-use super::{Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Output, Ranges, Reducing, Region};
+use super::{
+    Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Output, Ranges, Reducing, Region,
+    WeakInout, WeakInput,
+};
 use crate::memory::{DataCell, Element, Shape};
 use ndarray::Ix1;
 use std::fmt;
@@ -123,6 +126,16 @@ impl<T: Element, S: Shape> Data<T, S> {
     /// Comes after the tasks that write any of it, without a view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.all().after()
+    }
+
+    /// Lets the task's children read it. See [`Region::weak_input`].
+    pub fn weak_input(&self) -> WeakInput<'_, T, S> {
+        self.all().weak_input()
+    }
+
+    /// Lets the task's children read and write it. See [`Region::weak_inout`].
+    pub fn weak_inout(&self) -> WeakInout<'_, T, S> {
+        self.all().weak_inout()
     }
 
     /// Updates all of it, in any order with other commutative tasks, one at a time.

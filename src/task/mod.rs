@@ -17,7 +17,7 @@ pub(crate) mod take;
 
 pub use access::AccessSpec;
 pub(crate) use access::Recorded;
-pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing};
+pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;
 pub use border::{Face, Side, Widths};
 pub use each::{Each, LoopAccesses, PartSpec};

@@ -9,7 +9,10 @@
 
 use super::cut::Cut;
 use super::each::Each;
-use super::{Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing, Region, Widths};
+use super::{
+    Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing, Region, WeakInout, WeakInput,
+    Widths,
+};
 use crate::memory::{Element, Shape};
 use crate::sealed::Sealed;
 use ndarray::{IntoDimension, Ix1, Ix2, Ix3, Ix4};
@@ -165,6 +168,11 @@ macro_rules! parts {
                 self.each(Region::after)
             }
 
+            /// Weak `in`: the children of each iteration may read its part. See [`Region::weak_input`].
+            pub fn weak_input(self) -> Each<WeakInput<'d, T, S>> {
+                self.each(Region::weak_input)
+            }
+
             fn each<A>(self, access: impl FnOnce(Region<'d, T, S>) -> A) -> Each<A> {
                 Each::new(access(Region::new(self.data, *self.cut.region())), self.cut)
             }
@@ -231,6 +239,11 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
     /// `inout`: each iteration of a loop reads and writes its part.
     pub fn inout(self) -> Each<Inout<'d, T, S>> {
         self.each(Region::inout)
+    }
+
+    /// Weak `inout`: the children of each iteration may read and write its part. See [`Region::weak_inout`].
+    pub fn weak_inout(self) -> Each<WeakInout<'d, T, S>> {
+        self.each(Region::weak_inout)
     }
 
     /// `commutative`: each iteration of a loop updates its part, in any order with other loops, one at a time.

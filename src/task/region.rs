@@ -1,6 +1,6 @@
 //! A box in a data object.
 
-use super::{Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing};
+use super::{Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 use crate::memory::{Element, Shape};
 use crate::region::Block;
 use crate::sealed::Sealed;
@@ -78,6 +78,21 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// ```
     pub fn after(self) -> After<'d, T, S> {
         After(self)
+    }
+
+    /// Weak `in`: the task's children may read the region ([`Context::task`](crate::Context::task)); the task itself waits
+    /// for nothing and gets `()` for a view.
+    pub fn weak_input(self) -> WeakInput<'d, T, S> {
+        WeakInput(self)
+    }
+
+    /// Weak `inout`: the task's children may read and write the region ([`Context::task`](crate::Context::task)); the task
+    /// itself waits for nothing, holds nothing and gets `()` for a view.
+    ///
+    /// Tasks that come later wait for those children that access what they do, and for no others. Of a region that no child
+    /// writes, the value stays. (OmpSs-2's `weakout` is this as well.)
+    pub fn weak_inout(self) -> WeakInout<'d, T, S> {
+        WeakInout(self)
     }
 
     /// `commutative`: as `inout`, in any order with other commutative tasks, one at a time.

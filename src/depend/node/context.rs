@@ -3,6 +3,8 @@
 use crate::ids::{DeviceId, UnitId};
 use crate::machine::UnitKind;
 use crate::region::MAX_DIMS;
+use std::any::Any;
+use std::sync::{Arc, Weak};
 
 /// Where and on what a body runs.
 #[derive(Debug)]
@@ -26,6 +28,9 @@ pub struct Site {
 // the engine runs it when its dependences are satisfied.
 unsafe impl Sync for Site {}
 
+/// What a runtime's front door is to the layers below.
+pub(crate) type Entrance = Arc<dyn Any + Send + Sync>;
+
 /// What a body can ask about the unit it runs on (González-Tallada & Morancho 2023, Table 2, in Rust's terms).
 ///
 /// ```
@@ -38,6 +43,8 @@ unsafe impl Sync for Site {}
 /// ```
 #[derive(Debug, Clone)]
 pub struct Context {
+    /// Where its children enter, as the runtime knows; one for each host, so that they do not all count at one place.
+    pub(crate) entrance: Weak<Entrance>,
     pub(crate) unit: UnitId,
     pub(crate) kind: UnitKind,
     pub(crate) device: Option<DeviceId>,

@@ -2,13 +2,13 @@
 //!
 //! Such a task declares accesses and does nothing else: whoever wants to see it run is in the wrong layer.
 
-use super::{Bodiless, Body, Kinds, Meta, Submitting};
+use super::{Bodiless, Body, Kinds, Meta, Own, Submitting};
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
 use std::borrow::Cow;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A data object of so many elements of 8 bytes.
 pub(crate) fn datum(id: u32, len: usize) -> Arc<Datum> {
@@ -25,11 +25,12 @@ pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)
         internal: false,
         join: false,
         lane: 0,
+        domain: OnceLock::new(),
         queues: accesses.iter().any(|(.., mode)| mode.queues()),
     };
     let accesses: Vec<_> = accesses.iter().map(|(datum, block, mode)| (Arc::clone(datum), *block, *mode)).collect();
     let body = Bodiless::new(kinds, move |visit: &mut dyn FnMut(AccessRecord<'_>)| {
         accesses.iter().for_each(|(datum, block, mode)| visit(AccessRecord { datum, block, mode: *mode }));
     });
-    Submitting::new(|| meta, None, body, 0, |body| body as *mut (dyn Body + 'static))
+    Submitting::new(|| meta, Own::default(), body, 0, |body| body as *mut (dyn Body + 'static))
 }

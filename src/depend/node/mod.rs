@@ -20,17 +20,20 @@ pub(crate) use ancestry::Ancestry;
 pub(in crate::depend) use bodiless::Bodiless;
 pub(crate) use body::Body;
 pub use context::Context;
-pub(crate) use context::{Env, Site};
+pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use kinds::Kinds;
 pub(crate) use running::Team;
 
 use super::commutative::Turns;
+use super::domain::Domain;
 use super::reduction::Ticket;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync;
 use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
 use std::panic::Location;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 /// What the tasks of the runtime are made of.
@@ -38,7 +41,7 @@ pub(crate) struct Node;
 
 impl sync::Kind for Node {
     type Shared = Meta;
-    type Owned = Option<Box<Side>>;
+    type Owned = Own;
     type Body = dyn Body;
     type Cause = TaskFailure;
 }
@@ -66,6 +69,33 @@ pub(crate) struct Meta {
     pub(crate) join: bool,
     /// Which of its counters the driver counts it under when it has finished.
     pub(crate) lane: u8,
+    /// What it is for its children, if it has or may have any.
+    pub(crate) domain: OnceLock<Arc<Domain>>,
+}
+
+/// What a task's owner alone knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// What few tasks need.
+    pub(crate) side: Option<Box<Side>>,
+    /// Of its parent, if it is a child and has not ended.
+    pub(crate) parent: Option<Arc<Domain>>,
+}
+
+impl Deref for Own {
+    type Target = Option<Box<Side>>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.side
+    }
+}
+
+impl DerefMut for Own {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.side
+    }
 }
 
 /// What few tasks need, kept out of the header.

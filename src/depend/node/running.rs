@@ -7,6 +7,7 @@
 //! What never happens here: nothing is waited for, and a team's lock is held for as long as it takes to clone an `Arc`.
 
 use super::{Ancestry, OwnedTask};
+use crate::depend::Domain;
 pub(crate) use crate::sync::Frames;
 use crate::sync::Scope;
 use parking_lot::Mutex;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub(crate) struct Team {
     /// What the children of that body must leave alone.
     ancestry: Mutex<Ancestry>,
+    /// Where they are entered.
+    domain: Mutex<Option<Arc<Domain>>>,
 }
 
 thread_local! {
@@ -49,8 +52,10 @@ pub(crate) fn as_body_with_team<R>(runtime: u64, waits: bool, task: &OwnedTask, 
     let Some(team) = team_of(runtime) else { return as_body_of(runtime, waits, task, code) };
     let ancestry = Ancestry::of_children(task);
     let before = std::mem::replace(&mut *team.ancestry.lock(), ancestry);
+    let domain_before = team.domain.lock().replace(Domain::of(task));
     let ended = as_body_of(runtime, waits, task, code);
     let _of_children = std::mem::replace(&mut *team.ancestry.lock(), before);
+    let _own = std::mem::replace(&mut *team.domain.lock(), domain_before);
     ended
 }
 
@@ -86,8 +91,23 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
 }
 
 /// Whether `task` was submitted, directly or not, in the body that runs here.
-pub(crate) fn is_descendant_here(_runtime: u64, _task: &OwnedTask) -> bool {
-    false
+pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
+    /// Whoever is further down is taken for nobody's child: it gets a stack of its own.
+    const MOST_LEVELS: usize = 64;
+    let mut domains = std::iter::successors(task.owned().parent.as_ref(), |domain| domain.outer()).take(MOST_LEVELS);
+    let is_of = |own: &OwnedTask| {
+        let own = own.shared().domain.get();
+        own.is_some_and(|own| domains.any(|domain| Arc::ptr_eq(domain, own)))
+    };
+    with_task(runtime, is_of).unwrap_or(false)
+}
+
+/// The domain of the task whose body, or a part of it, runs here; its children are entered there.
+pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
+    let here = RUNNING.with(|running| {
+        running.find(|domain, task, _| Some((domain == runtime).then(|| task.map(Domain::of)).flatten()))
+    });
+    here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.domain.lock().clone()))
 }
 
 /// Calls `code`, which runs on a stack of its own, and left `frames` there the last time.

@@ -4,7 +4,7 @@
 
 use super::aside::{Aside, Own};
 use super::ready::OwnQueue;
-use crate::depend::{Context, running};
+use crate::depend::{Context, Entrance, running};
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
 use crate::sync::Scope;
@@ -61,8 +61,10 @@ impl Host {
         queue: OwnQueue,
         pool: Option<&Arc<rayon::ThreadPool>>,
         stack_bytes: usize,
+        entrance: Weak<Entrance>,
     ) -> Self {
         let context = Context {
+            entrance,
             unit: unit.id,
             kind: unit.kind,
             device: unit.devices.first().copied(),

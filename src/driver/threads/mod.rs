@@ -142,7 +142,7 @@ impl Driver for Threads {
     }
 
     fn stop(&self) {
-        let Crew { units, copies, pool, cores } = std::mem::take(&mut *self.crew.lock());
+        let Crew { units, copies, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
         self.shut_down();
         for thread in units {
             let _ = thread.join(); // what it died of is known
@@ -153,7 +153,7 @@ impl Driver for Threads {
         for thread in copies {
             let _ = thread.join();
         }
-        drop((pool, cores));
+        drop((pool, cores, entrances));
         Host::leave(self.shared.id); // if it was this thread's
     }
 }

@@ -7,7 +7,7 @@ use super::devices::CopyJob;
 use super::host::Host;
 use super::ready::OwnQueue;
 use super::state::{Crew, Threads, Unstarted};
-use crate::depend::{Team, running};
+use crate::depend::{Entrance, Team, running};
 use crate::driver::{Driver, inside};
 use crate::error::{BuildError, FailureReason};
 use crate::ids::DeviceId;
@@ -16,8 +16,8 @@ use core_affinity::CoreId;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 /// How threads are started.
@@ -39,6 +39,7 @@ impl Threads {
         hosts: bool,
         style: ThreadStyle,
         cores: Option<CoresTaken>,
+        entrance: &Entrance,
     ) -> Result<(), BuildError> {
         let mut crew = self.crew.lock();
         crew.cores = cores;
@@ -51,19 +52,24 @@ impl Threads {
             });
         }
         let Unstarted { mut queues, copies } = unstarted;
+        crew.entrances = queues.iter().map(|_| Arc::new(entrance.clone())).collect();
+        let entrances: Vec<_> = crew.entrances.iter().map(Arc::downgrade).collect();
+        let mut entrances = entrances.into_iter();
         let guest = queues.pop();
         let mut units = self.shared.machine.units().iter().zip(queues);
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
             crew.pool = inner_pool(self.shared.id, unit, style, false)?.map(Arc::new);
-            let host =
-                |queue| Host::new(self.shared.id, &self.alive, unit, queue, crew.pool.as_ref(), style.stack_bytes);
+            let mut host = |queue| {
+                let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("there is one for each queue"));
+                Host::new(self.shared.id, &self.alive, unit, queue, pool, style.stack_bytes, entrance)
+            };
             Rc::new(host(queue)).enter();
             self.hosting[0].is_nobody(); // until it waits
             let _ = self.seat.set(Mutex::new(host(guest)));
         }
         let Crew { units: threads, copies: engines, .. } = &mut *crew;
-        for (unit, queue) in units {
-            threads.push(start_unit(self, unit.clone(), queue, style)?);
+        for ((unit, queue), entrance) in units.zip(entrances) {
+            threads.push(start_unit(self, unit.clone(), queue, style, entrance)?);
         }
         for (device, jobs) in copies {
             engines.push(start_copy_engine(self, device, jobs)?);
@@ -128,18 +134,19 @@ fn start_unit(
     unit: ComputeUnit,
     queue: OwnQueue,
     style: ThreadStyle,
+    entrance: Weak<Entrance>,
 ) -> Result<JoinHandle<()>, BuildError> {
     let what = unit.id.to_string();
     let life = {
         let (threads, what) = (threads.clone(), what.clone());
-        move || live(&threads, &what, || host_unit(&threads, &unit, queue, style))
+        move || live(&threads, &what, || host_unit(&threads, &unit, queue, style, entrance))
     };
     let name = format!("thalweg-{}", what.replace(' ', ""));
     let thread = std::thread::Builder::new().name(name).stack_size(style.stack_bytes);
     thread.spawn(life).map_err(|source| thread_error(&what, source))
 }
 
-fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: ThreadStyle) {
+fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: ThreadStyle, entrance: Weak<Entrance>) {
     if style.pin {
         pin(unit.hosting_core());
     }
@@ -149,7 +156,7 @@ fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: Thre
     if let Err(error) = &pool {
         tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
     }
-    let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None, style.stack_bytes));
+    let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None, style.stack_bytes, entrance));
     host.clone().enter();
     inside::enter(runtime);
     threads.work(&host);

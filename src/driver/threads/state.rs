@@ -4,7 +4,7 @@ use super::devices::{CopyJob, Devices};
 use super::host::Host;
 use super::hosting::Hosting;
 use super::ready::{OwnQueue, ReadyQueues};
-use crate::depend::OwnedTask;
+use crate::depend::{Entrance, OwnedTask};
 use crate::device::Device;
 use crate::driver::shared::Shared;
 use crate::ids::DeviceId;
@@ -43,6 +43,8 @@ pub(crate) struct Threads {
 pub(super) struct Crew {
     pub(super) units: Vec<JoinHandle<()>>,
     pub(super) copies: Vec<JoinHandle<()>>,
+    /// Where children enter, one for each host.
+    pub(super) entrances: Vec<Arc<Entrance>>,
     /// Of unit 0, if its host is a thread of the user's.
     pub(super) pool: Option<Arc<rayon::ThreadPool>>,
     /// The cores that are taken.

@@ -5,13 +5,14 @@
 
 use super::host::Host;
 use super::state::Threads;
-use crate::depend::{Batch, Body, MOST_TOGETHER, Meta, Submitting, Together};
+use crate::depend::{Batch, Body, MOST_TOGETHER, Meta, Own, Submitting, Together};
 use crate::driver::progress::Admission;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use std::mem::forget;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Tasks that are counted as submitted, and are counted as finished if nothing becomes of them.
 struct Counted<'a> {
@@ -27,7 +28,8 @@ impl Drop for Counted<'_> {
 }
 
 impl Threads {
-    /// Submits a task for each of these numbers, in their order, that is described alike. Nobody is inside a body, and
+    /// Submits a task for each of these numbers, in their order, that is described alike. Nobody is inside a body, none of
+    /// them will have children, and
     /// all that can be said of the tasks before they are entered has been checked.
     ///
     /// # Errors
@@ -61,11 +63,12 @@ impl Threads {
                 let &Description { ref name, location, priority, internal, .. } = description;
                 let meta = || {
                     let (id, name) = (TaskId(id), name.clone());
-                    Meta { id, name, location, priority, internal, queues, join: false, lane }
+                    Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
                 };
                 let payload = payload(number);
-                batch
-                    .push(Submitting::new(meta, None, payload, shares, |payload| payload as *mut (dyn Body + 'static)));
+                let own = Own { side: None, parent: None };
+                let unsize = |payload| payload as *mut (dyn Body + 'static);
+                batch.push(Submitting::new(meta, own, payload, shares, unsize));
             }
             let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a submission" };
             let entered = Host::with(self.shared.id, |host| self.enter_together(batch, first, accesses, host));

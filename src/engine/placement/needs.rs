@@ -28,7 +28,7 @@ impl Needs {
     }
 
     fn add(&mut self, access: &AccessRecord<'_>) {
-        if access.mode != Mode::After {
+        if !access.mode.sees_nothing() {
             self.bytes += access.bytes();
         }
         self.home_only |= access.mode == Mode::Concurrent;

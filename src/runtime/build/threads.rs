@@ -2,6 +2,7 @@
 
 use super::super::{Builder, Runtime};
 use super::parts::places_error;
+use crate::depend::Entrance;
 use crate::device;
 use crate::driver::threads::{ThreadStyle, Threads};
 use crate::engine::Placement;
@@ -35,7 +36,8 @@ impl Builder {
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
         // From here on the runtime ends what has begun, if something fails.
         let runtime = self.finish(AnyDriver::Threads(threads.clone()), &config, capacities_bytes, warnings);
-        threads.start(unstarted, hosts_unit, style, cores)?;
+        let entrance: Entrance = runtime.door.clone();
+        threads.start(unstarted, hosts_unit, style, cores, &entrance)?;
         Ok(runtime)
     }
 

@@ -134,7 +134,7 @@ impl Residency {
                 directory.written(place.replica, block);
                 return;
             }
-            if mode == Mode::After {
+            if mode.sees_nothing() {
                 return; // it does not look at the region, wherever that is valid
             }
             let mut planned = Vec::new();
@@ -264,7 +264,7 @@ impl Residency {
             let Some(directory) = self.directories.get_mut(&place.data) else { return };
             match loss {
                 _ if launched.issued => directory.ended(id, failure.as_ref()),
-                _ if !began || access.block.is_empty() || !access.mode.writes() => {}
+                _ if !began || access.block.is_empty() || !access.mode.writes() || access.mode.is_weak() => {}
                 Some((_, cause)) => directory.written_and_lost(access.block, cause),
                 None => directory.written(place.replica, access.block),
             }
@@ -313,7 +313,7 @@ impl Residency {
         let forgotten = forgotten_by(&placed.assigned.task);
         let mut places = placed.reserved.replicas.iter();
         placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-            let Some(place) = places.next() else { return };
+            let Some(place) = places.next().filter(|_| !mode.is_weak()) else { return };
             let Some(directory) = self.directories.get(&place.data) else { return };
             if forgotten == Some(place.data) {
                 found.waited_for.extend(directory.issued_tasks());

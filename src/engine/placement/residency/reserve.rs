@@ -47,7 +47,8 @@ impl Residency {
         let mut access = 0;
         task.body().accesses(&mut |record: AccessRecord<'_>| {
             // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing.
-            let needs_none = matches!(record.mode, Mode::Reduction(_) | Mode::After) || record.block.is_empty();
+            let needs_none =
+                record.mode.sees_nothing() || matches!(record.mode, Mode::Reduction(_)) || record.block.is_empty();
             let at_home = space.is_host() || needs_none;
             if !space.is_host() && matches!(record.mode, Mode::Reduction(_)) {
                 private_bytes += record.bytes();

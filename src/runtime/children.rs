@@ -1,0 +1,170 @@
+//! Children: what a body submits as a part of its task, and waits for.
+//!
+//! A body gets to the front door by its [`Context`]. Where its children stand is a matter of the dependence layer
+//! (`depend/domain.rs`); what its thread does while it waits, of the driver.
+
+use super::{Door, LoopBuilder, TaskBuilder};
+use crate::Context;
+use crate::depend::{Domain, Entrance, running};
+use crate::driver::waiters::{Awaited, own_waker};
+use crate::error::{Failures, RunError, SubmitError};
+use crate::task::{Accesses, LoopAccesses};
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Where a task that is being described will enter.
+pub(super) enum EntranceOf<'rt> {
+    Front(&'rt Door),
+    /// Kept for a body that may be the last to know its runtime.
+    Body(Arc<Entrance>),
+}
+
+impl Deref for EntranceOf<'_> {
+    type Target = Door;
+
+    #[inline]
+    fn deref(&self) -> &Door {
+        match self {
+            Self::Front(door) => door,
+            Self::Body(entrance) => door(entrance),
+        }
+    }
+}
+
+fn door(entrance: &Entrance) -> &Door {
+    entrance.downcast_ref().expect("a runtime's entrance is its door")
+}
+
+impl EntranceOf<'_> {
+    /// The same, for as long as this is there.
+    pub(super) fn again(&self) -> EntranceOf<'_> {
+        EntranceOf::Front(self)
+    }
+}
+
+/// Whose child a task is.
+#[derive(Clone)]
+pub(super) enum Kin {
+    /// Nobody's.
+    None,
+    /// Somebody's whose body does not run here.
+    Missing,
+    Child(Arc<Domain>),
+}
+
+impl Context {
+    /// Begins the description of a child: a task that is a part of this one, and stands in its place in the order.
+    ///
+    /// A child accesses what its parent has declared for its children: regions within the parent's weak accesses
+    /// ([`Region::weak_inout`](crate::task::Region::weak_inout), [`weak_input`](crate::task::Region::weak_input)) or, to
+    /// read, within those that the parent reads; and data objects made in the parent's body. It comes after those that
+    /// were submitted before it and touch the same, siblings and others alike. Who comes after the parent comes after the
+    /// children that touch the same, and need not wait for the rest; a child that fails poisons what it would have
+    /// written, and no more.
+    ///
+    /// The parent ends without waiting for its children, unless it says so ([`wait`](Self::wait)). Each child can have
+    /// children of its own.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    ///
+    /// fn sort(at: &Context, x: Data<u32>, part: std::ops::Range<usize>) -> Result<(), SubmitError> {
+    ///     if part.len() <= 16 {
+    ///         return at.task("sort", (x.slice(part).inout(),)).cpu(|_, (x,)| x.sort_unstable()).submit().map(drop);
+    ///     }
+    ///     let middle = part.start + part.len() / 2;
+    ///     for half in [part.start..middle, middle..part.end] {
+    ///         let inner = x.clone();
+    ///         at.task("half", (x.slice(half.clone()).weak_inout(),))
+    ///             .cpu(move |at, ((),)| sort(at, inner, half))
+    ///             .submit()?;
+    ///     }
+    ///     // Comes after both halves; `sort` of a slice merges runs that are sorted.
+    ///     at.task("merge", (x.slice(part).inout(),)).cpu(|_, (x,)| x.sort()).submit().map(drop)
+    /// }
+    ///
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let x = rt.data((0..1000u32).map(|n| n * 7919 % 1000).collect());
+    /// let all = x.clone();
+    /// rt.task("sort all", (x.weak_inout(),)).cpu(move |at, ((),)| sort(at, all, 0..1000)).submit()?;
+    /// assert_eq!(rt.take(x)?, (0..1000).collect::<Vec<_>>());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Submission fails with [`SubmitError::Uncovered`] if the child's regions are not its parent's to give, and with
+    /// [`SubmitError::NoParent`] on a thread that runs no part of the body.
+    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
+        let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
+        let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
+        TaskBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
+    }
+
+    /// Begins the description of a loop whose iterations are children, as [`task`](Self::task) does of one.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (x, zones) = (rt.data(vec![0; 100]), rt.data(vec![0; 100]));
+    /// let inner = x.clone();
+    /// rt.for_each("zone", (x.blocks(25).weak_inout(), zones.blocks(25).output(), 0..))
+    ///     .cpu(move |cx, ((), zone, i)| {
+    ///         zone.fill(i);
+    ///         cx.for_each("plane", inner.slice(25 * i..25 * (i + 1)).blocks(5).output()).cpu(|_, x| x.fill(1)).submit()?;
+    ///         Ok::<(), SubmitError>(())
+    ///     })
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [1; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
+        let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
+        let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
+        LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
+    }
+
+    /// Waits until all children of this task that were submitted so far are complete, with their children. The thread
+    /// executes other tasks meanwhile.
+    ///
+    /// How deeply tasks that wait can be nested is bounded by memory: a body that waits keeps its stack, of which more are
+    /// made as they are needed.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![0; 8]);
+    /// let inner = x.clone();
+    /// rt.task("parent", (x.weak_inout(),))
+    ///     .cpu(move |cx, ((),)| {
+    ///         for part in blocks(8, 2) {
+    ///             cx.task("child", (inner.slice(part).inout(),)).cpu(|_, (x,)| x.fill(1)).submit()?;
+    ///         }
+    ///         cx.wait()
+    ///     })
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [1; 8]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The failures of children that no call has told of before; they are the runtime's as well
+    /// ([`Runtime::wait`](crate::Runtime::wait)). Or that the call is refused: not on the body's own thread, in a body for
+    /// devices, or in a destructor.
+    pub fn wait(&self) -> Result<(), RunError> {
+        let Some(entrance) = self.entrance.upgrade() else { return Ok(()) };
+        let door = door(&entrance);
+        if !door.driver.may_wait_in_body() {
+            return Err(SubmitError::InsideTask { call: "Context::wait" }.into());
+        }
+        let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
+        if domain.children() > 0 {
+            domain.set_waiter(own_waker());
+            door.driver.advance(Awaited::Told, || domain.children());
+        }
+        door.shared().broken()?;
+        match domain.take_failures() {
+            none if none.is_empty() => Ok(()),
+            failures => Err(RunError::Failed(Failures(failures))),
+        }
+    }
+}
