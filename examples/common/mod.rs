@@ -107,6 +107,7 @@ impl Machine {
 
     /// A progress bar of so many steps, gone when dropped; it draws only where standard error is a
     /// terminal.
+    #[allow(dead_code, reason = "not every program has one")]
     pub(crate) fn progress(&self, steps: usize) -> ProgressBar {
         if self.no_progress {
             return ProgressBar::hidden();
