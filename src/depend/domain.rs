@@ -23,12 +23,12 @@
 use super::fragment::Fragment;
 use super::history::enter_parts;
 use super::join::{self, Predecessor, matters};
-use super::node::Body;
+use super::node::{Body, Piece};
 use super::register::Newcomer;
 use super::{AccessRecord, Datum, Mode, OwnedTask, Task, TaskRef};
 use crate::error::{SubmitError, TaskFailure};
 use crate::ids::{DataId, TaskId};
-use crate::region::{Block, Part, RegionMap};
+use crate::region::{Block, MAX_DIMS, Part, RegionMap};
 use crate::sync::Flow;
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
@@ -232,48 +232,43 @@ impl Domain {
         self.live.load(Ordering::Acquire)
     }
 
-    /// Appends those here that come before this access and matter to it, and those in the domains of their tasks.
-    pub(super) fn predecessors(self: &Arc<Self>, access: &AccessRecord<'_>, out: &mut Vec<Predecessor>) {
-        self.collect(out, |histories, found| {
-            if let Some(history) = histories.find(access.datum.id) {
-                history.peek(access.block, |_, fragment| fragment.predecessors(access.mode, found));
-            }
-        });
+    /// Appends those who come before an access to this piece and matter to it, here and in the domains of those here.
+    pub(super) fn predecessors(self: &Arc<Self>, piece: Piece, out: &mut Vec<Predecessor>) {
+        // Not by recursion: tasks that hold data weakly, one after the other, are a long way.
+        let (mut visited, mut next) = (vec![(self.clone(), piece)], 0);
+        while let Some((domain, piece)) = visited.get(next).cloned() {
+            next += 1;
+            let histories = domain.histories.lock();
+            let Some(history) = histories.find(piece.data).filter(|_| domain.is_live()) else { continue };
+            history.peek(&piece.block, |block, fragment| {
+                let piece = Piece { block, ..piece };
+                fragment.predecessors(piece.mode, |(task, flow), weak| match live_domain(&task) {
+                    _ if weak && !task.is_finished() => out.push((join::at_piece(&task, flow, piece), flow)),
+                    Some(inner) if task.is_finished() => {
+                        visited.push((inner.clone(), piece));
+                        if matters_for_failures(&task, flow) {
+                            out.push((task, flow));
+                        }
+                    }
+                    _ if !task.is_finished() || matters_for_failures(&task, flow) => out.push((task, flow)),
+                    _ => {}
+                });
+            });
+        }
+        visited.iter().rev().for_each(|(domain, _)| domain.prune());
+        out.sort_unstable_by_key(|(task, flow)| (task.address(), *flow == Flow::Order));
+        out.dedup_by_key(|(task, _)| task.address());
     }
 
     /// Appends everybody here who matters, in the way of `flow`.
     pub(super) fn everybody(self: &Arc<Self>, flow: Flow, out: &mut Vec<Predecessor>) {
-        self.collect(out, |histories, found| {
-            let before = found.len();
-            for (_, history) in &histories.0 {
-                history.peek(&Block::whole(&[usize::MAX; 4]), |_, fragment| fragment.predecessors(Mode::Inout, found));
-            }
-            found[before..].iter_mut().for_each(|(_, own)| *own = flow);
-        });
-    }
-
-    /// Not by recursion: tasks that hold data weakly, one after the other, are a long way.
-    fn collect(self: &Arc<Self>, out: &mut Vec<Predecessor>, find: impl Fn(&Histories, &mut Vec<Predecessor>)) {
-        let (mut visited, mut next) = (vec![self.clone()], 0);
-        while let Some(domain) = visited.get(next).cloned() {
-            next += 1;
-            let mut found = Vec::new();
-            if domain.is_live() {
-                find(&domain.histories.lock(), &mut found);
-            }
-            for (task, flow) in found {
-                if !task.is_finished() || flow == Flow::Value && task.is_poisoned() {
-                    out.push((task, flow));
-                } else if let Some(inner) = live_domain(&task)
-                    && !visited.iter().any(|known| Arc::ptr_eq(known, inner))
-                {
-                    visited.push(inner.clone());
-                }
-            }
+        let mut all = Vec::new();
+        let data: Vec<DataId> = self.histories.lock().0.iter().map(|(data, _)| *data).collect();
+        for data in data {
+            let block = Block::whole(&[usize::MAX; MAX_DIMS]);
+            self.predecessors(Piece { data, block, mode: Mode::Inout }, &mut all);
         }
-        visited.iter().rev().for_each(|domain| domain.prune());
-        out.sort_unstable_by_key(|(task, flow)| (task.address(), *flow == Flow::Order));
-        out.dedup_by_key(|(task, _)| task.address());
+        out.extend(all.into_iter().map(|(task, _)| (task, flow)));
     }
 
     /// Forgets those who do not matter, if all is complete.
@@ -284,7 +279,7 @@ impl Domain {
         let mut histories = self.histories.lock();
         let mut matters = false;
         for (_, history) in &histories.0 {
-            history.peek(&Block::whole(&[usize::MAX; 4]), |_, fragment| matters |= fragment.matters());
+            history.peek(&Block::whole(&[usize::MAX; MAX_DIMS]), |_, fragment| matters |= fragment.matters());
         }
         if !matters {
             histories.0.clear();
@@ -298,14 +293,14 @@ impl Domain {
             return None;
         }
         let mut found = Vec::new();
-        if successor.shared().join {
-            self.everybody(flow, &mut found);
-        } else {
-            body.accesses(&mut |access| {
-                if self.holds(access.datum.id) && !access.block.is_empty() {
-                    self.predecessors(&access, &mut found);
+        match body.stands_at() {
+            Some(piece) => self.predecessors(*piece, &mut found),
+            None if successor.shared().join => self.everybody(flow, &mut found),
+            None => body.accesses(&mut |AccessRecord { datum, block, mode }| {
+                if self.holds(datum.id) && !block.is_empty() {
+                    self.predecessors(Piece { data: datum.id, block: *block, mode }, &mut found);
                 }
-            });
+            }),
         }
         found.retain(|(task, flow)| {
             if *flow == Flow::Value && task.is_finished() {
@@ -374,7 +369,11 @@ fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     }
 }
 
-/// Whether a newcomer may still have to wait for `task` or for somebody in its place.
+fn matters_for_failures(task: &TaskRef, flow: Flow) -> bool {
+    flow == Flow::Value && task.is_poisoned()
+}
+
+/// Whether a newcomer need not wait any more for `task` or for somebody in its place.
 pub(super) fn is_over(task: &TaskRef) -> bool {
     !matters(task, Flow::Order)
 }

@@ -36,6 +36,8 @@ pub(crate) struct Fragment {
     /// The group's first member; most groups have no other.
     first: Option<TaskRef>,
     readers: Tasks,
+    /// Whether there are readers that hold the part for their children.
+    has_weak_readers: bool,
     /// Only of a group that others may join.
     open: Option<Box<OpenGroup>>,
 }
@@ -60,6 +62,8 @@ enum Order {
     Lane(Arc<Lane>),
     /// A replica to add to.
     Replicas(Arc<Accumulation>),
+    /// The one task holds the part for its children: those behind it wait for what these do with the part.
+    Weak,
 }
 
 impl Fragment {
@@ -72,34 +76,36 @@ impl Fragment {
                 if self.open.is_some() {
                     self.close_group(part, newcomer);
                 }
-                self.wait_for_group(newcomer, flow(mode));
+                self.wait_for_group(part, newcomer, flow(mode));
                 make_room(&mut self.readers, Flow::Order, newcomer);
                 self.readers.push(newcomer.share());
             }
             Mode::Out => {
-                if self.readers.is_empty() {
-                    self.wait_for_group(newcomer, Flow::Order);
-                } else {
-                    self.wait_for_readers(newcomer);
+                // Who holds the part weakly has waited for nobody: neither have its readers in its place.
+                if self.readers.is_empty() || self.is_held_weakly() || self.has_weak_readers {
+                    self.wait_for_group(part, newcomer, Flow::Order);
                 }
+                self.wait_for_readers(part, newcomer);
                 self.replace(newcomer);
             }
             Mode::Inout | Mode::Accept => {
                 if self.open.is_some() {
                     self.close_accumulation(part, newcomer);
                 }
-                self.wait_for_group(newcomer, flow(mode));
-                self.wait_for_readers(newcomer);
+                self.wait_for_group(part, newcomer, flow(mode));
+                self.wait_for_readers(part, newcomer);
                 self.replace(newcomer);
             }
             Mode::WeakIn => {
                 if self.open.is_some() {
                     self.close_group(part, newcomer);
                 }
-                let group = Self { first: self.first.clone(), readers: Tasks::new(), open: self.open.clone() };
+                let (first, open) = (self.first.clone(), self.open.clone());
+                let group = Self { first, readers: Tasks::new(), has_weak_readers: false, open };
                 newcomer.hand_down(part, &group);
                 make_room(&mut self.readers, Flow::Order, newcomer);
                 self.readers.push(newcomer.share());
+                self.has_weak_readers = true;
             }
             Mode::WeakInout => {
                 if self.open.is_some() {
@@ -107,18 +113,26 @@ impl Fragment {
                 }
                 newcomer.hand_down(part, self);
                 self.replace(newcomer);
+                let (others, before, order) = (Tasks::new(), Vec::new(), Order::Weak);
+                self.open = Some(Box::new(OpenGroup { mode, others, before, order }));
             }
             Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, part, mode, newcomer),
         }
     }
 
-    /// Appends those that an access of this mode would come after.
-    pub(super) fn predecessors(&self, mode: Mode, out: &mut Vec<Predecessor>) {
+    /// Names those that an access of this mode would come after, and says whether they hold the part weakly.
+    pub(super) fn predecessors(&self, mode: Mode, mut found: impl FnMut(Predecessor, bool)) {
         let others = self.open.iter().flat_map(|open| &open.others);
-        out.extend(self.first.iter().chain(others).map(|task| (task.clone(), flow(mode))));
+        self.first.iter().chain(others).for_each(|task| found((task.clone(), flow(mode)), self.is_held_weakly()));
         if mode.writes() {
-            out.extend(self.readers.iter().map(|task| (task.clone(), Flow::Order)));
+            let is_weak = |task: &TaskRef| self.has_weak_readers && task.shared().domain.get().is_some();
+            self.readers.iter().for_each(|task| found((task.clone(), Flow::Order), is_weak(task)));
         }
+    }
+
+    /// Whether the group is a task that holds the part weakly.
+    fn is_held_weakly(&self) -> bool {
+        matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Weak, .. }))
     }
 
     /// Whether a newcomer may still have to wait for somebody, or to learn of a failure.
@@ -143,8 +157,8 @@ impl Fragment {
         if flow == Flow::Value {
             self.close_accumulation(part, newcomer);
         }
-        self.wait_for_group(newcomer, flow);
-        self.wait_for_readers(newcomer);
+        self.wait_for_group(part, newcomer, flow);
+        self.wait_for_readers(part, newcomer);
     }
 
     #[cfg(test)]
@@ -156,9 +170,12 @@ impl Fragment {
     }
 
     #[inline]
-    fn wait_for_group(&self, newcomer: &mut Newcomer<'_>, flow: Flow) {
+    fn wait_for_group(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>, flow: Flow) {
         if let Some(first) = &self.first {
-            newcomer.wait_for(first, flow);
+            match &self.open {
+                Some(_) if self.is_held_weakly() => newcomer.wait_at(first, flow, part),
+                _ => newcomer.wait_for(first, flow),
+            }
         }
         if let Some(open) = &self.open {
             open.others.iter().for_each(|other| newcomer.wait_for(other, flow));
@@ -166,15 +183,20 @@ impl Fragment {
     }
 
     #[inline]
-    fn wait_for_readers(&self, newcomer: &mut Newcomer<'_>) {
+    fn wait_for_readers(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         for reader in &self.readers {
-            newcomer.wait_for(reader, Flow::Order);
+            if self.has_weak_readers && reader.shared().domain.get().is_some() {
+                newcomer.wait_at(reader, Flow::Order, part);
+            } else {
+                newcomer.wait_for(reader, Flow::Order);
+            }
         }
     }
 
     #[inline]
     fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
         forget(&mut self.readers);
+        self.has_weak_readers = false;
         if self.open.is_some() {
             self.leave_group(newcomer);
         }
@@ -210,13 +232,20 @@ impl Fragment {
             }
             Some(Order::Lane(lane)) => newcomer.side().tickets.push(Ticket::new(lane.clone(), access, part.block())),
             Some(Order::Replicas(group)) => newcomer.enlist(access, group, &part.block()),
-            Some(Order::Free) | None => {}
+            Some(Order::Free | Order::Weak) | None => {}
         }
     }
 
     /// Begins a group that others may join.
     fn open_group(&mut self, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         self.close_accumulation(part, newcomer);
+        if self.is_held_weakly() {
+            self.first = self.first.take().map(|task| newcomer.join_at(&task, Flow::Value, part));
+        }
+        if std::mem::take(&mut self.has_weak_readers) {
+            let weak = |task: &&mut TaskRef| task.shared().domain.get().is_some();
+            self.readers.iter_mut().filter(weak).for_each(|task| *task = newcomer.join_at(task, Flow::Order, part));
+        }
         let others = self.open.take().map(|open| open.others).unwrap_or_default();
         let group = self.first.take().into_iter().chain(others).map(|task| (task, Flow::Value));
         let mut before: Vec<Predecessor> =

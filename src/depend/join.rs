@@ -13,7 +13,7 @@
 //! Where the graph is recorded there are no others: it shows what was declared.
 
 use super::domain::live_domain;
-use super::node::{Bodiless, Body, Kinds, Meta, Own, OwnedTask, Submitting, TaskRef};
+use super::node::{Bodiless, Body, Kinds, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
 use super::{AccessRecord, Accumulation};
 use crate::ids::TaskId;
 use crate::region::Block;
@@ -75,6 +75,18 @@ pub(super) fn combining(
     make(members, (first.id, first.name.clone(), first.location), body)
 }
 
+/// A task that is finished when all has ended that `task`, which holds it weakly, has let be done at this piece.
+#[cold]
+pub(super) fn at_piece(task: &TaskRef, flow: Flow, piece: Piece) -> TaskRef {
+    let meta = task.shared();
+    let body = Bodiless::new(Kinds::NONE, |_| ()).at(piece);
+    let (join, ready) = make(&[(task.clone(), flow)], (meta.id, Cow::Borrowed("join"), meta.location), body);
+    if let Some(ready) = ready {
+        ready.finish(|_| unreachable!("nobody knows of a new join"));
+    }
+    join
+}
+
 fn make<B: Body + 'static>(
     tasks: &[Predecessor],
     (id, name, location): (TaskId, Cow<'static, str>, &'static Location<'static>),
@@ -101,7 +113,11 @@ fn make<B: Body + 'static>(
             task.poison().into_iter().for_each(|cause| join.set_poison(cause));
         }
         if let Some(domain) = live_domain(&task) {
-            domain.everybody(flow, &mut left); // those of them that have finished, for their failures alone
+            // Those of them that have finished, for their failures alone.
+            match join.body().stands_at() {
+                Some(piece) => domain.predecessors(*piece, &mut left),
+                None => domain.everybody(flow, &mut left),
+            }
         }
     }
     (join.share(), join.commit())

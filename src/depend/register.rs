@@ -5,6 +5,7 @@ use super::fragment::Fragment;
 use super::graph::Recorder;
 use super::history::History;
 use super::join::{self, LastJoin, Predecessor};
+use super::node::Piece;
 use super::{AccessRecord, Accumulation, Datum, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
@@ -246,21 +247,43 @@ impl Newcomer<'_> {
     /// Takes over the poison of a finished predecessor whose value the newcomer uses.
     #[inline]
     fn inherit(&mut self, predecessor: &TaskRef, flow: Flow) {
-        if flow == Flow::Value
-            && let Some(cause) = predecessor.poison()
-        {
-            self.task.set_poison(cause);
-        }
+        self.inherit_poison(predecessor, flow);
         if let Some(domain) = live_domain(predecessor) {
             self.wait_within(domain);
         }
     }
 
+    #[inline]
+    fn inherit_poison(&mut self, predecessor: &TaskRef, flow: Flow) {
+        if flow == Flow::Value
+            && let Some(cause) = predecessor.poison()
+        {
+            self.task.set_poison(cause);
+        }
+    }
+
+    /// Waits for what `predecessor`, which holds `part` weakly, lets be done there.
+    #[cold]
+    pub(super) fn wait_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) {
+        self.inherit_poison(predecessor, flow);
+        let join = self.join_at(predecessor, flow, part);
+        self.latest = 0; // a join that has finished and gone may have had the same address
+        self.wait_for(&join, flow);
+        self.latest = 0;
+    }
+
+    /// A task that is finished when that has been done.
+    #[cold]
+    pub(super) fn join_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) -> TaskRef {
+        let access = &self.accesses[self.current];
+        join::at_piece(predecessor, flow, Piece { data: access.datum.id, block: part.block(), mode: access.mode })
+    }
+
     /// Waits for those in the place of a predecessor whose body has ended.
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
-        let mut found = Vec::new();
-        domain.predecessors(&self.accesses[self.current], &mut found);
+        let (mut found, AccessRecord { datum, block, mode }) = (Vec::new(), self.accesses[self.current]);
+        domain.predecessors(Piece { data: datum.id, block: *block, mode }, &mut found);
         for (task, flow) in found {
             if task.is_finished() { self.inherit(&task, flow) } else { self.wait_for_unfinished(&task, flow) }
         }

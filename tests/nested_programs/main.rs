@@ -21,6 +21,7 @@ use common::{builder, watched};
 use oracle::Oracle;
 use program::Program;
 use run::Run;
+use std::sync::{Arc, Mutex};
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: `{text}` is no number")))
@@ -30,17 +31,33 @@ fn variable(name: &str, default: u64) -> u64 {
 fn children_stand_in_the_place_of_their_parents() {
     let (cases, first) = (variable("THALWEG_CASES", 2000), variable("THALWEG_SEED", 1));
     for seed in first..first + cases {
-        let program = Program::new(seed);
-        let units = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:CPU:1"][seed as usize % 4];
-        let scheduler = ["stealing", "stealing", "eft", "dynamic", "priority"][seed as usize % 5];
-        watched(&format!("THALWEG_SEED={seed} {units} {scheduler}"), move || {
-            let expected = Oracle::of(&program);
-            let rt = builder(units, seed % 3 == 0).scheduler(scheduler).detect_conflicts(true).build().unwrap();
-            let found = Run::new(&rt).run(&program);
-            assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
-            if let Err(difference) = expected.compare(&found) {
-                panic!("THALWEG_SEED={seed} {units} {scheduler}: {difference}\n{program:#?}");
-            }
-        });
+        check(seed, Program::new(seed));
+    }
+}
+
+/// Runs the program; one that fails is made as small as it can be and still fail.
+fn check(seed: u64, program: Program) {
+    let units = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:CPU:1"][seed as usize % 4];
+    let scheduler = ["stealing", "stealing", "eft", "dynamic", "priority"][seed as usize % 5];
+    let what = format!("THALWEG_SEED={seed} {units} {scheduler}");
+    let (found, named) = (Arc::new(Mutex::new(None)), what.clone());
+    let smallest = found.clone();
+    watched(&what, move || {
+        let run = |program: &Program| {
+            let rt =
+                builder(units, seed.is_multiple_of(3)).scheduler(scheduler).detect_conflicts(true).build().unwrap();
+            let found = Run::new(&rt).run(program);
+            assert!(rt.conflicts().is_empty(), "{named}: {:?}", rt.conflicts());
+            Oracle::of(program).compare(&found).err()
+        };
+        let Some(mut difference) = run(&program) else { return };
+        let mut program = program;
+        while let Some((smaller, why)) = program.smaller().into_iter().find_map(|it| run(&it).map(|why| (it, why))) {
+            (program, difference) = (smaller, why);
+        }
+        *smallest.lock().unwrap() = Some(format!("{difference}\n{program:#?}"));
+    });
+    if let Some(failure) = found.lock().unwrap().take() {
+        panic!("{what}: {failure}");
     }
 }

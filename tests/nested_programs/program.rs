@@ -124,3 +124,33 @@ fn step(random: &mut Random, bounds: &Bounds, depth: usize, fails: bool, n: &mut
         false => Step::Square { n: n_own, writes: tile, how, reads: part, fails },
     }
 }
+
+impl Program {
+    /// Programs with a task less, or a parent's children in its place.
+    pub(crate) fn smaller(&self) -> Vec<Self> {
+        smaller(&self.steps).into_iter().map(|steps| Self { steps }).collect()
+    }
+}
+
+fn smaller(steps: &[Step]) -> Vec<Vec<Step>> {
+    let mut all = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        let with = |instead: Vec<Step>| {
+            let mut steps = steps.to_vec();
+            steps.splice(at..=at, instead);
+            steps
+        };
+        all.push(with(vec![]));
+        if let Step::Parent { line, writes_line, square, writes_square, children, waits_after } = step {
+            all.push(with(children.clone()));
+            let (line, square, writes_line, writes_square) =
+                (line.clone(), square.clone(), *writes_line, *writes_square);
+            all.extend(smaller(children).into_iter().map(|children| {
+                let waits_after = waits_after.map(|after| after.min(children.len()));
+                let (line, square) = (line.clone(), square.clone());
+                with(vec![Step::Parent { line, writes_line, square, writes_square, children, waits_after }])
+            }));
+        }
+    }
+    all
+}

@@ -2,7 +2,7 @@
 //!
 //! It declares accesses and kinds of unit and does nothing else; to run it is an error in the layer that does.
 
-use super::{Body, Env, Kinds};
+use super::{Body, Env, Kinds, Piece};
 use crate::depend::AccessRecord;
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
@@ -13,16 +13,22 @@ pub(in crate::depend) struct Bodiless<A, C = fn()> {
     accesses: A,
     kinds: Kinds,
     complete: C,
+    piece: Option<Piece>,
 }
 
 impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
     pub(in crate::depend) fn new(kinds: Kinds, accesses: A) -> Self {
-        Self { accesses, kinds, complete: || () }
+        Self { accesses, kinds, complete: || (), piece: None }
+    }
+
+    /// The same, of a join that stands for this.
+    pub(in crate::depend) fn at(self, piece: Piece) -> Self {
+        Self { piece: Some(piece), ..self }
     }
 
     /// The same, which does this as a join that all it waits for has ended for.
     pub(in crate::depend) fn completing<C: Fn() + Send>(self, complete: C) -> Bodiless<A, C> {
-        Bodiless { accesses: self.accesses, kinds: self.kinds, complete }
+        Bodiless { accesses: self.accesses, kinds: self.kinds, complete, piece: None }
     }
 }
 
@@ -40,6 +46,10 @@ impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send, C: Fn() + Send> Body for Bo
     }
 
     fn discard(&self) {}
+
+    fn stands_at(&self) -> Option<&Piece> {
+        self.piece.as_ref()
+    }
 
     fn complete(&self) {
         (self.complete)();

@@ -1,11 +1,20 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
 use super::{Env, Kinds};
-use crate::depend::{AccessRecord, Accumulation};
+use crate::depend::{AccessRecord, Accumulation, Mode};
 use crate::error::BoxError;
+use crate::ids::DataId;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use std::sync::Arc;
+
+/// A part of a data object, and how it is going to be accessed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) data: DataId,
+    pub(crate) block: Block,
+    pub(crate) mode: Mode,
+}
 
 /// A typed closure with its accesses, seen from outside.
 ///
@@ -46,6 +55,11 @@ pub(crate) trait Body: Send {
 
     /// The work that was enqueued has ended well: gives replicas that are shared back. [`Self::run`] does so by itself.
     fn keep(&self) {}
+
+    /// Of a join that stands for a part of what a task holds weakly: that part.
+    fn stands_at(&self) -> Option<&Piece> {
+        None
+    }
 
     /// Of a join: what it does when all that it waits for has ended. May panic as [`Self::combine`] may.
     fn complete(&self) {}

@@ -18,7 +18,7 @@ pub(crate) mod running;
 
 pub(crate) use ancestry::Ancestry;
 pub(in crate::depend) use bodiless::Bodiless;
-pub(crate) use body::Body;
+pub(crate) use body::{Body, Piece};
 pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use kinds::Kinds;
