@@ -1,4 +1,4 @@
-//! Sums of many parts. Each task adds to a private replica, so that the tasks run side by side; the runtime combines the
+//! Sums of many parts. A loop submits a task for each part of the array; each adds to a private replica, so that the tasks run side by side; the runtime combines the
 //! replicas in the order of submission, so that the sum is the same in every run, on any number of cores.
 
 use thalweg::prelude::*;
@@ -9,14 +9,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let n = terms.len();
     let (x, sum, largest) = (rt.data(terms), rt.scalar(0.0), rt.scalar(0.0));
 
-    for part in blocks(n, 1 << 16) {
-        rt.task("sum", (x.slice(part).input(), sum.reduction(Sum), largest.reduction(Max)))
-            .cpu(|_, (x, sum, largest)| {
-                sum[0] += x.iter().sum::<f64>();
-                largest[0] = x.iter().copied().fold(largest[0], f64::max);
-            })
-            .submit()?;
-    }
+    rt.for_each("sum", (x.blocks(1 << 16).input(), sum.reduction(Sum), largest.reduction(Max)))
+        .cpu(|_, (x, sum, largest)| {
+            sum[0] += x.iter().sum::<f64>();
+            largest[0] = x.iter().copied().fold(largest[0], f64::max);
+        })
+        .submit()?;
 
     let (sum, largest) = (rt.read_scalar(&sum)?, rt.read_scalar(&largest)?);
     assert!((sum - std::f64::consts::PI.powi(2) / 6.0).abs() < 1e-5 && largest == 1.0);

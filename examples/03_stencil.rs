@@ -14,12 +14,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut old, mut new) = (rt.data(start.clone()), rt.data(start.clone()));
 
     for _ in 0..STEPS {
-        for part in blocks(POINTS, BLOCK) {
-            let (with_halo, inner) = (part.start..part.end + 2, part.start + 1..part.end + 1);
-            rt.task("step", (old.slice(with_halo).input(), new.slice(inner).output()))
-                .cpu(|_, (old, new)| relax(old, new))
-                .submit()?;
-        }
+        let [old_blocks, new_blocks] = [&old, &new].map(|rod| rod.slice(1..=POINTS).blocks(BLOCK));
+        rt.for_each("step", (old_blocks.grow(1).input(), new_blocks.output()))
+            .cpu(|_, (old, new)| relax(old, new))
+            .submit()?;
         std::mem::swap(&mut old, &mut new);
     }
     let heat = rt.take(old)?;

@@ -15,14 +15,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let expected = left.dot(&right);
     let (a, b, c) = (rt.array(left), rt.array(right), rt.array(Array2::zeros((N, N))));
 
-    let tiles = || blocks(N, TILE);
-    for i in tiles() {
-        for j in tiles() {
-            for k in tiles() {
-                let a = a.block((i.clone(), k.clone())).input();
-                let b = b.block((k, j.clone())).input();
-                let c = c.block((i.clone(), j.clone())).commutative();
-                rt.task("multiply", (a, b, c))
+    let [left, right, product] = [&a, &b, &c].map(|matrix| matrix.tiles([TILE, TILE]));
+    for i in 0..N / TILE {
+        for j in 0..N / TILE {
+            for k in 0..N / TILE {
+                let (a, b, c) = (left.part([i, k]), right.part([k, j]), product.part([i, j]));
+                rt.task("multiply", (a.input(), b.input(), c.commutative()))
                     .cpu(|_, (a, b, mut c)| general_mat_mul(1.0, &a, &b, 1.0, &mut c))
                     .submit()?;
             }

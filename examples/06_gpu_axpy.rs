@@ -30,12 +30,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (x, y) = (rt.data(vec![1.0; N]), rt.data(vec![2.0; N]));
 
-    for part in blocks(N, N / 8) {
-        rt.task("axpy", (x.slice(part.clone()).input(), y.slice(part).inout()))
-            .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
-            .gpu(|k, (x, mut y)| k.launch(&AXPY, x.len(), (3.0, &x, &mut y, x.len() as i32)))
-            .submit()?;
-    }
+    rt.for_each("axpy", (x.blocks(N / 8).input(), y.blocks(N / 8).inout()))
+        .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
+        .gpu(|k, (x, mut y)| k.launch(&AXPY, x.len(), (3.0, &x, &mut y, x.len() as i32)))
+        .submit()?;
 
     assert!(rt.take(y)?.iter().all(|&y| y == 5.0));
     print!("{}", rt.statistics());

@@ -13,11 +13,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let rt = Runtime::builder().simulate(machine).scheduler(scheduler).build()?;
         let (x, y) = (rt.zeros::<f64, _>(N), rt.zeros::<f64, _>(N));
         for _ in 0..4 {
-            for part in blocks(N, N / 64) {
-                rt.task("axpy", (x.slice(part.clone()).input(), y.slice(part).inout()))
-                    .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
-                    .submit()?;
-            }
+            rt.for_each("axpy", (x.blocks(N / 64).input(), y.blocks(N / 64).inout()))
+                .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
+                .submit()?;
         }
         rt.wait()?;
         println!("{scheduler:>10}: {:?} on {}", rt.now(), rt.configuration());

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Machine, Outcome, integer};
-use thalweg::prelude::blocks;
 
 /// Adds a multiple of a vector to another, block by block
 #[derive(Parser)]
@@ -24,13 +23,12 @@ fn main() -> ExitCode {
         let x = rt.data(vec![1.0; size]);
         let y = rt.data(vec![2.0; size]);
         let start = rt.now();
-        for block in blocks(size, 1 << 16) {
-            rt.task("axpy", (x.slice(block.clone()).input(), y.slice(block).inout()))
-                .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
-                .submit()?;
-        }
-        for block in machine.progress(size.div_ceil(1 << 16)).wrap_iter(blocks(size, 1 << 16)) {
-            rt.wait_on(&y.slice(block))?;
+        let blocks = y.blocks(1 << 16);
+        rt.for_each("axpy", (x.blocks(1 << 16).input(), blocks.inout()))
+            .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
+            .submit()?;
+        for block in machine.progress(blocks.len()).wrap_iter(blocks.iter()) {
+            rt.wait_on(&block)?;
         }
         let elapsed = rt.now() - start;
         let verified = rt.take(y)?.iter().all(|&y| y == 5.0);

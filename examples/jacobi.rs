@@ -14,7 +14,6 @@
 mod common;
 
 use std::mem;
-use std::ops::Range;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -89,7 +88,6 @@ struct Solution {
 /// Sweeps until the error is certain to be within the tolerance, or there were too many sweeps.
 fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Result<Solution> {
     let grid = Grid::new(options.size);
-    let blocks = grid.blocks(options.block);
     let field = || if rt.is_simulated() { rt.zeros([grid.points; 2]) } else { rt.array(grid.guess()) };
     let (mut old, mut new) = (field().named("old"), field().named("new"));
 
@@ -101,11 +99,11 @@ fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Res
         mem::swap(&mut old, &mut new);
         sweeps += 1;
         if sweeps % CHECK_EVERY != 0 && sweeps != most {
-            submit_sweep(rt, &blocks, &old, &new)?;
+            submit_sweep(rt, options.block, &old, &new)?;
             continue;
         }
         let change = rt.scalar(0.0).named("change");
-        submit_measured_sweep(rt, &blocks, &old, &new, &change)?;
+        submit_measured_sweep(rt, options.block, &old, &new, &change)?;
         if let Some(earlier) = measured.replace(change) {
             let bound = grid.error_bound(rt.read_scalar(&earlier)?);
             if bound <= options.tolerance && !rt.is_simulated() {
@@ -123,44 +121,38 @@ fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Res
     Ok(Solution { u: rt.take(new)?, sweeps, bound })
 }
 
-/// A rectangle of points: rows and columns.
-type Block = (Range<usize>, Range<usize>);
+/// The parts of the inner points: squares of a given side, those at the far edges perhaps smaller.
+fn blocks(u: &Data<f64, Ix2>, side: usize) -> Partition<'_, f64, Ix2> {
+    let inside = 1..u.shape()[0] - 1;
+    u.block((inside.clone(), inside)).tiles([side, side])
+}
 
 /// One task per block: `new` from `old`.
-fn submit_sweep(rt: &Runtime, blocks: &[Block], old: &Data<f64, Ix2>, new: &Data<f64, Ix2>) -> Result<(), SubmitError> {
-    for block in blocks {
-        rt.task("relax", (old.block(with_halo(block)).input(), new.block(block.clone()).output()))
-            .cpu(|_, (old, mut new)| relax(&old, &mut new))
-            .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
-            .submit()?;
-    }
+fn submit_sweep(rt: &Runtime, side: usize, old: &Data<f64, Ix2>, new: &Data<f64, Ix2>) -> Result<(), SubmitError> {
+    rt.for_each("relax", (blocks(old, side).grow(1).input(), blocks(new, side).output()))
+        .cpu(|_, (old, mut new)| relax(&old, &mut new))
+        .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
+        .submit()?;
     Ok(())
 }
 
 /// The same, and the largest change of any point goes to `change`.
 fn submit_measured_sweep(
     rt: &Runtime,
-    blocks: &[Block],
+    side: usize,
     old: &Data<f64, Ix2>,
     new: &Data<f64, Ix2>,
     change: &Data<f64>,
 ) -> Result<(), SubmitError> {
-    for block in blocks {
-        let accesses = (old.block(with_halo(block)).input(), new.block(block.clone()).output(), change.reduction(Max));
-        rt.task("relax and measure", accesses)
-            .cpu(|_, (old, mut new, change)| {
-                relax(&old, &mut new);
-                change[0] = change[0].max(largest_change(&old, &new));
-            })
-            .gpu(|k, (old, mut new, mut change)| launch_relax_and_measure(k, &old, &mut new, &mut change))
-            .submit()?;
-    }
+    let accesses = (blocks(old, side).grow(1).input(), blocks(new, side).output(), change.reduction(Max));
+    rt.for_each("relax and measure", accesses)
+        .cpu(|_, (old, mut new, change)| {
+            relax(&old, &mut new);
+            change[0] = change[0].max(largest_change(&old, &new));
+        })
+        .gpu(|k, (old, mut new, mut change)| launch_relax_and_measure(k, &old, &mut new, &mut change))
+        .submit()?;
     Ok(())
-}
-
-/// The block and the cells around it.
-fn with_halo((rows, columns): &Block) -> Block {
-    (rows.start - 1..rows.end + 1, columns.start - 1..columns.end + 1)
 }
 
 /// Every point becomes the mean of its four neighbours. `old` has a halo of one cell around `new`.
@@ -255,13 +247,6 @@ impl Grid {
         Array2::from_shape_fn((self.points, self.points), value)
     }
 
-    /// The inner points, cut into squares of a given side; those at the far edges may be smaller.
-    fn blocks(&self, side: usize) -> Vec<Block> {
-        let end = self.points - 1;
-        let ranges = || (1..end).step_by(side).map(|start| start..end.min(start + side));
-        ranges().flat_map(|rows| ranges().map(move |columns| (rows.clone(), columns))).collect()
-    }
-
     /// How far any point can be from the solution, by the largest change of a sweep.
     ///
     /// A change of δ is a residual of 4 δ/h². With the comparison function (1 − x²)/2, which is at
@@ -305,18 +290,6 @@ mod tests {
         relax(&old.view(), &mut new.view_mut());
         assert_eq!(new, ndarray::array![[11.5, 14.5]]);
         assert_eq!(largest_change(&old.view(), &new.view_mut()), 0.5);
-    }
-
-    #[test]
-    fn blocks_cover_the_inner_points_once() {
-        let grid = Grid::new(10);
-        let mut covered = Array2::<u32>::zeros((12, 12));
-        for (rows, columns) in grid.blocks(4) {
-            covered.slice_mut(s![rows, columns]).mapv_inplace(|count| count + 1);
-        }
-        let expected =
-            Array2::from_shape_fn((12, 12), |(i, j)| u32::from((1..11).contains(&i) && (1..11).contains(&j)));
-        assert_eq!(covered, expected);
     }
 
     #[test]

@@ -10,11 +10,9 @@
 //! let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build()?;
 //! let x = rt.data(vec![1.0f64; 1000]);
 //! let total = rt.scalar(0.0);
-//! for part in blocks(1000, 250) {
-//!     rt.task("square", (x.slice(part.clone()).inout(),))
-//!         .cpu(|_, (x,)| x.iter_mut().for_each(|x| *x = *x * *x + 1.0))
-//!         .submit()?;
-//!     rt.task("sum", (x.slice(part).input(), total.reduction(Sum)))
+//! for part in x.blocks(250) {
+//!     rt.task("square", (part.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x = *x * *x + 1.0)).submit()?;
+//!     rt.task("sum", (part.input(), total.reduction(Sum)))
 //!         .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
 //!         .submit()?;
 //! }
@@ -29,10 +27,10 @@
 //! | example | idea | what it uses |
 //! | --- | --- | --- |
 //! | `01_hello` | the order of tasks follows from their data | [`Runtime::data`], [`Runtime::task`], [`Runtime::take`] |
-//! | `02_reduction` | private replicas; sums that do not depend on timing | [`task::Region::reduction`] |
-//! | `03_stencil` | halos without barriers | [`task::Data::slice`] |
+//! | `02_reduction` | private replicas; sums that do not depend on timing | [`Runtime::for_each`], [`task::Region::reduction`] |
+//! | `03_stencil` | halos without barriers | [`task::Partition::grow`] |
 //! | `04_pipeline` | several frames in flight, one log in order | [`task::Data::inout`] |
-//! | `05_matmul` | tiles, and updates in any order | [`task::Data::block`], [`task::Region::commutative`] |
+//! | `05_matmul` | tiles, and updates in any order | [`task::Data::tiles`], [`task::Region::commutative`] |
 //! | `06_gpu_axpy` | a body for accelerators | [`kernel`], [`TaskBuilder::gpu`] |
 //! | `07_failure` | poison, and how to mend it | [`Runtime::wait`], [`Runtime::clear`] |
 //! | `08_simulate` | a machine that is not there | `Builder::simulate` |
@@ -88,8 +86,8 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Builder, LinkStatistics, Pending, Reading, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall,
-    Statistics, TaskBuilder, TaskGroup, TaskHandle,
+    Builder, LinkStatistics, LoopBody, LoopBuilder, Pending, Reading, ResultFuture, Returning, RunningTask, Runtime,
+    Scope, ScopedTask, Stall, Statistics, TaskBuilder, TaskGroup, TaskHandle,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
@@ -109,7 +107,7 @@ pub mod prelude {
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Completion, Element, Lent, Max, Min, Reduction, Sum};
-    pub use crate::task::{Data, IterationSpace, Region, Token, Value, blocks};
+    pub use crate::task::{Data, Face, IterationSpace, Partition, Region, Token, Value, blocks};
     pub use crate::{Context, EmulatedDevice, Pending, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

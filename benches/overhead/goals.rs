@@ -18,6 +18,8 @@ enum Against {
     BestWithDependences,
     /// One contender.
     Contender(&'static str),
+    /// Itself, in another problem of the same run.
+    Problem(Problem),
     /// Nothing: the figure is in nanoseconds.
     Clock,
 }
@@ -27,6 +29,7 @@ impl fmt::Display for Against {
         match self {
             Self::BestWithDependences => f.write_str("ratio to the best with data dependences"),
             Self::Contender(name) => write!(f, "ratio to {name}"),
+            Self::Problem(problem) => write!(f, "ratio to {problem}"),
             Self::Clock => f.write_str("ns per task"),
         }
     }
@@ -44,7 +47,7 @@ const fn goal(problem: Problem, workers: usize, against: Against, most: f64) -> 
     Goal { problem, workers, against, most }
 }
 
-const GOALS: [Goal; 9] = [
+const GOALS: [Goal; 11] = [
     goal(Problem::Independent, 2, Against::Contender(RAYON), 1.0),
     goal(Problem::Indep1dep, 2, Against::BestWithDependences, 0.5),
     goal(Problem::Chain, 2, Against::BestWithDependences, 0.5),
@@ -54,6 +57,8 @@ const GOALS: [Goal; 9] = [
     goal(Problem::Wavefront, 1, Against::Contender(LIBGOMP), 1.0),
     goal(Problem::Regions, 1, Against::Clock, 900.0),
     goal(Problem::Regions, 2, Against::Clock, 900.0),
+    goal(Problem::ForEach, 1, Against::Problem(Problem::Blocks), 0.6),
+    goal(Problem::ForEachAxpy, 1, Against::Problem(Problem::Axpy), 0.6),
 ];
 
 /// One case's times: nanoseconds per task of every contender, a sample for each repetition.
@@ -69,11 +74,15 @@ impl Case {
         self.times.iter().find(|series| series.contender == contender).map(|series| series.samples.as_slice())
     }
 
-    /// Thalweg's figure `against` this case's other contenders, if they ran.
-    fn figure(&self, against: Against) -> Option<f64> {
+    /// Thalweg's figure `against` this case's other contenders, or another of all cases, if they ran.
+    fn figure(&self, against: Against, all: &[Case]) -> Option<f64> {
         let ours = self.of(THALWEG)?;
         match against {
             Against::Clock => median(ours),
+            Against::Problem(problem) => {
+                let other = all.iter().find(|case| case.problem == problem && case.workers == self.workers)?;
+                median_ratio(ours, &[other.of(THALWEG)?])
+            }
             Against::Contender(name) => median_ratio(ours, &[self.of(name)?]),
             Against::BestWithDependences => {
                 let rivals: Vec<&[f64]> = self
@@ -95,7 +104,7 @@ pub(crate) fn print(cases: &[Case]) {
         let figure = cases
             .iter()
             .find(|case| case.problem == goal.problem && case.workers == goal.workers)
-            .and_then(|case| case.figure(goal.against));
+            .and_then(|case| case.figure(goal.against, cases));
         table.row(
             goal.problem.name(),
             [

@@ -1,8 +1,8 @@
 //! The problems of the overhead bench: which task accesses what. Every body is empty.
 //!
 //! `contenders/problem.h` states the same for the contenders in C; the bench compares the draws of
-//! [`Problem::Random`] at its start. Regions, values, tokens and results are stated here alone: Thalweg's are compared with
-//! each other, and regions with the clock.
+//! [`Problem::Random`] at its start. Regions, blocks of arrays, values, tokens and results are stated here alone: Thalweg's are
+//! compared with each other, and regions with the clock.
 //!
 //! Draws come from Knuth's 64-bit linear congruential generator ("The Art of Computer Programming"
 //! vol. 2, section 3.3.4, table 1, line 26), high bits only.
@@ -15,6 +15,9 @@ pub(crate) const RANDOM_DATA: usize = 1024;
 
 /// Elements of the one array of [`Problem::Regions`].
 pub(crate) const REGION_ELEMENTS: usize = 1 << 20;
+
+/// Elements of a block where arrays are cut.
+pub(crate) const BLOCK_ELEMENTS: usize = 8;
 
 /// Where a region may start: multiples of this.
 const REGION_GRID: usize = 256;
@@ -43,6 +46,16 @@ pub(crate) enum Problem {
     Token,
     /// As independent, with tasks that return a number nobody asks for.
     Result,
+    /// Each task updates a block of one array, all in their order; submitted one by one.
+    Blocks,
+    /// The same, submitted in one call.
+    #[value(name = "for_each")]
+    ForEach,
+    /// Each task reads a block of one array and updates that of another; submitted one by one.
+    Axpy,
+    /// The same, submitted in one call.
+    #[value(name = "for_each_axpy")]
+    ForEachAxpy,
     /// A task that waits for the end of the submission; all others read what it writes.
     Memory,
 }
@@ -60,6 +73,10 @@ impl Problem {
             Self::Value => "value",
             Self::Token => "token",
             Self::Result => "result",
+            Self::Blocks => "blocks",
+            Self::ForEach => "for_each",
+            Self::Axpy => "axpy",
+            Self::ForEachAxpy => "for_each_axpy",
             Self::Memory => "memory",
         }
     }

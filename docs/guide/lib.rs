@@ -16,6 +16,7 @@ chapters! {
     introduction,
     first_task,
     regions,
+    loops,
     values,
     scopes,
     outside,

@@ -110,6 +110,26 @@ fn cg_takes_size_for_class_and_prints_every_step() {
 }
 
 #[test]
+fn tiles_and_clusters_give_the_same_answer_everywhere() {
+    agrees_everywhere("cholesky", "--size 200 --tile 48", &["200 x 200, error "]);
+    agrees_everywhere("smith_waterman", "--size 300 --tile 64", &["best score "]);
+    agrees_everywhere("kmeans", "--size 2000 --block 300 --iterations 5", &["first centre "]);
+}
+
+#[test]
+fn plain_loops_give_the_same_answer() {
+    let programs = [
+        ("cholesky", "--size 200 --tile 48", "200 x 200, error "),
+        ("smith_waterman", "--size 300 --tile 64", "best score "),
+        ("kmeans", "--size 2000 --block 300 --iterations 5", "first centre "),
+    ];
+    for (example, flags, result) in programs {
+        let tasks = verified(example, flags, &[result]);
+        assert_eq!(verified(example, &format!("{flags} --serial"), &[result]), tasks);
+    }
+}
+
+#[test]
 fn npb_mz_gives_the_same_answer_everywhere() {
     // Class S of LU alone: without optimization the others take long. All are run in `.ci/run`.
     agrees_everywhere("npb_mz", "lu --class S", &["residual 1 ", "error 5 ", "surface "]);
@@ -140,6 +160,9 @@ fn every_program_can_be_simulated() {
     for (example, flags) in [
         ("hello", ""),
         ("jacobi", ""),
+        ("cholesky", ""),
+        ("smith_waterman", ""),
+        ("kmeans", ""),
         ("cg", "--class S"),
         ("sparse", "--size 20 --steps 3"),
         ("npb_mz", "bt --class A"),
@@ -165,7 +188,7 @@ fn a_wrong_result_fails() {
 
 #[test]
 fn bad_values_are_named_and_refused() {
-    for example in ["hello", "jacobi", "cg", "sparse"] {
+    for example in ["hello", "jacobi", "cg", "sparse", "cholesky", "smith_waterman", "kmeans"] {
         for (flags, named) in [
             ("--units 3:XPU:1", "XPU"),
             ("--units 0:CPU:1", "0"),
@@ -200,6 +223,9 @@ fn bad_values_are_named_and_refused() {
         ("npb_mz", "bt --serial --scheduler dynamic"),
         ("npb_mz", "bt --serial --simulate machines/laptop.toml"),
         ("npb_mz", "bt --serial --periods"),
+        ("cholesky", "--serial --units 1:CPU:1"),
+        ("smith_waterman", "--serial --scheduler dynamic"),
+        ("kmeans", "--serial --simulate machines/laptop.toml"),
     ] {
         assert_eq!(run(example, flags).status.code(), Some(2), "{example} {flags}");
     }
@@ -207,7 +233,7 @@ fn bad_values_are_named_and_refused() {
 
 #[test]
 fn help_names_the_common_flags() {
-    for example in ["hello", "jacobi", "cg", "npb_mz", "sparse", "ingest"] {
+    for example in ["hello", "jacobi", "cg", "npb_mz", "sparse", "ingest", "cholesky", "smith_waterman", "kmeans"] {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));

@@ -51,6 +51,17 @@ impl History {
         self.enter_region(index, access, newcomer);
     }
 
+    /// As [`Self::enter`], of a region that probably comes next to the one that was entered last.
+    #[inline]
+    pub(super) fn enter_next(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
+        if let Form::Parts(parts) = &mut self.form
+            && let Some(fragment) = parts.next_if(access.block)
+        {
+            return fragment.enter(index, &Part::Box(access.block), access.mode, newcomer);
+        }
+        self.enter(index, access, newcomer);
+    }
+
     /// The newcomer gives the memory up: it comes after everybody, also after those who do not touch the memory and still
     /// refer to it, and leaves no trace.
     #[cold]

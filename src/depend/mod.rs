@@ -39,6 +39,7 @@ mod reduction;
 mod register;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use commutative::{give_up_turns, take_turns};
@@ -60,3 +61,4 @@ pub(crate) use node::{
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
+pub(crate) use together::{Batch, MOST_TOGETHER, Together, register_together};

@@ -42,10 +42,8 @@ pub(crate) fn register(
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
-    let stamp = stamp(task.shared().id);
     let parent = task.owned().parent.clone();
-    let (last_join, leftover) = (LastJoin::default(), None);
-    let mut newcomer = Newcomer { task, accesses, current: 0, stamp, latest: 0, recorder, last_join, leftover };
+    let mut newcomer = Newcomer::new(task, accesses, recorder);
     match accesses {
         _ if parent.is_some() => newcomer.enter_child(parent.as_deref())?,
         [] => {}
@@ -58,13 +56,15 @@ pub(crate) fn register(
         few if few.len() <= FEW_ACCESSES => newcomer.enter_few(few)?,
         many => newcomer.enter_many(many)?,
     }
-    if let Some(side) = &mut **newcomer.task.owned_mut() {
-        side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
-        side.turns.settle();
-        let predecessors = std::mem::take(&mut side.predecessors);
-        predecessors.iter().for_each(|task| newcomer.wait_for(task, Flow::Value));
+    Ok(newcomer.settle())
+}
+
+impl Leftover {
+    /// Adds what another task has left.
+    pub(super) fn add(&mut self, other: Self) {
+        self.joins.extend(other.joins);
+        self.groups.extend(other.groups);
     }
-    Ok(newcomer.leftover)
 }
 
 /// What a task leaves in those that it waits for, so that it links no second edge: its id, and room for the flow in the
@@ -82,12 +82,12 @@ fn seen(address: usize, flow: Flow) -> usize {
 
 /// What the locks of data are ordered by.
 #[inline]
-fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
+pub(super) fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
     std::ptr::from_ref(accesses[i].datum).addr()
 }
 
 #[cold]
-fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
+pub(super) fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
     SubmitError::Taken { task: task.shared().name.clone().into_owned(), data: datum.to_string() }
 }
 
@@ -105,6 +105,39 @@ pub(super) struct Newcomer<'a> {
     recorder: Option<&'a Recorder>,
     last_join: LastJoin,
     leftover: Option<Box<Leftover>>,
+}
+
+impl<'a> Newcomer<'a> {
+    /// A task that waits for nobody yet.
+    #[inline]
+    pub(super) fn new(
+        task: &'a mut Submitting,
+        accesses: &'a [AccessRecord<'a>],
+        recorder: Option<&'a Recorder>,
+    ) -> Self {
+        let stamp = stamp(task.shared().id);
+        let (last_join, leftover) = (LastJoin::default(), None);
+        Self { task, accesses, current: 0, stamp, latest: 0, recorder, last_join, leftover }
+    }
+
+    /// Enters one of the accesses, which probably comes next to the one that its history was entered with last.
+    #[inline]
+    pub(super) fn enter_next(&mut self, access: usize, history: &mut History) {
+        self.current = access;
+        history.enter_next(access, &self.accesses[access], self);
+    }
+
+    /// All its accesses are entered; what is left to do.
+    #[inline]
+    pub(super) fn settle(mut self) -> Option<Box<Leftover>> {
+        if let Some(side) = &mut **self.task.owned_mut() {
+            side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
+            side.turns.settle();
+            let predecessors = std::mem::take(&mut side.predecessors);
+            predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
+        }
+        self.leftover
+    }
 }
 
 impl Newcomer<'_> {

@@ -108,7 +108,17 @@ impl Progress {
     /// Counts a task that is being submitted.
     #[inline]
     pub(crate) fn admit(&self) -> Admission {
-        let word = self.submitted.fetch_add(1, Ordering::Relaxed);
+        self.admit_many(1)
+    }
+
+    /// Counts tasks that are being submitted, numbered one after the other from what is returned.
+    #[inline]
+    pub(crate) fn admit_many(&self, tasks: u64) -> Admission {
+        Self::admission(self.submitted.fetch_add(tasks, Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn admission(word: u64) -> Admission {
         let (task, lane) = (TaskId(word & NUMBER), (word >> LANE_SHIFT) as u8);
         Admission { task, lane, open: word & (CLOSING | CLOSED) == 0 }
     }

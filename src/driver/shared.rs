@@ -174,6 +174,13 @@ impl Shared {
         error
     }
 
+    /// Takes back that tasks were counted.
+    #[cold]
+    pub(super) fn uncount_all(&self, lane: u8, tasks: usize) {
+        (0..tasks).for_each(|_| self.progress.finish(None, lane, false));
+        self.tell_waiters();
+    }
+
     /// Counts a task as finished that the engine has refused.
     #[cold]
     pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {

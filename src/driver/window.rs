@@ -79,6 +79,12 @@ impl Window {
         UNTIL_LOOK.with(|until_look| self.is_time_to_look(until_look))
     }
 
+    /// How many submissions may pass between two looks.
+    #[inline]
+    pub(super) fn stride(&self) -> usize {
+        self.look_every as usize
+    }
+
     /// How many tasks may be pending.
     #[inline]
     pub(crate) fn size(&self) -> u64 {

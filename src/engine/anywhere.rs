@@ -4,7 +4,9 @@
 //! but the data that tasks declare. What comes by a detour (turns, joins, failures) is collected first.
 
 use super::{Command, Engine, Outcome, Refused};
-use crate::depend::{self, AccessRecord, OwnedTask, Submitting};
+use crate::depend::{self, AccessRecord, Batch, MOST_TOGETHER, OwnedTask, Submitting, Together, register_together};
+use crate::error::SubmitError;
+use arrayvec::ArrayVec;
 
 impl Engine {
     /// As [`submitted`](Self::submitted), where there is no placement: hands what any unit may run now to `ready`, the
@@ -25,6 +27,35 @@ impl Engine {
             collect(|out| self.clear_up(*leftover, out), &mut ready);
         }
         task.and_then(|task| self.in_turn(task)).into_iter().for_each(ready);
+        Ok(())
+    }
+
+    /// As [`submitted_anywhere`](Self::submitted_anywhere), for tasks that were submitted together with these accesses,
+    /// from the `first` on; hands them over in their order.
+    ///
+    /// # Errors
+    /// If one of the data objects was taken meanwhile; the tasks come back.
+    #[inline]
+    pub(crate) fn submitted_together(
+        &self,
+        mut tasks: Batch,
+        first: usize,
+        accesses: &impl Together,
+        mut ready: impl FnMut(OwnedTask),
+    ) -> Result<(), Box<(SubmitError, Batch)>> {
+        debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
+        let leftover = match register_together(&mut tasks, first, accesses, self.recorder.as_ref()) {
+            Ok(leftover) => leftover,
+            Err(error) => return Err(Box::new((error, tasks))),
+        };
+        if let Some(recorder) = &self.recorder {
+            tasks.iter().for_each(|task| recorder.task(task.shared().id, &task.shared().name));
+        }
+        let unblocked: ArrayVec<_, MOST_TOGETHER> = tasks.into_iter().filter_map(Submitting::commit).collect();
+        if let Some(leftover) = leftover {
+            collect(|out| self.clear_up(*leftover, out), &mut ready);
+        }
+        unblocked.into_iter().filter_map(|task| self.in_turn(task)).for_each(ready);
         Ok(())
     }
 

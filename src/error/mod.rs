@@ -243,6 +243,32 @@ pub enum SubmitError {
         /// The number of indices.
         len: usize,
     },
+    /// Two accesses of a loop have different numbers of iterations.
+    #[error(
+        "cannot submit loop `{task}`: it would have {first_len} iterations by {first}, and {second_len} by {second}; try \
+         parts of matching sizes"
+    )]
+    Lengths {
+        /// The loop's name.
+        task: String,
+        /// What the first one goes over.
+        first: String,
+        /// How many parts or numbers that has.
+        first_len: usize,
+        /// What the second one goes over.
+        second: String,
+        /// How many parts or numbers that has.
+        second_len: usize,
+    },
+    /// Nothing says how many iterations a loop has.
+    #[error(
+        "cannot submit loop `{task}`: all its accesses are the same in every iteration, so that nothing says how many \
+         there are; try an access to a partition, such as x.blocks(n).inout(), or a range, such as 0..n"
+    )]
+    NoLength {
+        /// The loop's name.
+        task: String,
+    },
     /// A child accesses what its parent has not declared for its children.
     #[error(
         "cannot submit child `{task}` of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \

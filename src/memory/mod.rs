@@ -21,6 +21,7 @@ mod buffer;
 mod combine;
 mod copy;
 mod home;
+mod iteration;
 mod lease;
 mod lent;
 mod outside;
@@ -43,6 +44,8 @@ pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
 pub(crate) use home::Home;
+pub use iteration::Index;
+pub(crate) use iteration::{Repeated, SharedBody};
 pub(crate) use lease::{Lease, LeasedBody, LeasedRepeatable};
 pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.

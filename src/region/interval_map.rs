@@ -37,6 +37,15 @@ impl<V: Clone> IntervalMap<V> {
         }
     }
 
+    /// The value of the interval next to the one visited last, if it has these ends.
+    #[inline]
+    pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
+        match &mut self.parts {
+            Parts::Many(leaves) => leaves.next_if(start, end),
+            Parts::One(..) => None,
+        }
+    }
+
     /// Visits every interval inside `range` in ascending order, after splitting those that cross its ends.
     #[inline]
     pub(crate) fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {

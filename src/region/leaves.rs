@@ -2,12 +2,14 @@
 //!
 //! The intervals cover the whole range without gaps, so each ends where the next begins and only starts are kept: in
 //! sorted vectors of a few cache lines ([`Leaf`]), apart from the values. Finding an interval costs one search in the
-//! tree of leaves and one in a leaf, whatever is then split or visited nearby costs no further search.
+//! tree of leaves and one in a leaf, whatever is then split or visited nearby costs no further search. A finger stays
+//! where intervals were visited last: programs that go through a range in its order search once per leaf.
 //!
 //! Invariants:
-//! 1. No leaf is empty; a leaf's key in the tree is its first start; it ends where the next one begins.
+//! 1. No leaf of the tree is empty; a leaf's key in the tree is its first start; it ends where the next one begins.
 //! 2. Starts ascend strictly, in each leaf and from leaf to leaf.
 //! 3. A leaf has at most [`MOST`] intervals. Leaves that have become small are joined when intervals are united.
+//! 4. Leaves that are not in the tree have no intervals and end at 0, so that no finger points into them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +20,20 @@ const MOST: usize = 32;
 /// Values over disjoint intervals that cover one range.
 #[derive(Debug)]
 pub(super) struct Leaves<V> {
-    leaves: BTreeMap<usize, Leaf<V>>,
+    /// Each leaf's place by its first start.
+    tree: BTreeMap<usize, usize>,
+    leaves: Vec<Leaf<V>>,
+    /// Places of leaves that are not in the tree.
+    free: Vec<usize>,
+    finger: Finger,
+}
+
+/// Where an interval may be found that is looked for: what lies there tells whether it is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Finger {
+    leaf: usize,
+    /// The interval in the leaf, or that before it.
+    interval: usize,
 }
 
 /// Neighbouring intervals.
@@ -34,7 +49,8 @@ impl<V: Clone> Leaves<V> {
     /// One interval, which is not empty.
     pub(super) fn new(whole: Range<usize>, value: V) -> Self {
         let leaf = Leaf { starts: vec![whole.start], end: whole.end, values: vec![value] };
-        Self { leaves: BTreeMap::from([(whole.start, leaf)]) }
+        let tree = BTreeMap::from([(whole.start, 0)]);
+        Self { tree, leaves: vec![leaf], free: Vec::new(), finger: Finger::default() }
     }
 
     /// Visits every interval inside `range` in ascending order, after splitting those that cross its ends. What lies
@@ -43,25 +59,59 @@ impl<V: Clone> Leaves<V> {
     pub(super) fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {
         let mut at = range.start;
         while at < range.end {
-            let Some((_, leaf)) = self.leaves.range_mut(..=at).next_back() else { return };
+            if !self.leaves[self.finger.leaf].contains(at) {
+                let Some((_, place)) = self.tree.range(..=at).next_back() else { return };
+                self.finger = Finger { leaf: *place, interval: 0 };
+            }
+            let leaf = &mut self.leaves[self.finger.leaf];
             let stop = range.end.min(leaf.end);
             if at >= stop {
                 return;
             }
             if leaf.starts.len() + 2 > MOST && leaf.splits(at, stop) {
                 let right = leaf.halve();
-                self.leaves.insert(right.starts[0], right);
+                self.insert(right);
                 continue;
             }
-            leaf.visit(at..stop, &mut visit);
+            let index = leaf.index_near(at, self.finger.interval);
+            self.finger.interval = leaf.visit(at..stop, index, &mut visit);
             at = stop;
         }
     }
 
+    /// The value of the interval next to the one visited last, if it has these ends and is in the same leaf.
+    #[inline]
+    pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
+        let (leaf, next) = (&mut self.leaves[self.finger.leaf], self.finger.interval + 1);
+        if leaf.starts.get(next) != Some(&start) || leaf.end_of(next) != end {
+            return None;
+        }
+        self.finger.interval = next;
+        leaf.values.get_mut(next)
+    }
+
+    /// Puts a leaf into the tree.
+    #[cold]
+    fn insert(&mut self, leaf: Leaf<V>) {
+        let (start, place) = (leaf.starts[0], self.free.pop().unwrap_or(self.leaves.len()));
+        match self.leaves.get_mut(place) {
+            Some(unused) => *unused = leaf,
+            None => self.leaves.push(leaf),
+        }
+        self.tree.insert(start, place);
+    }
+
+    /// Takes the leaf that begins here out of the tree.
+    fn remove(&mut self, start: usize) -> Option<Leaf<V>> {
+        let place = self.tree.remove(&start)?;
+        self.free.push(place);
+        Some(std::mem::replace(&mut self.leaves[place], Leaf { starts: Vec::new(), end: 0, values: Vec::new() }))
+    }
+
     /// Visits the overlap with `range` of every interval that has one, in ascending order.
     pub(super) fn peek(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &V)) {
-        let first = self.leaves.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
-        for leaf in self.leaves.range(first..range.end).map(|(_, leaf)| leaf) {
+        let first = self.tree.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
+        for leaf in self.tree.range(first..range.end).map(|(_, place)| &self.leaves[*place]) {
             for (i, value) in leaf.values.iter().enumerate() {
                 let (lo, hi) = (leaf.starts[i].max(range.start), leaf.end_of(i).min(range.end));
                 if lo < hi {
@@ -73,7 +123,8 @@ impl<V: Clone> Leaves<V> {
 
     /// Makes one interval of all that lie inside `range`, which begins and ends where intervals do.
     pub(super) fn unite(&mut self, range: Range<usize>) {
-        let Some((&first, leaf)) = self.leaves.range_mut(..=range.start).next_back() else { return };
+        let Some((&first, &place)) = self.tree.range(..=range.start).next_back() else { return };
+        let leaf = &mut self.leaves[place];
         let kept = leaf.index_of(range.start);
         let behind = leaf.starts.partition_point(|start| *start < range.end);
         leaf.drop_intervals(kept + 1..behind);
@@ -82,12 +133,12 @@ impl<V: Clone> Leaves<V> {
         }
         if leaf.end < range.end {
             leaf.end = range.end;
-            let emptied: Vec<usize> = self.leaves.range(range.start + 1..range.end).map(|(start, _)| *start).collect();
+            let emptied: Vec<usize> = self.tree.range(range.start + 1..range.end).map(|(start, _)| *start).collect();
             for start in emptied {
-                let Some(mut next) = self.leaves.remove(&start) else { continue };
+                let Some(mut next) = self.remove(start) else { continue };
                 next.drop_intervals(0..next.starts.partition_point(|start| *start < range.end));
-                if let Some(&start) = next.starts.first() {
-                    self.leaves.insert(start, next);
+                if !next.starts.is_empty() {
+                    self.insert(next);
                 }
             }
         }
@@ -96,14 +147,15 @@ impl<V: Clone> Leaves<V> {
 
     /// Joins the leaf at `first`, which has become small, with its neighbours if they are small together.
     fn join_small(&mut self, first: usize) {
-        let before = self.leaves.range(..first).next_back().map(|(start, _)| *start);
+        let before = self.tree.range(..first).next_back().map(|(start, _)| *start);
         for left in [Some(first), before].into_iter().flatten() {
-            let mut both = self.leaves.range(left..);
-            let (Some((_, leaf)), Some((&right, next))) = (both.next(), both.next()) else { continue };
-            if leaf.starts.len() + next.starts.len() <= MOST / 2
-                && let Some(mut next) = self.leaves.remove(&right)
-                && let Some(leaf) = self.leaves.get_mut(&left)
+            let mut both = self.tree.range(left..);
+            let (Some((_, &left)), Some((&start, &right))) = (both.next(), both.next()) else { continue };
+            let count = |place: usize| self.leaves[place].starts.len();
+            if count(left) + count(right) <= MOST / 2
+                && let Some(mut next) = self.remove(start)
             {
+                let leaf = &mut self.leaves[left];
                 leaf.starts.append(&mut next.starts);
                 leaf.values.append(&mut next.values);
                 leaf.end = next.end;
@@ -113,17 +165,33 @@ impl<V: Clone> Leaves<V> {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.leaves.values().map(|leaf| leaf.starts.len()).sum()
+        self.leaves.iter().map(|leaf| leaf.starts.len()).sum()
     }
 
     /// How many leaves there are.
     #[cfg(test)]
     fn num_leaves(&self) -> usize {
-        self.leaves.len()
+        self.tree.len()
     }
 }
 
 impl<V: Clone> Leaf<V> {
+    /// Whether one of the intervals has `at` inside it.
+    #[inline]
+    fn contains(&self, at: usize) -> bool {
+        at < self.end && self.starts[0] <= at
+    }
+
+    /// As [`Self::index_of`], which is looked for here and behind it first.
+    #[inline]
+    fn index_near(&self, at: usize, here: usize) -> usize {
+        match self.starts.get(here..) {
+            Some([_, next, ..]) if *next == at => here + 1,
+            Some([start, ..]) if *start == at => here,
+            _ => self.index_of(at),
+        }
+    }
+
     /// The interval that has `at` inside it; the leaf has one.
     #[inline]
     fn index_of(&self, at: usize) -> usize {
@@ -142,10 +210,10 @@ impl<V: Clone> Leaf<V> {
         is_new(start) || is_new(end)
     }
 
-    /// Visits what lies inside `range`, which is inside the leaf, after splitting at its ends; there is room for that.
+    /// Visits what lies inside `range`, which is inside the leaf and begins in the interval `index`, after splitting at
+    /// its ends; there is room for that. The last interval visited.
     #[inline]
-    fn visit(&mut self, range: Range<usize>, visit: &mut impl FnMut(Range<usize>, &mut V)) {
-        let mut index = self.index_of(range.start);
+    fn visit(&mut self, range: Range<usize>, mut index: usize, visit: &mut impl FnMut(Range<usize>, &mut V)) -> usize {
         if self.starts[index] < range.start {
             self.split(index, range.start);
             index += 1;
@@ -157,6 +225,7 @@ impl<V: Clone> Leaf<V> {
             visit(self.starts[index]..self.end_of(index), &mut self.values[index]);
             index += 1;
         }
+        index - 1
     }
 
     /// Splits an interval at an index strictly inside it.
@@ -187,13 +256,17 @@ mod tests {
     /// Invariants 1 to 3.
     fn check(leaves: &Leaves<usize>, whole: Range<usize>) {
         let mut end = whole.start;
-        for (key, leaf) in &leaves.leaves {
+        for (key, leaf) in leaves.tree.iter().map(|(key, place)| (key, &leaves.leaves[*place])) {
             assert_eq!((Some(key), *key), (leaf.starts.first(), end));
             assert!(leaf.starts.is_sorted_by(|a, b| a < b) && leaf.starts.len() <= MOST);
             assert_eq!(leaf.starts.len(), leaf.values.len());
             end = leaf.end;
         }
         assert_eq!(end, whole.end);
+        assert_eq!(leaves.tree.len() + leaves.free.len(), leaves.leaves.len());
+        assert!(
+            leaves.free.iter().all(|place| leaves.leaves[*place].end == 0 && leaves.leaves[*place].starts.is_empty())
+        );
     }
 
     #[test]

@@ -75,6 +75,15 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
+    /// The value of the part next to the one visited last, in a map in one dimension, if that part is `block`.
+    #[inline]
+    pub(crate) fn next_if(&mut self, block: &Block) -> Option<&mut V> {
+        match self {
+            Self::Line(map) => map.next_if(block.lo()[0], block.hi()[0]),
+            Self::Grid(_) => None,
+        }
+    }
+
     /// Visits every part inside `block`, after splitting the parts that cross its faces.
     #[inline]
     pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Part<'_>, &mut V)) {

@@ -42,6 +42,16 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if threads.on_fast_path())
     }
 
+    /// The threads, if any of them may run any task.
+    #[inline]
+    pub(super) fn fast_path(&self) -> Option<&Threads> {
+        if let Self::Threads(threads) = self {
+            Some(threads.as_ref()).filter(|threads| threads.on_fast_path())
+        } else {
+            None
+        }
+    }
+
     /// Whether there may be devices that run bodies.
     #[inline]
     pub(super) fn runs_on_devices(&self) -> bool {

@@ -3,12 +3,12 @@
 //! A body gets to the front door by its [`Context`]. Where its children stand is a matter of the dependence layer
 //! (`depend/domain.rs`); what its thread does while it waits, of the driver.
 
-use super::{Door, TaskBuilder};
+use super::{Door, LoopBuilder, TaskBuilder};
 use crate::Context;
 use crate::depend::{Domain, Entrance, running};
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
-use crate::task::Accesses;
+use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -36,7 +36,15 @@ fn door(entrance: &Entrance) -> &Door {
     entrance.downcast_ref().expect("a runtime's entrance is its door")
 }
 
+impl EntranceOf<'_> {
+    /// The same, for as long as this is there.
+    pub(super) fn again(&self) -> EntranceOf<'_> {
+        EntranceOf::Front(self)
+    }
+}
+
 /// Whose child a task is.
+#[derive(Clone)]
 pub(super) enum Kin {
     /// Nobody's.
     None,
@@ -90,6 +98,29 @@ impl Context {
         let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
         let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
         TaskBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
+    }
+
+    /// Begins the description of a loop whose iterations are children, as [`task`](Self::task) does of one.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (x, zones) = (rt.data(vec![0; 100]), rt.data(vec![0; 100]));
+    /// let inner = x.clone();
+    /// rt.for_each("zone", (x.blocks(25).weak_inout(), zones.blocks(25).output(), 0..))
+    ///     .cpu(move |cx, ((), zone, i)| {
+    ///         zone.fill(i);
+    ///         cx.for_each("plane", inner.slice(25 * i..25 * (i + 1)).blocks(5).output()).cpu(|_, x| x.fill(1)).submit()?;
+    ///         Ok::<(), SubmitError>(())
+    ///     })
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [1; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
+        let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
+        let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
+        LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 
     /// Waits until all children of this task that were submitted so far are complete, with their children. The thread

@@ -13,6 +13,7 @@ mod capacities;
 mod children;
 mod door;
 mod end;
+mod for_each;
 mod futures;
 mod group;
 mod handle;
@@ -32,6 +33,7 @@ mod wait;
 
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
+pub use for_each::{LoopBody, LoopBuilder};
 pub use futures::Reading;
 pub use group::TaskGroup;
 pub use handle::TaskHandle;
@@ -68,11 +70,9 @@ use std::time::Duration;
 /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
 /// let x = rt.data(vec![1.0f64; 1000]);
 /// let y = rt.data(vec![2.0f64; 1000]);
-/// for part in blocks(1000, 100) {
-///     rt.task("axpy", (x.slice(part.clone()).input(), y.slice(part).inout()))
-///         .cpu(|_, (x, y)| for (y, x) in y.iter_mut().zip(x) { *y += 0.5 * x })
-///         .submit()?;
-/// }
+/// rt.for_each("axpy", (x.blocks(100).input(), y.blocks(100).inout()))
+///     .cpu(|_, (x, y)| for (y, x) in y.iter_mut().zip(x) { *y += 0.5 * x })
+///     .submit()?;
 /// rt.wait()?;
 /// assert_eq!(rt.take(y)?, [2.5; 1000]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

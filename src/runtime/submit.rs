@@ -419,7 +419,7 @@ where
 }
 
 #[cold]
-fn overlapping(task: &str, first: &AccessRecord<'_>, second: &AccessRecord<'_>) -> SubmitError {
+pub(super) fn overlapping(task: &str, first: &AccessRecord<'_>, second: &AccessRecord<'_>) -> SubmitError {
     let words = |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(record.block), record.mode);
     SubmitError::OverlappingAccesses {
         task: task.to_owned(),

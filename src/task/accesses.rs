@@ -28,7 +28,7 @@ use crate::sealed::{Internal, Sealed};
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let (x, total) = (rt.data(vec![1.0; 100]), rt.scalar(0.0));
-/// let parts: Vec<_> = blocks(100, 30).map(|part| x.slice(part).input()).collect();
+/// let parts: Vec<_> = x.blocks(30).iter().map(|part| part.input()).collect();
 /// rt.task("sum", (parts, total.output()))
 ///     .cpu(|_, (parts, total)| {
 ///         assert_eq!((parts.len(), parts[3].len()), (4, 10));

@@ -1,13 +1,17 @@
-//! What a user submits: handles of data, regions of them, accesses to regions, and iteration spaces.
+//! What a user submits: handles of data, regions of them, partitions into regions, accesses, and iteration spaces.
 //!
 //! Nothing here is asynchronous or locked. A handle is a name for a data object, a region a box in it, an access a
 //! region with a mode; the types make sure that a body gets exactly what was declared.
 
 mod access;
 mod accesses;
+mod border;
 mod borrowed;
+mod cut;
+mod each;
 mod handle;
 mod iteration;
+mod partition;
 mod ranges;
 mod region;
 mod result;
@@ -19,10 +23,13 @@ pub(crate) use access::Recorded;
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;
 pub(crate) use accesses::Predecessor;
+pub use border::{Face, Side, Widths};
 pub use borrowed::{Borrowed, BorrowedMut, BorrowedRegion};
+pub use each::{Each, LoopAccesses, PartSpec};
 pub use handle::Data;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
+pub use partition::{Grown, PartIndex, Partition, Parts};
 pub use ranges::{IndexRange, Ranges};
 pub use region::{IntoRegion, Region, blocks};
 pub use result::ResultInput;

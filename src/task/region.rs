@@ -138,11 +138,9 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
     /// let (points, histogram) = (rt.data((0..10_000u64).collect()), rt.data(vec![0u64; 10]));
-    /// for part in blocks(10_000, 100) {
-    ///     rt.task("count", (points.slice(part).input(), histogram.accumulate(Sum)))
-    ///         .cpu(|_, (points, bins)| points.iter().for_each(|point| bins[*point as usize % 10] += 1))
-    ///         .submit()?;
-    /// }
+    /// rt.for_each("count", (points.blocks(100).input(), histogram.accumulate(Sum)))
+    ///     .cpu(|_, (points, bins)| points.iter().for_each(|point| bins[*point as usize % 10] += 1))
+    ///     .submit()?;
     /// assert_eq!(rt.take(histogram)?, [1000; 10]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -207,7 +205,8 @@ impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &
     }
 }
 
-/// Cuts `0..len` into ranges of `size`, the last one perhaps shorter.
+/// Cuts `0..len` into ranges of `size`, the last one perhaps shorter. For the parts of a data object, see
+/// [`Data::blocks`].
 ///
 /// ```
 /// use thalweg::task::blocks;

@@ -115,7 +115,8 @@ pub fn hash<'a>(seed: u64, values: impl IntoIterator<Item = &'a u64>) -> u64 {
 #[error("as the program says")]
 pub struct AsTheProgramSays;
 
-fn end(end: End) -> Result<(), AsTheProgramSays> {
+/// Ends a body.
+pub fn end(end: End) -> Result<(), AsTheProgramSays> {
     match end {
         End::Returns => Ok(()),
         End::Fails => Err(AsTheProgramSays),
@@ -142,7 +143,7 @@ fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
     JOBS[delay as usize % JOBS.len()].lock().unwrap().send(Box::new(job)).unwrap();
 }
 
-static ADD: LazyLock<Reduction<u64>> =
+pub static ADD: LazyLock<Reduction<u64>> =
     LazyLock::new(|| Reduction::new("wrapping add", 0, |a: &mut u64, b| *a = a.wrapping_add(b)));
 
 /// What steps need of data objects of one number of dimensions.

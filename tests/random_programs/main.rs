@@ -9,6 +9,7 @@
 //!   but the bodies' own record of it must explain the memory, and agree with each thread's order of submission.
 //! - *Failing tasks* poison what they should have written, and whoever reads that: element by element the end is right or
 //!   poisoned, as the oracle says.
+//! - *Loops* over the parts of partitions are submitted in one call; to the oracle they are steps like others.
 //! - *Handles* are dropped while tasks are pending.
 //! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice.
 //! - *Detached bodies* lend what they access to threads of the program's own, which give it back sooner or later.
@@ -17,12 +18,14 @@
 //!
 //! `THALWEG_CASES` sets the number of programs (1000).
 
+mod loops;
 mod oracle;
 mod program;
 #[path = "../common/steps.rs"]
 mod steps;
 mod values;
 
+use loops::Loops;
 use ndarray::{Ix2, Ix3};
 use oracle::{Memory, Number, check_graph, order};
 use program::{Program, program};
@@ -49,7 +52,7 @@ fn builder(program: &Program) -> Builder {
 }
 
 /// Runs the program and compares memory and graph with the oracle.
-fn check<S: Dimensions>(program: &Program) {
+fn check<S: Loops>(program: &Program) {
     let len = program.extents.iter().product::<usize>();
     let values: Vec<Vec<u64>> =
         (0..program.data).map(|d| (0..len as u64).map(|e| mix(d as u64, e)).collect()).collect();
@@ -58,9 +61,18 @@ fn check<S: Dimensions>(program: &Program) {
         values.iter().map(|values| Some(S::register(&rt, program.extents, values.clone()))).collect();
     let handles = data.clone();
     let submit_all = |thread: usize, steps: &[Step]| {
-        for (n, step) in steps.iter().enumerate() {
-            let log = log.clone();
-            S::submit(&rt, &handles, step, move || log.lock().unwrap().push((thread, n))).unwrap();
+        let mut loops = program.loops[thread].iter().peekable();
+        let mut n = 0;
+        while let Some(step) = steps.get(n) {
+            let (log, first) = (log.clone(), n);
+            let began = move |i| log.lock().unwrap().push((thread, first + i));
+            match loops.next_if(|cut| cut.first == n) {
+                Some(cut) => n += S::submit_loop(&rt, &handles, cut, &steps[n..n + cut.steps], began).unwrap(),
+                None => {
+                    S::submit(&rt, &handles, step, move || began(0)).unwrap();
+                    n += 1;
+                }
+            }
         }
     };
     if let [steps] = program.threads.as_slice() {

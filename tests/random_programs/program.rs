@@ -1,5 +1,6 @@
 //! The random programs, and how they are drawn.
 
+use crate::loops::{self, Loop};
 use crate::oracle::seed;
 use crate::steps::{Bodies, End, Kind, Part, Step};
 use proptest::prelude::*;
@@ -12,6 +13,8 @@ pub(crate) struct Program {
     pub(crate) data: usize,
     /// One list of steps per submitting thread.
     pub(crate) threads: Vec<Vec<Step>>,
+    /// Of each thread, which of its steps are submitted in one call.
+    pub(crate) loops: Vec<Vec<Loop>>,
     /// Whether all threads work on all of every data; else each keeps to its own slab.
     pub(crate) shared: bool,
     /// Whose handle is dropped when everything is submitted and nothing waited for.
@@ -97,7 +100,8 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
                 false => t * extents[2] / threads..(t + 1) * extents[2] / threads,
             };
             let steps = (0..threads)
-                .map(|t| prop::collection::vec(step(dims, data, extents, slab(t), cpu, kinds, failing), 1..40))
+                .map(|t| (step(dims, data, extents, slab(t), cpu, kinds, failing), loops::size()))
+                .map(|step| prop::collection::vec(step, 1..40).prop_map(loops::cut))
                 .collect::<Vec<_>>();
             let seeded = |mut threads: Vec<Vec<Step>>| {
                 for (thread, steps) in threads.iter_mut().enumerate() {
@@ -105,18 +109,22 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
                 }
                 threads
             };
-            steps.prop_map(move |steps| Program {
-                dims,
-                extents,
-                data,
-                threads: seeded(steps),
-                shared,
-                dropped,
-                units,
-                scheduler,
-                hosted,
-                spare_bytes: spare * spare * 256,
-                record: record && threads == 1,
+            steps.prop_map(move |steps| {
+                let (steps, loops) = steps.into_iter().unzip();
+                Program {
+                    dims,
+                    extents,
+                    data,
+                    threads: seeded(steps),
+                    loops,
+                    shared,
+                    dropped,
+                    units,
+                    scheduler,
+                    hosted,
+                    spare_bytes: spare * spare * 256,
+                    record: record && threads == 1,
+                }
             })
         },
     )

@@ -39,7 +39,9 @@ pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Resul
         (_, Problem::Value | Problem::Token | Problem::Result) => Err("to be held against indep1dep and independent"),
         (RAYON, Problem::Independent) => Ok(()),
         (RAYON, _) => Err("a scope has no data dependences"),
-        (_, Problem::Regions) => Err("its dependences are on whole data, not on parts that overlap"),
+        (_, Problem::Regions | Problem::Blocks | Problem::ForEach | Problem::Axpy | Problem::ForEachAxpy) => {
+            Err("its dependences are on whole data, not on parts that overlap")
+        }
         (LIBGOMP, Problem::Memory) => {
             Err("a task walks the list of all earlier readers of its datum: a million take hours")
         }

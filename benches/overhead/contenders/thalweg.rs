@@ -95,6 +95,34 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
             }
             Ok(rt.wait()?)
         }),
+        Problem::Blocks | Problem::ForEach => {
+            let array = rt.data(vec![0_u64; tasks * BLOCK_ELEMENTS]);
+            let blocks = array.blocks(BLOCK_ELEMENTS);
+            measure(tasks, passes, || {
+                if problem == Problem::ForEach {
+                    rt.for_each("empty", (blocks.inout(),)).cpu(|_, _| {}).submit()?;
+                } else {
+                    for block in blocks {
+                        rt.task("empty", (block.inout(),)).cpu(|_, _| {}).submit()?;
+                    }
+                }
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::Axpy | Problem::ForEachAxpy => {
+            let (x, y) = (rt.data(vec![0_u64; tasks * BLOCK_ELEMENTS]), rt.data(vec![0_u64; tasks * BLOCK_ELEMENTS]));
+            let (x, y) = (x.blocks(BLOCK_ELEMENTS), y.blocks(BLOCK_ELEMENTS));
+            measure(tasks, passes, || {
+                if problem == Problem::ForEachAxpy {
+                    rt.for_each("empty", (x.input(), y.inout())).cpu(|_, _| {}).submit()?;
+                } else {
+                    for (x, y) in x.into_iter().zip(y) {
+                        rt.task("empty", (x.input(), y.inout())).cpu(|_, _| {}).submit()?;
+                    }
+                }
+                Ok(rt.wait()?)
+            })
+        }
         Problem::Memory => memory(rt, tasks),
     }
 }

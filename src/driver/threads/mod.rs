@@ -6,7 +6,8 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], and this one.
+//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], [`together`],
+//! and this one.
 
 mod accelerators;
 mod aside;
@@ -24,6 +25,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod thief;
+mod together;
 mod waiting;
 
 pub(crate) use start::ThreadStyle;

@@ -1,0 +1,166 @@
+//! A Cholesky factorization in tiles: A = L Lᵀ, right-looking, in place of the lower half of A.
+//!
+//! Each step factors a tile of the diagonal, solves for the tiles below it, and subtracts their products from what lies
+//! further right. Which tiles of the next steps can already be worked on, nobody has to say: it follows from the tiles
+//! that each task declares.
+
+mod common;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use common::{Machine, Outcome, integer};
+use nalgebra::DMatrix;
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use thalweg::prelude::*;
+
+/// Kernels halve what is larger, and leave most of the work to matrix products.
+const SMALL: usize = 32;
+
+/// Up to this size all is compared with another library's factor, else what a vector is multiplied to.
+const COMPARED: usize = 1024;
+
+/// Cholesky factorization in tiles
+#[derive(Parser)]
+struct Options {
+    /// Rows and columns of the matrix
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = integer(1..=65_536))]
+    size: usize,
+    /// Rows and columns of a tile
+    #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=65_536))]
+    tile: usize,
+    /// Without the runtime: the same kernels in plain loops on one core
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
+    serial: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let Options { size, tile, serial, machine } = &options;
+    if *serial {
+        let mut a = matrix(*size);
+        let start = Instant::now();
+        factor_serially(&mut a, *tile);
+        return judge(start.elapsed(), &a).conclude();
+    }
+    machine.run(|rt| {
+        let a = if rt.is_simulated() { rt.zeros([*size, *size]) } else { rt.array(matrix(*size)) };
+        let start = rt.now();
+        factor(rt, &a, *tile)?;
+        rt.wait()?;
+        let elapsed = rt.now() - start;
+        Ok(if rt.is_simulated() { Outcome { elapsed, verified: None } } else { judge(elapsed, &rt.take(a)?) })
+    })
+}
+
+/// Submits the factorization.
+fn factor(rt: &Runtime, a: &Data<f64, Ix2>, tile: usize) -> Result<(), SubmitError> {
+    let a = a.tiles([tile, tile]);
+    let tiles = a.shape()[0];
+    for k in 0..tiles {
+        rt.task("potrf", (a.part([k, k]).inout(),)).cpu(|_, (a,)| potrf(a)).submit()?;
+        for i in k + 1..tiles {
+            let accesses = (a.part([k, k]).input(), a.part([i, k]).inout());
+            rt.task("trsm", accesses).cpu(|_, (l, a)| trsm(l, a)).submit()?;
+        }
+        for i in k + 1..tiles {
+            for j in k + 1..i {
+                let accesses = (a.part([i, k]).input(), a.part([j, k]).input(), a.part([i, j]).inout());
+                rt.task("gemm", accesses).cpu(|_, (left, right, mut a)| gemm(left, right, &mut a)).submit()?;
+            }
+            let accesses = (a.part([i, k]).input(), a.part([i, i]).inout());
+            rt.task("syrk", accesses).cpu(|_, (left, mut a)| gemm(left, left, &mut a)).submit()?;
+        }
+    }
+    Ok(())
+}
+
+/// The same, one after the other.
+fn factor_serially(a: &mut Array2<f64>, tile: usize) {
+    let n = a.nrows();
+    for k in (0..n).step_by(tile) {
+        let end = n.min(k + tile);
+        let (mut column, mut rest) = a.slice_mut(s![k.., k..]).split_at(Axis(1), end - k);
+        let (mut diagonal, mut below) = column.view_mut().split_at(Axis(0), end - k);
+        potrf(diagonal.view_mut());
+        below.axis_chunks_iter_mut(Axis(0), tile).for_each(|rows| trsm(diagonal.view(), rows));
+        let mut right = rest.slice_mut(s![end - k.., ..]);
+        for (i, mut rows) in right.axis_chunks_iter_mut(Axis(0), tile).enumerate() {
+            let chunk = |i: usize| below.slice(s![i * tile..below.nrows().min((i + 1) * tile), ..]);
+            for (j, mut a) in rows.axis_chunks_iter_mut(Axis(1), tile).enumerate().take(i + 1) {
+                gemm(chunk(i), chunk(j), &mut a);
+            }
+        }
+    }
+}
+
+/// The lower half of `a` becomes its factor.
+fn potrf(mut a: ArrayViewMut2<'_, f64>) {
+    let n = a.nrows();
+    if n > SMALL {
+        let (mut top, mut bottom) = a.split_at(Axis(0), n / 2);
+        let (mut below, mut rest) = bottom.view_mut().split_at(Axis(1), n / 2);
+        potrf(top.slice_mut(s![.., ..n / 2]));
+        trsm(top.slice(s![.., ..n / 2]), below.view_mut());
+        gemm(below.view(), below.view(), &mut rest);
+        return potrf(rest);
+    }
+    for j in 0..n {
+        for i in j..n {
+            let sum = a[[i, j]] - dot(a.slice(s![i, ..j]).to_slice(), a.slice(s![j, ..j]).to_slice());
+            a[[i, j]] = if i == j { sum.sqrt() } else { sum / a[[j, j]] };
+        }
+    }
+}
+
+/// `b` becomes b L⁻ᵀ.
+fn trsm(l: ArrayView2<'_, f64>, mut b: ArrayViewMut2<'_, f64>) {
+    let n = l.nrows();
+    if n > SMALL {
+        let (mut left, mut right) = b.split_at(Axis(1), n / 2);
+        trsm(l.slice(s![..n / 2, ..n / 2]), left.view_mut());
+        gemm(left.view(), l.slice(s![n / 2.., ..n / 2]), &mut right);
+        return trsm(l.slice(s![n / 2.., n / 2..]), right);
+    }
+    for mut row in b.rows_mut() {
+        for j in 0..n {
+            row[j] = (row[j] - dot(row.slice(s![..j]).to_slice(), l.slice(s![j, ..j]).to_slice())) / l[[j, j]];
+        }
+    }
+}
+
+/// `c` loses a bᵀ.
+fn gemm(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>) {
+    general_mat_mul(-1.0, &a, &b.t(), 1.0, c);
+}
+
+/// Rows are contiguous.
+fn dot(a: Option<&[f64]>, b: Option<&[f64]>) -> f64 {
+    a.into_iter().flatten().zip(b.into_iter().flatten()).map(|(a, b)| a * b).sum()
+}
+
+/// Symmetric, and positive definite because its diagonal outweighs the rest.
+fn matrix(n: usize) -> Array2<f64> {
+    Array2::from_shape_fn((n, n), |(i, j)| if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 })
+}
+
+/// Whether the lower half of `l` is the factor.
+fn judge(elapsed: Duration, l: &Array2<f64>) -> Outcome {
+    let n = l.nrows();
+    let lower = Array2::from_shape_fn((n, n), |(i, j)| if j <= i { l[[i, j]] } else { 0.0 });
+    let a = matrix(n);
+    let error = if n <= COMPARED {
+        let expected = DMatrix::from_fn(n, n, |i, j| a[[i, j]]).cholesky().expect("it is positive definite").unpack();
+        lower.indexed_iter().fold(0.0, |error, (at, l)| f64::max(error, (l - expected[at]).abs()))
+    } else {
+        let v = ndarray::Array1::from_shape_fn(n, |i| (i as f64).sin());
+        (lower.dot(&lower.t().dot(&v)) - a.dot(&v)).fold(0.0, |error, x| f64::max(error, x.abs())) / n as f64
+    };
+    println!("{n} x {n}, error {error:.1e}");
+    println!("{:.2} Gflop/s", (n as f64).powi(3) / 3.0 / elapsed.as_secs_f64() / 1e9);
+    Outcome { elapsed, verified: Some(error < 1e-10) }
+}

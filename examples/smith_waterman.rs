@@ -1,0 +1,132 @@
+//! The best local alignment of two sequences (Smith & Waterman 1981), in tiles of the table of scores.
+//!
+//! A score follows from its upper, left and upper left neighbours, so tiles can be worked on along a wave that goes
+//! through the table. Each task declares the strips that it reads around its tile; the wave follows from that.
+
+mod common;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use common::{Machine, Outcome, integer};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
+use thalweg::prelude::*;
+
+/// What it adds to a score that two letters are equal, that they are not, and that one is left out.
+const EQUAL: i32 = 2;
+const DIFFERENT: i32 = -1;
+const GAP: i32 = -1;
+
+/// Local alignment of two random sequences
+#[derive(Parser)]
+struct Options {
+    /// Letters of each sequence
+    #[arg(long, value_name = "N", default_value = "2048", value_parser = integer(1..=100_000))]
+    size: usize,
+    /// Rows and columns of a tile
+    #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=100_000))]
+    tile: usize,
+    /// Without the runtime: a plain loop over the table on one core
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
+    serial: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let Options { size, tile, serial, machine } = &options;
+    let [a, b] = [1, 2].map(|seed| sequence(*size, seed));
+    if *serial {
+        let start = Instant::now();
+        let (scores, best) = align_serially(&a, &b);
+        return judge(start.elapsed(), best, Some((scores, best))).conclude();
+    }
+    machine.run(|rt| {
+        let scores = rt.zeros([size + 1, size + 1]); // with a row and a column of zeros before the first
+        let best = rt.scalar(0);
+        let start = rt.now();
+        align(rt, &a, &b, *tile, &scores, &best)?;
+        rt.wait()?;
+        let elapsed = rt.now() - start;
+        if rt.is_simulated() {
+            return Ok(Outcome { elapsed, verified: None });
+        }
+        let expected = align_serially(&a, &b);
+        Ok(judge(
+            elapsed,
+            expected.1,
+            Some((rt.take(scores)?, rt.read_scalar(&best)?)).filter(|found| *found == expected),
+        ))
+    })
+}
+
+/// Submits the alignment: fills the table, and finds its largest score.
+fn align(
+    rt: &Runtime,
+    a: &Arc<[u8]>,
+    b: &Arc<[u8]>,
+    tile: usize,
+    scores: &Data<i32, Ix2>,
+    best: &Data<i32>,
+) -> Result<(), SubmitError> {
+    for tile in scores.block((1.., 1..)).tiles([tile, tile]) {
+        let left = tile.halo(Face::low(1), 1);
+        let above = tile.grow([(0, 0), (1, 0)]).halo(Face::low(0), 1); // and what is above to the left
+        let (a, b, rows, columns) = (a.clone(), b.clone(), tile.range(0), tile.range(1));
+        rt.task("score", (above.input(), left.input(), tile.output(), best.reduction(Max)))
+            .cpu(move |_, (above, left, mut tile, best)| {
+                let (a, b) = (&a[rows.start - 1..rows.end - 1], &b[columns.start - 1..columns.end - 1]);
+                best[0] = best[0].max(score(a, b, above, left, &mut tile));
+            })
+            .submit()?;
+    }
+    Ok(())
+}
+
+/// The same in one piece.
+fn align_serially(a: &[u8], b: &[u8]) -> (Array2<i32>, i32) {
+    let mut scores = Array2::zeros((a.len() + 1, b.len() + 1));
+    let (above, left) = (Array2::zeros((1, b.len() + 1)), Array2::zeros((a.len(), 1)));
+    let best = score(a, b, above.view(), left.view(), &mut scores.slice_mut(s![1.., 1..]));
+    (scores, best)
+}
+
+/// Fills a part of the table; its largest score. `above` begins one to the left.
+fn score(
+    a: &[u8],
+    b: &[u8],
+    above: ArrayView2<'_, i32>,
+    left: ArrayView2<'_, i32>,
+    scores: &mut ArrayViewMut2<'_, i32>,
+) -> i32 {
+    let mut best = 0;
+    for (i, a) in a.iter().enumerate() {
+        let (before, mut row) = scores.multi_slice_mut((s![..i, ..], s![i, ..]));
+        let upper = if i == 0 { above.slice(s![0, 1..]) } else { before.slice(s![i - 1, ..]) };
+        let mut diagonal = if i == 0 { above[[0, 0]] } else { left[[i - 1, 0]] };
+        let mut west = left[[i, 0]];
+        let row = row.as_slice_mut().expect("rows are contiguous");
+        for ((score, upper), b) in row.iter_mut().zip(upper.to_slice().expect("rows are contiguous")).zip(b) {
+            let same = diagonal + if a == b { EQUAL } else { DIFFERENT };
+            west = same.max(*upper + GAP).max(west + GAP).max(0);
+            (*score, diagonal) = (west, *upper);
+            best = best.max(west);
+        }
+    }
+    best
+}
+
+/// Letters drawn by Knuth's linear congruential generator.
+fn sequence(len: usize, seed: u64) -> Arc<[u8]> {
+    let step =
+        |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    std::iter::successors(Some(seed), step).skip(1).map(|state| b"ACGT"[(state >> 62) as usize]).take(len).collect()
+}
+
+fn judge(elapsed: Duration, best: i32, found: Option<(Array2<i32>, i32)>) -> Outcome {
+    println!("best score {best}");
+    Outcome { elapsed, verified: Some(found.is_some()) }
+}

@@ -1,0 +1,76 @@
+//! Entering tasks that access parts of the same data, one after the other, under one taking of the locks.
+//!
+//! What a history is asked and told is what [`register`](super::register::register) asks and tells it for each of them:
+//! nothing here knows rules of its own. The locks are held for a batch of [`MOST_TOGETHER`] at most, so that others get
+//! their turn.
+
+use super::graph::Recorder;
+use super::history::History;
+use super::register::{FEW_ACCESSES, Leftover, Newcomer, address, taken};
+use super::{AccessRecord, Submitting};
+use crate::error::SubmitError;
+use crate::region::Block;
+use crate::sync::LockGuard;
+use arrayvec::ArrayVec;
+
+/// As many tasks are entered at once.
+pub(crate) const MOST_TOGETHER: usize = 32;
+
+/// Tasks that are entered at once.
+pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
+
+/// The accesses of many tasks: of each to the same data, in the same order, with the same modes. There are no more than
+/// [`FEW_ACCESSES`], and none of them is weak.
+pub(crate) trait Together {
+    /// Shows those of the task with this number. May call what is the user's.
+    fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
+
+    /// Replaces the regions of one task by those of another where they differ.
+    fn place(&self, index: usize, blocks: &mut [Block]);
+}
+
+/// As [`register`](super::register::register), for tasks with these accesses, from the `first` on.
+///
+/// # Errors
+/// If a data object was taken meanwhile; nothing was entered then.
+#[inline]
+pub(crate) fn register_together(
+    tasks: &mut Batch,
+    first: usize,
+    accesses: &impl Together,
+    recorder: Option<&Recorder>,
+) -> Result<Option<Box<Leftover>>, SubmitError> {
+    accesses.model(first, |model| {
+        let mut order: ArrayVec<usize, FEW_ACCESSES> = (0..model.len()).collect();
+        order.sort_by_key(|access| address(model, *access)); // in the order in which all lock data
+        let mut guards: ArrayVec<LockGuard<'_, History>, FEW_ACCESSES> = ArrayVec::new();
+        let mut places: ArrayVec<(usize, usize), FEW_ACCESSES> = ArrayVec::new();
+        let mut previous = 0;
+        for access in order {
+            if address(model, access) != previous {
+                previous = address(model, access);
+                let history = model[access].datum.history.lock();
+                if model[access].datum.is_taken() {
+                    return Err(taken(&tasks[0], model[access].datum));
+                }
+                guards.push(history);
+            }
+            places.push((access, guards.len() - 1));
+        }
+        let mut blocks: ArrayVec<Block, FEW_ACCESSES> = model.iter().map(|access| *access.block).collect();
+        let mut leftover = None;
+        for (index, task) in (first..).zip(tasks) {
+            accesses.place(index, &mut blocks);
+            let records: ArrayVec<AccessRecord<'_>, FEW_ACCESSES> =
+                model.iter().zip(&blocks).map(|(access, block)| AccessRecord { block, ..*access }).collect();
+            let mut newcomer = Newcomer::new(task, &records, recorder);
+            for &(access, guard) in &places {
+                newcomer.enter_next(access, &mut guards[guard]);
+            }
+            if let Some(left) = newcomer.settle() {
+                leftover.get_or_insert_with(Box::<Leftover>::default).add(*left);
+            }
+        }
+        Ok(leftover)
+    })
+}

@@ -1,0 +1,106 @@
+//! Tasks that are submitted together: on the fast path, what they have in common is done once for a batch of them.
+//!
+//! A batch is numbered by one addition, entered under one taking of its data's locks, queued, and announced by one
+//! wake-up; then the submitter looks at the window. So others that submit meanwhile come between two batches.
+
+use super::host::Host;
+use super::state::Threads;
+use crate::depend::{Batch, Body, MOST_TOGETHER, Meta, Own, Submitting, Together};
+use crate::driver::progress::Admission;
+use crate::driver::shared::{BreakOnUnwind, Description, Shared};
+use crate::error::SubmitError;
+use crate::ids::TaskId;
+use std::mem::forget;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// Tasks that are counted as submitted, and are counted as finished if nothing becomes of them.
+struct Counted<'a> {
+    shared: &'a Shared,
+    tasks: usize,
+    lane: u8,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.shared.uncount_all(self.lane, self.tasks);
+    }
+}
+
+impl Threads {
+    /// Submits a task for each of these numbers, in their order, that is described alike. Nobody is inside a body, none of
+    /// them will have children, and
+    /// all that can be said of the tasks before they are entered has been checked.
+    ///
+    /// # Errors
+    /// If one of their data objects was taken since, or the runtime is ending: those before it in their order may have
+    /// been submitted.
+    pub(crate) fn submit_together<P: Body + 'static>(
+        &self,
+        numbers: Range<usize>,
+        description: &Description,
+        accesses: &impl Together,
+        mut payload: impl FnMut(usize) -> P,
+    ) -> Result<(), SubmitError> {
+        debug_assert!(self.on_fast_path(), "where tasks are placed, they are entered one by one");
+        let (mut queues, mut shares) = (false, 0);
+        if !numbers.is_empty() {
+            accesses.model(numbers.start, |records| {
+                (queues, shares) = (records.iter().any(|access| access.mode.queues()), records.len() as u32);
+            });
+        }
+        let most = self.shared.window.stride().min(MOST_TOGETHER);
+        let mut first = numbers.start;
+        while first < numbers.end {
+            let tasks = most.min(numbers.end - first);
+            let Admission { task: TaskId(id), lane, open } = self.shared.progress.admit_many(tasks as u64);
+            let counted = Counted { shared: &self.shared, tasks, lane };
+            if !open {
+                return Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown));
+            }
+            let mut batch = Batch::new();
+            for (id, number) in (id..).zip(first..first + tasks) {
+                let &Description { ref name, location, priority, internal, .. } = description;
+                let meta = || {
+                    let (id, name) = (TaskId(id), name.clone());
+                    Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
+                };
+                let payload = payload(number);
+                let own = Own { side: None, parent: None };
+                let unsize = |payload| payload as *mut (dyn Body + 'static);
+                batch.push(Submitting::new(meta, own, payload, shares, unsize));
+            }
+            let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a submission" };
+            let entered = Host::with(self.shared.id, |host| self.enter_together(batch, first, accesses, host));
+            forget(unless_entered);
+            if let Err(refusal) = entered {
+                let (error, refused) = *refusal;
+                drop(counted);
+                drop(refused); // nothing waits for them: what they captured may wait for the rest
+                return Err(error);
+            }
+            forget(counted);
+            first += tasks;
+        }
+        Ok(())
+    }
+
+    fn enter_together(
+        &self,
+        batch: Batch,
+        first: usize,
+        accesses: &impl Together,
+        host: Option<&Host>,
+    ) -> Result<(), Box<(SubmitError, Batch)>> {
+        let (queue, mut ready) = (host.map(|host| &host.queue), 0);
+        self.shared.engine.submitted_together(batch, first, accesses, |task| {
+            self.ready.push(task, queue);
+            ready += 1;
+        })?;
+        if ready > 0 {
+            self.shared.idle.wake(ready);
+        }
+        self.respect_window(host);
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! What the iterations of a loop have in common, and what tells them apart: their body, of which there is one, and their
+//! number, which a body gets beside its views.
+
+use super::access::{Record, Replicated};
+use super::access_list::{DeviceSites, Sites};
+use super::{AccessList, IntoOutcome, Slot};
+use crate::depend::Context;
+use crate::error::BoxError;
+use crate::sealed::Sealed;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The number of an iteration, for its body. It stands among accesses and is none: no region belongs to it.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![0; 4]);
+/// rt.for_each("number", (10.., x.blocks(1).output())).cpu(|_, (n, x)| x[0] = n).submit()?;
+/// assert_eq!(rt.take(x)?, [10, 11, 12, 13]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Index(pub(crate) usize);
+
+impl Sealed for Index {}
+
+impl AccessList for Index {
+    type Views<'a> = usize;
+    type DeviceViews<'a> = usize;
+
+    const COUNT: Option<usize> = Some(0);
+
+    fn count(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    unsafe fn views(&self, _: &mut Sites<'_>) -> usize {
+        self.0
+    }
+
+    fn device_views(&self, _: &mut DeviceSites<'_>) -> usize {
+        self.0
+    }
+
+    #[inline]
+    fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
+
+    fn at(&self, index: usize) -> &dyn Replicated {
+        unreachable!("there is no region {index} of none")
+    }
+
+    unsafe fn keep(&self) {}
+}
+
+/// A reference to the body that all iterations share: what each of them is stored with.
+pub(crate) trait SharedBody: Clone + Send + 'static {
+    type Body;
+
+    fn body(&self) -> &Self::Body;
+}
+
+impl<F: Send + Sync + 'static> SharedBody for Arc<F> {
+    type Body = F;
+
+    #[inline]
+    fn body(&self) -> &F {
+        self
+    }
+}
+
+/// Of a body without captures there is only the one, for ever; so nobody counts who has it.
+impl<F: Send + Sync + 'static> SharedBody for &'static F {
+    type Body = F;
+
+    #[inline]
+    fn body(&self) -> &F {
+        self
+    }
+}
+
+/// A body that all iterations of a loop share, as one of them has it.
+pub(crate) struct Repeated<B, R>(pub(crate) B, pub(crate) PhantomData<fn() -> R>);
+
+impl<B, R> Sealed for Repeated<B, R> {}
+
+impl<B, R> fmt::Debug for Repeated<B, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Repeated(..)")
+    }
+}
+
+impl<A, B, R> Slot<A> for Repeated<B, R>
+where
+    A: AccessList,
+    B: SharedBody,
+    B::Body: for<'c, 'a> Fn(&'c Context, A::Views<'a>) -> R,
+    R: IntoOutcome + 'static,
+{
+    const PRESENT: bool = true;
+
+    #[inline]
+    fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError> {
+        (self.0.body())(context, views).into_outcome()
+    }
+}

@@ -1,0 +1,366 @@
+//! Describing a loop and submitting its iterations.
+//!
+//! A loop means its iterations submitted one after the other, and where anything about them has to be decided one by
+//! one (placement, a simulation, ancestors) that is what happens here. On the fast path what they have in common is done
+//! once for many of them: `driver/threads/together.rs`.
+
+use super::children::{EntranceOf, Kin};
+use super::submit::overlapping;
+use super::{Door, Runtime, TaskBuilder};
+use crate::Context;
+use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, running};
+use crate::driver::shared::Description;
+use crate::error::{BoxError, SubmitError};
+use crate::kernel::Launcher;
+use crate::memory::{AccessList, IntoOutcome, NoBody, Payload, Repeated, SharedBody, Slot};
+use crate::region::Block;
+use crate::sealed::INTERNAL;
+use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded};
+use arrayvec::ArrayVec;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::needs_drop;
+use std::panic::Location;
+use std::ptr;
+use std::sync::Arc;
+
+impl Runtime {
+    /// Begins the description of a loop over the parts of partitions, or over numbers: one task for each iteration,
+    /// which accesses its own part of each partition. See [`LoopAccesses`] for what can be accessed, and
+    /// [`LoopBuilder::submit`] for what is submitted.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (x, y) = (rt.data(vec![1.0; 1000]), rt.data(vec![2.0; 1000]));
+    /// let tasks = rt
+    ///     .for_each("axpy", (x.blocks(100).input(), y.blocks(100).inout()))
+    ///     .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
+    ///     .submit()?;
+    /// assert_eq!(tasks, 10);
+    /// assert_eq!(rt.take(y)?, [5.0; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
+        LoopBuilder::new(EntranceOf::Front(&self.door), Kin::None, name.into(), accesses)
+    }
+}
+
+/// A loop that is being described; nothing happens until [`submit`](LoopBuilder::submit).
+///
+/// Made by [`Runtime::for_each`]. Its bodies are called once for each iteration, so they are `Fn`, and `Sync`: iterations
+/// run side by side. What they captured is dropped when the last iteration has ended.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let field: Data<f64, Ix2> = rt.zeros([100, 100]);
+/// let height = 2.5;
+/// rt.for_each("ramp", (0.., field.rows(10).output()))
+///     .cpu(move |_, (i, mut rows)| rows.fill(height * i as f64))
+///     .priority(1)
+///     .submit()?;
+/// assert_eq!(rt.take(field)?[[99, 0]], 22.5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a loop runs only once it is submitted"]
+pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody> {
+    entrance: EntranceOf<'rt>,
+    kin: Kin,
+    cpu: C,
+    rest: Rest<A>,
+}
+
+/// A body for CPU units that all iterations of a loop share.
+pub struct LoopBody<F, R>(F, PhantomData<fn() -> R>);
+
+impl<F, R> fmt::Debug for LoopBody<F, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoopBody(..)")
+    }
+}
+
+type Emulated<A> =
+    Arc<dyn for<'c, 'a> Fn(&'c Context, <A as AccessList>::Views<'a>) -> Result<(), BoxError> + Send + Sync>;
+type Enqueue<A> = Arc<
+    dyn for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'a>) -> Result<(), BoxError>
+        + Send
+        + Sync,
+>;
+/// What the user thinks of each iteration's work.
+type Cost = Box<dyn Fn(usize) -> f64>;
+
+/// All of a loop but its body for CPU units.
+struct Rest<A: LoopAccesses> {
+    name: Cow<'static, str>,
+    accesses: A,
+    host_only: bool,
+    emulated: Option<Emulated<A::Stored>>,
+    gpu: Option<Enqueue<A::Stored>>,
+    priority: i32,
+    cost: Option<Cost>,
+    space: Option<IterationSpace>,
+}
+
+impl<A: LoopAccesses, C> fmt::Debug for LoopBuilder<'_, A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rest { name, priority, space, .. } = &self.rest;
+        (f.debug_struct("LoopBuilder").field("name", name).field("priority", priority).field("space", space))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
+    pub(super) fn new(entrance: EntranceOf<'rt>, kin: Kin, name: Cow<'static, str>, accesses: A) -> Self {
+        LoopBuilder { entrance, kin, cpu: NoBody, rest: Rest::new(name, accesses) }
+    }
+
+    /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`](crate::TaskBuilder::cpu) takes it.
+    pub fn cpu<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>>
+    where
+        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
+        R: IntoOutcome + 'static,
+    {
+        let Self { entrance, kin, rest, .. } = self;
+        LoopBuilder { entrance, kin, cpu: LoopBody(body, PhantomData), rest }
+    }
+
+    /// As [`cpu`](Self::cpu), for CPU units only.
+    pub fn host<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>>
+    where
+        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
+        R: IntoOutcome + 'static,
+    {
+        let Self { entrance, kin, rest, .. } = self;
+        LoopBuilder { entrance, kin, cpu: LoopBody(body, PhantomData), rest: Rest { host_only: true, ..rest } }
+    }
+
+    /// As [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn submit(self) -> Result<usize, SubmitError> {
+        let Self { entrance, kin, rest, .. } = self;
+        let iterations = rest.check(&entrance)?;
+        for index in 0..iterations {
+            rest.with_rest(rest.iteration(&entrance, &kin, index), index).submit()?;
+        }
+        Ok(iterations)
+    }
+}
+
+impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
+    /// A body for emulated devices, preferred there over the one for CPU units.
+    pub fn emulated<F, R>(mut self, body: F) -> Self
+    where
+        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
+        R: IntoOutcome + 'static,
+    {
+        self.rest.emulated = Some(Arc::new(move |context, views| body(context, views).into_outcome()));
+        self
+    }
+
+    /// The body for accelerators, as [`TaskBuilder::gpu`](crate::TaskBuilder::gpu) takes it.
+    pub fn gpu<F, R>(mut self, body: F) -> Self
+    where
+        F: for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+            + Send
+            + Sync
+            + 'static,
+        R: IntoOutcome + 'static,
+    {
+        self.rest.gpu = Some(Arc::new(move |launcher, views| body(launcher, views).into_outcome()));
+        self
+    }
+
+    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.rest.priority = priority;
+        self
+    }
+
+    /// How much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for schedulers.
+    pub fn cost(mut self, cost: impl Fn(usize) -> f64 + 'static) -> Self {
+        self.rest.cost = Some(Box::new(cost));
+        self
+    }
+
+    /// The iterations are the indices of an iteration space, in the instance that was begun last.
+    pub fn at(mut self, space: &IterationSpace) -> Self {
+        self.rest.space = Some(space.clone());
+        self
+    }
+}
+
+impl<A, F, R> LoopBuilder<'_, A, LoopBody<F, R>>
+where
+    A: LoopAccesses,
+    F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
+    R: IntoOutcome + 'static,
+{
+    /// Submits a task for each iteration, in their order, and returns how many. It is as if each had been submitted by
+    /// [`TaskBuilder::submit`](crate::TaskBuilder::submit), for less: names, bodies, checks and locks are shared.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (x, y) = (rt.data(vec![1; 100]).named("x"), rt.data(vec![2; 100]).named("y"));
+    /// let refused = rt.for_each("add", (x.blocks(10).input(), y.blocks(20).inout())).cpu(|_, _| ()).submit();
+    /// assert_eq!(
+    ///     refused.unwrap_err().to_string(),
+    ///     "cannot submit loop `add`: it would have 10 iterations by data `x` [0..100], and 5 by data `y` [0..100]; \
+    ///      try parts of matching sizes"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If partitions have different numbers of parts, or there is none; else what a task is refused for. What holds for
+    /// all iterations (bounds, owners, overlaps, bodies, the iteration space) is checked before the first is submitted.
+    /// What may hold for a later one only (a data object that another thread takes meanwhile, a memory that is too small
+    /// for its parts, what an ancestor holds) leaves those before it submitted.
+    #[track_caller]
+    pub fn submit(self) -> Result<usize, SubmitError> {
+        let Self { entrance, kin, cpu: LoopBody(body, _), rest } = self;
+        // Without captures, there is nothing to give back or to keep apart.
+        if const { size_of::<F>() == 0 && !needs_drop::<F>() } {
+            return rest.submit::<&'static F, R>(&entrance, &kin, Box::leak(Box::new(body)));
+        }
+        rest.submit::<Arc<F>, R>(&entrance, &kin, Arc::new(body))
+    }
+}
+
+impl<A: LoopAccesses> Rest<A> {
+    fn new(name: Cow<'static, str>, accesses: A) -> Self {
+        let (host_only, emulated, gpu, priority, cost, space) = (false, None, None, 0, None, None);
+        Self { name, accesses, host_only, emulated, gpu, priority, cost, space }
+    }
+
+    /// Checks what can be checked of all iterations at once; how many there are.
+    fn check(&self, door: &Door) -> Result<usize, SubmitError> {
+        let Self { name, accesses, space, .. } = self;
+        let task = || name.clone().into_owned();
+        accesses.check(door.id).map_err(|refusal| refusal.of_task(name))?;
+        let (mut known, mut refusal) = (None, None);
+        accesses.lengths(&mut |len, describe| match &known {
+            None => known = Some((len, describe())),
+            Some((first_len, first)) if *first_len != len && refusal.is_none() => {
+                let (first, second) = (first.clone(), describe());
+                let (first_len, second_len) = (*first_len, len);
+                refusal = Some(SubmitError::Lengths { task: task(), first, first_len, second, second_len });
+            }
+            Some(_) => {}
+        });
+        let Some((iterations, _)) = known else { return Err(SubmitError::NoLength { task: task() }) };
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        if let Some(space) = space.as_ref().filter(|space| space.len() < iterations) {
+            let (space, index, len) = (space.name().to_owned(), space.len(), space.len());
+            return Err(SubmitError::Index { task: task(), space, index, len });
+        }
+        self.check_overlaps(iterations)?;
+        Ok(iterations)
+    }
+
+    /// Whether the accesses of each iteration keep apart. Where they go to different data in the first one, they do.
+    fn check_overlaps(&self, iterations: usize) -> Result<(), SubmitError> {
+        let meet = |index: usize, meet: &dyn Fn(&[AccessRecord<'_>]) -> bool| {
+            let (one, mut records) = (self.accesses.one(index), Vec::new());
+            one.visit(&mut |Recorded(record)| records.push(record));
+            if !meet(&records) {
+                return Ok(false);
+            }
+            overlap(&records).map_or(Ok(true), |(first, second)| Err(overlapping(&self.name, first, second)))
+        };
+        let share_data = |records: &[AccessRecord<'_>]| {
+            let same = |(i, record): (usize, &AccessRecord<'_>)| {
+                records[..i].iter().any(|other| ptr::eq(other.datum, record.datum))
+            };
+            records.iter().enumerate().any(same)
+        };
+        if iterations == 0 || !meet(0, &share_data)? {
+            return Ok(());
+        }
+        (1..iterations).try_for_each(|index| meet(index, &|_| true).map(drop))
+    }
+
+    #[track_caller]
+    fn submit<B, R>(&self, door: &EntranceOf<'_>, kin: &Kin, body: B) -> Result<usize, SubmitError>
+    where
+        B: SharedBody,
+        B::Body: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
+        R: IntoOutcome + 'static,
+    {
+        let iterations = self.check(door)?;
+        let few = const { matches!(<A::Stored as AccessList>::COUNT, Some(..=FEW_ACCESSES)) };
+        let alone = matches!(kin, Kin::None) && !running::is_inside(door.id);
+        if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && !self.accesses.is_weak()) {
+            let (name, location) = (self.name.clone(), Location::caller());
+            let (priority, internal, side, parent) = (self.priority, false, None, None);
+            let description = Description { name, location, priority, internal, side, parent };
+            threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
+                let accesses = self.accesses.one(index).store(INTERNAL);
+                Payload::new(accesses, Repeated(body.clone(), PhantomData), Kinds::CPU)
+            })?;
+            return Ok(iterations);
+        }
+        for index in 0..iterations {
+            let (task, body) = (self.iteration(door, kin, index), body.clone());
+            let body =
+                move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body.body()(context, views);
+            let task = if self.host_only { task.host(body) } else { task.cpu(body) };
+            self.with_rest(task, index).submit()?;
+        }
+        Ok(iterations)
+    }
+
+    /// Begins the description of an iteration by itself.
+    fn iteration<'l>(&'l self, door: &'l EntranceOf<'_>, kin: &Kin, index: usize) -> TaskBuilder<'l, A::One<'l>> {
+        TaskBuilder::new(door.again(), kin.clone(), self.name.clone(), self.accesses.one(index)).priority(self.priority)
+    }
+
+    /// Gives an iteration all but its body for CPU units.
+    fn with_rest<'l, C: Slot<A::Stored>>(
+        &self,
+        mut task: TaskBuilder<'l, A::One<'l>, C>,
+        index: usize,
+    ) -> TaskBuilder<'l, A::One<'l>, C> {
+        if let Some(body) = self.emulated.clone() {
+            task = task.emulated(move |context, views| body(context, views));
+        }
+        if let Some(body) = self.gpu.clone() {
+            task = task.gpu(move |launcher, views| body(launcher, views));
+        }
+        if let Some(cost) = &self.cost {
+            task = task.cost(cost(index));
+        }
+        if let Some(space) = &self.space {
+            task = task.at(space, index);
+        }
+        task
+    }
+}
+
+/// The accesses of a loop's iterations.
+struct InLoop<'l, A>(&'l A);
+
+impl<A: LoopAccesses> Together for InLoop<'_, A> {
+    fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R {
+        let (one, mut records) = (self.0.one(index), ArrayVec::<_, FEW_ACCESSES>::new());
+        one.visit(&mut |Recorded(record)| records.push(record));
+        then(&records)
+    }
+
+    #[inline]
+    fn place(&self, index: usize, blocks: &mut [Block]) {
+        let mut blocks = blocks.iter_mut();
+        self.0.moved(index, &mut |moved| {
+            if let (Some(block), Some(moved)) = (blocks.next(), moved) {
+                *block = moved;
+            }
+        });
+    }
+}

@@ -1,0 +1,129 @@
+//! The arithmetic of partitions: which box is the part with a certain number.
+//!
+//! Nothing is stored for each part: a part's box follows from its number with one division per cut dimension but the
+//! outermost, so that cuts of any size cost the same.
+//!
+//! Invariants:
+//! 1. Parts are disjoint and cover the region, unless they are grown. They are numbered in row-major order.
+//! 2. No part is empty; the last ones along each dimension may be smaller than the others.
+
+use crate::region::{Block, MAX_DIMS};
+
+/// How a region is cut into parts.
+#[derive(Debug, Clone, Copy)]
+#[doc(hidden)]
+pub struct Cut {
+    region: Block,
+    /// The extents of all parts but the last ones.
+    size: [usize; MAX_DIMS],
+    /// How many parts there are along each dimension.
+    counts: [usize; MAX_DIMS],
+    len: usize,
+    halo: Option<Halo>,
+}
+
+/// How far parts reach beyond their borders, before and after along each dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)]
+pub struct Halo {
+    pub(super) before: [usize; MAX_DIMS],
+    pub(super) after: [usize; MAX_DIMS],
+}
+
+impl Cut {
+    /// Parts of this size, one number per dimension; dimensions that are not named stay whole.
+    pub(super) fn new(region: Block, size: &[usize]) -> Self {
+        assert!(!size.contains(&0), "cannot cut {region:?} into blocks of {size:?}: try sizes of 1 or more");
+        let mut sizes = [usize::MAX; MAX_DIMS];
+        sizes[..size.len()].copy_from_slice(size);
+        let extents = region.extents();
+        let counts: [usize; MAX_DIMS] = std::array::from_fn(|d| extents[d].div_ceil(sizes[d]));
+        let len = if counts.contains(&0) { 0 } else { counts.iter().fold(1, |len: usize, n| len.saturating_mul(*n)) };
+        Self { region, size: sizes, counts, len, halo: None }
+    }
+
+    /// What is cut.
+    pub(super) fn region(&self) -> &Block {
+        &self.region
+    }
+
+    /// How many parts there are, along each of so many dimensions.
+    pub(super) fn describe(&self, ndim: usize) -> String {
+        self.counts[..ndim].iter().map(usize::to_string).collect::<Vec<_>>().join(" × ")
+    }
+
+    /// How many parts there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many parts there are along each dimension.
+    #[inline]
+    pub(super) fn counts(&self) -> &[usize; MAX_DIMS] {
+        &self.counts
+    }
+
+    /// The box of a part, which there is, in a data object of this shape.
+    #[inline]
+    pub(super) fn part(&self, index: usize, shape: &[usize; MAX_DIMS]) -> Block {
+        let part = match self.counts[0] == self.len {
+            true => self.along(0, index, self.region), // no other dimension is cut
+            false => self.tile(index),
+        };
+        match &self.halo {
+            None => part,
+            Some(halo) => halo.around(&part, shape),
+        }
+    }
+
+    /// What is left of a box at this place along a dimension.
+    #[inline]
+    fn along(&self, d: usize, at: usize, block: Block) -> Block {
+        let (mut lo, mut hi) = (*block.lo(), *block.hi());
+        lo[d] += at.wrapping_mul(self.size[d]); // of a dimension that is whole, 0 times
+        hi[d] = lo[d].saturating_add(self.size[d]).min(hi[d]);
+        Block::from_corners(lo, hi)
+    }
+
+    fn tile(&self, index: usize) -> Block {
+        let (mut block, mut rest) = (self.region, index);
+        for d in (1..MAX_DIMS).rev().filter(|d| self.counts[*d] > 1) {
+            block = self.along(d, rest % self.counts[d], block);
+            rest /= self.counts[d];
+        }
+        self.along(0, rest, block)
+    }
+
+    /// The number of the part at this place along each dimension, if there is one.
+    #[inline]
+    pub(super) fn index_of(&self, at: &[usize]) -> Option<usize> {
+        let inside = at.iter().zip(&self.counts).all(|(at, count)| at < count);
+        inside.then(|| at.iter().zip(&self.counts).fold(0, |index, (at, count)| index * count + at))
+    }
+
+    /// The same parts, each with what lies so far around it.
+    pub(super) fn grown(self, by: Halo) -> Self {
+        let halo = match self.halo {
+            None => by,
+            Some(halo) => Halo {
+                before: std::array::from_fn(|d| halo.before[d].saturating_add(by.before[d])),
+                after: std::array::from_fn(|d| halo.after[d].saturating_add(by.after[d])),
+            },
+        };
+        Self { halo: Some(halo), ..self }
+    }
+}
+
+impl Halo {
+    /// A box and what lies around it, as far as it is inside a data object of this shape. Around nothing there is nothing.
+    #[inline]
+    pub(super) fn around(&self, block: &Block, shape: &[usize; MAX_DIMS]) -> Block {
+        if block.is_empty() {
+            return *block;
+        }
+        let (lo, hi) = (block.lo(), block.hi());
+        let end = |d: usize| hi[d].saturating_add(self.after[d]).min(shape[d].max(hi[d]));
+        Block::from_corners(std::array::from_fn(|d| lo[d].saturating_sub(self.before[d])), std::array::from_fn(end))
+    }
+}

@@ -1,0 +1,370 @@
+//! What a loop declares: accesses that differ from iteration to iteration, beside those that are the same in all.
+//!
+//! A loop is no task: each iteration is one, with accesses of its own ([`LoopAccesses::one`]), and those are checked,
+//! recorded and stored as any other task's. So a loop can not mean anything but its iterations submitted one after the
+//! other.
+
+use super::access::{
+    AccessSpec, Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Recorded, Reducing, WeakInout,
+    WeakInput,
+};
+use super::accesses::Accesses;
+use super::cut::Cut;
+use crate::error::SubmitError;
+use crate::memory::{AccessList, AtomicElement, Element, Index, List, Reducer, Shape};
+use crate::region::Block;
+use crate::sealed::{Internal, Sealed};
+use std::ops::{Range, RangeFrom};
+
+/// An access to a part in each iteration of a loop: what [`Partition::input`](super::Partition::input) and its siblings
+/// make.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::task::{Each, Inout};
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![1; 100]);
+/// let access: Each<Inout<'_, i32>> = x.blocks(10).inout();
+/// rt.for_each("double", access).cpu(|_, x| x.iter_mut().for_each(|x| *x *= 2)).submit()?;
+/// assert_eq!(rt.take(x)?, [2; 100]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Each<A> {
+    /// The access to all of what is cut.
+    whole: A,
+    cut: Cut,
+}
+
+impl<A> Each<A> {
+    pub(super) fn new(whole: A, cut: Cut) -> Self {
+        Self { whole, cut }
+    }
+}
+
+impl<A> Sealed for Each<A> {}
+
+/// What the iterations of a loop access: accesses to the parts of partitions ([`Each`]), single accesses and lists of
+/// them, which are the same in each iteration, ranges of numbers, or a tuple of up to twelve of these, or of tuples.
+///
+/// The body gets views as a task's body does. Of a range, it gets a number: `0..` has the iteration's index.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+/// let (x, table, sum) = (rt.data(vec![0.0; 1000]), rt.data(vec![1.0, 2.0]), rt.scalar(0.0));
+/// rt.for_each("fill", (0.., x.blocks(100).output(), table.input(), sum.reduction(Sum)))
+///     .cpu(|_, (i, x, table, sum)| {
+///         x.fill(table[i % 2]);
+///         sum[0] += x.iter().sum::<f64>();
+///     })
+///     .submit()?;
+/// assert_eq!(rt.read_scalar(&sum)?, 1500.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the iterations of a loop cannot access `{Self}`",
+    note = "what differs from one to the next is an access to a partition, as `x.blocks(n).inout()`, or a range of numbers",
+    note = "what is the same in all is an access as a task's, as `table.input()`"
+)]
+pub trait LoopAccesses: Sealed {
+    /// What each task keeps of them.
+    type Stored: AccessList;
+    /// Those of one iteration.
+    #[doc(hidden)]
+    type One<'l>: Accesses<Stored = Self::Stored>
+    where
+        Self: 'l;
+
+    /// Checks at once what holds for the regions of all iterations.
+    #[doc(hidden)]
+    fn check(&self, runtime: u64) -> Result<(), SubmitError>;
+
+    /// Visits how many iterations there are, by whatever knows, with that in words.
+    #[doc(hidden)]
+    fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String));
+
+    /// Whether some of them are for the tasks' children.
+    #[doc(hidden)]
+    fn is_weak(&self) -> bool;
+
+    /// Those of an iteration, which there is.
+    #[doc(hidden)]
+    fn one(&self, index: usize) -> Self::One<'_>;
+
+    /// Visits, for each region of an iteration, where it lies if that differs between iterations. Calls nothing of the
+    /// user's, and may only be asked of accesses whose number is known.
+    #[doc(hidden)]
+    fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>));
+}
+
+/// An access whose region can be replaced by a part of it.
+pub trait PartSpec: AccessSpec + Sized {
+    #[doc(hidden)]
+    fn part(&self, cut: &Cut, index: usize) -> Self;
+    #[doc(hidden)]
+    fn block(&self, cut: &Cut, index: usize) -> Block;
+    /// The region, in words.
+    #[doc(hidden)]
+    fn describe(&self) -> String;
+    /// Whether what holds for the region holds for its parts.
+    #[doc(hidden)]
+    const CHECKED_BY_PART: bool = false;
+}
+
+macro_rules! part_specs {
+    ($($name:ident $([$reducer:ident: $bound:ident])? $element:ident $by_part:literal;)*) => {$(
+        impl<T: $element, S: Shape $(, $reducer: $bound<T>)?> PartSpec for $name<'_, T, S $(, $reducer)?> {
+            const CHECKED_BY_PART: bool = $by_part;
+
+            #[inline]
+            fn part(&self, cut: &Cut, index: usize) -> Self {
+                let mut part = self.clone();
+                part.0.block = self.block(cut, index);
+                part
+            }
+
+            #[inline]
+            fn block(&self, cut: &Cut, index: usize) -> Block {
+                cut.part(index, self.0.data.cell.datum.shape())
+            }
+
+            fn describe(&self) -> String {
+                format!("{:?}", self.0)
+            }
+        }
+    )*};
+}
+
+part_specs! {
+    Input Element false;
+    Output Element false;
+    Inout Element false;
+    Commutative Element false;
+    After Element false;
+    WeakInput Element false;
+    WeakInout Element false;
+    Concurrent AtomicElement true;
+    Reducing [R: Reducer] Element false;
+    Accumulating [R: Reducer] Element false;
+}
+
+impl<A: PartSpec> LoopAccesses for Each<A> {
+    type Stored = A::Stored;
+    type One<'l>
+        = A
+    where
+        Self: 'l;
+
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        match A::CHECKED_BY_PART {
+            true => (0..self.cut.len()).try_for_each(|index| AccessSpec::check(&self.one(index), runtime)),
+            false => AccessSpec::check(&self.whole, runtime),
+        }
+    }
+
+    fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String)) {
+        visit(self.cut.len(), &|| self.whole.describe());
+    }
+
+    fn is_weak(&self) -> bool {
+        self.whole.record().0.mode.is_weak()
+    }
+
+    #[inline]
+    fn one(&self, index: usize) -> A {
+        self.whole.part(&self.cut, index)
+    }
+
+    #[inline]
+    fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>)) {
+        visit(Some(self.whole.block(&self.cut, index)));
+    }
+}
+
+/// An access that is the same in every iteration.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Same<'l, P>(&'l P);
+
+impl<P> Sealed for Same<'_, P> {}
+
+impl<P: AccessSpec> AccessSpec for Same<'_, P> {
+    type Stored = P::Stored;
+
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        self.0.check(runtime)
+    }
+
+    #[inline]
+    fn record(&self) -> Recorded<'_> {
+        self.0.record()
+    }
+
+    #[inline]
+    fn store(&self, right: Internal) -> P::Stored {
+        self.0.store(right)
+    }
+}
+
+impl<P: AccessSpec> LoopAccesses for P {
+    type Stored = P::Stored;
+    type One<'l>
+        = Same<'l, P>
+    where
+        P: 'l;
+
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        AccessSpec::check(self, runtime)
+    }
+
+    fn lengths(&self, _: &mut dyn FnMut(usize, &dyn Fn() -> String)) {}
+
+    fn is_weak(&self) -> bool {
+        self.record().0.mode.is_weak()
+    }
+
+    #[inline]
+    fn one(&self, _: usize) -> Same<'_, P> {
+        Same(self)
+    }
+
+    #[inline]
+    fn moved(&self, _: usize, visit: &mut impl FnMut(Option<Block>)) {
+        visit(None);
+    }
+}
+
+impl<P: AccessSpec> LoopAccesses for Vec<P> {
+    type Stored = List<P::Stored>;
+    type One<'l>
+        = &'l [P]
+    where
+        P: 'l;
+
+    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+        Accesses::check(self, runtime)
+    }
+
+    fn lengths(&self, _: &mut dyn FnMut(usize, &dyn Fn() -> String)) {}
+
+    fn is_weak(&self) -> bool {
+        self.iter().any(|access| access.record().0.mode.is_weak())
+    }
+
+    fn one(&self, _: usize) -> &[P] {
+        self
+    }
+
+    fn moved(&self, _: usize, visit: &mut impl FnMut(Option<Block>)) {
+        self.iter().for_each(|_| visit(None));
+    }
+}
+
+/// The number that an iteration has of a range.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Numbered(usize);
+
+impl Sealed for Numbered {}
+
+impl Accesses for Numbered {
+    type Stored = Index;
+
+    const COUNT: Option<usize> = Some(0);
+
+    fn check(&self, _: u64) -> Result<(), SubmitError> {
+        Ok(())
+    }
+
+    #[inline]
+    fn visit<'a>(&'a self, _: &mut dyn FnMut(Recorded<'a>)) {}
+
+    #[inline]
+    fn store(&self, _: Internal) -> Index {
+        Index(self.0)
+    }
+}
+
+macro_rules! ranges {
+    ($($t:ty, |$range:ident, $visit:ident| $lengths:expr;)*) => {$(
+        impl LoopAccesses for $t {
+            type Stored = Index;
+            type One<'l> = Numbered;
+
+            fn check(&self, _: u64) -> Result<(), SubmitError> {
+                Ok(())
+            }
+
+            fn lengths(&self, $visit: &mut dyn FnMut(usize, &dyn Fn() -> String)) {
+                let $range = self;
+                $lengths
+            }
+
+            fn is_weak(&self) -> bool {
+                false
+            }
+
+            #[inline]
+            fn one(&self, index: usize) -> Numbered {
+                Numbered(self.start + index)
+            }
+
+            #[inline]
+            fn moved(&self, _: usize, _: &mut impl FnMut(Option<Block>)) {}
+        }
+    )*};
+}
+
+ranges! {
+    Range<usize>, |range, visit| visit(range.len(), &|| format!("{range:?}"));
+    RangeFrom<usize>, |_range, _visit| ();
+}
+
+macro_rules! tuples {
+    ($(($($a:ident $i:tt),*))*) => {$(
+        #[allow(clippy::unused_unit, unused_variables)] // of the empty tuple
+        impl<$($a: LoopAccesses),*> LoopAccesses for ($($a,)*) {
+            type Stored = ($($a::Stored,)*);
+            type One<'l> = ($($a::One<'l>,)*) where $($a: 'l),*;
+
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                $(self.$i.check(runtime)?;)*
+                Ok(())
+            }
+
+            fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String)) {
+                $(self.$i.lengths(visit);)*
+            }
+
+            fn is_weak(&self) -> bool {
+                false $(|| self.$i.is_weak())*
+            }
+
+            #[inline]
+            fn one(&self, index: usize) -> Self::One<'_> {
+                ($(self.$i.one(index),)*)
+            }
+
+            #[inline]
+            fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>)) {
+                $(self.$i.moved(index, visit);)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}

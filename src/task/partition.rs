@@ -1,0 +1,383 @@
+//! Partitions: a region cut into disjoint parts.
+//!
+//! A partition is a rule, not a list: it has the size of a few boxes, whatever the number of parts, and makes a region
+//! when it is asked for one. What it makes are ordinary regions; nothing else knows of partitions but loops
+//! ([`super::each`]).
+//!
+//! *Grown* parts overlap their neighbours. A loop that wrote them would write the same elements in several iterations,
+//! one after the other: so [`Grown`] has no accesses that write.
+
+use super::cut::Cut;
+use super::each::Each;
+use super::{
+    Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing, Region, WeakInout, WeakInput,
+    Widths,
+};
+use crate::memory::{Element, Shape};
+use crate::sealed::Sealed;
+use ndarray::{IntoDimension, Ix1, Ix2, Ix3, Ix4};
+use std::fmt;
+use std::iter::FusedIterator;
+use std::ops::Range;
+
+/// A region cut into disjoint parts, in row-major order; the last ones along each dimension may be smaller.
+///
+/// Made by [`Data::blocks`], [`Data::tiles`] and [`Data::rows`], and their likes of [`Region`]. Iterating it gives
+/// regions; [`Runtime::for_each`](crate::Runtime::for_each) submits a task for each.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x: Data<u32, Ix2> = rt.zeros([5, 6]);
+/// let tiles = x.tiles([2, 3]);
+/// assert_eq!((tiles.len(), tiles.shape()), (6, vec![3, 2]));
+/// for (n, tile) in (0..).zip(tiles) {
+///     rt.task("number", (tile.output(),)).cpu(move |_, (mut tile,)| tile.fill(n)).submit()?;
+/// }
+/// assert_eq!(rt.read(tiles.part([2, 1]))?, ndarray::array![[5, 5, 5]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Partition<'d, T, S: Shape = Ix1> {
+    data: &'d Data<T, S>,
+    cut: Cut,
+}
+
+/// The parts of a [`Partition`], each with its halo: made by [`Partition::grow`], to be read only.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (old, new) = (rt.data(vec![1.0; 100]), rt.data(vec![0.0; 100]));
+/// rt.for_each("sum of three", (old.blocks(30).grow(1).input(), new.blocks(30).output()))
+///     .cpu(|_, (old, new)| println!("{} of {}", new.len(), old.len()))
+///     .submit()?;
+/// assert_eq!(old.blocks(30).grow(1).part(3).range(0), 89..100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Grown<'d, T, S: Shape = Ix1> {
+    data: &'d Data<T, S>,
+    cut: Cut,
+}
+
+/// The parts of a [`Partition`], or of a [`Grown`] one, one after the other.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![0; 10]);
+/// let mut parts = x.blocks(4).iter();
+/// assert_eq!((parts.len(), parts.next_back().map(|part| part.range(0))), (3, Some(8..10)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Parts<'d, T, S: Shape = Ix1> {
+    data: &'d Data<T, S>,
+    cut: Cut,
+    indices: Range<usize>,
+}
+
+/// Which part: its number in row-major order, or an array with its place along each dimension.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x: Data<f64, Ix2> = rt.zeros([4, 6]);
+/// let tiles = x.tiles([2, 2]);
+/// assert_eq!(format!("{:?}", tiles.part(4)), format!("{:?}", tiles.part([1, 1])));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait PartIndex<S: Shape>: fmt::Debug + Sealed {
+    #[doc(hidden)]
+    fn number(&self, cut: &Cut) -> Option<usize>;
+}
+
+impl<S: Shape> PartIndex<S> for usize {
+    #[inline]
+    fn number(&self, cut: &Cut) -> Option<usize> {
+        (*self < cut.len()).then_some(*self)
+    }
+}
+
+macro_rules! part_indices {
+    ($($ix:ident $n:literal;)*) => {$(
+        impl PartIndex<$ix> for [usize; $n] {
+            #[inline]
+            fn number(&self, cut: &Cut) -> Option<usize> {
+                cut.index_of(self)
+            }
+        }
+    )*};
+}
+
+part_indices! { Ix1 1; Ix2 2; Ix3 3; Ix4 4; }
+
+/// What partitions are and do, grown or not.
+macro_rules! parts {
+    ($name:ident) => {
+        impl<'d, T: Element, S: Shape> $name<'d, T, S> {
+            /// How many parts there are.
+            pub fn len(&self) -> usize {
+                self.cut.len()
+            }
+
+            /// Whether there is no part: what was cut has no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// How many parts there are along each dimension.
+            pub fn shape(&self) -> Vec<usize> {
+                self.cut.counts()[..S::NDIM.unwrap_or(1)].to_vec()
+            }
+
+            /// The part with this number, or at this place along each dimension (`[i, j]`), if there is one.
+            #[inline]
+            pub fn get(&self, index: impl PartIndex<S>) -> Option<Region<'d, T, S>> {
+                index.number(&self.cut).map(|index| self.at(index))
+            }
+
+            /// As [`get`](Self::get), of a part that is there.
+            ///
+            /// # Panics
+            /// If there is no such part.
+            #[inline]
+            #[track_caller]
+            pub fn part(&self, index: impl PartIndex<S>) -> Region<'d, T, S> {
+                match index.number(&self.cut) {
+                    Some(index) => self.at(index),
+                    None => panic!("there is no part {index:?} of {self:?}"),
+                }
+            }
+
+            #[inline]
+            fn at(&self, index: usize) -> Region<'d, T, S> {
+                Region::new(self.data, self.cut.part(index, self.data.cell.datum.shape()))
+            }
+
+            /// The parts one after the other.
+            pub fn iter(&self) -> Parts<'d, T, S> {
+                Parts { data: self.data, cut: self.cut, indices: 0..self.len() }
+            }
+
+            /// `in`: each iteration of a loop reads its part.
+            pub fn input(self) -> Each<Input<'d, T, S>> {
+                self.each(Region::input)
+            }
+
+            /// `after`: each iteration of a loop comes after the writers of its part, without a view of it.
+            pub fn after(self) -> Each<After<'d, T, S>> {
+                self.each(Region::after)
+            }
+
+            /// Weak `in`: the children of each iteration may read its part. See [`Region::weak_input`].
+            pub fn weak_input(self) -> Each<WeakInput<'d, T, S>> {
+                self.each(Region::weak_input)
+            }
+
+            fn each<A>(self, access: impl FnOnce(Region<'d, T, S>) -> A) -> Each<A> {
+                Each::new(access(Region::new(self.data, *self.cut.region())), self.cut)
+            }
+        }
+
+        impl<T, S: Shape> Clone for $name<'_, T, S> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<T, S: Shape> Copy for $name<'_, T, S> {}
+
+        impl<T: Element, S: Shape> fmt::Debug for $name<'_, T, S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(
+                    f,
+                    "{:?} in {} parts",
+                    Region::new(self.data, *self.cut.region()),
+                    self.cut.describe(self.shape().len())
+                )
+            }
+        }
+
+        impl<'d, T: Element, S: Shape> IntoIterator for $name<'d, T, S> {
+            type Item = Region<'d, T, S>;
+            type IntoIter = Parts<'d, T, S>;
+
+            fn into_iter(self) -> Parts<'d, T, S> {
+                self.iter()
+            }
+        }
+
+        impl<'d, T: Element, S: Shape> IntoIterator for &$name<'d, T, S> {
+            type Item = Region<'d, T, S>;
+            type IntoIter = Parts<'d, T, S>;
+
+            fn into_iter(self) -> Parts<'d, T, S> {
+                self.iter()
+            }
+        }
+    };
+}
+
+parts! { Partition }
+parts! { Grown }
+
+impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
+    fn new(region: Region<'d, T, S>, size: &[usize]) -> Self {
+        Self { data: region.data, cut: Cut::new(region.block, size) }
+    }
+
+    /// Each part with its halo, what lies so far around it, clipped at the data object's border. Such parts overlap, so
+    /// loops can only read them.
+    pub fn grow(self, widths: impl Widths<S>) -> Grown<'d, T, S> {
+        Grown { data: self.data, cut: self.cut.grown(widths.halo()) }
+    }
+
+    /// `out`: each iteration of a loop overwrites its part.
+    pub fn output(self) -> Each<Output<'d, T, S>> {
+        self.each(Region::output)
+    }
+
+    /// `inout`: each iteration of a loop reads and writes its part.
+    pub fn inout(self) -> Each<Inout<'d, T, S>> {
+        self.each(Region::inout)
+    }
+
+    /// Weak `inout`: the children of each iteration may read and write its part. See [`Region::weak_inout`].
+    pub fn weak_inout(self) -> Each<WeakInout<'d, T, S>> {
+        self.each(Region::weak_inout)
+    }
+
+    /// `commutative`: each iteration of a loop updates its part, in any order with other loops, one at a time.
+    pub fn commutative(self) -> Each<Commutative<'d, T, S>> {
+        self.each(Region::commutative)
+    }
+
+    /// `concurrent`: each iteration of a loop updates elements of its part atomically, together with other loops.
+    pub fn concurrent(self) -> Each<Concurrent<'d, T, S>> {
+        self.each(Region::concurrent)
+    }
+
+    /// `reduction`: each iteration of a loop contributes to its part by an associative operation.
+    pub fn reduction<R>(self, reducer: R) -> Each<Reducing<'d, T, S, R>> {
+        self.each(|region| region.reduction(reducer))
+    }
+
+    /// `accumulate`: each iteration of a loop adds to its part by an operation. See [`Region::accumulate`].
+    pub fn accumulate<R>(self, reducer: R) -> Each<Accumulating<'d, T, S, R>> {
+        self.each(|region| region.accumulate(reducer))
+    }
+}
+
+impl<'d, T: Element, S: Shape> Region<'d, T, S> {
+    /// The region cut into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
+    ///
+    /// # Panics
+    /// If a size is 0.
+    #[track_caller]
+    pub fn tiles(self, size: impl IntoDimension<Dim = S>) -> Partition<'d, T, S> {
+        Partition::new(self, size.into_dimension().slice())
+    }
+
+    /// The region cut along its first dimension alone, into blocks of so many rows. See [`Partition`].
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn rows(self, rows: usize) -> Partition<'d, T, S> {
+        Partition::new(self, &[rows])
+    }
+}
+
+impl<'d, T: Element> Region<'d, T, Ix1> {
+    /// The region cut into blocks of so many elements. See [`Partition`].
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn blocks(self, size: usize) -> Partition<'d, T, Ix1> {
+        Partition::new(self, &[size])
+    }
+}
+
+impl<T: Element, S: Shape> Data<T, S> {
+    /// All of it cut into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
+    ///
+    /// # Panics
+    /// If a size is 0.
+    #[track_caller]
+    pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> Partition<'_, T, S> {
+        self.all().tiles(size)
+    }
+
+    /// All of it cut along its first dimension alone, into blocks of so many rows. See [`Partition`].
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn rows(&self, rows: usize) -> Partition<'_, T, S> {
+        self.all().rows(rows)
+    }
+}
+
+impl<T: Element> Data<T, Ix1> {
+    /// All of it cut into blocks of so many elements. See [`Partition`].
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![0; 10]);
+    /// let ranges: Vec<_> = x.blocks(4).iter().map(|part| part.range(0)).collect();
+    /// assert_eq!(ranges, [0..4, 4..8, 8..10]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn blocks(&self, size: usize) -> Partition<'_, T, Ix1> {
+        self.all().blocks(size)
+    }
+}
+
+impl<'d, T: Element, S: Shape> Parts<'d, T, S> {
+    fn at(&self, index: usize) -> Region<'d, T, S> {
+        Region::new(self.data, self.cut.part(index, self.data.cell.datum.shape()))
+    }
+}
+
+impl<'d, T: Element, S: Shape> Iterator for Parts<'d, T, S> {
+    type Item = Region<'d, T, S>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Region<'d, T, S>> {
+        self.indices.next().map(|index| self.at(index))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.indices.size_hint()
+    }
+
+    fn nth(&mut self, n: usize) -> Option<Region<'d, T, S>> {
+        self.indices.nth(n).map(|index| self.at(index))
+    }
+}
+
+impl<T: Element, S: Shape> DoubleEndedIterator for Parts<'_, T, S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.indices.next_back().map(|index| self.at(index))
+    }
+}
+
+impl<T: Element, S: Shape> ExactSizeIterator for Parts<'_, T, S> {}
+impl<T: Element, S: Shape> FusedIterator for Parts<'_, T, S> {}
+
+impl<T, S: Shape> Clone for Parts<'_, T, S> {
+    fn clone(&self) -> Self {
+        Self { data: self.data, cut: self.cut, indices: self.indices.clone() }
+    }
+}
+
+impl<T: Element, S: Shape> fmt::Debug for Parts<'_, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "parts {:?} of {:?}", self.indices, Region::new(self.data, *self.cut.region()))
+    }
+}

@@ -1,0 +1,8 @@
+// What a loop does to the parts has to be said, as of regions.
+use thalweg::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let x = rt.data(vec![1.0f64; 80]);
+    let _ = rt.for_each("t", (x.blocks(8),)).cpu(|_, _| ()).submit();
+}

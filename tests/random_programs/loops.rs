@@ -1,0 +1,110 @@
+//! Loops in random programs: steps on the parts of a partition that are submitted in one call.
+//!
+//! To the oracle they are steps like others, one after the other.
+
+use crate::steps::{ADD, Dimensions, Kind, Part, Step, end, hash};
+use ndarray::{Ix2, Ix3};
+use proptest::prelude::*;
+use thalweg::memory::Shape;
+use thalweg::prelude::*;
+
+/// So many steps of a thread, from the first on, are the iterations of a loop over the parts of `whole`.
+#[derive(Debug, Clone)]
+pub(crate) struct Loop {
+    pub(crate) first: usize,
+    pub(crate) steps: usize,
+    whole: Part,
+    size: [usize; 3],
+}
+
+/// Into parts of which size a step's target is cut, if it is.
+pub(crate) fn size() -> impl Strategy<Value = Option<[usize; 3]>> {
+    prop_oneof![5 => Just(None), 1 => [1..4usize, 2..6usize, 3..20usize].prop_map(Some)]
+}
+
+/// Steps, of which some are cut into loops.
+pub(crate) fn cut(steps: Vec<(Step, Option<[usize; 3]>)>) -> (Vec<Step>, Vec<Loop>) {
+    let (mut all, mut loops) = (Vec::new(), Vec::new());
+    for (step, size) in steps {
+        let Some(size) = size.filter(|_| step.target.volume() > 0) else {
+            all.push(step);
+            continue;
+        };
+        let kind = if step.kind == Kind::Concurrent { Kind::Commutative } else { step.kind };
+        let step = Step { kind, update: step.update.empty(), ..step };
+        let (first, whole) = (all.len(), step.target.clone());
+        let along = |d: usize| {
+            let range = whole.ranges[d].clone();
+            let end = range.end;
+            range.step_by(size[d]).map(move |start| start..end.min(start + size[d])).collect::<Vec<_>>()
+        };
+        for x in along(0) {
+            for y in along(1) {
+                for z in along(2) {
+                    let target = Part { ranges: [x.clone(), y.clone(), z], ..whole };
+                    all.push(Step { target, ..step.clone() });
+                }
+            }
+        }
+        loops.push(Loop { first, steps: all.len() - first, whole, size });
+    }
+    (all, loops)
+}
+
+/// Data objects that loops go over.
+pub(crate) trait Loops: Dimensions {
+    /// Submits these iterations, whose bodies call `began` with their number first.
+    fn submit_loop(
+        rt: &Runtime,
+        data: &[Option<Data<u64, Self>>],
+        cut: &Loop,
+        steps: &[Step],
+        began: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Result<usize, SubmitError>;
+}
+
+/// The body of [`Loops::submit_loop`], for the same reason that the steps' is a macro.
+macro_rules! loops {
+    ($shape:ty, |$size:ident| $tiles:expr) => {
+        impl Loops for $shape {
+            #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
+            fn submit_loop(
+                rt: &Runtime,
+                data: &[Option<Data<u64, Self>>],
+                cut: &Loop,
+                steps: &[Step],
+                began: impl Fn(usize) + Send + Sync + 'static,
+            ) -> Result<usize, SubmitError> {
+                let region = |part: &Part| Self::cut(data[part.data].as_ref().expect("it is there"), part);
+                let ([a, b], $size) = (&steps[0].reads, cut.size);
+                let (a, b, parts) = (region(a).input(), region(b).input(), region(&cut.whole).tiles($tiles));
+                let (kind, ends) = (steps[0].kind, steps[0].end);
+                let seeds: Vec<u64> = steps.iter().map(|step| step.seed).collect();
+                macro_rules! submit {
+                    ($access:expr) => {
+                        rt.for_each("step", (0.., a, b, $access))
+                            .cpu(move |_, (i, a, b, mut target): (usize, _, _, <$shape as Shape>::ViewMut<'_, u64>)| {
+                                began(i);
+                                let h = hash(hash(seeds[i], a.iter()), b.iter());
+                                target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n));
+                                end(ends)
+                            })
+                            .submit()
+                    };
+                }
+                match kind {
+                    Kind::Out => submit!(parts.output()),
+                    Kind::Inout => submit!(parts.inout()),
+                    Kind::Commutative | Kind::Concurrent => submit!(parts.commutative()),
+                    Kind::Add => submit!(parts.reduction(ADD.clone())),
+                    Kind::Accumulate => submit!(parts.accumulate(ADD.clone())),
+                    Kind::Max => submit!(parts.reduction(Max)),
+                }
+            }
+        }
+    };
+}
+
+loops! { Ix1, |size| [size[2]] }
+loops! { Ix2, |size| [size[1], size[2]] }
+loops! { Ix3, |size| size }
