@@ -32,7 +32,7 @@ fn handles_are_send_sync_and_debug() {
     is_shared::<Replay>();
     is_shared::<Failures>();
     is_shared::<TaskFailure>();
-    is_shared::<TakeError<f64, Ix2>>();
+    is_shared::<TakeError<Data<f64, Ix2>>>();
     is_shared::<(BuildError, SubmitError, RunError, DeviceError)>();
     is_sent::<Reading<f64, Ix2>>();
     #[allow(clippy::extra_unused_type_parameters)]

@@ -17,6 +17,7 @@ chapters! {
     first_task,
     regions,
     loops,
+    nesting,
     values,
     scopes,
     outside,

@@ -88,6 +88,13 @@ fn jacobi_gives_the_same_answer_everywhere() {
 }
 
 #[test]
+fn quicksort_gives_the_same_answer_everywhere() {
+    agrees_everywhere("quicksort", "--size 3000 --leaf 20", &["3000 elements"]);
+    verified("quicksort", "--size 3000 --leaf 20 --serial", &[]);
+    verified("quicksort", "--size 0", &[]);
+}
+
+#[test]
 fn sparse_gives_the_same_answer_everywhere() {
     agrees_everywhere("sparse", "--size 20 --block 70", &["400 rows", "eigenvalue"]);
     verified("sparse", "--size 20 --serial", &[]);
@@ -165,6 +172,7 @@ fn every_program_can_be_simulated() {
         ("kmeans", ""),
         ("cg", "--class S"),
         ("sparse", "--size 20 --steps 3"),
+        ("quicksort", "--size 100"),
         ("npb_mz", "bt --class A"),
         ("npb_mz", "lu --class E --niter 1"),
     ] {
@@ -233,7 +241,9 @@ fn bad_values_are_named_and_refused() {
 
 #[test]
 fn help_names_the_common_flags() {
-    for example in ["hello", "jacobi", "cg", "npb_mz", "sparse", "ingest", "cholesky", "smith_waterman", "kmeans"] {
+    for example in
+        ["hello", "jacobi", "cg", "npb_mz", "sparse", "ingest", "quicksort", "cholesky", "smith_waterman", "kmeans"]
+    {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));

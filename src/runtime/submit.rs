@@ -200,12 +200,12 @@ where
     /// Submits the task: from here on it runs as soon as the tasks it depends on are done.
     ///
     /// # Inside a body
-    /// A body can submit tasks, its *children*, through an `Arc` of the runtime that it captured. They come after
-    /// whatever was submitted before them by anybody. Only [`Runtime::wait`] and tasks that use what they write wait for
-    /// them.
+    /// A body submits what is a part of its own task by [`Context::task`]. Through an `Arc` of the runtime that it captured
+    /// it can also submit tasks beside all others. They come after whatever was submitted before them by anybody. Only
+    /// [`Runtime::wait`] and tasks that use what they write wait for them.
     ///
-    /// What the body's task accesses is not for its children, nor for theirs, unless all only read it: tasks that were
-    /// submitted meanwhile would see the parent's work without the children's. Such a child is refused with
+    /// What the body's task accesses, or one that it is a child of, is not for such tasks, unless all only read it: others
+    /// that were submitted meanwhile would see the one's work without the other's. They are refused with
     /// [`SubmitError::Nested`]; all other data are free.
     ///
     /// ```
@@ -216,8 +216,8 @@ where
     /// let (inner, output, held) = (rt.clone(), y.clone(), x.clone());
     /// let parent = rt.task("parent", (x.inout(),)).cpu(move |_, (x,)| {
     ///     let largest = x.iter().copied().fold(0.0, f64::max);
-    ///     inner.task("child", (output.output(),)).cpu(move |_, (y,)| y.fill(largest)).submit()?;
-    ///     let refused = inner.task("child", (held.inout(),)).cpu(|_, _| ()).submit();
+    ///     inner.task("beside", (output.output(),)).cpu(move |_, (y,)| y.fill(largest)).submit()?;
+    ///     let refused = inner.task("beside", (held.inout(),)).cpu(|_, _| ()).submit();
     ///     assert!(matches!(refused, Err(SubmitError::Nested { .. })));
     ///     Ok::<(), SubmitError>(())
     /// });

@@ -8,7 +8,7 @@ use std::error::Error;
 use thalweg::prelude::*;
 
 use super::{Answer, measure, measure_memory};
-use crate::problems::{self, Problem, REGION_ELEMENTS};
+use crate::problems::{self, BLOCK_ELEMENTS, Problem, REGION_ELEMENTS};
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -1,9 +1,10 @@
 //! What a task that is submitted from a body must leave alone: the regions of the tasks that it is part of.
 //!
-//! Tasks run as if one after the other in the order of submission, each with all that is submitted from its body. A
-//! child comes into the histories when it is submitted, which may be long after others that its parent came before; so
-//! what it did to its parent's regions would be missing for those. As long as children are not entered in their parent's
-//! place, what conflicts with the parent's accesses, or with those of anybody further up, is refused.
+//! Tasks run as if one after the other in the order of submission, each with all that is submitted from its body. A task
+//! that a body submits through the runtime, and not as a child (`depend/domain.rs`), comes into the histories when it is
+//! submitted, which may be long after others that the body's task came before; so what it did to that task's regions would
+//! be missing for those. Therefore what conflicts with the accesses of the body's task, or with those of anybody further
+//! up, is refused.
 //!
 //! What never happens here: a task that no body submitted is not looked at. No data is kept alive, and no task.
 
