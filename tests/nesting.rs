@@ -76,7 +76,7 @@ fn a_child_that_updates_what_its_parent_updates_is_refused() {
             ancestor: "parent".to_owned(),
             data: "data `x`".to_owned(),
             region: "[2..4] (inout)".to_owned(),
-            held: "[0..6] (inout)".to_owned(),
+            held: "[0..6] (inout)".into(),
         };
         assert_eq!(error, expected);
         let said = "cannot submit task `child` inside task `parent`: its access to [2..4] (inout) of data `x` conflicts \

@@ -149,7 +149,7 @@ impl Domain {
             parent: self.name.clone().into_owned(),
             data: datum.to_string(),
             region: words(access.block, access.mode),
-            held: if held.is_empty() { "nothing of it".to_owned() } else { held.join(" and ") },
+            held: if held.is_empty() { "nothing of it".into() } else { held.join(" and ").into() },
         })
     }
 

@@ -284,7 +284,7 @@ pub enum SubmitError {
         /// The region asked for, with its mode.
         region: String,
         /// What the parent has declared of the data object for its children, with its modes.
-        held: String,
+        held: Box<str>,
     },
     /// A child is submitted where no body of a task of this runtime runs.
     #[error(
@@ -311,7 +311,7 @@ pub enum SubmitError {
         /// The region asked for, with its mode.
         region: String,
         /// The region that the ancestor declared, with its mode.
-        held: String,
+        held: Box<str>,
     },
     /// A waiting call inside a task's body, which would wait for the very task that calls it.
     #[error(

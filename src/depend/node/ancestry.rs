@@ -73,7 +73,7 @@ impl Ancestry {
                         ancestor: ancestor.name.clone().into_owned(),
                         data: access.datum.to_string(),
                         region: words(access.block, access.mode),
-                        held: words(&held.block, held.mode),
+                        held: words(&held.block, held.mode).into(),
                     });
                 }
             }

@@ -97,7 +97,7 @@ impl Threads {
                 self.shared.tell_waiters();
             }
             if lookout.is_over() {
-                self.sleep(host, parker, waiting, &left, nap());
+                self.sleep(host, parker, waiting, left, nap());
                 lookout = Lookout::default();
             }
         }
