@@ -205,7 +205,8 @@ fn check(case: &Case) {
     let mut oracle = Oracle { parents: parents.clone(), lost };
     let (mut all_run, mut inner_run) = (true, Vec::new());
     for steps in case.steps.chunk_by(|one, other| one.inside == other.inside) {
-        let run = steps.iter().fold(true, |run, step| oracle.apply(step, &case.arrays) && run);
+        let ran: Vec<bool> = steps.iter().map(|step| oracle.apply(step, &case.arrays)).collect();
+        let run = ran.into_iter().all(|ran| ran);
         if steps[0].inside { inner_run.push(run) } else { all_run &= run }
     }
     let mut inner = Vec::new();
