@@ -305,10 +305,12 @@ impl Newcomer<'_> {
     fn enter_child(&mut self, parent: Option<&Domain>) -> Result<(), SubmitError> {
         let Some(parent) = parent else { return Ok(()) };
         let mut histories = parent.lock();
+        // Who gives up what the parent has declared comes after the parent, and so after its children.
+        let is_gone = |access: &&AccessRecord<'_>| access.datum.is_taken() && !parent.has(access.datum);
+        if let Some(access) = self.accesses.iter().find(is_gone) {
+            return Err(taken(self.task, access.datum));
+        }
         for (i, access) in self.accesses.iter().enumerate() {
-            if access.datum.is_taken() {
-                return Err(taken(self.task, access.datum));
-            }
             (self.current, self.latest) = (i, 0);
             if !parent.enter(&mut histories, i, access, self) {
                 access.datum.history.lock().enter(i, access, self);

@@ -106,7 +106,7 @@ impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
     }
 }
 
-/// Keeps a task from ending, without a region: made by [`Lender::completion`], and what an `after` access gives.
+/// Keeps a task from ending, without a region: made by [`Lending::completion`], and what an `after` access gives.
 ///
 /// ```
 /// use thalweg::prelude::*;

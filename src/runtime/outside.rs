@@ -33,7 +33,7 @@ where
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
     /// let (ghost, sum) = (rt.data(vec![0.0; 3]), rt.scalar(0.0));
-    /// let (send, messages) = channel();
+    /// let (send, messages) = channel::<[f64; 3]>();
     /// rt.task("receive", (ghost.output(),))
     ///     .host_detached(move |_, (mut ghost,): (Lent<[f64]>,)| {
     ///         std::thread::spawn(move || match messages.recv() {

@@ -132,7 +132,7 @@ mod tests {
     }
 
     /// No other test takes blocks of this class.
-    const LAYOUT: Layout = Layout::new::<[u64; 40]>();
+    const LAYOUT: Layout = Layout::new::<[u64; 112]>();
 
     struct Block(NonNull<u8>);
 
