@@ -15,7 +15,8 @@
 //! What never happens here: nothing is run, and no user code is called.
 //!
 //! Invariants:
-//! 1. Children are entered while the parent's body runs, others look into the domain when it has ended. Locks are taken in the
+//! 1. Children are entered while the parent's body runs, others look into the domain when it has ended and is *sealed*: who
+//!    comes later, from a thread that a body has left behind, is refused. Locks are taken in the
 //!    order: a domain whose body runs, data, domains whose bodies have ended, from the outside in.
 //! 2. `pending` counts the children that are not complete, and the body. It comes to 0 once.
 //! 3. A domain is live as long as somebody in it may have to be waited for, or passes a failure on.
@@ -58,7 +59,11 @@ pub(crate) struct Domain {
 
 /// One for each data object.
 #[derive(Default)]
-pub(super) struct Histories(Vec<(DataId, RegionMap<Fragment>)>);
+pub(super) struct Histories {
+    of_data: Vec<(DataId, RegionMap<Fragment>)>,
+    /// The body has ended: no child comes any more, and others look.
+    pub(super) sealed: bool,
+}
 
 struct Held {
     data: DataId,
@@ -156,9 +161,10 @@ impl Domain {
         })
     }
 
-    /// One child more.
-    pub(crate) fn expect_child(&self) {
-        self.pending.fetch_add(1, Ordering::Relaxed);
+    /// One child more; false if all is complete, so that none can come.
+    pub(crate) fn expect_child(&self) -> bool {
+        let one_more = |pending| (pending > 0).then_some(pending + 1);
+        self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
     /// A child is complete, or will not come after all; or the body has ended.
@@ -280,7 +286,7 @@ impl Domain {
     /// Appends everybody here who matters, in the way of `flow`.
     pub(super) fn everybody(self: &Arc<Self>, flow: Flow, out: &mut Vec<Predecessor>) {
         let mut all = Vec::new();
-        let data: Vec<DataId> = self.histories.lock().0.iter().map(|(data, _)| *data).collect();
+        let data: Vec<DataId> = self.histories.lock().of_data.iter().map(|(data, _)| *data).collect();
         for data in data {
             let block = Block::whole(&[usize::MAX; MAX_DIMS]);
             self.predecessors(Piece { data, block, mode: Mode::Inout }, &mut all);
@@ -295,11 +301,11 @@ impl Domain {
         }
         let mut histories = self.histories.lock();
         let mut matters = false;
-        for (_, history) in &histories.0 {
+        for (_, history) in &histories.of_data {
             history.peek(&Block::whole(&[usize::MAX; MAX_DIMS]), |_, fragment| matters |= fragment.matters());
         }
         if !matters {
-            histories.0.clear();
+            histories.of_data.clear();
             self.onlookers.lock().clear();
             self.live.store(false, Ordering::Release);
         }
@@ -335,15 +341,15 @@ impl Domain {
 
 impl Histories {
     fn of(&mut self, datum: &Datum) -> &mut RegionMap<Fragment> {
-        let place = self.0.iter().position(|(data, _)| *data == datum.id).unwrap_or_else(|| {
-            self.0.push((datum.id, RegionMap::new(datum.whole(), datum.ndim(), Fragment::default())));
-            self.0.len() - 1
+        let place = self.of_data.iter().position(|(data, _)| *data == datum.id).unwrap_or_else(|| {
+            self.of_data.push((datum.id, RegionMap::new(datum.whole(), datum.ndim(), Fragment::default())));
+            self.of_data.len() - 1
         });
-        &mut self.0[place].1
+        &mut self.of_data[place].1
     }
 
     fn find(&self, data: DataId) -> Option<&RegionMap<Fragment>> {
-        self.0.iter().find(|(own, _)| *own == data).map(|(_, history)| history)
+        self.of_data.iter().find(|(own, _)| *own == data).map(|(_, history)| history)
     }
 }
 
@@ -381,6 +387,7 @@ fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
             parent.iter().for_each(Domain::leave);
         }
         Some(domain) => {
+            domain.histories.lock().sealed = true;
             task.finish_into(|successor, body, flow| domain.next_for(successor, body, flow), ready);
             domain.leave();
         }

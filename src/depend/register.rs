@@ -305,6 +305,9 @@ impl Newcomer<'_> {
     fn enter_child(&mut self, parent: Option<&Domain>) -> Result<(), SubmitError> {
         let Some(parent) = parent else { return Ok(()) };
         let mut histories = parent.lock();
+        if histories.sealed {
+            return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into_owned() });
+        }
         // Who gives up what the parent has declared comes after the parent, and so after its children.
         let is_gone = |access: &&AccessRecord<'_>| access.datum.is_taken() && !parent.has(access.datum);
         if let Some(access) = self.accesses.iter().find(is_gone) {

@@ -125,8 +125,10 @@ impl AnyDriver {
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
         let parent = description.parent.clone();
-        if let Some(parent) = &parent {
-            parent.expect_child();
+        if let Some(parent) = &parent
+            && !parent.expect_child()
+        {
+            return Err(SubmitError::NoParent { task: description.name.into_owned() });
         }
         let submitted = self.submit_now(description, payload, accesses, watch);
         if let (Some(parent), Err(_)) = (parent, &submitted) {
