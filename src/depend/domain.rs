@@ -47,8 +47,6 @@ pub(crate) struct Domain {
     /// Of the task's own parent.
     outer: Option<Arc<Domain>>,
     histories: Mutex<Histories>,
-    /// Children that access nothing of what they name: who gives its memory up waits for them.
-    onlookers: Mutex<Vec<TaskRef>>,
     live: AtomicBool,
     pending: AtomicUsize,
     /// The body, if it waits for the children.
@@ -90,7 +88,7 @@ impl Domain {
         outer: Option<Arc<Domain>>,
     ) -> Self {
         let is_for_children = |mode| matches!(mode, Mode::WeakInout | Mode::WeakIn | Mode::In);
-        let accesses = accesses.into_iter().filter(|access| is_for_children(access.mode));
+        let accesses = accesses.into_iter().filter(|access| is_for_children(access.mode) && !access.block.is_empty());
         Self {
             held: accesses
                 .map(|AccessRecord { datum, block, mode }| Held { data: datum.id, block: *block, mode })
@@ -99,7 +97,6 @@ impl Domain {
             name,
             outer,
             histories: Mutex::default(),
-            onlookers: Mutex::default(),
             live: AtomicBool::new(true),
             pending: AtomicUsize::new(1),
             waiter: Mutex::default(),
@@ -113,7 +110,7 @@ impl Domain {
         let make = || {
             let mut held = Vec::new();
             task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-                if mode == Mode::In {
+                if mode == Mode::In && !block.is_empty() {
                     held.push(Held { data: datum.id, block: *block, mode });
                 }
             });
@@ -229,18 +226,17 @@ impl Domain {
         access: &AccessRecord<'_>,
         newcomer: &mut Newcomer<'_>,
     ) -> bool {
-        let belongs_here = self.has(access.datum);
-        match access.block.is_empty() {
-            _ if !belongs_here => {}
-            true => self.onlookers.lock().push(newcomer.share()),
-            false => _ = enter_parts(histories.of(access.datum), index, access, newcomer),
+        let belongs_here = self.takes(access);
+        if belongs_here {
+            enter_parts(histories.of(access.datum), index, access, newcomer);
         }
         belongs_here
     }
 
-    /// Whether children that access this data object are entered here, rather than with all others.
-    pub(super) fn has(&self, datum: &Datum) -> bool {
-        self.holds(datum.id) && !datum.is_made_by(self.task)
+    /// Whether this access of a child is entered here, rather than where all others are. One to nothing is not: it is ordered
+    /// with the end of the data object alone.
+    pub(super) fn takes(&self, access: &AccessRecord<'_>) -> bool {
+        self.holds(access.datum.id) && !access.datum.is_made_by(self.task) && !access.block.is_empty()
     }
 
     /// Whether somebody here may have to be waited for, or passes a failure on, though the body has ended.
@@ -254,7 +250,6 @@ impl Domain {
         let (mut visited, mut next) = (vec![(self.clone(), piece)], 0);
         while let Some((domain, piece)) = visited.get(next).cloned() {
             next += 1;
-            out.extend(domain.unfinished_onlookers());
             let histories = domain.histories.lock();
             let Some(history) = histories.find(piece.data).filter(|_| domain.is_live()) else { continue };
             history.peek(&piece.block, |block, fragment| {
@@ -275,12 +270,6 @@ impl Domain {
         visited.iter().rev().for_each(|(domain, _)| domain.prune());
         out.sort_unstable_by_key(|(task, flow)| (task.address(), *flow == Flow::Order));
         out.dedup_by_key(|(task, _)| task.address());
-    }
-
-    fn unfinished_onlookers(&self) -> Vec<Predecessor> {
-        let mut onlookers = self.onlookers.lock();
-        onlookers.retain(|task| !task.is_finished());
-        onlookers.iter().map(|task| (task.clone(), Flow::Order)).collect()
     }
 
     /// Appends everybody here who matters, in the way of `flow`.
@@ -306,7 +295,6 @@ impl Domain {
         }
         if !matters {
             histories.of_data.clear();
-            self.onlookers.lock().clear();
             self.live.store(false, Ordering::Release);
         }
     }
@@ -316,7 +304,7 @@ impl Domain {
         if !self.is_live() {
             return None;
         }
-        let mut found = self.unfinished_onlookers();
+        let mut found = Vec::new();
         match body.stands_at() {
             Some(piece) => self.predecessors(*piece, &mut found),
             None if successor.shared().join => self.everybody(flow, &mut found),

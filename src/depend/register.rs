@@ -309,7 +309,7 @@ impl Newcomer<'_> {
             return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into_owned() });
         }
         // Who gives up what the parent has declared comes after the parent, and so after its children.
-        let is_gone = |access: &&AccessRecord<'_>| access.datum.is_taken() && !parent.has(access.datum);
+        let is_gone = |access: &&AccessRecord<'_>| access.datum.is_taken() && !parent.takes(access);
         if let Some(access) = self.accesses.iter().find(is_gone) {
             return Err(taken(self.task, access.datum));
         }
