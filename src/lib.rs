@@ -106,7 +106,7 @@ pub mod prelude {
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
-    pub use crate::memory::{Completion, Element, Lent, Max, Min, Reduction, Sum};
+    pub use crate::memory::{Completion, Element, Lent, LentValue, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, Face, IterationSpace, Partition, Region, Token, Value, blocks};
     pub use crate::{Context, EmulatedDevice, Pending, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};

@@ -32,7 +32,7 @@ impl Deref for EntranceOf<'_> {
     }
 }
 
-fn door(entrance: &Entrance) -> &Door {
+pub(super) fn door(entrance: &Entrance) -> &Door {
     entrance.downcast_ref().expect("a runtime's entrance is its door")
 }
 
@@ -95,7 +95,7 @@ impl Context {
     /// Submission fails with [`SubmitError::Uncovered`] if the child's regions are not its parent's to give, and with
     /// [`SubmitError::NoParent`] on a thread that runs no part of the body.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
-        let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
+        let entrance = self.entrance();
         let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
         TaskBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
@@ -118,7 +118,7 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
-        let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
+        let entrance = self.entrance();
         let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }

@@ -3,8 +3,8 @@
 //! A request like those in [`wait`](super::wait), in two steps: what was written is awaited and brought home, as for whoever
 //! reads it; then a task of the runtime's own that updates all of it takes the memory out.
 
-use super::Runtime;
 use super::wait::internal;
+use super::{Door, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
 use crate::driver::waiters::own_waker;
 use crate::error::{RunError, SubmitError, TakeError};
@@ -34,6 +34,13 @@ impl Runtime {
     /// can be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
     #[track_caller]
     pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
+        self.door.take(object)
+    }
+}
+
+impl Door {
+    #[track_caller]
+    pub(super) fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
         match self.take_home(object.registered().0) {
             Ok(home) => Ok(object.open(GivenUp(home), INTERNAL)),
             Err(error) => Err(TakeError::new(object, error)),
@@ -45,14 +52,14 @@ impl Runtime {
     fn take_home(&self, cell: &Arc<DataCell>) -> Result<Option<Home>, RunError> {
         self.may_wait("take")?;
         let datum = &cell.datum;
-        if cell.runtime != self.door.id {
+        if cell.runtime != self.id {
             return Err(SubmitError::ForeignData { task: "take".to_owned(), data: datum.to_string() }.into());
         }
         if datum.is_taken() {
             return Err(SubmitError::Taken { task: "take".to_owned(), data: datum.to_string() }.into());
         }
         let record = AccessRecord { datum, block: &datum.whole(), mode: Mode::Inout };
-        running::ancestry(self.door.id).admit("take", &[record])?; // it would wait for itself
+        running::ancestry(self.id).admit("take", &[record])?; // it would wait for itself
         let brought = self.request_all(cell, Mode::In, None, Unseen::<Reads>::new(cell), |()| ())?;
         self.await_value(&brought)?;
         let home: Arc<Mutex<Option<Home>>> = Arc::default();
@@ -83,6 +90,6 @@ impl Runtime {
         let (datum, block) = (&cell.datum, &cell.datum.whole());
         let side = Side { space: Some(SpaceId::HOST), forget, awaited_by: Some(own_waker()), ..Side::default() };
         let record = AccessRecord { datum, block, mode };
-        self.door.driver.submit(internal("take", side), Payload::sole(access, body), &[record], Submitting::share)
+        self.driver.submit(internal("take", side), Payload::sole(access, body), &[record], Submitting::share)
     }
 }

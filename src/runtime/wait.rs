@@ -282,8 +282,7 @@ impl Runtime {
     }
 
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
-        self.door.await_end(task)?;
-        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
+        self.door.await_value(task)
     }
 
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
@@ -300,6 +299,12 @@ impl Door {
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
         self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
+    }
+
+    /// Waits for what a task that tells this thread makes of a value.
+    pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
+        self.await_end(task)?;
+        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.

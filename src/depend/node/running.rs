@@ -8,6 +8,7 @@
 
 use super::{Ancestry, Group, OwnedTask};
 use crate::depend::Domain;
+use crate::ids::TaskId;
 pub(crate) use crate::sync::Frames;
 use crate::sync::Scope;
 use parking_lot::Mutex;
@@ -115,6 +116,14 @@ pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
         running.find(|domain, task, _| Some((domain == runtime).then(|| task.map(Domain::of)).flatten()))
     });
     here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.domain.lock().clone()))
+}
+
+/// The task whose body, or a part of it, runs here.
+pub(crate) fn task_here(runtime: u64) -> Option<TaskId> {
+    if RUNNING.with(Scope::is_empty) && !IN_TEAM.get() {
+        return None;
+    }
+    with_task(runtime, |task| task.shared().id).or_else(|| domain_here(runtime).map(|domain| domain.task()))
 }
 
 /// Calls `code`, which runs on a stack of its own, and left `frames` there the last time.
