@@ -290,3 +290,23 @@ fn a_childs_failure_comes_to_who_asks_for_its_result_and_its_value_alone() {
         });
     }
 }
+
+#[test]
+fn an_empty_array_is_taken_behind_the_children_that_name_it() {
+    watched("empty", || {
+        // The thread that takes it runs the tasks meanwhile.
+        let rt = builder("1:CPU:1", true).build().unwrap();
+        let x = rt.data(Vec::<u64>::new());
+        let inner = x.clone();
+        let body = move |cx: &Context, ()| {
+            let innermost = inner.clone();
+            let child =
+                move |cx: &Context, ()| cx.task("last", innermost.inout()).cpu(|_, x| assert!(x.is_empty())).submit();
+            cx.task("child", inner.weak_inout()).try_returns(child).submit()
+        };
+        let parent = rt.task("parent", x.weak_inout()).try_returns(body).submit().unwrap();
+        assert_eq!(rt.take(x).unwrap(), [0; 0]);
+        parent.get().unwrap().get().unwrap();
+        rt.wait().unwrap();
+    });
+}

@@ -3,10 +3,12 @@
 //! A body gets to the front door by its [`Context`]. Where its children stand is a matter of the dependence layer
 //! (`depend/domain.rs`); what its thread does while it waits, of the driver.
 
+use super::wait::circular;
 use super::{Door, LoopBuilder, TaskBuilder};
 use crate::Context;
 use crate::depend::{Domain, Entrance, running};
-use crate::driver::waiters::{Awaited, own_waker};
+use crate::driver::circle::key_of_children;
+use crate::driver::waiters::own_waker;
 use crate::error::{Failures, RunError, SubmitError};
 use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
@@ -159,7 +161,8 @@ impl Context {
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
         if domain.children() > 0 {
             domain.set_waiter(own_waker());
-            door.driver.advance(Awaited::Told, || domain.children());
+            let waited = door.driver.await_told(key_of_children(&domain), || domain.children());
+            waited.map_err(|circle| circular("Context::wait", circle))?;
         }
         door.shared().broken()?;
         match domain.take_failures() {

@@ -8,7 +8,7 @@ use super::{Door, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
 use crate::driver::waiters::own_waker;
 use crate::error::{RunError, SubmitError, TakeError};
-use crate::ids::{DataId, SpaceId};
+use crate::ids::SpaceId;
 use crate::memory::{Access, DataCell, Home, Payload, Reads, Unseen, Updates};
 use crate::sealed::INTERNAL;
 use crate::task::{GivenUp, Take};
@@ -60,12 +60,19 @@ impl Door {
         }
         let record = AccessRecord { datum, block: &datum.whole(), mode: Mode::Inout };
         running::ancestry(self.id).admit("take", &[record])?; // it would wait for itself
-        let brought = self.request_all(cell, Mode::In, None, Unseen::<Reads>::new(cell), |()| ())?;
+        let in_place = |behind_all| Side { behind_all, ..Side::default() };
+        let brought = self.request_all(cell, Mode::In, in_place(false), Unseen::<Reads>::new(cell), |()| ())?;
         self.await_value(&brought)?;
+        // Who touches none of it, as of what is empty, is ordered with its end alone; and may have children that name it.
+        while datum.is_looked_on() {
+            let seen = self.request_all(cell, Mode::In, in_place(true), Unseen::<Reads>::new(cell), |()| ())?;
+            self.await_value(&seen)?;
+        }
         let home: Arc<Mutex<Option<Home>>> = Arc::default();
         let (kept, result) = (cell.clone(), home.clone());
         let take = move |()| *result.lock() = kept.take_home();
-        let task = self.request_all(cell, Mode::Inout, Some(datum.id), Unseen::<Updates>::new(cell), take)?;
+        let gives_up = Side { forget: Some(datum.id), ..Side::default() };
+        let task = self.request_all(cell, Mode::Inout, gives_up, Unseen::<Updates>::new(cell), take)?;
         if let Err(error) = self.await_value(&task) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
             return Err(error);
@@ -83,12 +90,12 @@ impl Door {
         &self,
         cell: &DataCell,
         mode: Mode,
-        forget: Option<DataId>,
+        side: Side,
         access: A,
         body: impl FnOnce(()) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let (datum, block) = (&cell.datum, &cell.datum.whole());
-        let side = Side { space: Some(SpaceId::HOST), forget, awaited_by: Some(own_waker()), ..Side::default() };
+        let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(own_waker()), ..side };
         let record = AccessRecord { datum, block, mode };
         self.driver.submit(internal("take", side), Payload::sole(access, body), &[record], Submitting::share)
     }

@@ -253,45 +253,40 @@ fn refuse(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
 }
 
 impl<T, M> Sealed for ValueAccess<'_, T, M> {}
-
-impl<T: Send + Sync + 'static, M: ValueMode> AccessSpec for ValueAccess<'_, T, M> {
-    type Stored = OfValue<T, M>;
-
-    #[inline]
-    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        check(&self.0.cell, runtime)
-    }
-
-    #[inline]
-    fn record(&self) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
-    }
-
-    #[inline]
-    fn store(&self, _: Internal) -> Self::Stored {
-        OfValue::new(&self.0.cell)
-    }
-}
-
 impl<M> Sealed for TokenAccess<'_, M> {}
 
-impl<M: ValueMode> AccessSpec for TokenAccess<'_, M> {
-    type Stored = Unseen<M>;
+macro_rules! specs {
+    ($([$($generics:tt)*] $access:ty => $stored:ident<$($of:ident),*>;)*) => {$(
+        impl<$($generics)*, M: ValueMode> AccessSpec for $access {
+            type Stored = $stored<$($of),*>;
 
-    #[inline]
-    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        check(&self.0.cell, runtime)
-    }
+            #[inline]
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                check(&self.0.cell, runtime)
+            }
 
-    #[inline]
-    fn record(&self) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
-    }
+            #[inline]
+            fn record(&self) -> Recorded<'_> {
+                Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
+            }
 
-    #[inline]
-    fn store(&self, _: Internal) -> Self::Stored {
-        Unseen::new(&self.0.cell)
-    }
+            #[inline]
+            fn store(&self, _: Internal) -> Self::Stored {
+                $stored::new(&self.0.cell)
+            }
+        }
+
+        impl<$($generics)*, M: ValueMode> fmt::Debug for $access {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{} ({})", self.0.cell.datum, M::MODE)
+            }
+        }
+    )*};
+}
+
+specs! {
+    ['v, T: Send + Sync + 'static] ValueAccess<'v, T, M> => OfValue<T, M>;
+    ['v] TokenAccess<'v, M> => Unseen<M>;
 }
 
 impl<T> Clone for Value<T> {
@@ -327,17 +322,5 @@ impl<T> fmt::Debug for Value<T> {
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.cell.datum, f)
-    }
-}
-
-impl<T, M: ValueMode> fmt::Debug for ValueAccess<'_, T, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.0.cell.datum, M::MODE)
-    }
-}
-
-impl<M: ValueMode> fmt::Debug for TokenAccess<'_, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.0.cell.datum, M::MODE)
     }
 }

@@ -94,7 +94,9 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
 
 /// The name of a member of this group whose code is on this thread's stack.
 pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
-    let name = |task: &OwnedTask| task.body().is_member_of(group).then(|| task.shared().name.clone());
+    let is_member =
+        |task: &OwnedTask| task.body().group().is_some_and(|own| own.line().any(|own| std::ptr::eq(own, group)));
+    let name = |task: &OwnedTask| is_member(task).then(|| task.shared().name.clone());
     RUNNING.with(|running| running.find(|_, task, _| task.and_then(name)))
 }
 
