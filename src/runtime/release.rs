@@ -49,6 +49,6 @@ pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) ->
     let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), awaited_by, ..Side::default() };
     let (name, location) = (Cow::Borrowed("release"), Location::caller());
     let description =
-        Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None };
+        Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), child: None };
     driver.submit(description, payload, &[record], Submitting::share)
 }
