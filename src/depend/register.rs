@@ -136,6 +136,7 @@ impl<'a> Newcomer<'a> {
             let predecessors = std::mem::take(&mut side.predecessors);
             predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
         }
+        self.last_join.forget();
         self.leftover
     }
 }
