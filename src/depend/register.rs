@@ -134,6 +134,7 @@ impl<'a> Newcomer<'a> {
             side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
             side.turns.settle();
             let predecessors = std::mem::take(&mut side.predecessors);
+            self.current = self.accesses.len(); // a result is no region, in which children would stand for its task
             predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
         }
         self.leftover
@@ -285,8 +286,9 @@ impl Newcomer<'_> {
     /// Waits for those in the place of a predecessor whose body has ended.
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
-        let (mut found, AccessRecord { datum, block, mode }) = (Vec::new(), self.accesses[self.current]);
-        domain.predecessors(Piece { data: datum.id, block: *block, mode }, &mut found);
+        let Some(AccessRecord { datum, block, mode }) = self.accesses.get(self.current) else { return };
+        let mut found = Vec::new();
+        domain.predecessors(Piece { data: datum.id, block: **block, mode: *mode }, &mut found);
         for (task, flow) in found {
             if task.is_finished() { self.inherit(&task, flow) } else { self.wait_for_unfinished(&task, flow) }
         }
