@@ -134,6 +134,7 @@ impl<'a> Newcomer<'a> {
             side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
             side.turns.settle();
             let predecessors = std::mem::take(&mut side.predecessors);
+            self.current = self.accesses.len(); // a result is no region, in which children would stand for its task
             predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
         }
         self.last_join.forget();
@@ -276,8 +277,9 @@ impl Newcomer<'_> {
     /// Waits for those in the place of a predecessor whose body has ended.
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
+        let Some(access) = self.accesses.get(self.current) else { return };
         let mut found = Vec::new();
-        domain.predecessors(Piece::of(&self.accesses[self.current]), self.task, &mut found);
+        domain.predecessors(Piece::of(access), self.task, &mut found);
         found.iter().for_each(|(task, flow)| self.wait_for_unfinished(task, *flow));
     }
 
