@@ -56,7 +56,7 @@ impl Shared {
         if left() == 0 {
             return Ok(());
         }
-        let parent = task.owned().parent.clone();
+        let parent = task.owned().child.as_ref().map(|child| child.parent().clone());
         self.suspended.during(task, key, parent.clone(), || {
             let search = Search { keys, goes_on: || left() > 0, describe };
             if let Some(way) = self.suspended.way(task, key, parent, search) {
