@@ -50,6 +50,11 @@ impl sync::Kind for Node {
     type Owned = Own;
     type Body = dyn Body;
     type Cause = TaskFailure;
+
+    #[inline(always)]
+    fn is_bare(own: &Own) -> bool {
+        own.side.is_none() && own.child.is_none()
+    }
 }
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;
