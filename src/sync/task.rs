@@ -151,6 +151,22 @@ impl<K: Kind> Task<K> {
         }
     }
 
+    /// Calls `each` with every task that waits for this one at the moment.
+    ///
+    /// # Safety
+    /// This task does not end meanwhile.
+    pub(super) unsafe fn successors(&self, mut each: impl FnMut(TaskRef<K>)) {
+        // SAFETY: the caller's promise: nobody walks the list, and those in it are blocked, so that they live by their run
+        // references, to which one is added here.
+        unsafe {
+            self.successors.look(|link| {
+                let (successor, _) = link.open();
+                successor.as_ref().refs.fetch_add(1, Ordering::Relaxed);
+                each(TaskRef(successor));
+            });
+        }
+    }
+
     /// Drops the body. A panic of a destructor ends here: nothing depends on it.
     ///
     /// # Safety
@@ -456,7 +472,6 @@ impl<K: Kind> OwnedTask<K> {
     }
 
     /// Another reference to the task.
-    #[cfg(test)]
     pub(crate) fn share(&self) -> TaskRef<K> {
         TaskRef::clone(&self.0)
     }
