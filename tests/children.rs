@@ -4,13 +4,14 @@ mod common;
 
 use common::{MIXES, builder, failed, gate, runtime, watched};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use thalweg::Context;
 use thalweg::prelude::*;
 
 /// Runs `test` on machines of all sorts, whoever hosts.
 fn on_each(test: impl FnOnce(&Runtime) + Clone + Send + 'static) {
-    for units in MIXES {
+    for units in MIXES.into_iter().chain(["1:CPU:1"]) {
         for hosts in [false, true] {
             let test = test.clone();
             watched(&format!("{units} hosts={hosts}"), move || test(&builder(units, hosts).build().unwrap()));
@@ -205,5 +206,32 @@ fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
         drop(open);
         assert_eq!((alone.get().unwrap(), rt.take(x).unwrap()), (1, vec![1, 1]));
         rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn what_nobody_has_any_more_lives_as_long_as_children_read_it() {
+    struct Gone(Arc<AtomicBool>);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    on_each(|rt| {
+        let (is_gone, (open, wait), (said, hear)) = (Arc::new(AtomicBool::new(false)), gate(), channel());
+        let value = rt.value(Gone(is_gone.clone()));
+        let (inner, look) = (value.clone(), is_gone.clone());
+        let body = move |at: &Context, _: &Gone| {
+            wait();
+            let child = move |_: &Context, _: &Gone| said.send(look.load(Ordering::SeqCst)).unwrap();
+            // The parent ends, and drops the last handle, before the one unit has run its child.
+            at.task("child", inner.input()).host(child).submit().map(drop)
+        };
+        rt.task("parent", value.input()).host(body).submit().unwrap();
+        drop(value);
+        drop(open);
+        rt.wait().unwrap();
+        assert!(!hear.recv().unwrap(), "its destructor has run before");
+        assert!(is_gone.load(Ordering::SeqCst));
     });
 }
