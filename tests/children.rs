@@ -235,3 +235,26 @@ fn what_nobody_has_any_more_lives_as_long_as_children_read_it() {
         assert!(is_gone.load(Ordering::SeqCst));
     });
 }
+
+#[test]
+fn what_is_taken_meanwhile_is_there_for_children_whose_parent_came_before() {
+    for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            let rt = Arc::new(runtime(units));
+            let (x, value) = (rt.data(vec![5u64; 4]), rt.value(6u64));
+            let (taken, value_inside, inner, (said, hear)) = (x.clone(), value.clone(), rt.clone(), channel());
+            let body = move |at: &Context, ((), _): ((), &u64)| {
+                // Until the one who takes has come.
+                while inner.task("probe", taken.slice(3).input()).cpu(|_, _| ()).submit().is_ok() {
+                    std::thread::yield_now();
+                }
+                let sum = move |_: &Context, (x, y): (&[u64], &u64)| said.send(x.iter().sum::<u64>() + y).unwrap();
+                at.task("child", (taken.slice(..3).input(), value_inside.input())).host(sum).submit().map(drop)
+            };
+            rt.task("parent", (x.weak_input(), value.input())).host(body).submit().unwrap();
+            assert_eq!(rt.take(x).unwrap(), [5; 4]);
+            assert_eq!((hear.recv().unwrap(), rt.take(value).unwrap()), (21, 6));
+            rt.wait().unwrap();
+        });
+    }
+}
