@@ -134,6 +134,12 @@ where
         self
     }
 
+    /// As [`TaskBuilder::beside`].
+    pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
+        self.task = self.task.beside(space, index);
+        self
+    }
+
     /// Submits the task, as [`TaskBuilder::submit`].
     ///
     /// # Errors

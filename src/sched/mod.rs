@@ -195,6 +195,8 @@ pub struct ReadyTask {
     pub cost: Option<f64>,
     /// Its place in an iteration space, if it recurs.
     pub place: Option<Place>,
+    /// The index whose data it works on without taking part in how the indices are shared out.
+    pub beside: Option<Beside>,
     pub(crate) units: Arc<[bool]>,
 }
 
@@ -203,7 +205,7 @@ impl ReadyTask {
     /// and no place.
     pub fn new(id: TaskId, name: impl Into<Cow<'static, str>>, units: impl Into<Arc<[bool]>>) -> Self {
         let (name, units) = (name.into(), units.into());
-        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, units }
+        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, beside: None, units }
     }
 
     /// Whether the task has a body for this unit, and its data fit into the unit's memory.
@@ -238,6 +240,20 @@ pub struct Place {
     pub weights: Arc<[f64]>,
     /// The indices that every index exchanges data with, if the user has said so.
     pub neighbours: Option<Arc<[Vec<usize>]>>,
+}
+
+/// The index that a task goes to without being one of its tasks ([`TaskBuilder::beside`](crate::TaskBuilder::beside)).
+///
+/// ```
+/// use thalweg::sched::Beside;
+/// assert_eq!(Beside { space: 0, index: 2 }.index, 2);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beside {
+    /// Which iteration space.
+    pub space: u32,
+    /// Which index of it.
+    pub index: usize,
 }
 
 /// A task that has run.

@@ -9,7 +9,7 @@
 //! 2. The policy has been told how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
-use super::needs::{Needs, kinds, place_of};
+use super::needs::{Needs, beside, kinds, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
 use super::units::{Room, Units};
@@ -102,6 +102,7 @@ impl Queue {
             priority: task.shared().priority,
             cost: task.owned().as_ref().and_then(|side| side.cost),
             place: place_of(task),
+            beside: beside(task),
             units: self.suited(task, residency).units,
         }
     }

@@ -184,7 +184,9 @@ impl<'rt> Program<'rt> {
         Ok(self.settings.periods.then_some(periods))
     }
 
-    /// Copies a zone's outer faces from its neighbours' inner ones.
+    /// Copies a zone's outer faces from its neighbours' inner ones, where the zone resides: only the computation is shared
+    /// out, and only it is measured (González-Tallada & Morancho 2023, figures 11 and 14; González Tallada & Morancho
+    /// 2024, §4.4).
     fn exchange(&self, zone: &Zone) -> Result<()> {
         let Neighbours { west, east, south, north } = self.neighbours[zone.number];
         let from = |neighbour: usize, side| {
@@ -195,7 +197,7 @@ impl<'rt> Program<'rt> {
         let [w, e, s, n] = Side::ALL;
         let accesses = (from(west, w), from(east, e), from(south, s), from(north, n), to(w), to(e), to(s), to(n));
         let (log, number) = (self.log.clone(), zone.number);
-        let task = self.rt.task("exchange", accesses).at(&self.space, zone.number);
+        let task = self.rt.task("exchange", accesses).beside(&self.space, zone.number);
         task.cpu(move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
             log.timed("exchange", unit, number, || {
                 let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
