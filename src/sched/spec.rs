@@ -3,7 +3,7 @@
 //! | name | parameters |
 //! | --- | --- |
 //! | `stealing`, `priority` | |
-//! | `dynamic` | `chunk` (1): indices taken at once; `memo` (3): instances until the map stays, 0 for never |
+//! | `dynamic` | `chunk` (1): indices taken at once; `memo` (3): instances until the best map so far stays, 0 for never; `ahead` (0): with how many tasks a unit takes more |
 //! | `static`, `guided-sizes`, `guided-runtime` | |
 //! | `static-pcf`, `pcf-static`, `pcf-guided` | `pcf`: a number; or `file`: a TOML file with one per configuration; or `profile`: measured in the first instance (the default) |
 //! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search |
@@ -71,7 +71,8 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
         "priority" => Box::new(Priority::new()),
         "dynamic" => {
             let chunk = p.whole("chunk", Dynamic::CHUNK as u64, 1)?;
-            Box::new(Dynamic::new(chunk as usize, p.whole("memo", Dynamic::MEMO, 0)?))
+            let (memo, ahead) = (p.whole("memo", Dynamic::MEMO, 0)?, p.whole("ahead", 0, 0)?);
+            Box::new(Dynamic::new(chunk as usize, memo, ahead as usize))
         }
         "static" => distributed(Static),
         "guided-sizes" => distributed(GuidedSizes),
@@ -252,7 +253,7 @@ mod tests {
             assert_eq!(build(name).unwrap().name(), *name);
         }
         let good = [
-            "dynamic:chunk=2,memo=3",
+            "dynamic:chunk=2,memo=3,ahead=1",
             "dynamic: memo = 0",
             "static-pcf:pcf=4",
             "pcf-static:profile",
@@ -274,7 +275,7 @@ mod tests {
             ),
             ("", "cannot find scheduler ``"),
             ("static:chunk=2", "`static`: chunk: there is no such parameter; there are none"),
-            ("dynamic:size=2", "`dynamic`: size: there is no such parameter; try one of chunk, memo"),
+            ("dynamic:size=2", "`dynamic`: size: there is no such parameter; try one of chunk, memo, ahead"),
             ("dynamic:chunk=0", "`dynamic`: chunk: `0` is not a whole number of at least 1"),
             ("dynamic:memo=-1", "`dynamic`: memo: `-1` is not a whole number of at least 0"),
             ("dynamic:chunk", "`dynamic`: chunk: has no value; write chunk=..."),
