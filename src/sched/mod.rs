@@ -47,7 +47,7 @@ pub use affinity::{Affinity, AffinityStatistics};
 pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
 pub use balance::balanced_chunks;
 pub use check::{Violation, check};
-pub use clustered::{ClusteredGuided, State};
+pub use clustered::{ClusteredGuided, ClusteredGuidedLiteral, State};
 pub use distribution::Distributed;
 pub use dynamic::Dynamic;
 pub use eft::{Eft, LinkEstimate};

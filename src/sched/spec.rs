@@ -6,7 +6,8 @@
 //! | `dynamic` | `chunk` (1): indices taken at once; `memo` (3): instances until the best map so far stays, 0 for never; `ahead` (0): with how many tasks a unit takes more |
 //! | `static`, `guided-sizes`, `guided-runtime` | |
 //! | `static-pcf`, `pcf-static`, `pcf-guided` | `pcf`: a number; or `file`: a TOML file with one per configuration; or `profile`: measured in the first instance (the default) |
-//! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search |
+//! | | of `pcf-guided` also `literal`: the sources' formula to the letter |
+//! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search; or `literal`: the sources' search to the letter |
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
 //! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
 //! | `replay` | `file`: a [`Schedule`] as text, which must be given |
@@ -15,7 +16,7 @@
 //! `"16:CPU:1" = 21.91`.
 
 use super::{
-    Adjacency, ClusteredGuided, Distributed, Distribution, Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate,
+    Adjacency, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution, Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate,
     Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule, Static, StaticPcf, Stealing,
 };
 use crate::error::BuildError;
@@ -79,7 +80,12 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
         "guided-runtime" => distributed(GuidedRuntime::default()),
         "static-pcf" => distributed(StaticPcf::new(p.pcf(&setting)?)),
         "pcf-static" => distributed(PcfStatic::new(p.pcf(&setting)?)),
-        "pcf-guided" => distributed(PcfGuided::new(p.pcf(&setting)?)),
+        "pcf-guided" => {
+            let literal = p.flag("literal")?;
+            let distribution = PcfGuided::new(p.pcf(&setting)?);
+            distributed(if literal { distribution.literal() } else { distribution })
+        }
+        "clustered-guided" if p.flag("literal")? => distributed(ClusteredGuidedLiteral::default()),
         "clustered-guided" => {
             distributed(ClusteredGuided::new(p.positive("threshold", ClusteredGuided::THRESHOLD, false)?))
         }
@@ -143,6 +149,15 @@ impl<'a> Parameters<'a> {
         match self.given.remove(name) {
             Some(None) => Err(self.error(name, format!("has no value; write {name}=..."))),
             given => Ok(given.flatten()),
+        }
+    }
+
+    /// Whether a word without a value is given.
+    fn flag(&mut self, name: &'static str) -> Result<bool, BuildError> {
+        self.known.push(name);
+        match self.given.remove(name) {
+            Some(Some(_)) => Err(self.error(name, "takes no value".to_owned())),
+            given => Ok(given.is_some()),
         }
     }
 
@@ -260,6 +275,9 @@ mod tests {
             "pcf-guided:pcf=0.5",
             "static-pcf:file=pcf.toml",
             "clustered-guided:threshold=0.5",
+            "clustered-guided:literal",
+            "pcf-guided:literal,pcf=2",
+            "pcf-guided:literal",
             "adjacency:slack=0",
             "eft:latency_ns=0,bytes_per_s=2e9",
         ];
@@ -289,6 +307,11 @@ mod tests {
             ("static-pcf:file=none.toml", "`static-pcf`: file: none.toml: "),
             ("static-pcf:file=bad.toml", "`static-pcf`: file: bad.toml: TOML parse error at line 1"),
             ("clustered-guided:threshold=0", "`clustered-guided`: threshold: `0` is not a number above 0"),
+            ("clustered-guided:literal=1", "`clustered-guided`: literal: takes no value"),
+            (
+                "clustered-guided:literal,threshold=2",
+                "`clustered-guided`: threshold: there is no such parameter; try one of literal",
+            ),
             ("adjacency:slack=-1", "`adjacency`: slack: `-1` is not a number of at least 0"),
             ("replay", "`replay`: file: is missing; write replay:file=PATH"),
             ("replay:file=none.txt", "`replay`: file: none.txt: "),
