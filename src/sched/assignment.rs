@@ -7,6 +7,7 @@
 //! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one
 //! chunk per slot, some of them possibly empty.
 
+use super::LowerBound;
 use std::ops::Range;
 
 /// The units that share an iteration space: `cpus` CPU units in the slots `0..cpus`, then `devices` device units.
@@ -193,6 +194,11 @@ pub trait Distribution: Send {
 
     /// Whether the last assignment holds for all instances to come, whatever they take.
     fn is_steady(&self) -> bool;
+
+    /// How near the optimum its map is, if it knows.
+    fn bound(&self) -> Option<LowerBound> {
+        None
+    }
 
     /// While steady: an instance took this long. May end the steadiness.
     fn observe(&mut self, _workload: &Workload<'_>, _measured: &Times) {}

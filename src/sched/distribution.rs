@@ -19,7 +19,7 @@ mod instance;
 
 use self::instance::Space;
 use super::queues::Queues;
-use super::{Affinity, AffinityStatistics, Distribution, Policy, ReadyTask, Sample, UnitView, View};
+use super::{Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitView, View};
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 
@@ -155,6 +155,12 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
 
     fn affinity(&self) -> Option<AffinityStatistics> {
         Some(self.affinity.statistics())
+    }
+
+    /// Of the iteration space that is furthest from it.
+    fn bound(&self) -> Option<LowerBound> {
+        let bounds = self.spaces.values().filter_map(|space| space.distribution().bound());
+        bounds.max_by(|one, other| one.gap().total_cmp(&other.gap()))
     }
 }
 

@@ -19,6 +19,7 @@ mod affinity;
 mod alike;
 mod assignment;
 mod balance;
+mod certified;
 mod check;
 mod clustered;
 mod distribution;
@@ -41,11 +42,13 @@ mod spec;
 mod static_chunks;
 mod static_pcf;
 mod stealing;
+mod team_size;
 
 pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
 pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
 pub use balance::balanced_chunks;
+pub use certified::{Certified, LowerBound};
 pub use check::{Violation, check};
 pub use clustered::{ClusteredGuided, ClusteredGuidedLiteral, State};
 pub use distribution::Distributed;
@@ -67,6 +70,7 @@ pub(crate) use spec::{Setting, from_spec};
 pub use static_chunks::{Static, static_chunks};
 pub use static_pcf::{StaticPcf, device_tasks as static_pcf_device_tasks};
 pub use stealing::Stealing;
+pub use team_size::{TeamSize, TeamSized};
 
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -152,6 +156,11 @@ pub trait Policy: Send {
 
     /// How well indices were kept where their data are, if the policy keeps count.
     fn affinity(&self) -> Option<AffinityStatistics> {
+        None
+    }
+
+    /// How near the optimum the policy's map of an iteration space is, if it knows.
+    fn bound(&self) -> Option<LowerBound> {
         None
     }
 

@@ -18,7 +18,7 @@ use crate::engine::Nanos;
 use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
-use crate::sched::{AffinityStatistics, Deviations, Model, ReadyTask, Sample, UnitView, View};
+use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -314,6 +314,11 @@ impl Queue {
     /// How well the policy kept indices where their data are, if it keeps count.
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.policy.affinity()
+    }
+
+    /// How near the optimum the policy's map is, if it knows.
+    pub(super) fn bound(&self) -> Option<LowerBound> {
+        self.policy.bound()
     }
 
     /// How the run differs from the policy's schedule, if it has one.
