@@ -36,6 +36,11 @@ impl Team {
         self.len() == 0
     }
 
+    /// The memory that the unit in this slot works in: 0 for all CPU units, which share one; each device unit has its own.
+    pub const fn memory(self, slot: usize) -> usize {
+        if self.is_device(slot) { slot - self.cpus + 1 } else { 0 }
+    }
+
     /// Whether the unit in this slot is a device unit.
     pub const fn is_device(self, slot: usize) -> bool {
         slot >= self.cpus

@@ -49,9 +49,8 @@ impl<'a> Loads<'a> {
         longest.unwrap_or((0, 0.0))
     }
 
-    /// The memory that a unit works in: all CPU units share one.
     fn space(&self, slot: usize) -> usize {
-        if self.team.is_device(slot) { slot - self.team.cpus + 1 } else { 0 }
+        self.team.memory(slot)
     }
 }
 
