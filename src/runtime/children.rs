@@ -157,6 +157,7 @@ impl Context {
             return Err(SubmitError::InsideTask { call: "Context::wait" }.into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
+        door.driver.run_descendants(|| domain.children() == 0);
         if domain.children() > 0 {
             domain.set_waiter(own_waker());
             door.driver.advance(Awaited::Told, || domain.children());
