@@ -69,7 +69,9 @@ fn submit(rt: &Runtime, tiles: &[Data<f64>], n: usize) -> Result<(), SubmitError
                 let accesses = (tiles[at(i, k)].input(), tiles[at(j, k)].input(), tiles[at(i, j)].inout());
                 rt.task("gemm", accesses).cpu(|_, (a, b, c)| gemm(a, b, c)).submit()?;
             }
-            rt.task("syrk", (tiles[at(i, k)].input(), tiles[at(i, i)].inout())).cpu(|_, (a, c)| gemm(a, a, c)).submit()?;
+            rt.task("syrk", (tiles[at(i, k)].input(), tiles[at(i, i)].inout()))
+                .cpu(|_, (a, c)| gemm(a, a, c))
+                .submit()?;
         }
     }
     Ok(())

@@ -71,7 +71,9 @@ pub(crate) fn print(cases: &[Case]) {
         let reached = case.and_then(|case| case.reached(figure));
         let (goal, met) = match figure {
             Figure::PerCore(least) => (format!("≥ {least}"), reached.map(|reached| reached >= least)),
-            Figure::Against(_, most) | Figure::Itself(most) => (format!("≤ {most}"), reached.map(|reached| reached <= most)),
+            Figure::Against(_, most) | Figure::Itself(most) => {
+                (format!("≤ {most}"), reached.map(|reached| reached <= most))
+            }
         };
         table.row(
             problem.name(),

@@ -26,7 +26,8 @@ use serde::Serialize;
 
 use goals::Case;
 use harness::{
-    Campaign, Common, Contender, Failure, Outcome, Series, Table, Workshop, answer, least, median, median_ratio, write_json,
+    Campaign, Common, Contender, Failure, Outcome, Series, Table, Workshop, answer, least, median, median_ratio,
+    write_json,
 };
 use problems::{Answer, PLAIN, Problem, RAYON, THALWEG};
 

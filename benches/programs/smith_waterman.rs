@@ -110,9 +110,10 @@ fn along_diagonals(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i
         let count = d.min(tiles - 1) + 1 - first;
         let rows = left.par_chunks_mut(TILE + 1).skip(first).take(count);
         let columns = above.par_chunks_mut(TILE).skip(d - (first + count - 1)).take(count).rev();
-        let best = rows.zip(columns).enumerate().map(|(k, (left, above))| {
-            sweep(part(a, first + k), part(b, d - first - k), above, left)
-        });
+        let best = rows
+            .zip(columns)
+            .enumerate()
+            .map(|(k, (left, above))| sweep(part(a, first + k), part(b, d - first - k), above, left));
         best.max().unwrap_or(0)
     };
     (0..2 * tiles - 1).map(diagonal).max().unwrap_or(0)
@@ -145,17 +146,17 @@ fn fill(
     scores: &mut ArrayViewMut2<'_, i32>,
 ) -> i32 {
     let mut best = 0;
-    for (i, a) in a.iter().enumerate() {
-        let (before, mut row) = scores.multi_slice_mut((s![..i, ..], s![i, ..]));
-        let upper = if i == 0 { above.slice(s![0, 1..]) } else { before.slice(s![i - 1, ..]) };
-        let mut diagonal = if i == 0 { above[[0, 0]] } else { left[[i - 1, 0]] };
-        let mut west = left[[i, 0]];
-        let row = row.as_slice_mut().expect("rows are contiguous");
-        for ((score, upper), b) in row.iter_mut().zip(upper.to_slice().expect("rows are contiguous")).zip(b) {
+    let (mut upper, mut corner) = (above.row(0).to_slice().expect("rows are contiguous"), above[[0, 0]]);
+    upper = &upper[1..];
+    for ((a, row), first) in a.iter().zip(scores.rows_mut()).zip(left) {
+        let row = row.into_slice().expect("rows are contiguous");
+        let (mut diagonal, mut west) = (corner, *first);
+        for ((score, upper), b) in row.iter_mut().zip(upper).zip(b) {
             west = step(a == b, diagonal, *upper, west);
             (*score, diagonal) = (west, *upper);
             best = best.max(west);
         }
+        (upper, corner) = (row, *first);
     }
     best
 }

@@ -55,7 +55,11 @@ fn main() -> ExitCode {
     machine.run(|rt| {
         let a = if rt.is_simulated() { rt.zeros([*size, *size]) } else { rt.array(matrix(*size)) };
         let start = rt.now();
-        if *nested { nested::factor(rt, &a, *tile)? } else { factor(rt, &a, *tile)? }
+        if *nested {
+            nested::factor(rt, &a, *tile)?
+        } else {
+            factor(rt, &a, *tile)?
+        }
         rt.wait()?;
         let elapsed = rt.now() - start;
         Ok(if rt.is_simulated() { Outcome { elapsed, verified: None } } else { judge(elapsed, &rt.take(a)?) })

@@ -45,7 +45,7 @@ pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum, Residence};
 pub(crate) use disjoint::overlap;
-pub(crate) use domain::{Domain, finish};
+pub(crate) use domain::{Child, Domain, finish};
 pub(crate) use graph::Recorder;
 #[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};
@@ -56,8 +56,8 @@ pub(crate) use node::hand_made;
 pub(crate) use node::running;
 pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{
-    Body, Entrance, Env, ExposedTask, Group, Kinds, Member, Meta, Own, OwnedTask, Side, Site, Submitting, Task,
-    TaskRef, Team,
+    Body, Entrance, Env, ExposedTask, Group, Kinds, Member, Meta, Own, OwnedTask, Side, Site, Step, Submitting,
+    SuspendedTasks, Task, TaskRef, Team,
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};

@@ -2,6 +2,7 @@
 
 use crate::depend::{AccessRecord, Body, Submitting, running};
 use crate::driver::Driver;
+use crate::driver::circle::Circle;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::Threads;
@@ -9,6 +10,7 @@ use crate::driver::waiters::Awaited;
 use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::memory::DataCell;
+use crate::sync::Key;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -111,6 +113,20 @@ impl AnyDriver {
         }
     }
 
+    /// As [`Self::advance`] for what has this key, and is told by whoever brings it about.
+    ///
+    /// # Errors
+    /// If the code that runs here is a body for whose end that waits: then some is left.
+    pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+        match self {
+            Self::Threads(threads) => threads.await_told(key, left),
+            Self::Simulated(simulated) => {
+                simulated.advance(Awaited::Told, left);
+                Ok(())
+            }
+        }
+    }
+
     /// Ends the threads.
     pub(super) fn stop(&self) {
         match self {
@@ -125,27 +141,6 @@ impl AnyDriver {
     /// If one of its data was taken since, or the runtime is ending.
     #[inline]
     pub(super) fn submit<P: Body + 'static, W>(
-        &self,
-        description: Description,
-        payload: P,
-        accesses: &[AccessRecord<'_>],
-        watch: impl FnOnce(&mut Submitting) -> W,
-    ) -> Result<W, SubmitError> {
-        let parent = description.parent.clone();
-        if let Some(parent) = &parent
-            && !parent.expect_child()
-        {
-            return Err(SubmitError::NoParent { task: description.name.into_owned() });
-        }
-        let submitted = self.submit_now(description, payload, accesses, watch);
-        if let (Some(parent), Err(_)) = (parent, &submitted) {
-            parent.leave();
-        }
-        submitted
-    }
-
-    #[inline]
-    fn submit_now<P: Body + 'static, W>(
         &self,
         description: Description,
         payload: P,
@@ -228,7 +223,7 @@ mod tests {
         let payload = Payload::new((access.store(crate::sealed::INTERNAL),), With(body, PhantomData), Kinds::CPU);
         let Recorded(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), Location::caller());
-        let description = Description { name, location, priority: 0, internal: false, side: None, parent: None };
+        let description = Description { name, location, priority: 0, internal: false, side: None, child: None };
         let refused = rt.door.driver.submit(description, payload, &[record], |_| ());
         assert!(matches!(refused, Err(SubmitError::Taken { .. })));
         assert_eq!(heard.try_recv(), Ok(true), "its destructor has run, and did not wait for its own task");

@@ -134,7 +134,9 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
         }
         Problem::FlatFib => measure(tasks, passes, || {
             for _ in 0..tasks {
-                rt.task("fibonacci", ()).cpu(|_, ()| _ = black_box(problems::fibonacci(black_box(FLAT_INDEX)))).submit()?;
+                rt.task("fibonacci", ())
+                    .cpu(|_, ()| _ = black_box(problems::fibonacci(black_box(FLAT_INDEX))))
+                    .submit()?;
             }
             Ok(rt.wait()?)
         }),

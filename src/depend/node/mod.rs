@@ -16,20 +16,22 @@ mod group;
 #[cfg(test)]
 pub(crate) mod hand_made;
 mod kinds;
+mod piece;
 pub(crate) mod running;
 
 pub(crate) use ancestry::Ancestry;
 pub(in crate::depend) use bodiless::Bodiless;
-pub(crate) use body::{Body, Piece};
+pub(crate) use body::Body;
 pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use group::{Group, Member};
 pub(crate) use kinds::Kinds;
+pub(crate) use piece::Piece;
 pub(crate) use running::Team;
 
 use super::commutative::Turns;
-use super::domain::Domain;
+use super::domain::{Child, Domain};
 use super::reduction::Ticket;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
@@ -48,6 +50,11 @@ impl sync::Kind for Node {
     type Owned = Own;
     type Body = dyn Body;
     type Cause = TaskFailure;
+
+    #[inline(always)]
+    fn is_bare(own: &Own) -> bool {
+        own.side.is_none() && own.child.is_none()
+    }
 }
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;
@@ -56,6 +63,10 @@ pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
 /// What a thread is running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
+/// Tasks whose bodies wait, each with its parent.
+pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
+/// A task on the way from one to another.
+pub(crate) type Step<'a> = sync::Step<'a, Node>;
 
 /// What everybody may know of a task.
 #[derive(Debug)]
@@ -82,8 +93,8 @@ pub(crate) struct Meta {
 pub(crate) struct Own {
     /// What few tasks need.
     pub(crate) side: Option<Box<Side>>,
-    /// Of its parent, if it is a child and has not ended.
-    pub(crate) parent: Option<Arc<Domain>>,
+    /// If it is a child and has not ended.
+    pub(crate) child: Option<Child>,
 }
 
 impl Deref for Own {
@@ -113,12 +124,16 @@ pub(crate) struct Side {
     pub(crate) cost: Option<f64>,
     /// The task's place in an iteration space.
     pub(crate) place: Option<crate::sched::Place>,
+    /// The index beside which it runs.
+    pub(crate) beside: Option<crate::sched::Beside>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
     /// The kinds of unit that it can run on, where that does not follow from its bodies alone.
     pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
+    /// The (internal) task comes after all that name what it accesses, also if they touch none of it.
+    pub(crate) behind_all: bool,
     /// Who waits for this (internal) task.
     pub(crate) awaited_by: Option<Waker>,
     /// Somebody may wait for the end of this task, so it does not let go of others before.
