@@ -70,6 +70,13 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
     }
 
+    /// If a body runs here that is going to wait, runs those of its descendants that are at hand until that is `over`.
+    pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
+        if let Self::Threads(threads) = self {
+            threads.run_descendants(over);
+        }
+    }
+
     /// The threads, which it has.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> &Threads {
