@@ -4,13 +4,14 @@ mod common;
 
 use common::{MIXES, builder, failed, gate, runtime, watched};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use thalweg::Context;
 use thalweg::prelude::*;
 
 /// Runs `test` on machines of all sorts, whoever hosts.
 fn on_each(test: impl FnOnce(&Runtime) + Clone + Send + 'static) {
-    for units in MIXES {
+    for units in MIXES.into_iter().chain(["1:CPU:1"]) {
         for hosts in [false, true] {
             let test = test.clone();
             watched(&format!("{units} hosts={hosts}"), move || test(&builder(units, hosts).build().unwrap()));
@@ -330,4 +331,54 @@ fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
         assert_eq!((alone.get().unwrap(), rt.take(x).unwrap()), (1, vec![1, 1]));
         rt.wait().unwrap();
     });
+}
+
+#[test]
+fn what_nobody_has_any_more_lives_as_long_as_children_read_it() {
+    struct Gone(Arc<AtomicBool>);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    on_each(|rt| {
+        let (is_gone, (open, wait), (said, hear)) = (Arc::new(AtomicBool::new(false)), gate(), channel());
+        let value = rt.value(Gone(is_gone.clone()));
+        let (inner, look) = (value.clone(), is_gone.clone());
+        let body = move |at: &Context, _: &Gone| {
+            wait();
+            let child = move |_: &Context, _: &Gone| said.send(look.load(Ordering::SeqCst)).unwrap();
+            // The parent ends, and drops the last handle, before the one unit has run its child.
+            at.task("child", inner.input()).host(child).submit().map(drop)
+        };
+        rt.task("parent", value.input()).host(body).submit().unwrap();
+        drop(value);
+        drop(open);
+        rt.wait().unwrap();
+        assert!(!hear.recv().unwrap(), "its destructor has run before");
+        assert!(is_gone.load(Ordering::SeqCst));
+    });
+}
+
+#[test]
+fn what_is_taken_meanwhile_is_there_for_children_whose_parent_came_before() {
+    for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            let rt = Arc::new(runtime(units));
+            let (x, value) = (rt.data(vec![5u64; 4]), rt.value(6u64));
+            let (taken, value_inside, inner, (said, hear)) = (x.clone(), value.clone(), rt.clone(), channel());
+            let body = move |at: &Context, ((), _): ((), &u64)| {
+                // Until the one who takes has come.
+                while inner.task("probe", taken.slice(3).input()).cpu(|_, _| ()).submit().is_ok() {
+                    std::thread::yield_now();
+                }
+                let sum = move |_: &Context, (x, y): (&[u64], &u64)| said.send(x.iter().sum::<u64>() + y).unwrap();
+                at.task("child", (taken.slice(..3).input(), value_inside.input())).host(sum).submit().map(drop)
+            };
+            rt.task("parent", (x.weak_input(), value.input())).host(body).submit().unwrap();
+            assert_eq!(rt.take(x).unwrap(), [5; 4]);
+            assert_eq!((hear.recv().unwrap(), rt.take(value).unwrap()), (21, 6));
+            rt.wait().unwrap();
+        });
+    }
 }

@@ -45,6 +45,9 @@ pub(crate) trait Kind: Sized + 'static {
     type Body: ?Sized + Send;
     /// Why a task's values are not to be used.
     type Cause: Send + Sync;
+
+    /// Whether dropping this does nothing, as is the rule: the end of every task asks.
+    fn is_bare(owned: &Self::Owned) -> bool;
 }
 
 /// What an edge of the dependence graph carries.
@@ -81,7 +84,7 @@ pub(crate) struct Task<K: Kind> {
     /// Whether dropping the body does anything.
     drops_body: bool,
     linked: UnsafeCell<u32>,
-    owned: UnsafeCell<K::Owned>,
+    owned: UnsafeCell<ManuallyDrop<K::Owned>>,
     shared: K::Shared,
 }
 
@@ -256,6 +259,11 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
             drop_quietly(|| drop(poison));
         }
         (*header).edges.with_mut(|edges| (*edges).clear());
+        (*header).owned.with_mut(|owned| {
+            if !K::is_bare(&*owned) {
+                ManuallyDrop::drop(&mut *owned);
+            }
+        });
         ptr::drop_in_place(header);
         pool::free(task.cast(), class.into(), || Layout::from_size_align_unchecked(bytes, 1 << align));
     }
@@ -307,7 +315,7 @@ impl<K: Kind> Submitting<K> {
                 drops_body: needs_drop::<P>(),
                 linked: UnsafeCell::new(0),
                 edges: UnsafeCell::new(EdgeStore::new()),
-                owned: UnsafeCell::new(owned),
+                owned: UnsafeCell::new(ManuallyDrop::new(owned)),
                 shared,
             });
         }
@@ -349,13 +357,13 @@ impl<K: Kind> Submitting<K> {
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
-        self.task.owned.with(|owned| unsafe { &*owned })
+        self.task.owned.with(|owned| unsafe { &**owned })
     }
 
     /// The owner's part.
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
-        self.task.owned.with_mut(|owned| unsafe { &mut *owned })
+        self.task.owned.with_mut(|owned| unsafe { &mut **owned })
     }
 
     /// The body; see [`OwnedTask::body`].
@@ -485,14 +493,14 @@ impl<K: Kind> OwnedTask<K> {
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
         // SAFETY: this is the one owner (rule 2).
-        self.0.owned.with(|owned| unsafe { &*owned })
+        self.0.owned.with(|owned| unsafe { &**owned })
     }
 
     /// The owner's part, to change it.
     #[inline]
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: this is the one owner (rule 2), borrowed mutably.
-        self.0.owned.with_mut(|owned| unsafe { &mut *owned })
+        self.0.owned.with_mut(|owned| unsafe { &mut **owned })
     }
 
     /// Lets go of those who wait: hands every successor that now waits for nobody to `ready`, the last submitted first.

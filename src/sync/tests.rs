@@ -13,6 +13,10 @@ impl Kind for Plain {
     type Owned = ();
     type Body = dyn Send;
     type Cause = &'static str;
+
+    fn is_bare((): &()) -> bool {
+        true
+    }
 }
 
 fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {

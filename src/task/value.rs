@@ -240,16 +240,13 @@ impl Token {
 fn check(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
     let datum: &Datum = &cell.datum;
     datum.expect_access();
-    if cell.runtime == runtime && !datum.is_taken() { Ok(()) } else { refuse(cell, runtime) }
+    if cell.runtime == runtime { Ok(()) } else { refuse(cell) }
 }
 
 #[cold]
-fn refuse(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
-    let (task, data) = (String::new(), cell.datum.to_string()); // the caller knows the task's name
-    Err(match cell.runtime == runtime {
-        true => SubmitError::Taken { task, data },
-        false => SubmitError::ForeignData { task, data },
-    })
+fn refuse(cell: &DataCell) -> Result<(), SubmitError> {
+    // The caller knows the task's name.
+    Err(SubmitError::ForeignData { task: String::new(), data: cell.datum.to_string() })
 }
 
 impl<T, M> Sealed for ValueAccess<'_, T, M> {}

@@ -113,6 +113,7 @@ impl Draw {
         let left: Vec<_> = place.known.iter().map(|known| known.part.data).collect();
         acts.extend(left.into_iter().map(|object| Act::Read(self.number(), object, by_element)));
         acts.push(Act::Wait(self.number()));
+        leave_what_is_taken(&mut acts);
         acts
     }
 
@@ -203,9 +204,7 @@ impl Draw {
         let n = self.number();
         let mut lent = Vec::new();
         let mut inner = Place { at: At::Scope, depth: place.depth + 1, own_results: vec![], ..place.clone() };
-        if place.at == At::Body {
-            inner.known.clear();
-        }
+        inner.known.retain(|known| place.at != At::Body && !known.is_lent);
         for _ in 0..1 + self.random.below(2) {
             let kind = self.random.of(&[Kind::Line(10), Kind::Square(4, 5), Kind::Cube(2, 3, 3)]);
             let object = self.number();
@@ -383,5 +382,32 @@ impl Draw {
             own_results: vec![],
         };
         (0..self.random.below(6)).map(|_| self.act(&mut inner)).collect()
+    }
+}
+
+/// Bodies are refused accesses to nothing of what is taken meanwhile: those are left out.
+fn leave_what_is_taken(acts: &mut [Act]) {
+    let taken = |act: &Act| if let Act::Take(_, object) = act { Some(*object) } else { None };
+    let taken: Vec<_> = acts.iter().filter_map(taken).collect();
+    let is_there = |part: &Part| part.volume() > 0 || !taken.contains(&part.data);
+    fn inside(acts: &mut [Act], is_there: &dyn Fn(&Part) -> bool) {
+        for act in acts {
+            match act {
+                Act::Task(task) => {
+                    task.accesses.retain(|access| is_there(&access.part));
+                    inside(&mut task.acts, is_there);
+                }
+                Act::Loop(all) => all.reads.retain(is_there),
+                Act::Scope { acts, .. } => inside(acts, is_there),
+                _ => {}
+            }
+        }
+    }
+    for act in acts {
+        match act {
+            Act::Task(task) => inside(&mut task.acts, &is_there),
+            Act::Scope { acts, .. } => inside(acts, &is_there),
+            _ => {}
+        }
     }
 }

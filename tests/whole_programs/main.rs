@@ -21,7 +21,7 @@
 //! | `log.rs` | what is seen of a run |
 //! | `shrink.rs` | what else is tried when one fails |
 //!
-//! `THALWEG_CASES` sets the number of programs (2500), `THALWEG_SEED` the first one's seed. A program that fails says its
+//! `THALWEG_CASES` sets the number of programs (2000), `THALWEG_SEED` the first one's seed. A program that fails says its
 //! seed, and is made as small as it can be and still fail; with `THALWEG_CASES=1` it is run alone.
 
 mod access;
@@ -79,7 +79,7 @@ fn failure(seed: u64, program: &Program) -> Option<String> {
 
 #[test]
 fn programs_end_as_if_their_tasks_had_run_one_after_the_other() {
-    let (cases, first) = (variable("THALWEG_CASES", 2500), variable("THALWEG_SEED", 1));
+    let (cases, first) = (variable("THALWEG_CASES", 2000), variable("THALWEG_SEED", 1));
     watch();
     for seed in first..first + cases {
         let mut program = Program::new(seed);

@@ -51,6 +51,11 @@ impl sync::Kind for Node {
     type Owned = Own;
     type Body = dyn Body;
     type Cause = TaskFailure;
+
+    #[inline(always)]
+    fn is_bare(own: &Own) -> bool {
+        own.side.is_none() && own.child.is_none()
+    }
 }
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;
@@ -120,6 +125,8 @@ pub(crate) struct Side {
     pub(crate) cost: Option<f64>,
     /// The task's place in an iteration space.
     pub(crate) place: Option<crate::sched::Place>,
+    /// The index beside which it runs.
+    pub(crate) beside: Option<crate::sched::Beside>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
     /// The kinds of unit that it can run on, where that does not follow from its bodies alone.
