@@ -21,9 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::prelude::*;
-use thalweg::sched::{
-    Adjacency, Certified, ClusteredGuided, Distribution, GuidedRuntime, Team, Times, Workload,
-};
+use thalweg::sched::{Adjacency, Certified, ClusteredGuided, Distribution, GuidedRuntime, Team, Times, Workload};
 
 const UNITS: &str = "2:CPU:1,2:EMU:1";
 /// How far the simulated time may be from the real one, relatively.
@@ -113,8 +111,7 @@ fn longest_decision(mut distribution: impl Distribution) -> Duration {
     const INDICES: usize = 10_000;
     let team = Team { cpus: 64, devices: 8 };
     let weights: Vec<f64> = (0..INDICES).map(|at| 20f64.powf((at % 100 + at / 100) as f64 / 198.0)).collect();
-    let neighbours: Vec<Vec<usize>> =
-        (0..INDICES).map(|at| vec![(at + 1) % INDICES, (at + 100) % INDICES]).collect();
+    let neighbours: Vec<Vec<usize>> = (0..INDICES).map(|at| vec![(at + 1) % INDICES, (at + 100) % INDICES]).collect();
     let workload = Workload { team, weights: &weights, neighbours: Some(&neighbours) };
     let mut longest = Duration::ZERO;
     let mut times: Option<Times> = None;

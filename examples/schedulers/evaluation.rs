@@ -141,11 +141,12 @@ impl Row {
         let of = |wanted: Configuration| {
             runs.iter().find(|run| run.0 == wanted && run.1 == "static").map(|(_, _, measured, _)| *measured)
         };
-        let row = |&(configuration, scheduler, measured, bound): &(Configuration, &'static str, Measured, Option<f64>)| {
-            let serial = of(Configuration::serial(configuration.benchmark))?;
-            let gpus_alone = (configuration.gpus > 0).then(|| of(configuration.gpus_alone())).flatten();
-            Some(Self { configuration, scheduler, measured, serial, gpus_alone, bound })
-        };
+        let row =
+            |&(configuration, scheduler, measured, bound): &(Configuration, &'static str, Measured, Option<f64>)| {
+                let serial = of(Configuration::serial(configuration.benchmark))?;
+                let gpus_alone = (configuration.gpus > 0).then(|| of(configuration.gpus_alone())).flatten();
+                Some(Self { configuration, scheduler, measured, serial, gpus_alone, bound })
+            };
         runs.iter().filter_map(row).collect()
     }
 

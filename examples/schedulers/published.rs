@@ -129,9 +129,8 @@ impl Range {
     /// What was found in the article's place, in a word.
     pub(crate) fn verdict(&self, [least, most]: [f64; 2]) -> &'static str {
         let (low, high) = (self.least.unwrap_or(0.0), self.most.unwrap_or(f64::INFINITY));
-        let near = |found: f64, reported: Option<f64>| {
-            reported.is_none_or(|reported| (found / reported - 1.0).abs() <= NEAR)
-        };
+        let near =
+            |found: f64, reported: Option<f64>| reported.is_none_or(|reported| (found / reported - 1.0).abs() <= NEAR);
         match () {
             () if near(least, self.least) && near(most, self.most) => "agrees",
             () if least >= low * (1.0 - NEAR) && most <= high * (1.0 + NEAR) => "within",

@@ -49,12 +49,16 @@ pub(crate) fn from_csv(text: &str) -> Result<Vec<Row>> {
     let mut runs = Vec::new();
     for line in lines {
         let fields: Vec<&str> = line.split(',').collect();
-        let [benchmark, _, cores, gpus, scheduler, computation, communication, side_by_side, settled, bound, ..] = fields[..]
+        let [benchmark, _, cores, gpus, scheduler, computation, communication, side_by_side, settled, bound, ..] =
+            fields[..]
         else {
             return Err(format!("too few columns: {line}").into());
         };
-        let configuration =
-            Configuration { benchmark: Benchmark::from_str(benchmark, true)?, cores: cores.parse()?, gpus: gpus.parse()? };
+        let configuration = Configuration {
+            benchmark: Benchmark::from_str(benchmark, true)?,
+            cores: cores.parse()?,
+            gpus: gpus.parse()?,
+        };
         let scheduler = SCHEDULERS.iter().copied().find(|name| *name == scheduler).ok_or("an unknown scheduler")?;
         let measured = Measured {
             computation: computation.parse()?,
@@ -127,7 +131,8 @@ fn published(rows: &[Row]) -> String {
     let mut text = "| where | speed-up | article | here | |\n| --- | --- | --- | --- | --- |\n".to_owned();
     for range in &Published::get().range {
         let Some([least, most]) = range.found(rows) else { continue };
-        let here = if (most - least).abs() < 0.005 { format!("{least:.2}") } else { format!("{least:.2} to {most:.2}") };
+        let here =
+            if (most - least).abs() < 0.005 { format!("{least:.2}") } else { format!("{least:.2} to {most:.2}") };
         let (place, label, reported) = (&range.place, range.label(), range.reported());
         let _ = writeln!(text, "| {place} | {label} | {reported} | {here} | {} |", range.verdict([least, most]));
     }

@@ -82,7 +82,8 @@ impl Certified {
     /// What every index takes on each kind: measured, or by its weight and the mean of that kind.
     fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
         let per_weight = [0, 1].map(|kind| {
-            let measured = self.known_ns.iter().zip(workload.weights).filter_map(|(ns, weight)| Some((ns[kind]?, weight)));
+            let measured =
+                self.known_ns.iter().zip(workload.weights).filter_map(|(ns, weight)| Some((ns[kind]?, weight)));
             let (ns, weight) = measured.fold((0.0, 0.0), |sum, (ns, weight)| (sum.0 + ns, sum.1 + weight));
             if weight > 0.0 && ns > 0.0 { ns / weight } else { 1.0 }
         });
@@ -132,7 +133,8 @@ impl Distribution for Certified {
             return self.present.clone();
         }
         let Some(times) = measured else {
-            let equal: Vec<[f64; 2]> = workload.weights.iter().map(|weight| [weight.max(f64::MIN_POSITIVE); 2]).collect();
+            let equal: Vec<[f64; 2]> =
+                workload.weights.iter().map(|weight| [weight.max(f64::MIN_POSITIVE); 2]).collect();
             self.present = map(workload, &equal, self.slack);
             return self.present.clone();
         };

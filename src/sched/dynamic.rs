@@ -239,14 +239,16 @@ mod tests {
         for number in 3..5 {
             (0..6).for_each(|index| policy.ready(at(number * 6 + index, index as usize, number), &VIEW));
             let of = |policy: &mut Dynamic, unit| std::iter::from_fn(|| next(policy, unit)).collect::<Vec<_>>();
-            let of_both: [Vec<u64>; 2] = [of(&mut policy, 0), of(&mut policy, 1)].map(|ids| ids.iter().map(|id| id % 6).collect());
+            let of_both: [Vec<u64>; 2] =
+                [of(&mut policy, 0), of(&mut policy, 1)].map(|ids| ids.iter().map(|id| id % 6).collect());
             assert_eq!(of_both, [vec![0, 2, 4], vec![1, 3, 5]], "30 for each; the others 40 and 50");
         }
     }
 
     #[test]
     fn a_task_beside_an_index_goes_where_the_index_ran_and_does_not_take_it() {
-        let beside = |id, index| ReadyTask { beside: Some(Beside { space: 0, index }), ..ReadyTask::of(id, &[true, true]) };
+        let beside =
+            |id, index| ReadyTask { beside: Some(Beside { space: 0, index }), ..ReadyTask::of(id, &[true, true]) };
         let mut policy = Dynamic::new(1, 0, 0);
         policy.ready(beside(0, 3), &VIEW);
         assert_eq!(next(&mut policy, 0), Some(0), "nobody has run the index: anyone's");

@@ -6,8 +6,17 @@ use super::*;
 use proptest::prelude::*;
 
 fn names() -> impl Iterator<Item = &'static str> {
-    let with =
-        ["dynamic:chunk=3,memo=1,ahead=1", "static-pcf:pcf=2.5", "pcf-static:pcf=3", "pcf-guided:pcf=0.4", "pcf-guided:literal", "clustered-guided:literal", "certified:team=auto", "static:team=2", "replay:file=x"];
+    let with = [
+        "dynamic:chunk=3,memo=1,ahead=1",
+        "static-pcf:pcf=2.5",
+        "pcf-static:pcf=3",
+        "pcf-guided:pcf=0.4",
+        "pcf-guided:literal",
+        "clustered-guided:literal",
+        "certified:team=auto",
+        "static:team=2",
+        "replay:file=x",
+    ];
     NAMES.iter().copied().chain(with)
 }
 

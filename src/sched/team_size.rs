@@ -178,7 +178,11 @@ mod tests {
     use crate::sched::{Certified, ClusteredGuided};
 
     /// Runs until steady on CPU units that slow each other down; what the last instance took, and how many were run.
-    fn settle(distribution: &mut impl Distribution, workload: &Workload<'_>, slowdown: fn(usize) -> f64) -> (f64, usize) {
+    fn settle(
+        distribution: &mut impl Distribution,
+        workload: &Workload<'_>,
+        slowdown: fn(usize) -> f64,
+    ) -> (f64, usize) {
         let team = workload.team;
         let mut assignment = distribution.assign(workload, None);
         for instances in 0..1000 {
@@ -224,7 +228,8 @@ mod tests {
         for (cpus, devices) in [(8, 0), (8, 2), (1, 1), (1, 0), (0, 2)] {
             let workload = Workload { team: Team { cpus, devices }, weights: &weights, neighbours: None };
             let (plain, _) = settle(&mut ClusteredGuided::default(), &workload, |_| 1.0);
-            let (sized, _) = settle(&mut TeamSized::new(ClusteredGuided::default(), TeamSize::Auto), &workload, |_| 1.0);
+            let (sized, _) =
+                settle(&mut TeamSized::new(ClusteredGuided::default(), TeamSize::Auto), &workload, |_| 1.0);
             assert!(sized <= plain * 1.0001, "{cpus} + {devices}: {sized} after {plain}");
         }
     }

@@ -77,7 +77,8 @@ impl Program {
             hosted: random.one_in(3),
             spare_bytes: [0, 1].map(|_| 64 * random.below(20) as u64),
         };
-        let groups = if random.one_in(3) { (0..1 + random.below(3)).map(|_| random.one_in(2)).collect() } else { vec![] };
+        let groups =
+            if random.one_in(3) { (0..1 + random.below(3)).map(|_| random.one_in(2)).collect() } else { vec![] };
         let has_devices = machine.units.contains("EMU");
         let fails = random.one_in(2);
         let mut draw = Draw { random, n: 0, fails, has_devices, groups: groups.len() };
@@ -155,7 +156,9 @@ impl Draw {
                             place.known.swap_remove(at);
                             if self.random.one_in(2) { Act::Drop(object) } else { Act::Take(self.number(), object) }
                         }
-                        1 if outside && place.known[at].kind.is_array() => Act::Clear(self.part(&place.known[at].clone())),
+                        1 if outside && place.known[at].kind.is_array() => {
+                            Act::Clear(self.part(&place.known[at].clone()))
+                        }
                         _ => Act::Read(self.number(), object, self.random.one_in(3)),
                     }
                 }
@@ -210,13 +213,18 @@ impl Draw {
             inner.known.push(Known { part: kind.all_of(object), kind, may: May::All, is_lent: true });
         }
         // What is the program's own stays: it may be needed after the scope.
-        inner.known.iter_mut().filter(|known| !known.is_lent && known.may == May::All).for_each(|known| known.may = May::Update);
+        inner
+            .known
+            .iter_mut()
+            .filter(|known| !known.is_lent && known.may == May::All)
+            .for_each(|known| known.may = May::Update);
         let acts = (0..1 + self.random.below(5)).map(|_| self.act(&mut inner)).collect();
         Act::Scope { n, lent, acts }
     }
 
     fn a_loop(&mut self, place: &Place) -> Option<Loop> {
-        let arrays: Vec<_> = place.known.iter().filter(|known| known.may != May::Read && known.kind.is_array()).collect();
+        let arrays: Vec<_> =
+            place.known.iter().filter(|known| known.may != May::Read && known.kind.is_array()).collect();
         if arrays.is_empty() {
             return None;
         }
@@ -342,7 +350,8 @@ impl Draw {
             1 if self.has_devices && !has_values && !has_concurrent && task.body == Body::Plain => Units::Devices,
             _ => Units::Any,
         };
-        task.group = (place.at == At::Outside && self.groups > 0 && self.random.one_in(2)).then(|| self.random.below(self.groups));
+        task.group = (place.at == At::Outside && self.groups > 0 && self.random.one_in(2))
+            .then(|| self.random.below(self.groups));
         task.urgent = place.at != At::Scope && self.random.one_in(6);
         task.watched = task.body != Body::Returns && self.random.one_in(4);
         let has_acts = is_parent || self.random.one_in(8);

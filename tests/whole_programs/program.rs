@@ -53,7 +53,11 @@ pub(crate) enum Act {
     Drop(Object),
     Clear(Part),
     /// Lends these arrays to tasks of a scope.
-    Scope { n: usize, lent: Vec<(Object, Kind)>, acts: Vec<Act> },
+    Scope {
+        n: usize,
+        lent: Vec<(Object, Kind)>,
+        acts: Vec<Act>,
+    },
     /// Gives a group up, at once or some time later.
     Cancel(usize, bool),
     WaitForGroup(usize, usize),

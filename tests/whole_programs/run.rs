@@ -197,9 +197,7 @@ fn take(rt: &Runtime, handle: Handle<'_>) -> Seen {
         Handle::Line(x) => rt.take(x).map_err(RunError::from),
         Handle::Square(x) => rt.take(x).map(|x| x.into_iter().collect()).map_err(RunError::from),
         Handle::Cube(x) => rt.take(x).map(|x| x.into_iter().collect()).map_err(RunError::from),
-        Handle::Value(x) => {
-            rt.take(x).map(|x: Content| vec![x.value.load(Ordering::Relaxed)]).map_err(RunError::from)
-        }
+        Handle::Value(x) => rt.take(x).map(|x: Content| vec![x.value.load(Ordering::Relaxed)]).map_err(RunError::from),
         Handle::Result(x) => match Arc::into_inner(x) {
             Some(result) => result.get().map(|x| vec![x.0]),
             None => return Seen::Missing,

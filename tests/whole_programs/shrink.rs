@@ -43,8 +43,7 @@ fn smaller(acts: &[Act], hoists: bool) -> Vec<Vec<Act>> {
 }
 
 fn simpler(task: &Task) -> Vec<Task> {
-    let mut all: Vec<_> =
-        smaller(&task.acts, true).into_iter().map(|acts| Task { acts, ..task.clone() }).collect();
+    let mut all: Vec<_> = smaller(&task.acts, true).into_iter().map(|acts| Task { acts, ..task.clone() }).collect();
     if task.acts.is_empty() {
         all.extend((0..task.accesses.len()).map(|at| {
             let mut task = task.clone();

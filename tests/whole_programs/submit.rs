@@ -109,8 +109,14 @@ macro_rules! body {
             let (mut h, run) = $work.begin();
             read!(h, arrays.0);
             let (_, _, concurrent, values, _, results) = others;
-            let (reads, _, outs, inouts, commutatives, shared): (Vec<&Content>, _, Vec<&mut Content>, Vec<_>, Vec<_>, _) =
-                values;
+            let (reads, _, outs, inouts, commutatives, shared): (
+                Vec<&Content>,
+                _,
+                Vec<&mut Content>,
+                Vec<_>,
+                Vec<_>,
+                _,
+            ) = values;
             reads.iter().for_each(|x| h = h.wrapping_add(taken(x.value.load(Ordering::Relaxed), 0)));
             results.iter().for_each(|x: &&Returned| h = h.wrapping_add(taken(x.0, 0)));
             $work.act(at);
@@ -146,7 +152,12 @@ async fn elsewhere(delay: u64) {
 }
 
 /// Submits a task outside of scopes; what it returns, or its handle.
-pub(crate) fn submit(run: &Run, at: &At<'_, '_, '_>, handles: &Handles<'_>, task: &Task) -> Result<Submitted, SubmitError> {
+pub(crate) fn submit(
+    run: &Run,
+    at: &At<'_, '_, '_>,
+    handles: &Handles<'_>,
+    task: &Task,
+) -> Result<Submitted, SubmitError> {
     let (arrays, others) = lists(handles, task);
     let (work, name, delay) = (Work::new(run, handles, task), task.name.to_string(), task.n as u64 * 37);
     let watched = task.watched;

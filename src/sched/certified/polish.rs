@@ -117,7 +117,8 @@ pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec
             let stays = there(own);
             let best = spaces.into_iter().filter(|space| *space != own && there(*space) > stays);
             let Some(space) = best.max_by_key(|space| (there(*space), std::cmp::Reverse(*space))) else { continue };
-            let candidates = if space == 0 { 0..loads.team.cpus } else { loads.team.cpus + space - 1..loads.team.cpus + space };
+            let candidates =
+                if space == 0 { 0..loads.team.cpus } else { loads.team.cpus + space - 1..loads.team.cpus + space };
             let Some(to) = loads.least_busy(candidates) else { continue };
             if loads.loads[to] + loads.takes(index, to) <= limit {
                 loads.take(index, from);

@@ -7,7 +7,8 @@ fn settle(workload: &Workload<'_>, speed: f64) -> (Certified, Assignment, f64) {
     let mut distribution = Certified::default();
     let mut assignment = distribution.assign(workload, None);
     let longest = |assignment: &Assignment| {
-        let time = |(weight, slot): (&f64, &usize)| 1e6 * weight / if workload.team.is_device(*slot) { speed } else { 1.0 };
+        let time =
+            |(weight, slot): (&f64, &usize)| 1e6 * weight / if workload.team.is_device(*slot) { speed } else { 1.0 };
         let ns = workload.weights.iter().zip(assignment.slots()).map(time).collect();
         Times::of(assignment, workload.team.len(), ns)
     };

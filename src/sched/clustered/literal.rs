@@ -93,7 +93,8 @@ fn is_one_cluster(workload: &Workload<'_>) -> bool {
 
 /// BALANCE of figure 8 for one cluster.
 fn pass(chunks: &[std::ops::Range<usize>], ns: &[f64]) -> Chunks {
-    let (Some(start), Some(end)) = (chunks.first().map(|chunk| chunk.start), chunks.last().map(|chunk| chunk.end)) else {
+    let (Some(start), Some(end)) = (chunks.first().map(|chunk| chunk.start), chunks.last().map(|chunk| chunk.end))
+    else {
         return Chunks::new();
     };
     if end - start < chunks.len() {

@@ -127,7 +127,11 @@ fn to_the_letter_the_states_go_round_and_the_pivot_moves_by_halves() {
     }
     let literal = world.longest(&assignment);
     let (_, _, ours) = world.search(&mut ClusteredGuided::default());
-    assert!(literal > 1.5 * world.longest(&ours), "{literal} and {}: 57 to the CPU units are best", world.longest(&ours));
+    assert!(
+        literal > 1.5 * world.longest(&ours),
+        "{literal} and {}: 57 to the CPU units are best",
+        world.longest(&ours)
+    );
 }
 
 #[test]
