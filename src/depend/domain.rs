@@ -144,6 +144,11 @@ impl Domain {
         task.shared().domain.get_or_init(make).clone()
     }
 
+    /// Whose domain it is.
+    pub(crate) fn task(&self) -> TaskId {
+        self.task
+    }
+
     /// The domain around this one.
     pub(crate) fn outer(&self) -> Option<&Arc<Domain>> {
         self.outer.as_ref()

@@ -55,6 +55,14 @@ impl LastJoin {
         self.0 = Some(Box::new((datum.id, tasks, join.clone())));
         join
     }
+
+    /// Forgets it. As a rule there is none, which is found out without a call.
+    #[inline(always)] // on the way of every task
+    pub(super) fn forget(&mut self) {
+        if let Some(last) = self.0.take() {
+            drop(last);
+        }
+    }
 }
 
 /// A task that combines what the group of `members` has accumulated at `part`, and that task itself if they all have finished.

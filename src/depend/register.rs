@@ -137,6 +137,7 @@ impl<'a> Newcomer<'a> {
             self.current = self.accesses.len(); // a result is no region, in which children would stand for its task
             predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
         }
+        self.last_join.forget();
         self.leftover
     }
 }
@@ -205,14 +206,15 @@ impl Newcomer<'_> {
         if datum.is_taken() {
             return Err(taken(self.task, datum));
         }
-        if let Some(side) = &**self.task.owned_mut()
-            && side.forget == Some(datum.id)
-        {
+        let Some(side) = &**self.task.owned_mut() else { return Ok(false) };
+        let (gives_up, is_behind_all) = (side.forget == Some(datum.id), side.behind_all);
+        if gives_up {
             datum.set_taken(true);
-            history.wait_for_all(access, self);
-            return Ok(true);
         }
-        Ok(false)
+        if gives_up || is_behind_all {
+            history.wait_for_all(access, self);
+        }
+        Ok(gives_up || is_behind_all)
     }
 
     /// The newcomer waits for `predecessor`, unless that has finished or is the newcomer itself.

@@ -2,6 +2,7 @@
 
 use crate::depend::{AccessRecord, Body, Submitting, running};
 use crate::driver::Driver;
+use crate::driver::circle::Circle;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::Threads;
@@ -9,6 +10,7 @@ use crate::driver::waiters::Awaited;
 use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::memory::DataCell;
+use crate::sync::Key;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -101,6 +103,20 @@ impl AnyDriver {
         match self {
             Self::Threads(threads) => threads.advance(awaited, left),
             Self::Simulated(simulated) => simulated.advance(awaited, left),
+        }
+    }
+
+    /// As [`Self::advance`] for what has this key, and is told by whoever brings it about.
+    ///
+    /// # Errors
+    /// If the code that runs here is a body for whose end that waits: then some is left.
+    pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+        match self {
+            Self::Threads(threads) => threads.await_told(key, left),
+            Self::Simulated(simulated) => {
+                simulated.advance(Awaited::Told, left);
+                Ok(())
+            }
         }
     }
 

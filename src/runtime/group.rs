@@ -1,7 +1,9 @@
 //! Groups of tasks: waiting for some tasks, and giving them up.
 
+use super::wait::circular;
 use super::{Runtime, TaskBuilder};
 use crate::depend::{Group, running};
+use crate::driver::circle::key_of_group;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
 use crate::memory::Slot;
@@ -65,6 +67,7 @@ impl<'rt> TaskGroup<'rt> {
     /// assert!(part.is_cancelled());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn group(&self) -> TaskGroup<'rt> {
         Self { group: Arc::new(self.group.part()), ..*self }
     }
@@ -81,12 +84,18 @@ impl<'rt> TaskGroup<'rt> {
         if let Some(task) = running::member_of(&self.group) {
             return Err(SubmitError::InsideGroup { task: task.into_owned() }.into());
         }
-        self.wait_until_empty()?;
+        let told = self.group.tell(own_waker());
+        let waited = self.runtime.door.driver.await_told(key_of_group(&self.group), || self.group.left());
+        drop(told);
+        waited.map_err(|circle| circular("wait", circle))?;
+        if self.group.left() > 0 {
+            self.runtime.shared().broken()?;
+        }
         let failures = self.runtime.failures_of(&self.group);
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(failures)) }
     }
 
-    /// Waits until no task of the group is left, whether they fail or not.
+    /// Waits until no task of the group is left, whether they fail or not, and whatever they wait for.
     ///
     /// # Errors
     /// If the runtime is broken, and some are left.

@@ -74,8 +74,25 @@ impl<T> Successors<T> {
         self.head.load(Ordering::Acquire) == closed()
     }
 
+    /// Hands every successor that is in the list at the moment to `each`, the last pushed first.
+    ///
+    /// # Safety
+    /// The list is not closed meanwhile.
+    pub(crate) unsafe fn look(&self, mut each: impl FnMut(T))
+    where
+        T: Copy,
+    {
+        let mut edge = self.head.load(Ordering::Acquire);
+        while !edge.is_null() && edge != closed() {
+            // SAFETY: a pushed edge stays as it is until the list was closed and walked, which is not before this returns.
+            let (next, successor) = unsafe { ((*edge).next, (*edge).successor) };
+            each(successor);
+            edge = next;
+        }
+    }
+
     /// Closes the list and hands every successor to `each`, the last pushed first. A second close finds nothing.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn close(&self, mut each: impl FnMut(T))
     where
         T: Copy,
@@ -84,7 +101,7 @@ impl<T> Successors<T> {
     }
 
     /// As [`Self::close`], with the edge, which is in no list any more.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn close_with(&self, mut each: impl FnMut(*mut Edge<T>, T))
     where
         T: Copy,
