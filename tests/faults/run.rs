@@ -153,7 +153,7 @@ fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &
             let is_for_children = |which: usize| parent.weak.iter().any(|part| part.data == which);
             let own: Vec<_> = (0..data.len()).map(|which| data[which].clone().filter(|_| is_for_children(which))).collect();
             let (inner, children, waits) = (tasks.clone(), parent.children.clone(), parent.waits);
-            let body = move |at: &Context, _: (Vec<()>, Vec<_>)| {
+            let act = move |at: &Context| {
                 let mut next = n + 1;
                 for child in &children {
                     submit::<S>(Front::Body(at), &own, child, next, &inner);
@@ -165,9 +165,9 @@ fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &
             };
             let task = front.task("parent", (weak, reads));
             match parent.bodies {
-                Bodies::Devices => task.emulated(body).submit(),
-                Bodies::All => task.cpu(body).submit(),
-                Bodies::Cores | Bodies::Detached => task.host(body).submit(),
+                Bodies::Devices => task.emulated(move |at, _| act(at)).submit(),
+                Bodies::All => task.cpu(move |at, _| act(at)).submit(),
+                Bodies::Cores | Bodies::Detached => task.host(move |at, _| act(at)).submit(),
             }
         }
         _ => unreachable!("only tasks are submitted"),

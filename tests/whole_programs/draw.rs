@@ -151,8 +151,7 @@ impl Draw {
             }
             4 | 5 if place.at != At::Scope => {
                 let kind = self.kind();
-                // What is made in a body is for its children, if it is an array.
-                self.make(place, if outside || kind.is_array() { kind } else { Kind::Line(8) })
+                self.make(place, kind)
             }
             6..9 => match self.own(place) {
                 Some(at) => {
@@ -264,7 +263,7 @@ impl Draw {
     fn mode(&mut self, known: &Known, is_parent: bool) -> Mode {
         let is_line = matches!(known.kind, Kind::Line(_));
         let modes: &[Mode] = match (known.may, known.kind.is_array()) {
-            (May::Read, true) if is_parent => &[Mode::WeakIn, Mode::WeakIn, Mode::In],
+            (May::Read, _) if is_parent => &[Mode::WeakIn, Mode::WeakIn, Mode::In],
             (May::Read, _) => &[Mode::In, Mode::In, Mode::In, Mode::After],
             (_, true) if is_parent => {
                 &[Mode::WeakInout, Mode::WeakInout, Mode::WeakInout, Mode::WeakIn, Mode::In, Mode::Inout, Mode::Out]
@@ -283,6 +282,7 @@ impl Draw {
                 Mode::Concurrent,
                 Mode::Accumulate,
             ],
+            _ if is_parent => &[Mode::WeakInout, Mode::WeakInout, Mode::WeakIn, Mode::In, Mode::Inout],
             _ => &[Mode::In, Mode::In, Mode::After, Mode::Out, Mode::Inout, Mode::Commutative, Mode::Concurrent],
         };
         match self.random.of(modes) {
