@@ -2,40 +2,47 @@
 //!
 //! BT-MZ and SP-MZ run on N CPU units of one core, LU-MZ, which has 16 zones only, on one unit of N cores; each alone,
 //! with one GPU and with two. With GPUs a core per GPU leads it, so of 64 cores 63 or 62 are left. PCFs are those of
-//! the article's table 4.
+//! the article's table 4, from `published.toml`.
 
 use std::fmt;
 
 use npb::mz::Benchmark;
 
+use crate::published::Published;
+
 /// Cores of the configurations.
 const CORES: [usize; 4] = [16, 32, 48, 64];
 
-/// The article's table 4, for as many cores.
-const PCF: [(Benchmark, [f64; 4]); 3] = [
-    (Benchmark::Sp, [10.89, 13.62, 22.52, 44.03]),
-    (Benchmark::Bt, [21.91, 23.41, 29.66, 34.69]),
-    (Benchmark::Lu, [6.74, 2.55, 2.30, 2.16]),
-];
-
 /// The schedulers of the article, then those of this project, then the others; charts have the first [`CHARTED`].
-pub(crate) const SCHEDULERS: [&str; 12] = [
+pub(crate) const SCHEDULERS: [&str; 16] = [
     "static",
     "dynamic",
     "static-pcf",
     "guided-runtime",
     "clustered-guided",
     "adjacency",
+    "certified",
+    "certified:team=auto",
     "eft",
     "pcf-static",
     "pcf-guided",
     "guided-sizes",
     "stealing",
     "priority",
+    "clustered-guided:literal",
+    "pcf-guided:literal",
 ];
 
+/// The article's own.
+pub(crate) const ARTICLES: &[&str] = SCHEDULERS.split_at(5).0;
+
+/// Schedulers that settle on no map: what they do from step to step is as good as it gets after a few.
+const ONLINE: [&str; 3] = ["eft", "stealing", "priority"];
+/// So many.
+const ENOUGH: usize = 8;
+
 /// How many schedulers a chart has room for.
-pub(crate) const CHARTED: usize = 7;
+pub(crate) const CHARTED: usize = 9;
 
 /// A number of cores and of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,24 +79,25 @@ impl Configuration {
         alone.into_iter().chain(others).map(|(cores, gpus)| Self { benchmark, cores, gpus }).collect()
     }
 
-    /// Whether CPU units and GPUs work together.
-    pub(crate) fn is_hybrid(self) -> bool {
-        self.cores > 0 && self.gpus > 0
-    }
-
     /// Whether there is a choice for a scheduler at all: more than one unit.
     pub(crate) fn has_choice(self) -> bool {
-        let cpu_units = if self.benchmark == Benchmark::Lu { self.cores.min(1) } else { self.cores };
-        cpu_units + self.gpus > 1
+        self.cpu_units().0 + self.gpus > 1
+    }
+
+    /// How many CPU units there are, and of how many cores each.
+    pub(crate) fn cpu_units(self) -> (usize, usize) {
+        let cores = if self.cores == 64 { 64 - self.gpus } else { self.cores };
+        match self.benchmark {
+            _ if cores == 0 => (0, 1),
+            Benchmark::Lu => (1, cores),
+            Benchmark::Bt | Benchmark::Sp => (cores, 1),
+        }
     }
 
     /// What the units are, for the runtime.
     pub(crate) fn units(self) -> String {
-        let cores = if self.cores == 64 { 64 - self.gpus } else { self.cores };
-        let cpu = match self.benchmark {
-            Benchmark::Lu => format!("1:CPU:{cores}"),
-            Benchmark::Bt | Benchmark::Sp => format!("{cores}:CPU:1"),
-        };
+        let (units, cores) = self.cpu_units();
+        let cpu = format!("{units}:CPU:{cores}");
         let gpu = format!("{}:GPU:1", self.gpus);
         match (self.cores, self.gpus) {
             (_, 0) => cpu,
@@ -101,14 +109,18 @@ impl Configuration {
     /// A scheduler's name with its parameters for this configuration.
     pub(crate) fn scheduler(self, name: &str) -> String {
         let column = CORES.iter().position(|&cores| cores == self.cores);
-        let row = PCF.iter().find(|(benchmark, _)| *benchmark == self.benchmark);
-        match (name, column, row) {
-            ("static-pcf" | "pcf-static" | "pcf-guided", Some(column), Some((_, pcf))) if self.gpus > 0 => {
-                format!("{name}:pcf={}", pcf[column])
-            }
-            ("static-pcf" | "pcf-static" | "pcf-guided", ..) => format!("{name}:pcf=1"),
+        let pcf = column.and_then(|column| Some(Published::get().pcf.get(&self.benchmark)?.values[column]));
+        let pcf = pcf.filter(|_| self.gpus > 0).unwrap_or(1.0);
+        match name {
+            "static-pcf" | "pcf-static" | "pcf-guided" => format!("{name}:pcf={pcf}"),
+            "pcf-guided:literal" => format!("{name},pcf={pcf}"),
             _ => name.to_owned(),
         }
+    }
+
+    /// How many of `most` steps a scheduler may take to settle.
+    pub(crate) fn steps(name: &str, most: usize) -> usize {
+        if ONLINE.contains(&name) { most.min(ENOUGH) } else { most }
     }
 }
 

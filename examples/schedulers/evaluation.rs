@@ -1,16 +1,19 @@
 //! One run of one benchmark under one scheduler, and what it measured.
+//!
+//! A run goes on until its scheduler has settled, that is until no zone has changed its unit for [`COUNTED`] steps, and not
+//! beyond a limit. Then as many steps count, with the exchange one zone after the other as in the article's programs, and
+//! as many again with exchanges side by side.
 
 use std::time::Duration;
 
-use npb::mz::{Benchmark, Class, Fuse, Norms, Periods, Program, Settings, Verdict};
-use serde::Serialize;
+use npb::mz::{Benchmark, Class, Exchange, Fuse, Norms, Periods, Program, Settings, Verdict};
 use thalweg::{EmulatedDevice, Runtime, SimulatedMachine};
 
 use crate::common::Result;
 use crate::configurations::Configuration;
 
-/// Steps at the end of a run that count: by then distributions have found their answer.
-const COUNTED: usize = 8;
+/// Steps that count, and that a map has to stay to be settled.
+const COUNTED: usize = 5;
 
 /// Where the runs take place.
 #[derive(Clone, Debug)]
@@ -22,41 +25,55 @@ pub(crate) enum Place {
 }
 
 /// The mean periods of a step.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     /// Seconds.
     pub(crate) computation: f64,
-    /// Seconds.
+    /// Seconds, one zone after the other.
     pub(crate) communication: f64,
+    /// Seconds, side by side.
+    pub(crate) side_by_side: f64,
+    /// After how many steps the map had settled, if it did.
+    pub(crate) settled: Option<usize>,
 }
 
 impl Measured {
-    /// Both periods.
+    /// Both periods, as the article's programs exchange.
     pub(crate) fn overall(self) -> f64 {
         self.computation + self.communication
     }
 
-    fn mean(steps: &[Periods]) -> Self {
-        let mean = |period: fn(&Periods) -> Duration| {
+    fn mean(one_by_one: &[Periods], together: &[Periods], settled: Option<usize>) -> Self {
+        let mean = |steps: &[Periods], period: fn(&Periods) -> Duration| {
             steps.iter().map(|step| period(step).as_secs_f64()).sum::<f64>() / steps.len() as f64
         };
-        Self { computation: mean(|step| step.computation), communication: mean(|step| step.communication) }
+        let both = [one_by_one, together].concat();
+        Self {
+            computation: mean(&both, |step| step.computation),
+            communication: mean(one_by_one, |step| step.communication),
+            side_by_side: mean(together, |step| step.communication),
+            settled,
+        }
     }
 }
 
-/// Runs so many steps of a benchmark; the last ones count. A real run's results are compared with `expected`.
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task<'a> {
+    pub(crate) benchmark: Benchmark,
+    pub(crate) class: Class,
+    pub(crate) units: &'a str,
+    pub(crate) scheduler: &'a str,
+    /// The most steps before those that count.
+    pub(crate) steps: usize,
+}
+
+/// Runs a benchmark and measures it. In a real run all steps are run, and the results are compared with `expected`.
 ///
 /// # Errors
 /// If the runtime has one, or the results are not those expected.
-pub(crate) fn run(
-    place: &Place,
-    benchmark: Benchmark,
-    class: Class,
-    units: &str,
-    scheduler: &str,
-    steps: usize,
-    expected: Option<&Norms>,
-) -> Result<Measured> {
+pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Result<Measured> {
+    let Task { benchmark, class, units, scheduler, steps } = task;
     let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
     let builder = match place {
         Place::Simulated(machine) => builder.simulate(machine.clone()),
@@ -68,8 +85,27 @@ pub(crate) fn run(
     let rt = builder.build()?;
     let settings = Settings { steps, fuse: Fuse::Step, periods: true };
     let program = Program::new(&rt, benchmark, &benchmark.problem(class), settings);
-    let (times, norms) = program.run(|| ())?;
+    program.prepare()?;
+    let migrations = || rt.statistics().affinity.map_or(u64::MAX, |counts| counts.migrations);
+    let (mut last, mut unchanged, mut run) = (migrations(), 0, 0);
+    while run < steps && (unchanged < COUNTED || expected.is_some()) {
+        program.step(Exchange::Together)?;
+        run += 1;
+        let now = migrations();
+        unchanged = if now == last && now != u64::MAX { unchanged + 1 } else { 0 };
+        last = now;
+    }
+    let settled = (unchanged >= COUNTED).then_some(run - unchanged.min(run));
+    let count = |exchange| -> Result<Vec<Periods>> {
+        let mut counted = Vec::new();
+        for _ in 0..COUNTED {
+            counted.extend(program.step(exchange)?);
+        }
+        Ok(counted)
+    };
+    let (one_by_one, together) = (count(Exchange::OneByOne)?, count(Exchange::Together)?);
     if let Some(&Norms { residual, error, surface }) = expected {
+        let norms = program.norms()?;
         let mut problem = benchmark.problem(class);
         (problem.residual, problem.error, problem.surface) = (residual, error, surface);
         let verdict = Verdict::new(&problem, &norms);
@@ -77,7 +113,12 @@ pub(crate) fn run(
             return Err(format!("{scheduler}: the results are not those of the plain loop:\n{verdict}").into());
         }
     }
-    Ok(Measured::mean(&times.periods[steps.saturating_sub(COUNTED)..]))
+    Ok(Measured::mean(&one_by_one, &together, settled))
+}
+
+/// How many steps a real run has in all.
+pub(crate) fn all_steps(steps: usize) -> usize {
+    steps + 2 * COUNTED
 }
 
 /// A configuration under a scheduler, beside what it is compared with.
@@ -90,17 +131,33 @@ pub(crate) struct Row {
     pub(crate) serial: Measured,
     /// As many GPUs without CPU units, zones spread evenly; absent without GPUs.
     pub(crate) gpus_alone: Option<Measured>,
+    /// The most that the computation's speed-up can be, if the machine is known.
+    pub(crate) bound: Option<f64>,
 }
 
 impl Row {
+    /// Runs, each with its bound, beside what they are compared with; those without are left out.
+    pub(crate) fn all(runs: &[(Configuration, &'static str, Measured, Option<f64>)]) -> Vec<Self> {
+        let of = |wanted: Configuration| {
+            runs.iter().find(|run| run.0 == wanted && run.1 == "static").map(|(_, _, measured, _)| *measured)
+        };
+        let row =
+            |&(configuration, scheduler, measured, bound): &(Configuration, &'static str, Measured, Option<f64>)| {
+                let serial = of(Configuration::serial(configuration.benchmark))?;
+                let gpus_alone = (configuration.gpus > 0).then(|| of(configuration.gpus_alone())).flatten();
+                Some(Self { configuration, scheduler, measured, serial, gpus_alone, bound })
+            };
+        runs.iter().filter_map(row).collect()
+    }
+
     /// Of one of the periods, over one core.
     pub(crate) fn speed_up(&self, period: Period) -> f64 {
         period.of(self.serial) / period.of(self.measured)
     }
 
-    /// Overall, over as many GPUs alone.
-    pub(crate) fn over_gpus(&self) -> Option<f64> {
-        self.gpus_alone.map(|alone| alone.overall() / self.measured.overall())
+    /// Of one of the periods, over as many GPUs alone.
+    pub(crate) fn over_gpus(&self, period: Period) -> Option<f64> {
+        self.gpus_alone.map(|alone| period.of(alone) / period.of(self.measured))
     }
 }
 

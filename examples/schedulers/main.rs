@@ -2,21 +2,23 @@
 //!
 //! Runs BT-MZ, SP-MZ and LU-MZ under every scheduler on every configuration of the article (González Tallada and
 //! Morancho, Frontiers in High Performance Computing 2, 2024, figures 10, 12 and 14 to 16), on a simulated machine;
-//! prints both periods and their speed-ups, and beside them the ranges that the article reports. With `--real` it runs on
+//! prints both periods and their speed-ups, and writes them beside what the article reports (`--page`). With `--real` it runs on
 //! this machine's cores and on emulated devices that are slower than a core.
 //!
 //! ```text
-//! cargo run --release --example schedulers -- --class D --out evaluation
+//! cargo run --release --example schedulers -- --out evaluation
 //! cargo run --release --example schedulers -- --class W --real
 //! ```
 
+mod bound;
+mod chart;
 #[path = "../common/mod.rs"]
 #[allow(dead_code, reason = "this program has flags of its own")]
 mod common;
 mod configurations;
 mod evaluation;
 mod published;
-mod report;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,9 +29,10 @@ use npb::mz::{Benchmark, Class, Fuse, Norms, run_serially};
 use rayon::prelude::*;
 use thalweg::SimulatedMachine;
 
+use bound::Machine;
 use common::{Result, integer};
 use configurations::{Configuration, SCHEDULERS};
-use evaluation::{Measured, Place, Row};
+use evaluation::{Measured, Place, Row, Task};
 
 /// The sources' evaluation of work distributions, again
 #[derive(Parser)]
@@ -52,12 +55,18 @@ struct Options {
     /// How fast an emulated device is beside a core, at most 1
     #[arg(long, value_name = "FACTOR", default_value = "0.5", requires = "real")]
     speed: f64,
-    /// Time steps of a run; the last 8 count, when the distributions have found their answer
-    #[arg(long, value_name = "N", default_value = "56", value_parser = integer(8..=10_000))]
+    /// Time steps that a scheduler has at most to settle, before those that count
+    #[arg(long, value_name = "N", default_value = "500", value_parser = integer(0..=10_000))]
     steps: usize,
     /// Write evaluation.csv and a chart per benchmark to this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Write the tables of this page anew
+    #[arg(long, value_name = "FILE", conflicts_with = "real")]
+    page: Option<PathBuf>,
+    /// Fail if a run differs from this evaluation.csv
+    #[arg(long, value_name = "FILE", conflicts_with = "real")]
+    check: Option<PathBuf>,
 }
 
 /// One run.
@@ -104,23 +113,48 @@ impl Options {
             runs.par_iter().map(one).collect::<std::result::Result<_, _>>()?
         };
         bar.finish_and_clear();
-        let rows = rows(&measured);
-        report::print_rows(&rows);
+        let machine = (!self.real).then(|| Machine::from_file(&self.simulate)).transpose()?;
+        let bound = |configuration| machine.as_ref()?.bound(configuration, self.class);
+        let measured: Vec<_> = measured
+            .into_iter()
+            .map(|(Run { configuration, scheduler }, measured)| {
+                (configuration, scheduler, measured, bound(configuration))
+            })
+            .collect();
+        let rows = Row::all(&measured);
+        table::print(&rows);
         if self.real {
             println!("VERIFIED: the results of all {} runs are those of the plain loop", measured.len());
         }
-        if !self.real && self.class == Class::D {
-            report::print_ranges(&rows);
+        if let Some(path) = &self.check {
+            self.compare(&rows, path)?;
+        }
+        if let Some(page) = &self.page {
+            table::update(page, &rows)?;
         }
         let Some(folder) = &self.out else { return Ok(()) };
         std::fs::create_dir_all(folder)?;
-        report::write_csv(&rows, &folder.join("evaluation.csv"))?;
+        std::fs::write(folder.join("evaluation.csv"), table::to_csv(&rows))?;
         for &benchmark in &self.benchmarks {
             let name = format!("{benchmark:?}_mz.svg").to_lowercase();
-            report::draw(benchmark, &rows, &folder.join(name))?;
+            chart::draw(benchmark, &rows, &folder.join(name))?;
         }
         println!("written to {}", folder.display());
         Ok(())
+    }
+
+    /// Simulations come out the same, to the last digit.
+    fn compare(&self, rows: &[Row], path: &std::path::Path) -> Result<()> {
+        let known = std::fs::read_to_string(path)?;
+        let known: std::collections::BTreeSet<&str> = known.lines().collect();
+        let here = table::to_csv(rows);
+        match here.lines().find(|line| !known.contains(line)) {
+            Some(line) => Err(format!("{} has no such line: {line}", path.display()).into()),
+            None => {
+                println!("SAME: {} rows are those of {}", rows.len(), path.display());
+                Ok(())
+            }
+        }
     }
 
     /// Every configuration of a benchmark under every scheduler, or under one where there is no choice.
@@ -141,7 +175,7 @@ impl Options {
 
     /// What a run of so many steps has to result in, by a plain loop.
     fn expected(&self, benchmark: Benchmark) -> Norms {
-        run_serially(benchmark, &benchmark.problem(self.class), self.steps, 1, Fuse::Step).norms
+        run_serially(benchmark, &benchmark.problem(self.class), evaluation::all_steps(self.steps), 1, Fuse::Step).norms
     }
 
     fn measure(
@@ -151,24 +185,11 @@ impl Options {
         expected: &[(Benchmark, Norms)],
     ) -> Result<Measured> {
         let units = if self.real { configuration.units().replace("GPU", "EMU") } else { configuration.units() };
+        let steps = if self.real { self.steps } else { Configuration::steps(scheduler, self.steps) };
         let scheduler = configuration.scheduler(scheduler);
         let benchmark = configuration.benchmark;
         let norms = expected.iter().find(|(of, _)| *of == benchmark).map(|(_, norms)| norms);
-        evaluation::run(place, benchmark, self.class, &units, &scheduler, self.steps, norms)
+        let task = Task { benchmark, class: self.class, units: &units, scheduler: &scheduler, steps };
+        evaluation::run(place, task, norms)
     }
-}
-
-/// Each run beside what it is compared with.
-fn rows(measured: &[(Run, Measured)]) -> Vec<Row> {
-    let of = |wanted: Configuration| {
-        let found = measured.iter().find(|(run, _)| run.configuration == wanted && run.scheduler == "static");
-        found.map(|(_, measured)| *measured)
-    };
-    let row = |(run, measured): &(Run, Measured)| {
-        let Run { configuration, scheduler } = *run;
-        let serial = of(Configuration::serial(configuration.benchmark))?;
-        let gpus_alone = (configuration.gpus > 0).then(|| of(configuration.gpus_alone())).flatten();
-        Some(Row { configuration, scheduler, measured: *measured, serial, gpus_alone })
-    };
-    measured.iter().filter_map(row).collect()
 }

@@ -6,7 +6,7 @@ use super::{Engine, FailureLog, Nanos};
 use crate::depend::{Recorder, TaskGraph};
 use crate::ids::{DataId, SpaceId};
 use crate::region::Block;
-use crate::sched::{AffinityStatistics, Deviations};
+use crate::sched::{AffinityStatistics, Deviations, LowerBound};
 
 /// What placement has counted so far: nothing where there is none.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     pub(crate) evictions: u64,
     /// How well the policy kept indices where their data are, if it keeps count.
     pub(crate) affinity: Option<AffinityStatistics>,
+    /// How near the optimum its map is, if it knows.
+    pub(crate) bound: Option<LowerBound>,
     /// How the run differs from the policy's schedule, if it has one.
     pub(crate) deviations: Option<Deviations>,
 }
@@ -52,6 +54,7 @@ impl Engine {
             busy_ns: placement.busy_ns().to_vec(),
             evictions: placement.evictions(),
             affinity: placement.affinity(),
+            bound: placement.bound(),
             deviations: placement.deviations(),
         };
         self.ask(counts).unwrap_or_default()

@@ -15,7 +15,7 @@ use super::failures::{FailureLog, NO_TASK};
 use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
-use crate::sched::{AffinityStatistics, Deviations, Model, Policy, ReadyTask, Sample, Stealing, View};
+use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, View};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -112,6 +112,11 @@ impl Scheduler {
     /// As [`Policy::affinity`].
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.look(|policy| policy.affinity())
+    }
+
+    /// As [`Policy::bound`].
+    pub(super) fn bound(&self) -> Option<LowerBound> {
+        self.look(|policy| policy.bound())
     }
 
     /// As [`Policy::deviations`].

@@ -70,6 +70,13 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
     }
 
+    /// If a body runs here that is going to wait, runs those of its descendants that are at hand until that is `over`.
+    pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
+        if let Self::Threads(threads) = self {
+            threads.run_descendants(over);
+        }
+    }
+
     /// The threads, which it has.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> &Threads {
@@ -132,7 +139,7 @@ impl AnyDriver {
     ///
     /// # Errors
     /// If one of its data was taken since, or the runtime is ending.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn submit<P: Body + 'static, W>(
         &self,
         description: Description,
@@ -160,6 +167,18 @@ impl AnyDriver {
             return Err(shared.refused(*refusal));
         }
         Ok(watched)
+    }
+
+    /// As [`Self::submit`], for the tasks of which there are few.
+    #[inline(never)]
+    pub(super) fn submit_rare<P: Body + 'static, W>(
+        &self,
+        description: Description,
+        payload: P,
+        accesses: &[AccessRecord<'_>],
+        watch: impl FnOnce(&mut Submitting) -> W,
+    ) -> Result<W, SubmitError> {
+        self.submit(description, payload, accesses, watch)
     }
 
     /// The driver, for as long as others keep it.

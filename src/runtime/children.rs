@@ -159,6 +159,7 @@ impl Context {
             return Err(SubmitError::InsideTask { call: "Context::wait" }.into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
+        door.driver.run_descendants(|| domain.children() == 0);
         if domain.children() > 0 {
             domain.set_waiter(own_waker());
             let waited = door.driver.await_told(key_of_children(&domain), || domain.children());

@@ -169,6 +169,12 @@ impl<A: Accesses, C> ScopedTask<'_, '_, A, C> {
         self.task = self.task.at(space, index);
         self
     }
+
+    /// As [`TaskBuilder::beside`].
+    pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
+        self.task = self.task.beside(space, index);
+        self
+    }
 }
 
 impl<'scope, A, C> ScopedTask<'scope, '_, A, C>

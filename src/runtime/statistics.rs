@@ -3,7 +3,7 @@
 use crate::driver::shared::Shared;
 use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
-use crate::sched::{AffinityStatistics, Deviations};
+use crate::sched::{AffinityStatistics, Deviations, LowerBound};
 use std::fmt;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub struct Statistics {
     pub evictions: u64,
     /// How well the scheduler kept the indices of iteration spaces where their data are, if it keeps count.
     pub affinity: Option<AffinityStatistics>,
+    /// How near the optimum the scheduler's map of an iteration space is, if it knows (`certified`).
+    pub bound: Option<LowerBound>,
     /// How the run differs from the schedule that it was to follow (`replay`), if it does.
     pub deviations: Option<Deviations>,
 }
@@ -64,7 +66,7 @@ pub struct LinkStatistics {
 
 impl Statistics {
     pub(super) fn of(shared: &Shared) -> Self {
-        let Counts { traffic, busy_ns, evictions, affinity, deviations } = shared.engine.counts();
+        let Counts { traffic, busy_ns, evictions, affinity, bound, deviations } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
@@ -78,6 +80,7 @@ impl Statistics {
             links: traffic.into_iter().map(link).collect(),
             evictions,
             affinity,
+            bound,
             deviations,
         }
     }
@@ -100,6 +103,9 @@ impl fmt::Display for Statistics {
         }
         if let Some(AffinityStatistics { hits, migrations, migrated_bytes }) = self.affinity {
             writeln!(f, "indices: {hits} stayed, {migrations} migrated with {migrated_bytes} bytes")?;
+        }
+        if let Some(bound) = self.bound {
+            writeln!(f, "map: {bound}")?;
         }
         if let Some(deviations) = &self.deviations {
             writeln!(f, "{deviations}")?;

@@ -11,7 +11,7 @@ use crate::error::SubmitError;
 use crate::ids::TaskId;
 use crate::kernel::Launcher;
 use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
-use crate::sched::Place;
+use crate::sched::{Beside, Place};
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
 use crate::{Context, machine::UnitKind};
@@ -74,6 +74,8 @@ pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     pub(super) priority: i32,
+    /// It goes where its index is, and takes no part in how the indices are shared out.
+    beside: bool,
     cost: Option<f64>,
     /// Its index in an iteration space.
     at: Option<(IterationSpace, usize)>,
@@ -156,7 +158,34 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
 
     /// The task's index in an iteration space, in the instance that was begun last.
     pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
-        self.hints.at = Some((space.clone(), index));
+        (self.hints.at, self.hints.beside) = (Some((space.clone(), index)), false);
+        self
+    }
+
+    /// The task goes where the data of an index are: to the unit that ran the index last.
+    ///
+    /// It takes no part in how the indices are shared out, and what it takes is not counted for the index. This suits
+    /// what moves data between indices, such as the exchange of faces between the zones of a mesh: it runs where the
+    /// zone resides, and whoever gets it does not get the zone by it. Until the index has run, the task is like any
+    /// other. Schedulers that know of no indices ignore the hint. The last of `at` and `beside` holds.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1,1:EMU:1").scheduler("static").build()?;
+    /// let data: Vec<_> = (0..6).map(|_| rt.scalar(0)).collect();
+    /// let zones = rt.iteration_space("zones", vec![1.0; 6]);
+    /// for _ in 0..3 {
+    ///     zones.begin();
+    ///     for (zone, x) in data.iter().enumerate() {
+    ///         rt.task("exchange", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).beside(&zones, zone).submit()?;
+    ///         rt.task("step", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).at(&zones, zone).submit()?;
+    ///     }
+    /// }
+    /// assert_eq!(rt.take(data.into_iter().last().unwrap())?, [6]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
+        (self.hints.at, self.hints.beside) = (Some((space.clone(), index)), true);
         self
     }
 }
@@ -344,11 +373,11 @@ where
                 }
                 None => Box::new(Payload::new(accesses, self.cpu, kinds)),
             };
-            return driver.submit(description, Member::new(body, group), records, watch);
+            return driver.submit_rare(description, Member::new(body, group), records, watch);
         }
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
-            return driver.submit(description, Payload::new(accesses, bodies, kinds), records, watch);
+            return driver.submit_rare(description, Payload::new(accesses, bodies, kinds), records, watch);
         }
         driver.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
     }
@@ -365,18 +394,20 @@ where
                 });
             }
             _ if self.entrance.on_fast_path => return Ok(None),
-            Some((space, index)) => Some(Place {
+            Some((space, index)) if !self.hints.beside => Some(Place {
                 space: space.id(),
                 index: *index,
                 instance: space.instances().saturating_sub(1),
                 weights: space.shared_weights(),
                 neighbours: space.shared_neighbours(),
             }),
-            None => None,
+            _ => None,
         };
+        let beside = self.hints.at.as_ref().filter(|_| self.hints.beside);
+        let beside = beside.map(|(space, index)| Beside { space: space.id(), index: *index });
         let cost = self.hints.cost;
-        let has_side = cost.is_some() || place.is_some();
-        Ok(has_side.then(|| Box::new(Side { cost, place, ..Side::default() })))
+        let has_side = cost.is_some() || place.is_some() || beside.is_some();
+        Ok(has_side.then(|| Box::new(Side { cost, place, beside, ..Side::default() })))
     }
 
     /// Whether some unit has a body and enough memory.

@@ -4,7 +4,7 @@
 //! instance before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is
 //! counted too.
 
-use super::Place;
+use super::{Place, ReadyTask};
 use crate::ids::UnitId;
 use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
@@ -72,6 +72,12 @@ impl Affinity {
     /// The unit that an index ran on last.
     pub fn unit_of(&self, space: u32, index: usize) -> Option<UnitId> {
         self.last.get(&space)?.get(index)?.map(|last| last.unit)
+    }
+
+    /// The unit that ran the index last beside which a task runs, if the task runs there.
+    pub fn unit_beside(&self, task: &ReadyTask) -> Option<UnitId> {
+        let beside = task.beside?;
+        self.unit_of(beside.space, beside.index).filter(|unit| task.runs_on(*unit))
     }
 
     /// The unit that has the place's index in the place's instance, or had it in a later one.

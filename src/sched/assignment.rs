@@ -7,6 +7,7 @@
 //! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one
 //! chunk per slot, some of them possibly empty.
 
+use super::LowerBound;
 use std::ops::Range;
 
 /// The units that share an iteration space: `cpus` CPU units in the slots `0..cpus`, then `devices` device units.
@@ -33,6 +34,11 @@ impl Team {
     /// Whether there is no unit.
     pub const fn is_empty(self) -> bool {
         self.len() == 0
+    }
+
+    /// The memory that the unit in this slot works in: 0 for all CPU units, which share one; each device unit has its own.
+    pub const fn memory(self, slot: usize) -> usize {
+        if self.is_device(slot) { slot - self.cpus + 1 } else { 0 }
     }
 
     /// Whether the unit in this slot is a device unit.
@@ -193,6 +199,11 @@ pub trait Distribution: Send {
 
     /// Whether the last assignment holds for all instances to come, whatever they take.
     fn is_steady(&self) -> bool;
+
+    /// How near the optimum its map is, if it knows.
+    fn bound(&self) -> Option<LowerBound> {
+        None
+    }
 
     /// While steady: an instance took this long. May end the steadiness.
     fn observe(&mut self, _workload: &Workload<'_>, _measured: &Times) {}

@@ -4,7 +4,7 @@
 //! Its programs are steps of a mesh with hazards: tasks that some units cannot run, that fail, and that end in any order.
 //! They are drawn from numbers that the check counts up, small ones first: what it finds, it finds again.
 
-use super::{Place, Policy, ReadyTask, Sample, UnitView, View};
+use super::{Beside, Place, Policy, ReadyTask, Sample, UnitView, View};
 use crate::error::FailureReason;
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -116,6 +116,8 @@ struct Program {
     ns: Vec<u64>,
     order: Vec<usize>,
     fails: Option<u64>,
+    /// The first stage of every index is beside it and not of it.
+    begins_beside: bool,
 }
 
 /// Numbers that look random (Steele, Lea & Flood 2014).
@@ -159,6 +161,7 @@ impl Program {
             ns: (0..16).map(|_| 1 + draw.below(10_000) as u64).collect(),
             order: (0..16).map(|_| draw.below(50)).collect(),
             fails: (draw.below(5) == 0).then(|| draw.below(40) as u64),
+            begins_beside: draw.below(3) == 0,
         }
     }
 
@@ -188,6 +191,9 @@ impl Program {
             let (weights, neighbours) = (weights.clone(), Some(neighbours.clone()));
             Place { space: 0, index, instance: task / per_instance as u64, weights, neighbours }
         };
+        let is_beside = |task: u64| self.begins_beside && (task as usize).is_multiple_of(stages);
+        let stands = |task: u64| (!is_beside(task)).then(|| place(task));
+        let beside = |task: u64| is_beside(task).then(|| Beside { space: 0, index: place(task).index });
         let missing = |task: TaskId, space: SpaceId| if space.is_host() { 0 } else { task.0 % 7 };
         let total = instances * per_instance as u64;
         let (mut done, mut told) = (BTreeSet::new(), BTreeSet::new());
@@ -209,7 +215,7 @@ impl Program {
                     told.insert(task);
                     let on = &self.on[task as usize % per_instance];
                     let mut ready = ReadyTask::new(TaskId(task), "t", on.as_slice());
-                    (ready.place, ready.bytes) = (Some(place(task)), task % 5 * 1000);
+                    (ready.place, ready.beside, ready.bytes) = (stands(task), beside(task), task % 5 * 1000);
                     policy.ready(ready, &View::new(&units, &missing));
                 }
             }
@@ -249,7 +255,7 @@ impl Program {
             units[unit.index()].in_flight -= 1;
             let (elapsed_ns, fails) = (self.ns[turn % self.ns.len()], self.fails == Some(task));
             let elapsed_ns = if fails { 0 } else { elapsed_ns };
-            let place = Some(place(task));
+            let place = stands(task);
             let sample = Sample { task: TaskId(task), name: "t".into(), bytes: 0, unit, elapsed_ns, place };
             if fails {
                 policy.failed(&sample)

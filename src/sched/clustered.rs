@@ -12,13 +12,18 @@
 //! | MOVE | a new pivot, equal chunks | PROBE |
 //! | STEADY | the best that was measured | MOVE's cycle, when speeds change |
 //!
-//! How the sources are read where they are silent or disagree:
+//! `clustered-guided:literal` is the sources' search as printed ([`literal`]). How this one differs, and how the sources
+//! are read where they are silent or disagree:
 //! - The pivot moves away from the cluster that takes longer (González Tallada & Morancho 2024, §4.5); the slide
 //!   (González Tallada 2024 (slides)) has the sign reversed.
-//! - INC and DEC are half of what is left to search right and left of the pivot. A bracket keeps both: pivots at or
-//!   left of `left` are known to keep the devices longer, those at or right of `right` the CPU units. INC = 1 and a
+//! - INC and DEC, which begin at N/2 and are halved before each move, would never let the pivot pass N_cpu + N/2, nor come
+//!   back from a wrong first move. Here they are half of what is left to search right and left of the pivot. A bracket
+//!   keeps both: pivots at or left of `left` are known to keep the devices longer, those at or right of `right` the CPU units. INC = 1 and a
 //!   change of direction is a bracket of width 1 whose both ends have been tried: STEADY.
-//! - BALANCE gives the best chunks rather than those of one guided pass (see `balance.rs`).
+//! - BALANCE gives the best chunks rather than those of one guided pass with its threshold TH, for which no value is given
+//!   (see `balance.rs`).
+//! - What is kept is the best layout that was *measured*. One that is only computed to be better is measured first, while
+//!   the bound below leaves room.
 //! - BALANCE is left out where it could not matter: the balanced times, computed from the probed ones, differ between
 //!   the clusters by more than a twentieth (the pivot is wrong anyway), or are not better than what was probed. It
 //!   makes room for the bound: STEADY within 4·log₂(N) instances always; should it not be reached by then, the best so
@@ -29,8 +34,10 @@
 //! row, starts the search again at PROBE, with that unit's speed corrected. After each new search the row is twice as
 //! long, so that noise cannot keep it going.
 
+mod literal;
 mod search;
 
+pub use literal::ClusteredGuidedLiteral;
 use search::{Found, Layout, Search};
 
 use super::{Assignment, Distribution, Times, Workload};
@@ -61,6 +68,11 @@ pub enum State {
     Balance,
     /// The search is over.
     Steady,
+}
+
+/// 4·log₂(N): within as many instances the sources expect a search to end (González Tallada & Morancho 2024, §4.5).
+fn limit(workload: &Workload<'_>) -> u32 {
+    4 * workload.len().max(2).next_power_of_two().ilog2()
 }
 
 /// See the module.

@@ -12,13 +12,14 @@
 //! Invariants:
 //! 1. Instances of a space are decided in ascending order. Tasks are held back only for an undecided instance, and if
 //!    tasks are held back, some unit has something to do, or the next question of a unit decides.
-//! 2. A task without a place, or whose unit has no body for it, is never held back.
+//! 2. A task without a place, or whose unit has no body for it, is never held back. A task *beside* an index has none: it
+//!    goes to the unit that ran the index last, and is not measured.
 
 mod instance;
 
 use self::instance::Space;
 use super::queues::Queues;
-use super::{Affinity, AffinityStatistics, Distribution, Policy, ReadyTask, Sample, View};
+use super::{Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitView, View};
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 
@@ -84,6 +85,15 @@ impl<D: Distribution + Clone> Distributed<D> {
         self.queues.push(unit, task);
     }
 
+    /// The least busy unit that runs a task; of one beside an index that nobody has run, the least busy where its data
+    /// are.
+    fn unit_without_place(&self, task: &ReadyTask, view: &View<'_>) -> Option<UnitId> {
+        let missing = |unit: UnitId| task.beside.map_or(0, |_| view.missing_at(task.id, unit));
+        let cost = |unit: &&UnitView| (missing(unit.id), self.queues.len(unit.id) + unit.in_flight, unit.id);
+        let units = view.units.iter().filter(|unit| task.runs_on(unit.id));
+        units.min_by_key(cost).map(|unit| unit.id)
+    }
+
     /// Decides what can be decided in a space, and queues what was held back for it.
     fn decide(&mut self, space: u32, idle: bool) {
         let Some(state) = self.spaces.get_mut(&space) else { return };
@@ -102,9 +112,8 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         let Some(place) = task.place.clone() else {
-            let busy = |unit: &&super::UnitView| (self.queues.len(unit.id) + unit.in_flight, unit.id);
-            let unit = view.units.iter().filter(|unit| task.runs_on(unit.id)).min_by_key(busy);
-            return self.queues.push(unit.map_or(UnitId(0), |unit| unit.id), task);
+            let unit = self.affinity.unit_beside(&task).or_else(|| self.unit_without_place(&task, view));
+            return self.queues.push(unit.unwrap_or(UnitId(0)), task);
         };
         let prototype = &self.prototype;
         let state =
@@ -146,6 +155,12 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
 
     fn affinity(&self) -> Option<AffinityStatistics> {
         Some(self.affinity.statistics())
+    }
+
+    /// Of the iteration space that is furthest from it.
+    fn bound(&self) -> Option<LowerBound> {
+        let bounds = self.spaces.values().filter_map(|space| space.distribution().bound());
+        bounds.max_by(|one, other| one.gap().total_cmp(&other.gap()))
     }
 }
 

@@ -2,11 +2,20 @@
 //! 2024, §4.2; González Tallada 2024 (slides), "DYNAMIC scheduler").
 //!
 //! Tasks without a place are taken one by one. Of an iteration space, a unit takes `chunk` consecutive indices at once,
-//! and then runs all their tasks of that instance. From instance `memo` on, every index stays where it ran last (Bull
-//! 1998, as González Tallada & Morancho 2024 has it), so that its data need not move any more.
+//! and then runs all their tasks of that instance. "Once a block is processed, a new one is immediately assigned" (§4.2):
+//! a unit that still has a task takes no further block, so that no slow unit sits on blocks that others would come to
+//! earlier. `ahead` allows that many tasks more, for copies that are to overlap what runs.
+//!
+//! After `memo` instances the map stays, so that data need not move any more: the one among them under which the longest
+//! unit took least ([`memo`]). The sources lock the map "after a few iterations" of a feedback scheduler (Bull 1998) and do
+//! not say which of them: the choice is ours. A task beside an index goes where the index ran last.
+
+mod memo;
+
+use memo::Memo;
 
 use super::queues::{Queues, insert};
-use super::{Affinity, AffinityStatistics, Place, Policy, ReadyTask, View};
+use super::{Affinity, AffinityStatistics, Place, Policy, ReadyTask, Sample, View};
 use crate::ids::{TaskId, UnitId};
 use std::collections::VecDeque;
 
@@ -17,14 +26,15 @@ use std::collections::VecDeque;
 /// use thalweg::sched::{Dynamic, Policy, ReadyTask, UnitView, View};
 /// let units = [0, 1].map(|id| UnitView { id: UnitId(id), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 });
 /// let view = View::new(&units, &|_, _| 0);
-/// let mut policy = Dynamic::new(1, 3);
+/// let mut policy = Dynamic::new(1, 3, 0);
 /// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view);
 /// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // whoever asks first
 /// ```
 #[derive(Debug)]
 pub struct Dynamic {
     chunk: usize,
-    memo: u64,
+    ahead: usize,
+    memo: Memo,
     /// Tasks that nobody has taken.
     common: VecDeque<ReadyTask>,
     /// Tasks of indices that a unit has taken.
@@ -34,7 +44,7 @@ pub struct Dynamic {
 
 impl Default for Dynamic {
     fn default() -> Self {
-        Self::new(Self::CHUNK, Self::MEMO)
+        Self::new(Self::CHUNK, Self::MEMO, 0)
     }
 }
 
@@ -44,17 +54,19 @@ impl Dynamic {
     /// The default number of instances before the map is remembered ("a few": González Tallada & Morancho 2024, §4.2).
     pub const MEMO: u64 = 3;
 
-    /// Blocks of `chunk` indices, at least 1; the map is remembered after `memo` instances, or never if `memo` is 0.
-    pub fn new(chunk: usize, memo: u64) -> Self {
-        let memo = if memo == 0 { u64::MAX } else { memo };
+    /// Blocks of `chunk` indices, at least 1; the map is remembered after `memo` instances, or never if `memo` is 0. A
+    /// unit takes a block when it has no more than `ahead` tasks.
+    pub fn new(chunk: usize, memo: u64, ahead: usize) -> Self {
         let (common, taken) = (VecDeque::new(), Queues::default());
-        Self { chunk: chunk.max(1), memo, common, taken, affinity: Affinity::new() }
+        Self { chunk: chunk.max(1), ahead, memo: Memo::new(memo), common, taken, affinity: Affinity::new() }
     }
 
     /// The unit that has the place's index in its instance, if that is settled.
     fn owner(&self, place: &Place) -> Option<UnitId> {
-        match place.instance >= self.memo {
-            true => self.affinity.unit_of(place.space, place.index),
+        match self.memo.is_past(place.instance) {
+            true => {
+                self.memo.unit_of(place.space, place.index).or_else(|| self.affinity.unit_of(place.space, place.index))
+            }
             false => self.affinity.unit_in(place),
         }
     }
@@ -88,7 +100,13 @@ impl Policy for Dynamic {
     }
 
     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
-        let owner = task.place.as_ref().and_then(|place| self.owner(place));
+        let owner = match &task.place {
+            Some(place) => {
+                self.memo.arrived(place);
+                self.owner(place)
+            }
+            None => self.affinity.unit_beside(&task),
+        };
         match owner.and_then(|unit| task.unit_from(unit)) {
             Some(unit) => self.taken.push(unit, task),
             None => insert(&mut self.common, task),
@@ -97,7 +115,9 @@ impl Policy for Dynamic {
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let task = self.taken.pop(unit).or_else(|| {
-            let position = self.common.iter().position(|task| task.runs_on(unit))?;
+            let has_room = view.units.get(unit.index()).is_none_or(|unit| unit.in_flight <= self.ahead);
+            let suits = |task: &ReadyTask| task.runs_on(unit) && (has_room || task.place.is_none());
+            let position = self.common.iter().position(suits)?;
             let task = self.common.remove(position)?;
             if let Some(place) = &task.place {
                 self.take_block(place, unit);
@@ -107,9 +127,20 @@ impl Policy for Dynamic {
         if let Some(place) = &task.place
             && self.owner(place) == Some(unit)
         {
+            self.memo.given(place, unit);
             self.affinity.note(place, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
+    }
+
+    fn finished(&mut self, sample: &Sample) {
+        if let Some(place) = &sample.place {
+            self.memo.finished(place, sample.unit, sample.elapsed_ns as f64);
+        }
+    }
+
+    fn failed(&mut self, sample: &Sample) {
+        self.finished(&Sample { elapsed_ns: 0, ..sample.clone() });
     }
 
     fn affinity(&self) -> Option<AffinityStatistics> {
@@ -120,6 +151,9 @@ impl Policy for Dynamic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SpaceId;
+    use crate::machine::UnitKind;
+    use crate::sched::{Beside, UnitView};
 
     const VIEW: View<'_> = View { units: &[], missing_bytes: &|_, _| 0 };
 
@@ -146,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_unit_takes_a_block_of_indices_with_all_their_tasks() {
-        let mut policy = Dynamic::new(2, 0);
+        let mut policy = Dynamic::new(2, 0, 0);
         for (id, index) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)] {
             policy.ready(at(id, index, 0), &VIEW);
         }
@@ -160,9 +194,75 @@ mod tests {
         assert_eq!(next(&mut policy, 0), Some(7));
     }
 
+    fn units(in_flight: [usize; 2]) -> Vec<UnitView> {
+        let unit = |id: u16| UnitView {
+            id: UnitId(id),
+            kind: UnitKind::Cpu,
+            spaces: vec![SpaceId::HOST],
+            in_flight: in_flight[usize::from(id)],
+        };
+        vec![unit(0), unit(1)]
+    }
+
+    #[test]
+    fn a_unit_takes_a_further_block_when_it_has_processed_the_last() {
+        for (ahead, in_flight, taken) in [(0, 0, Some(1)), (0, 1, None), (1, 1, Some(1)), (1, 2, None)] {
+            let mut policy = Dynamic::new(1, 0, ahead);
+            (0..2).for_each(|id| policy.ready(at(id, id as usize, 0), &VIEW));
+            assert_eq!(next(&mut policy, 0), Some(0));
+            let units = units([in_flight, 0]);
+            let view = View { units: &units, missing_bytes: &|_, _| 0 };
+            let next = policy.next(UnitId(0), &view).map(|task| task.0);
+            assert_eq!(next, taken, "{ahead} ahead, {in_flight} in flight");
+            policy.ready(ReadyTask::of(7, &[true, true]), &view);
+            assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(7)), "a task without a place is no block");
+        }
+    }
+
+    /// Runs an instance of six indices with these units; what each unit took.
+    fn instance(policy: &mut Dynamic, number: u64, units: [u16; 6], ns: u64) {
+        for (index, unit) in units.into_iter().enumerate() {
+            policy.ready(at(number * 6 + index as u64, index, number), &VIEW);
+            let task = TaskId(next(policy, unit).expect("nobody has it"));
+            let place = at(0, index, number).place;
+            let unit = UnitId(unit);
+            policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns: ns, place });
+        }
+    }
+
+    #[test]
+    fn the_map_of_the_best_instance_stays() {
+        let mut policy = Dynamic::new(1, 3, 0);
+        instance(&mut policy, 0, [0, 0, 0, 0, 1, 1], 10);
+        instance(&mut policy, 1, [0, 1, 0, 1, 0, 1], 10);
+        instance(&mut policy, 2, [1, 1, 1, 1, 1, 0], 10);
+        for number in 3..5 {
+            (0..6).for_each(|index| policy.ready(at(number * 6 + index, index as usize, number), &VIEW));
+            let of = |policy: &mut Dynamic, unit| std::iter::from_fn(|| next(policy, unit)).collect::<Vec<_>>();
+            let of_both: [Vec<u64>; 2] =
+                [of(&mut policy, 0), of(&mut policy, 1)].map(|ids| ids.iter().map(|id| id % 6).collect());
+            assert_eq!(of_both, [vec![0, 2, 4], vec![1, 3, 5]], "30 for each; the others 40 and 50");
+        }
+    }
+
+    #[test]
+    fn a_task_beside_an_index_goes_where_the_index_ran_and_does_not_take_it() {
+        let beside =
+            |id, index| ReadyTask { beside: Some(Beside { space: 0, index }), ..ReadyTask::of(id, &[true, true]) };
+        let mut policy = Dynamic::new(1, 0, 0);
+        policy.ready(beside(0, 3), &VIEW);
+        assert_eq!(next(&mut policy, 0), Some(0), "nobody has run the index: anyone's");
+        policy.ready(at(1, 3, 0), &VIEW);
+        assert_eq!(next(&mut policy, 1), Some(1), "and the index still is");
+        policy.ready(beside(2, 3), &VIEW);
+        assert_eq!((next(&mut policy, 0), next(&mut policy, 1)), (None, Some(2)));
+        policy.ready(at(3, 3, 1), &VIEW);
+        assert_eq!(next(&mut policy, 0), Some(3), "a new instance: anyone's, wherever the exchange ran");
+    }
+
     #[test]
     fn after_so_many_instances_every_index_stays() {
-        let mut policy = Dynamic::new(1, 2);
+        let mut policy = Dynamic::new(1, 2, 0);
         for (instance, unit) in [(0, 0), (1, 1)] {
             policy.ready(at(instance, 3, instance), &VIEW);
             assert_eq!(next(&mut policy, unit), Some(instance));

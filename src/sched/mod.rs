@@ -19,6 +19,7 @@ mod affinity;
 mod alike;
 mod assignment;
 mod balance;
+mod certified;
 mod check;
 mod clustered;
 mod distribution;
@@ -41,13 +42,15 @@ mod spec;
 mod static_chunks;
 mod static_pcf;
 mod stealing;
+mod team_size;
 
 pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
 pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
 pub use balance::balanced_chunks;
+pub use certified::{Certified, LowerBound};
 pub use check::{Violation, check};
-pub use clustered::{ClusteredGuided, State};
+pub use clustered::{ClusteredGuided, ClusteredGuidedLiteral, State};
 pub use distribution::Distributed;
 pub use dynamic::Dynamic;
 pub use eft::{Eft, LinkEstimate};
@@ -67,6 +70,7 @@ pub(crate) use spec::{Setting, from_spec};
 pub use static_chunks::{Static, static_chunks};
 pub use static_pcf::{StaticPcf, device_tasks as static_pcf_device_tasks};
 pub use stealing::Stealing;
+pub use team_size::{TeamSize, TeamSized};
 
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -155,6 +159,11 @@ pub trait Policy: Send {
         None
     }
 
+    /// How near the optimum the policy's map of an iteration space is, if it knows.
+    fn bound(&self) -> Option<LowerBound> {
+        None
+    }
+
     /// The performance model that the policy learns, if it has one.
     fn model(&self) -> Option<&Model> {
         None
@@ -195,6 +204,8 @@ pub struct ReadyTask {
     pub cost: Option<f64>,
     /// Its place in an iteration space, if it recurs.
     pub place: Option<Place>,
+    /// The index whose data it works on without taking part in how the indices are shared out.
+    pub beside: Option<Beside>,
     pub(crate) units: Arc<[bool]>,
 }
 
@@ -203,7 +214,7 @@ impl ReadyTask {
     /// and no place.
     pub fn new(id: TaskId, name: impl Into<Cow<'static, str>>, units: impl Into<Arc<[bool]>>) -> Self {
         let (name, units) = (name.into(), units.into());
-        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, units }
+        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, beside: None, units }
     }
 
     /// Whether the task has a body for this unit, and its data fit into the unit's memory.
@@ -238,6 +249,20 @@ pub struct Place {
     pub weights: Arc<[f64]>,
     /// The indices that every index exchanges data with, if the user has said so.
     pub neighbours: Option<Arc<[Vec<usize>]>>,
+}
+
+/// The index that a task goes to without being one of its tasks ([`TaskBuilder::beside`](crate::TaskBuilder::beside)).
+///
+/// ```
+/// use thalweg::sched::Beside;
+/// assert_eq!(Beside { space: 0, index: 2 }.index, 2);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beside {
+    /// Which iteration space.
+    pub space: u32,
+    /// Which index of it.
+    pub index: usize,
 }
 
 /// A task that has run.

@@ -1,9 +1,15 @@
 //! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF to what they would be
 //! elsewhere, are shared out evenly (González Tallada 2024 (slides), "PCF-GUIDED scheduler").
 //!
-//! The slides add up "all task execution times factorized with PCF" and divide by the number of units. Read here as: a
-//! time on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So all
-//! units end together, which with PCF = 1 is the slides' formula to the letter. An index that moves from one kind to
+//! The slide adds up "all task execution times factorized with PCF" (ALL-WORK), divides by the number of units (WORK-CU =
+//! ALL-WORK / NCU) and keeps every unit's work close to that. Two readings:
+//! - ours: a time on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So
+//!   all units end together.
+//! - `literal`: the same times, and WORK-CU as printed. Every unit gets as much converted work, so a device ends PCF
+//!   times as early. With PCF = 1 the two are the same.
+//!
+//! Deviations from the slide in both: "close to" is the best cut into consecutive chunks (`balance.rs`), and the search
+//! ends after as many steps without gain as there are units, with the best chunks measured. An index that moves from one kind to
 //! the other is thus expected to take what it takes there, which the guided step of González Tallada & Morancho 2024,
 //! §5.1.1, does not see.
 
@@ -26,6 +32,7 @@ use super::{Assignment, Distribution, Pcf, Times, Workload};
 #[derive(Debug, Clone)]
 pub struct PcfGuided {
     pcf: Pcf,
+    literal: bool,
     known: Option<f64>,
     descent: Descent,
 }
@@ -33,7 +40,21 @@ pub struct PcfGuided {
 impl PcfGuided {
     /// With this PCF.
     pub fn new(pcf: Pcf) -> Self {
-        Self { pcf, known: None, descent: Descent::default() }
+        Self { pcf, literal: false, known: None, descent: Descent::default() }
+    }
+
+    /// Every unit gets ALL-WORK / NCU, as the slide has it.
+    ///
+    /// ```
+    /// use thalweg::sched::{Distribution, Pcf, PcfGuided, Team, Times, Workload};
+    /// let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 4], neighbours: None };
+    /// let mut distribution = PcfGuided::new(Pcf::Given(3.0)).literal();
+    /// let times = Times::of(&distribution.assign(&workload, None), 2, vec![30.0, 30.0, 10.0, 10.0]);
+    /// assert_eq!(distribution.assign(&workload, Some(&times)).slots(), [0, 0, 1, 1]); // 60 each when converted
+    /// ```
+    #[must_use]
+    pub fn literal(self) -> Self {
+        Self { literal: true, ..self }
     }
 }
 
@@ -45,13 +66,14 @@ impl Distribution for PcfGuided {
     fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
         let team = workload.team;
         match measured.filter(|_| !self.descent.chunks.is_empty()) {
-            None => self.descent.chunks = static_chunks(workload.len(), team.len()),
+            None => self.descent = Descent::from(static_chunks(workload.len(), team.len()), team.len()),
             Some(times) => {
                 let pcf = *self.known.get_or_insert(self.pcf.value(workload, measured).unwrap_or(1.0));
                 let speed = |slot: usize| if team.is_device(slot) { pcf } else { 1.0 };
                 let converted: Vec<f64> =
                     times.index_ns.iter().zip(&times.slot).map(|(ns, slot)| ns * speed(*slot)).collect();
-                let next = balanced_chunks(&converted, &(0..team.len()).map(speed).collect::<Vec<_>>());
+                let share = |slot: usize| if self.literal { 1.0 } else { speed(slot) };
+                let next = balanced_chunks(&converted, &(0..team.len()).map(share).collect::<Vec<_>>());
                 self.descent.go(times.slot_ns.iter().copied().fold(0.0, f64::max), next);
             }
         }
@@ -88,6 +110,16 @@ mod tests {
             let third = distribution.assign(&workload, Some(&measured(&second, &weights, team)));
             assert_eq!((third == second, distribution.is_steady()), (true, true));
         }
+    }
+
+    #[test]
+    fn to_the_letter_every_unit_gets_as_much_converted_work() {
+        let (team, weights) = (Team { cpus: 2, devices: 1 }, [2.0; 24]);
+        let workload = Workload { team, weights: &weights, neighbours: None };
+        let mut distribution = PcfGuided::new(Pcf::Given(4.0)).literal();
+        let first = distribution.assign(&workload, None);
+        let second = distribution.assign(&workload, Some(&measured(&first, &weights, team)));
+        assert_eq!(second.loads(3, &weights), [16.0; 3], "16 each, which the device has done in 4");
     }
 
     #[test]

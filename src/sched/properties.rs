@@ -6,8 +6,17 @@ use super::*;
 use proptest::prelude::*;
 
 fn names() -> impl Iterator<Item = &'static str> {
-    let with =
-        ["dynamic:chunk=3,memo=1", "static-pcf:pcf=2.5", "pcf-static:pcf=3", "pcf-guided:pcf=0.4", "replay:file=x"];
+    let with = [
+        "dynamic:chunk=3,memo=1,ahead=1",
+        "static-pcf:pcf=2.5",
+        "pcf-static:pcf=3",
+        "pcf-guided:pcf=0.4",
+        "pcf-guided:literal",
+        "clustered-guided:literal",
+        "certified:team=auto",
+        "static:team=2",
+        "replay:file=x",
+    ];
     NAMES.iter().copied().chain(with)
 }
 
@@ -128,7 +137,11 @@ proptest! {
             (Box::new(GuidedSizes), true),
             (Box::new(GuidedRuntime::default()), true),
             (Box::new(ClusteredGuided::default()), true),
+            (Box::new(ClusteredGuidedLiteral::default()), true),
+            (Box::new(PcfGuided::new(Pcf::Given(2.0)).literal()), true),
             (Box::new(Adjacency::default()), false),
+            (Box::new(Certified::default()), false),
+            (Box::new(TeamSized::new(Certified::default(), TeamSize::Auto)), false),
         ];
         for (mut distribution, contiguous) in distributions {
             let mut measured: Option<Times> = None;

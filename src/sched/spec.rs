@@ -3,20 +3,25 @@
 //! | name | parameters |
 //! | --- | --- |
 //! | `stealing`, `priority` | |
-//! | `dynamic` | `chunk` (1): indices taken at once; `memo` (3): instances until the map stays, 0 for never |
+//! | `dynamic` | `chunk` (1): indices taken at once; `memo` (3): instances until the best map so far stays, 0 for never; `ahead` (0): with how many tasks a unit takes more |
 //! | `static`, `guided-sizes`, `guided-runtime` | |
 //! | `static-pcf`, `pcf-static`, `pcf-guided` | `pcf`: a number; or `file`: a TOML file with one per configuration; or `profile`: measured in the first instance (the default) |
-//! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search |
+//! | | of `pcf-guided` also `literal`: the sources' formula to the letter |
+//! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search; or `literal`: the sources' search to the letter |
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
+//! | `certified` | `slack` (0.01): by what part units may take longer for fewer neighbours in different memories |
 //! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
 //! | `replay` | `file`: a [`Schedule`] as text, which must be given |
+//!
+//! All work distributions have `team` as well: how many CPU units to use, or `auto` for as many as are fastest.
 //!
 //! The file of PCFs has configurations of the CPU units as keys, as in González Tallada & Morancho 2024, table 4:
 //! `"16:CPU:1" = 21.91`.
 
 use super::{
-    Adjacency, ClusteredGuided, Distributed, Distribution, Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate,
-    Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule, Static, StaticPcf, Stealing,
+    Adjacency, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution, Dynamic, Eft,
+    GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule,
+    Static, StaticPcf, Stealing, TeamSize, TeamSized,
 };
 use crate::error::BuildError;
 use std::collections::BTreeMap;
@@ -41,6 +46,7 @@ pub const NAMES: &[&str] = &[
     "guided-runtime",
     "clustered-guided",
     "adjacency",
+    "certified",
     "eft",
     "priority",
 ];
@@ -71,18 +77,26 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
         "priority" => Box::new(Priority::new()),
         "dynamic" => {
             let chunk = p.whole("chunk", Dynamic::CHUNK as u64, 1)?;
-            Box::new(Dynamic::new(chunk as usize, p.whole("memo", Dynamic::MEMO, 0)?))
+            let (memo, ahead) = (p.whole("memo", Dynamic::MEMO, 0)?, p.whole("ahead", 0, 0)?);
+            Box::new(Dynamic::new(chunk as usize, memo, ahead as usize))
         }
-        "static" => distributed(Static),
-        "guided-sizes" => distributed(GuidedSizes),
-        "guided-runtime" => distributed(GuidedRuntime::default()),
-        "static-pcf" => distributed(StaticPcf::new(p.pcf(&setting)?)),
-        "pcf-static" => distributed(PcfStatic::new(p.pcf(&setting)?)),
-        "pcf-guided" => distributed(PcfGuided::new(p.pcf(&setting)?)),
+        "static" => distributed(Static, p.team()?),
+        "guided-sizes" => distributed(GuidedSizes, p.team()?),
+        "guided-runtime" => distributed(GuidedRuntime::default(), p.team()?),
+        "static-pcf" => distributed(StaticPcf::new(p.pcf(&setting)?), p.team()?),
+        "pcf-static" => distributed(PcfStatic::new(p.pcf(&setting)?), p.team()?),
+        "pcf-guided" => {
+            let literal = p.flag("literal")?;
+            let distribution = PcfGuided::new(p.pcf(&setting)?);
+            distributed(if literal { distribution.literal() } else { distribution }, p.team()?)
+        }
+        "clustered-guided" if p.flag("literal")? => distributed(ClusteredGuidedLiteral::default(), p.team()?),
         "clustered-guided" => {
-            distributed(ClusteredGuided::new(p.positive("threshold", ClusteredGuided::THRESHOLD, false)?))
+            let threshold = p.positive("threshold", ClusteredGuided::THRESHOLD, false)?;
+            distributed(ClusteredGuided::new(threshold), p.team()?)
         }
-        "adjacency" => distributed(Adjacency::new(p.positive("slack", Adjacency::SLACK, true)?)),
+        "adjacency" => distributed(Adjacency::new(p.positive("slack", Adjacency::SLACK, true)?), p.team()?),
+        "certified" => distributed(Certified::new(p.positive("slack", Certified::SLACK, true)?), p.team()?),
         "eft" => {
             let default = LinkEstimate::default();
             let link = LinkEstimate {
@@ -105,8 +119,11 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
     parameters.end(policy)
 }
 
-fn distributed<D: Distribution + Clone + 'static>(distribution: D) -> Box<dyn Policy> {
-    Box::new(Distributed::new(distribution))
+fn distributed<D: Distribution + Clone + 'static>(distribution: D, team: Option<TeamSize>) -> Box<dyn Policy> {
+    match team {
+        None => Box::new(Distributed::new(distribution)),
+        Some(size) => Box::new(Distributed::new(TeamSized::new(distribution, size))),
+    }
 }
 
 /// What stands behind the colon; every parameter is taken out when it is used.
@@ -142,6 +159,25 @@ impl<'a> Parameters<'a> {
         match self.given.remove(name) {
             Some(None) => Err(self.error(name, format!("has no value; write {name}=..."))),
             given => Ok(given.flatten()),
+        }
+    }
+
+    /// Whether a word without a value is given.
+    fn flag(&mut self, name: &'static str) -> Result<bool, BuildError> {
+        self.known.push(name);
+        match self.given.remove(name) {
+            Some(Some(_)) => Err(self.error(name, "takes no value".to_owned())),
+            given => Ok(given.is_some()),
+        }
+    }
+
+    /// How many CPU units a distribution is to use, if that is given.
+    fn team(&mut self) -> Result<Option<TeamSize>, BuildError> {
+        let Some(text) = self.take("team")? else { return Ok(None) };
+        match text.parse() {
+            _ if text == "auto" => Ok(Some(TeamSize::Auto)),
+            Ok(units) if units > 0 => Ok(Some(TeamSize::Of(units))),
+            _ => Err(self.error("team", format!("`{text}` is neither `auto` nor a number of CPU units"))),
         }
     }
 
@@ -252,14 +288,20 @@ mod tests {
             assert_eq!(build(name).unwrap().name(), *name);
         }
         let good = [
-            "dynamic:chunk=2,memo=3",
+            "dynamic:chunk=2,memo=3,ahead=1",
             "dynamic: memo = 0",
             "static-pcf:pcf=4",
             "pcf-static:profile",
             "pcf-guided:pcf=0.5",
             "static-pcf:file=pcf.toml",
             "clustered-guided:threshold=0.5",
+            "clustered-guided:literal",
+            "clustered-guided:literal,team=auto",
+            "static:team=3",
+            "pcf-guided:literal,pcf=2",
+            "pcf-guided:literal",
             "adjacency:slack=0",
+            "certified:slack=0",
             "eft:latency_ns=0,bytes_per_s=2e9",
         ];
         good.into_iter().filter(can_be_read).for_each(|text| drop(build(text).unwrap()));
@@ -273,8 +315,11 @@ mod tests {
                 "cannot find scheduler `fastest`; try one of stealing, dynamic, static, static-pcf, pcf-static",
             ),
             ("", "cannot find scheduler ``"),
-            ("static:chunk=2", "`static`: chunk: there is no such parameter; there are none"),
-            ("dynamic:size=2", "`dynamic`: size: there is no such parameter; try one of chunk, memo"),
+            ("stealing:chunk=2", "`stealing`: chunk: there is no such parameter; there are none"),
+            ("static:chunk=2", "`static`: chunk: there is no such parameter; try one of team"),
+            ("static:team=0", "`static`: team: `0` is neither `auto` nor a number of CPU units"),
+            ("eft:team=auto", "`eft`: team: there is no such parameter; try one of latency_ns, bytes_per_s"),
+            ("dynamic:size=2", "`dynamic`: size: there is no such parameter; try one of chunk, memo, ahead"),
             ("dynamic:chunk=0", "`dynamic`: chunk: `0` is not a whole number of at least 1"),
             ("dynamic:memo=-1", "`dynamic`: memo: `-1` is not a whole number of at least 0"),
             ("dynamic:chunk", "`dynamic`: chunk: has no value; write chunk=..."),
@@ -288,6 +333,11 @@ mod tests {
             ("static-pcf:file=none.toml", "`static-pcf`: file: none.toml: "),
             ("static-pcf:file=bad.toml", "`static-pcf`: file: bad.toml: TOML parse error at line 1"),
             ("clustered-guided:threshold=0", "`clustered-guided`: threshold: `0` is not a number above 0"),
+            ("clustered-guided:literal=1", "`clustered-guided`: literal: takes no value"),
+            (
+                "clustered-guided:literal,threshold=2",
+                "`clustered-guided`: threshold: there is no such parameter; try one of literal, team",
+            ),
             ("adjacency:slack=-1", "`adjacency`: slack: `-1` is not a number of at least 0"),
             ("replay", "`replay`: file: is missing; write replay:file=PATH"),
             ("replay:file=none.txt", "`replay`: file: none.txt: "),

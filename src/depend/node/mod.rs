@@ -25,6 +25,7 @@ pub(crate) use body::Body;
 pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
+pub(in crate::depend) use group::Causes;
 pub(crate) use group::{Group, Member};
 pub(crate) use kinds::Kinds;
 pub(crate) use piece::Piece;
@@ -124,6 +125,8 @@ pub(crate) struct Side {
     pub(crate) cost: Option<f64>,
     /// The task's place in an iteration space.
     pub(crate) place: Option<crate::sched::Place>,
+    /// The index beside which it runs.
+    pub(crate) beside: Option<crate::sched::Beside>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
     /// The kinds of unit that it can run on, where that does not follow from its bodies alone.

@@ -1,6 +1,8 @@
 //! Bodies that wait: what their threads do meanwhile.
 //!
-//! The thread goes on as a host. On top of the body it runs the body's descendants, which the body waits for anyhow, and
+//! What a body waits for is as a rule the task that it has submitted last, which lies at the young end of its thread's own
+//! queue: then it is run there and then, and nobody has to be told ([`Threads::run_descendants`]). Else the thread goes on
+//! as a host. On top of the body it runs the body's descendants, which the body waits for anyhow, and
 //! tasks of the runtime's own, which never wait; all else it runs aside ([`super::aside`]). A body that is itself aside is
 //! left as soon as no descendant is at hand, so that whoever resumed it looks for something else.
 //!
@@ -8,6 +10,7 @@
 //! memory alone bounds how deeply tasks can be nested.
 
 use super::host::Host;
+use super::ready::ReadyQueues;
 use super::run::Lookout;
 use super::state::Threads;
 use crate::depend::{OwnedTask, running};
@@ -21,6 +24,10 @@ use std::time::Instant;
 /// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
 const ON_TOP_BYTES: usize = 256 << 10;
 const PART_ON_TOP: usize = 4;
+
+/// While a body waits, one of the tasks that have been ready for long is run after so many others: it needs a stack of its
+/// own, and what the body waits for is likely to be young.
+const OLDEST_AFTER_IN_BODY: u32 = 512;
 
 /// Something that a host can run.
 enum Work {
@@ -62,6 +69,31 @@ impl Threads {
         running::may_wait(self.shared.id) && Host::with(self.shared.id, |host| host.is_some())
     }
 
+    /// Runs the youngest tasks of this thread's own queue on top of the body that runs here, as long as they are its
+    /// descendants and what it is going to wait for is not `over`; no more of them than others can wait for.
+    pub(crate) fn run_descendants(&self, over: impl Fn() -> bool) {
+        if !self.on_fast_path() || !running::may_wait(self.shared.id) {
+            return;
+        }
+        Host::with(self.shared.id, |host| {
+            let Some(host) = host else { return };
+            let mut executed = 0;
+            while executed < OLDEST_AFTER_IN_BODY && !over() && !self.ready.has_urgent() {
+                let Some(task) = ReadyQueues::pop_own(&host.queue) else { break };
+                let work = Work::Anywhere(task);
+                if !self.fits_on_top(host, &work) {
+                    self.put_back(host, work);
+                    break;
+                }
+                self.run_work(host, work);
+                executed += 1;
+            }
+            if executed > 0 {
+                running::with_task(self.shared.id, |task| self.shared.running[host.slot()].show(task));
+            }
+        });
+    }
+
     /// Waits until nothing is `left` of what has this key; whoever brings that about wakes this thread, or fiber.
     ///
     /// # Errors
@@ -96,7 +128,7 @@ impl Threads {
             }
             Some(key) => {
                 wait(false);
-                running::with_task(id, |task| self.shared.suspended(task, key, left, || wait(true))).unwrap_or(Ok(()))
+                running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, || wait(true)))
             }
         };
         if let Some(task) = placed {
@@ -187,7 +219,7 @@ impl Threads {
 
     fn next_work(&self, host: &Host) -> Option<Work> {
         match self.on_fast_path() {
-            true => self.next_task(host).map(Work::Anywhere),
+            true => self.next_task(host, OLDEST_AFTER_IN_BODY).map(Work::Anywhere),
             false => self.ready.pop_launch(host.unit).map(Work::Placed),
         }
     }

@@ -44,7 +44,7 @@ use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
-use crate::sched::{AffinityStatistics, Deviations, Model};
+use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model};
 use flow::Flow;
 use needs::forgotten_by;
 use queue::{End, Queue};
@@ -272,6 +272,11 @@ impl Placement {
     /// How well the policy kept indices where their data are, if it keeps count.
     pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
         self.queue.affinity()
+    }
+
+    /// How near the optimum the policy's map is, if it knows.
+    pub(crate) fn bound(&self) -> Option<LowerBound> {
+        self.queue.bound()
     }
 
     /// How the run differs from the policy's schedule, if it has one.

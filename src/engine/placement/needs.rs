@@ -2,7 +2,7 @@
 
 use crate::depend::{AccessRecord, Kinds, OwnedTask};
 use crate::ids::DataId;
-use crate::sched::Place;
+use crate::sched::{Beside, Place};
 
 /// What a task needs of a memory.
 pub(crate) struct Needs {
@@ -48,4 +48,9 @@ pub(super) fn forgotten_by(task: &OwnedTask) -> Option<DataId> {
 /// Where a task stands in an iteration space, if it recurs.
 pub(super) fn place_of(task: &OwnedTask) -> Option<Place> {
     task.owned().as_ref().and_then(|side| side.place.clone())
+}
+
+/// The index beside which a task runs, if there is one.
+pub(super) fn beside(task: &OwnedTask) -> Option<Beside> {
+    task.owned().as_ref().and_then(|side| side.beside)
 }

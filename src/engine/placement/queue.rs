@@ -9,7 +9,7 @@
 //! 2. The policy has been told how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
-use super::needs::{Needs, kinds, place_of};
+use super::needs::{Needs, beside, kinds, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
 use super::units::{Room, Units};
@@ -18,7 +18,7 @@ use crate::engine::Nanos;
 use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
-use crate::sched::{AffinityStatistics, Deviations, Model, ReadyTask, Sample, UnitView, View};
+use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -102,6 +102,7 @@ impl Queue {
             priority: task.shared().priority,
             cost: task.owned().as_ref().and_then(|side| side.cost),
             place: place_of(task),
+            beside: beside(task),
             units: self.suited(task, residency).units,
         }
     }
@@ -313,6 +314,11 @@ impl Queue {
     /// How well the policy kept indices where their data are, if it keeps count.
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.policy.affinity()
+    }
+
+    /// How near the optimum the policy's map is, if it knows.
+    pub(super) fn bound(&self) -> Option<LowerBound> {
+        self.policy.bound()
     }
 
     /// How the run differs from the policy's schedule, if it has one.

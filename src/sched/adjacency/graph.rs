@@ -1,4 +1,5 @@
-//! Which indices exchange data, and which of these edges an assignment cuts.
+//! Which indices exchange data, and which of these edges an assignment cuts: those that join different memories. Units that
+//! share one exchange without a copy.
 
 use crate::sched::Team;
 
@@ -33,24 +34,24 @@ impl Graph {
         self.neighbours[one].binary_search(&other).is_ok()
     }
 
-    /// How many edges join different slots.
-    pub(super) fn cut(&self, slots: &[usize]) -> usize {
-        let ends =
-            |(index, list): (usize, &Vec<usize>)| list.iter().filter(|other| slots[**other] != slots[index]).count();
+    /// How many edges join different memories.
+    pub(super) fn cut(&self, slots: &[usize], team: Team) -> usize {
+        let apart = |index: usize, other: usize| team.memory(slots[other]) != team.memory(slots[index]);
+        let ends = |(index, list): (usize, &Vec<usize>)| list.iter().filter(|other| apart(index, **other)).count();
         self.neighbours.iter().enumerate().map(ends).sum::<usize>() / 2
     }
 
-    /// How many neighbours of an index each slot has, for those slots that have any; in the order of slots.
-    pub(super) fn links(&self, index: usize, slots: &[usize]) -> Vec<(usize, i64)> {
-        let mut links: Vec<(usize, i64)> = Vec::with_capacity(4);
-        for other in self.of(index) {
-            match links.iter_mut().find(|(slot, _)| *slot == slots[*other]) {
-                Some((_, count)) => *count += 1,
-                None => links.push((slots[*other], 1)),
-            }
-        }
-        links.sort_unstable();
-        links
+    /// The slots that neighbours of an index are in, in order, with how many neighbours are in the memory of each.
+    pub(super) fn links(&self, index: usize, slots: &[usize], team: Team) -> Vec<(usize, i64)> {
+        let mut found: Vec<usize> = self.of(index).iter().map(|other| slots[*other]).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|slot| (slot, self.in_memory(index, slots, team, team.memory(slot)))).collect()
+    }
+
+    /// How many neighbours of an index are in a memory.
+    pub(super) fn in_memory(&self, index: usize, slots: &[usize], team: Team, memory: usize) -> i64 {
+        self.of(index).iter().filter(|other| team.memory(slots[**other]) == memory).count() as i64
     }
 }
 

@@ -1,4 +1,5 @@
-//! Moves and swaps between neighbouring parts.
+//! Moves and swaps between neighbouring parts, those of units that share a memory included: these cut nothing, and even out
+//! times.
 //!
 //! Every step lowers the cut, or leaves it and evens out the times of two units, or takes work from a unit above the
 //! limit; so it ends. The number of passes is limited all the same: most of the gain is in the first.
@@ -22,10 +23,10 @@ pub(super) fn refine(problem: &Problem<'_>, mut slots: Vec<usize>) -> Vec<usize>
     slots
 }
 
-/// The neighbours that an index would win by moving to each slot that has any of them.
+/// The neighbours in its memory that an index would win by moving to each slot that has any of them.
 fn gains(problem: &Problem<'_>, slots: &[usize], index: usize) -> Vec<(usize, i64)> {
-    let mut links = problem.graph.links(index, slots);
-    let own = links.iter().find(|(slot, _)| *slot == slots[index]).map_or(0, |(_, count)| *count);
+    let mut links = problem.graph.links(index, slots, problem.team);
+    let own = problem.graph.in_memory(index, slots, problem.team, problem.team.memory(slots[index]));
     links.retain(|(slot, _)| *slot != slots[index]);
     links.iter_mut().for_each(|(_, gain)| *gain -= own);
     links
@@ -54,7 +55,8 @@ fn shift(problem: &Problem<'_>, slots: &mut [usize], loads: &mut [f64], index: u
 fn swap(problem: &Problem<'_>, slots: &mut [usize], loads: &mut [f64], index: usize) -> bool {
     let from = slots[index];
     let mut best: Option<(i64, usize)> = None;
-    for (to, gain) in gains(problem, slots, index).into_iter().filter(|(_, gain)| *gain > -2) {
+    let elsewhere = |(to, gain): &(usize, i64)| *gain > -2 && problem.team.memory(*to) != problem.team.memory(from);
+    for (to, gain) in gains(problem, slots, index).into_iter().filter(elsewhere) {
         let touches = |other: usize| problem.graph.of(other).iter().any(|next| slots[*next] == from);
         for other in (0..slots.len()).filter(|other| slots[*other] == to && touches(*other)) {
             let Some((_, back)) = gains(problem, slots, other).into_iter().find(|(slot, _)| *slot == from) else {

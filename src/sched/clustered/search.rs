@@ -1,5 +1,6 @@
 //! The search for the pivot: a bracket that halves, and the best layout so far.
 
+use super::limit;
 use crate::sched::balance::balanced_chunks;
 use crate::sched::static_chunks::clustered_chunks;
 use crate::sched::{Chunks, Times, Workload};
@@ -52,13 +53,21 @@ pub(super) enum Found {
     Best(Layout),
 }
 
+fn least(seen: &[(f64, Layout)]) -> Option<&(f64, Layout)> {
+    seen.iter().min_by(|one, other| one.0.total_cmp(&other.0))
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Search {
     left: usize,
     right: usize,
     tried: Vec<usize>,
-    /// What each layout takes: measured, or computed from the times of the same indices on the same kind of unit.
-    seen: Vec<(f64, Layout)>,
+    /// What each layout took.
+    measured: Vec<(f64, Layout)>,
+    /// What others would take, computed from the times of the same indices on the same kind of unit.
+    computed: Vec<(f64, Layout)>,
+    /// There is no pivot left to try: what was computed to be better than all that was measured is measured now.
+    closing: bool,
     instances: u32,
     limit: u32,
 }
@@ -67,8 +76,8 @@ impl Search {
     /// For any pivot, with this many instances already assigned.
     pub(super) fn new(workload: &Workload<'_>, instances: u32) -> Self {
         let (left, right) = (clamp(workload, 0), clamp(workload, workload.len()));
-        let limit = 4 * workload.len().max(2).next_power_of_two().ilog2();
-        Self { left, right, tried: Vec::new(), seen: Vec::new(), instances, limit }
+        let (measured, computed) = (Vec::new(), Vec::new());
+        Self { left, right, tried: Vec::new(), measured, computed, closing: false, instances, limit: limit(workload) }
     }
 
     /// One more instance is assigned.
@@ -81,14 +90,37 @@ impl Search {
         self.instances > self.limit
     }
 
+    /// The best that was measured: no layout wins by what is only expected of it.
     pub(super) fn best(&self) -> Option<Layout> {
-        self.seen.iter().min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, layout)| layout.clone())
+        least(&self.measured).map(|(_, layout)| layout.clone())
     }
 
-    /// The last word on a layout holds: what was computed gives way to what was measured.
-    fn keep(&mut self, longest: f64, layout: &Layout) {
-        self.seen.retain(|(_, seen)| seen != layout);
-        self.seen.push((longest, layout.clone()));
+    /// A layout took this long, whatever was expected of it.
+    fn measure(&mut self, longest: f64, layout: &Layout) {
+        for seen in [&mut self.measured, &mut self.computed] {
+            seen.retain(|(_, other)| other != layout);
+        }
+        self.measured.push((longest, layout.clone()));
+    }
+
+    /// A layout is expected to take this long.
+    fn expect(&mut self, longest: f64, layout: &Layout) {
+        if self.measured.iter().all(|(_, other)| other != layout) {
+            self.computed.retain(|(_, other)| other != layout);
+            self.computed.push((longest, layout.clone()));
+        }
+    }
+
+    /// No pivot is left: the best, or what is expected to be better and must be measured first.
+    fn close(&mut self) -> Found {
+        let best = least(&self.measured).cloned().unwrap_or_default();
+        match least(&self.computed) {
+            Some((expected, layout)) if *expected < best.0 * (1.0 - EQUAL) && self.instances + 2 <= self.limit => {
+                self.closing = true;
+                Found::Balance(layout.clone())
+            }
+            _ => Found::Best(best.1),
+        }
     }
 
     /// What a probed layout says.
@@ -103,24 +135,25 @@ impl Search {
         let pivot = layout.pivot;
         let longest = |[cpus, devices]: [f64; 2]| cpus.max(devices);
         let mut took = times.longest(workload.team);
-        self.keep(longest(took), layout);
+        self.measure(longest(took), layout);
+        if self.closing {
+            return self.close();
+        }
         if !balanced {
             let (better, expected) = Layout::balanced(workload, pivot, times, speeds);
             let apart = (expected[0] - expected[1]).abs() > longest(expected) * WRONG_ANYWAY;
             let one_cluster = self.left == self.right;
             if longest(expected) < longest(took) * (1.0 - EQUAL) && (!apart || one_cluster) {
-                self.keep(longest(expected), &better);
+                self.expect(longest(expected), &better);
                 return Found::Balance(better);
             }
-            if better != *layout {
-                self.keep(longest(expected), &better);
-            }
+            self.expect(longest(expected), &better);
             took = expected;
         }
         self.tried.push(pivot);
         let [cpus, devices] = took;
         if (cpus - devices).abs() <= longest(took) * EQUAL || self.left == self.right {
-            return Found::Best(self.best().unwrap_or_else(|| layout.clone()));
+            return self.close();
         }
         if cpus > devices {
             self.right = pivot
@@ -131,7 +164,7 @@ impl Search {
         let untried = [middle, self.left, self.right].into_iter().find(|pivot| !self.tried.contains(pivot));
         match untried.filter(|_| self.left < self.right) {
             Some(next) => Found::Move(next),
-            None => Found::Best(self.best().unwrap_or_else(|| layout.clone())),
+            None => self.close(),
         }
     }
 }

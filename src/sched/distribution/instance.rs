@@ -77,7 +77,6 @@ impl<D: Distribution> Space<D> {
     }
 
     /// The space's own distribution.
-    #[cfg(test)]
     pub(super) fn distribution(&self) -> &D {
         &self.distribution
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ids::{SpaceId, TaskId};
 use crate::machine::UnitKind;
-use crate::sched::{Assignment, ClusteredGuided, Place, Static, Times, UnitView, Workload};
+use crate::sched::{Assignment, Beside, ClusteredGuided, Place, Static, Times, UnitView, Workload};
 use std::sync::Arc;
 
 /// Gives everything to the slot of the number of instances measured so far.
@@ -51,6 +51,12 @@ impl<D: Distribution + Clone> Bench<D> {
         self.policy.ready(task, &View { units: &self.units, missing_bytes: &|_, _| 8 });
     }
 
+    fn beside(&mut self, id: u64, index: usize, on: &[bool]) {
+        let task = ReadyTask { beside: Some(Beside { space: 0, index }), ..ReadyTask::of(id, on) };
+        let missing = |_, space: SpaceId| if space.is_host() { 0 } else { 8 };
+        self.policy.ready(task, &View { units: &self.units, missing_bytes: &missing });
+    }
+
     fn next(&mut self, unit: u16) -> Option<u64> {
         let next = self.policy.next(UnitId(unit), &View { units: &self.units, missing_bytes: &|_, _| 8 });
         self.units[unit as usize].in_flight += usize::from(next.is_some());
@@ -76,6 +82,27 @@ fn all_tasks_of_an_index_follow_it_and_others_go_where_there_is_least() {
     bench.ready(4, None, &[true; 2]);
     let of = |bench: &mut Bench<Static>, unit| std::iter::from_fn(|| bench.next(unit)).collect::<Vec<_>>();
     assert_eq!((of(&mut bench, 0), of(&mut bench, 1)), (vec![0, 2, 3], vec![1, 4]));
+}
+
+#[test]
+fn tasks_beside_an_index_go_where_it_ran_and_are_neither_waited_for_nor_measured() {
+    let mut bench = Bench::new(Turns { enough: 2, ..Turns::default() }, &[CPU, UnitKind::Emulated], 2);
+    bench.units[0].in_flight = 5;
+    bench.beside(0, 1, &[true; 2]);
+    assert_eq!((bench.next(1), bench.next(0)), (None, Some(0)), "nobody has run the index: where its data are");
+    bench.units[0].in_flight = 0;
+    (0..2).for_each(|index| bench.ready(1 + index as u64, Some((index, 0)), &[true; 2]));
+    assert_eq!((bench.next(0), bench.next(0)), (Some(1), Some(2)));
+    bench.finish(0, (0, 0), 5);
+    bench.finish(0, (1, 0), 7);
+    (0..2).for_each(|index| bench.beside(3 + index as u64, index, &[true; 2]));
+    assert_eq!((bench.next(1), bench.next(0), bench.next(0)), (None, Some(3), Some(4)));
+    let sample = Sample { task: TaskId(3), name: "t".into(), bytes: 0, unit: UnitId(0), elapsed_ns: 99, place: None };
+    bench.policy.finished(&sample);
+    bench.units[0].in_flight = 0;
+    (0..2).for_each(|index| bench.ready(5 + index as u64, Some((index, 1)), &[true; 2]));
+    assert_eq!((bench.next(1), bench.next(1)), (Some(5), Some(6)), "the second instance is decided");
+    assert_eq!(bench.policy.spaces[&0].distribution().measured, [vec![5.0, 7.0]], "without the 99");
 }
 
 #[test]

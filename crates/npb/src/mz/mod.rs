@@ -47,7 +47,7 @@ mod zones;
 pub use classes::{Benchmark, Class, Fuse, Problem};
 pub use log::Log;
 pub use physics::{COMPONENTS, Mesh};
-pub use program::{Periods, Program, Settings, Times};
+pub use program::{Exchange, Periods, Program, Settings, Times};
 pub use report::{banner, bytes_needed};
 pub use serial::{Run, run as run_serially};
 pub use stopwatch::Stopwatch;

@@ -43,6 +43,16 @@ pub struct Settings {
     pub periods: bool,
 }
 
+/// In which order zones exchange their faces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exchange {
+    /// As the zones' dependences have it: many side by side.
+    #[default]
+    Together,
+    /// One zone after the other, as the sources have it (González Tallada & Morancho 2024, §2.2.3).
+    OneByOne,
+}
+
 /// Times of a run, by the clock on the wall or that of the simulation.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
@@ -118,18 +128,11 @@ impl<'rt> Program<'rt> {
     /// # Errors
     /// If a task is refused or fails.
     pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
-        for zone in &self.zones {
-            self.force(zone)?;
-        }
-        self.begin()?;
-        self.step()?;
-        self.begin()?;
-        self.rt.wait()?;
-        self.log.clear();
+        self.prepare()?;
         let mut periods = Vec::new();
         let start = self.rt.now();
         for _ in 0..self.settings.steps {
-            periods.extend(self.step()?);
+            periods.extend(self.step(Exchange::Together)?);
             stepped();
         }
         self.rt.wait()?;
@@ -140,6 +143,22 @@ impl<'rt> Program<'rt> {
             total = self.rt.now() - start; // its clock also contains the norms
         }
         Ok((Times { total, periods }, norms))
+    }
+
+    /// What comes before the steps: the forcing terms, a step to warm up, the initial state.
+    ///
+    /// # Errors
+    /// If a task is refused or fails.
+    pub fn prepare(&self) -> Result<()> {
+        for zone in &self.zones {
+            self.force(zone)?;
+        }
+        self.begin()?;
+        self.step(Exchange::Together)?;
+        self.begin()?;
+        self.rt.wait()?;
+        self.log.clear();
+        Ok(())
     }
 
     /// What the tasks noted: time per stage, zones that moved.
@@ -166,13 +185,20 @@ impl<'rt> Program<'rt> {
         Ok(())
     }
 
-    /// One step of all zones: the exchange, then every zone's own step. Gives their times if they are waited for.
-    fn step(&self) -> Result<Option<Periods>> {
+    /// One step of all zones: the exchange, then every zone's own step. Gives their times if they are waited for
+    /// ([`Settings::periods`]).
+    ///
+    /// # Errors
+    /// If a task is refused or fails.
+    pub fn step(&self, exchange: Exchange) -> Result<Option<Periods>> {
         let wait = || if self.settings.periods { self.rt.wait() } else { Ok(()) };
         self.space.begin();
         let start = self.rt.now();
         for zone in &self.zones {
             self.exchange(zone)?;
+            if exchange == Exchange::OneByOne {
+                self.rt.wait()?;
+            }
         }
         wait()?;
         let exchanged = self.rt.now();
@@ -184,7 +210,9 @@ impl<'rt> Program<'rt> {
         Ok(self.settings.periods.then_some(periods))
     }
 
-    /// Copies a zone's outer faces from its neighbours' inner ones.
+    /// Copies a zone's outer faces from its neighbours' inner ones, where the zone resides: only the computation is shared
+    /// out, and only it is measured (González-Tallada & Morancho 2023, figures 11 and 14; González Tallada & Morancho
+    /// 2024, §4.4).
     fn exchange(&self, zone: &Zone) -> Result<()> {
         let Neighbours { west, east, south, north } = self.neighbours[zone.number];
         let from = |neighbour: usize, side| {
@@ -195,7 +223,7 @@ impl<'rt> Program<'rt> {
         let [w, e, s, n] = Side::ALL;
         let accesses = (from(west, w), from(east, e), from(south, s), from(north, n), to(w), to(e), to(s), to(n));
         let (log, number) = (self.log.clone(), zone.number);
-        let task = self.rt.task("exchange", accesses).at(&self.space, zone.number);
+        let task = self.rt.task("exchange", accesses).beside(&self.space, zone.number);
         task.cpu(move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
             log.timed("exchange", unit, number, || {
                 let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
@@ -211,7 +239,10 @@ impl<'rt> Program<'rt> {
     }
 
     /// The norms of the result, summed over the zones in their order. There is no exchange before.
-    fn norms(&self) -> Result<Norms> {
+    ///
+    /// # Errors
+    /// If a task is refused or fails.
+    pub fn norms(&self) -> Result<Norms> {
         let sums = self.rt.data(vec![0.0; SUMS]).named("norms");
         for zone in &self.zones {
             let (mesh, has_surface) = (zone.mesh, self.benchmark == Benchmark::Lu);

@@ -1,99 +1,13 @@
-//! What the evaluation leaves behind: tables, CSV, and charts in the layout of the article's figures.
+//! Charts in the layout of the article's figures.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use comfy_table::{CellAlignment, Table, presets};
 use plotters::prelude::*;
 
 use crate::common::Result;
 use crate::configurations::{CHARTED, Configuration, SCHEDULERS};
 use crate::evaluation::{Period, Row};
-use crate::published::Range;
 use npb::mz::Benchmark;
-
-/// Times of both periods and speed-ups of every row.
-pub(crate) fn print_rows(rows: &[Row]) {
-    let mut table = table(&[
-        "configuration",
-        "scheduler",
-        "computation, ms",
-        "communication, ms",
-        "computation over 1 CPU",
-        "communication over 1 CPU",
-        "overall over 1 CPU",
-        "overall over GPUs alone",
-    ]);
-    for row in rows {
-        table.add_row([
-            format!("{:?}-MZ {}", row.configuration.benchmark, row.configuration),
-            row.scheduler.to_owned(),
-            format!("{:.2}", 1e3 * row.measured.computation),
-            format!("{:.2}", 1e3 * row.measured.communication),
-            format!("{:.2}", row.speed_up(Period::Computation)),
-            format!("{:.2}", row.speed_up(Period::Communication)),
-            format!("{:.2}", row.speed_up(Period::Overall)),
-            row.over_gpus().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
-        ]);
-    }
-    println!("{table}");
-}
-
-/// Beside each range of the article what was found.
-pub(crate) fn print_ranges(rows: &[Row]) {
-    let mut table = table(&["speed-up over 1 CPU", "article", "here", ""]);
-    for range in Range::all() {
-        let Some([least, most]) = range.found(rows) else { continue };
-        let [low, high] = range.speed_up;
-        let verdict = if least >= low && most <= high {
-            "within"
-        } else if most < low || least > high {
-            "outside"
-        } else {
-            "overlaps"
-        };
-        let verdict = verdict.to_owned();
-        table.add_row([range.label(), format!("{low} to {high}"), format!("{least:.1} to {most:.1}"), verdict]);
-    }
-    println!("{table}");
-}
-
-fn table(columns: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(columns.iter().copied());
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-/// All rows as CSV, times in seconds.
-pub(crate) fn write_csv(rows: &[Row], path: &Path) -> Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    writeln!(
-        file,
-        "benchmark,configuration,cores,gpus,scheduler,computation_s,communication_s,speed_up_computation,speed_up_communication,speed_up_overall,over_gpus_alone"
-    )?;
-    for row in rows {
-        let Configuration { benchmark, cores, gpus } = row.configuration;
-        writeln!(
-            file,
-            "{benchmark:?},{},{cores},{gpus},{},{},{},{},{},{},{}",
-            row.configuration,
-            row.scheduler,
-            row.measured.computation,
-            row.measured.communication,
-            row.speed_up(Period::Computation),
-            row.speed_up(Period::Communication),
-            row.speed_up(Period::Overall),
-            row.over_gpus().map_or_else(String::new, |ratio| ratio.to_string()),
-        )?;
-    }
-    file.flush()?;
-    Ok(())
-}
 
 /// How much of the axis a configuration's group of bars takes: a round number, so that labels can stand in the middle.
 const GROUP: f64 = 10.0;

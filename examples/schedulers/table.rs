@@ -1,0 +1,215 @@
+//! The rows as CSV, and back, and as the tables of a page in Markdown.
+//!
+//! A page holds its tables between `<!-- table NAME -->` and `<!-- end -->`; what stands between is replaced.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::ValueEnum;
+use npb::mz::Benchmark;
+
+use crate::common::Result;
+use crate::configurations::{ARTICLES, Configuration, SCHEDULERS};
+use crate::evaluation::{Measured, Period, Row};
+use crate::published::Published;
+
+const HEAD: &str = "benchmark,configuration,cores,gpus,scheduler,computation_s,communication_s,side_by_side_s,settled_after,\
+                    bound,speed_up_computation,speed_up_communication,speed_up_overall,overall_over_gpus_alone";
+
+/// All rows as CSV, times in seconds.
+pub(crate) fn to_csv(rows: &[Row]) -> String {
+    let mut text = format!("{HEAD}\n");
+    for row in rows {
+        let Configuration { benchmark, cores, gpus } = row.configuration;
+        let Measured { computation, communication, side_by_side, settled } = row.measured;
+        let or_nothing = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+        let ups = [Period::Computation, Period::Communication, Period::Overall].map(|period| row.speed_up(period));
+        let settled = settled.map_or_else(String::new, |steps| steps.to_string());
+        let _ = writeln!(
+            text,
+            "{benchmark:?},{},{cores},{gpus},{},{computation:.9},{communication:.9},{side_by_side:.9},{settled},{},{:.3},{:.3},{:.3},{}",
+            row.configuration,
+            row.scheduler.replace(',', ";"),
+            or_nothing(row.bound),
+            ups[0],
+            ups[1],
+            ups[2],
+            or_nothing(row.over_gpus(Period::Overall)),
+        );
+    }
+    text
+}
+
+/// The rows of a CSV file.
+pub(crate) fn from_csv(text: &str) -> Result<Vec<Row>> {
+    let mut lines = text.lines();
+    if lines.next() != Some(HEAD) {
+        return Err("not a file of this program: its first line names other columns".into());
+    }
+    let mut runs = Vec::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [benchmark, _, cores, gpus, scheduler, computation, communication, side_by_side, settled, bound, ..] =
+            fields[..]
+        else {
+            return Err(format!("too few columns: {line}").into());
+        };
+        let configuration = Configuration {
+            benchmark: Benchmark::from_str(benchmark, true)?,
+            cores: cores.parse()?,
+            gpus: gpus.parse()?,
+        };
+        let scheduler = SCHEDULERS.iter().copied().find(|name| *name == scheduler).ok_or("an unknown scheduler")?;
+        let measured = Measured {
+            computation: computation.parse()?,
+            communication: communication.parse()?,
+            side_by_side: side_by_side.parse()?,
+            settled: settled.parse().ok(),
+        };
+        runs.push((configuration, scheduler, measured, bound.parse().ok()));
+    }
+    Ok(Row::all(&runs))
+}
+
+/// Every table of a page: its name and its text.
+pub(crate) fn all(rows: &[Row]) -> Vec<(String, String)> {
+    let mut tables = Vec::new();
+    for &benchmark in Benchmark::value_variants() {
+        let name = |what: &str| format!("{what} {benchmark:?}").to_lowercase();
+        tables.push((name("computation"), computation(rows, benchmark)));
+        tables.push((name("communication"), communication(rows, benchmark)));
+    }
+    tables.push(("published".to_owned(), published(rows)));
+    tables
+}
+
+fn row_of<'a>(rows: &'a [Row], configuration: Configuration, scheduler: &str) -> Option<&'a Row> {
+    rows.iter().find(|row| row.configuration == configuration && row.scheduler == scheduler)
+}
+
+/// Speed-ups of the computation period; in bold what is within 2 % of the best.
+fn computation(rows: &[Row], benchmark: Benchmark) -> String {
+    let mut text = format!("| {benchmark:?}-MZ | bound | {} |\n", SCHEDULERS.join(" | ")).replace("Bt", "BT");
+    text = text.replace("Sp-", "SP-").replace("Lu-", "LU-");
+    let _ = writeln!(text, "|{}", " --- |".repeat(SCHEDULERS.len() + 2));
+    for configuration in Configuration::all(benchmark) {
+        let up = |scheduler: &str| row_of(rows, configuration, scheduler).map(|row| row.speed_up(Period::Computation));
+        let best = SCHEDULERS.iter().filter_map(|scheduler| up(scheduler)).fold(0.0, f64::max);
+        let several = SCHEDULERS.iter().filter(|scheduler| up(scheduler).is_some()).count() > 1;
+        let Some(bound) = row_of(rows, configuration, "static").and_then(|row| row.bound) else { continue };
+        let cell = |scheduler: &&str| match up(scheduler) {
+            Some(value) if several && value >= 0.98 * best => format!(" **{value:.1}** |"),
+            Some(value) => format!(" {value:.1} |"),
+            None => " |".to_owned(),
+        };
+        let _ = writeln!(text, "| {configuration} | {bound:.1} |{}", SCHEDULERS.iter().map(cell).collect::<String>());
+    }
+    text
+}
+
+/// Milliseconds of the communication period, one zone after the other and side by side.
+fn communication(rows: &[Row], benchmark: Benchmark) -> String {
+    let shown = &SCHEDULERS[..crate::configurations::CHARTED];
+    let mut text = format!("| {}-MZ | {} |\n", format!("{benchmark:?}").to_uppercase(), shown.join(" | "));
+    let _ = writeln!(text, "|{}", " --- |".repeat(shown.len() + 1));
+    for configuration in Configuration::all(benchmark) {
+        let cell = |scheduler: &&str| match row_of(rows, configuration, scheduler) {
+            Some(Row { measured, .. }) => {
+                format!(" {:.1}, {:.1} |", 1e3 * measured.communication, 1e3 * measured.side_by_side)
+            }
+            None => " |".to_owned(),
+        };
+        if row_of(rows, configuration, "static").is_some() {
+            let _ = writeln!(text, "| {configuration} |{}", shown.iter().map(cell).collect::<String>());
+        }
+    }
+    text
+}
+
+/// Each range of the article beside what was found.
+fn published(rows: &[Row]) -> String {
+    let mut text = "| where | speed-up | article | here | |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    for range in &Published::get().range {
+        let Some([least, most]) = range.found(rows) else { continue };
+        let here =
+            if (most - least).abs() < 0.005 { format!("{least:.2}") } else { format!("{least:.2} to {most:.2}") };
+        let (place, label, reported) = (&range.place, range.label(), range.reported());
+        let _ = writeln!(text, "| {place} | {label} | {reported} | {here} | {} |", range.verdict([least, most]));
+    }
+    let verdicts = |word: &str| {
+        let found = Published::get().range.iter().filter_map(|range| Some(range.verdict(range.found(rows)?)));
+        found.filter(|verdict| *verdict == word).count()
+    };
+    let counts = ["agrees", "within", "overlaps", "below", "above"].map(|word| format!("{} {word}", verdicts(word)));
+    let _ = writeln!(text, "\n{}.", counts.join(", "));
+    text
+}
+
+/// A page with these tables in their places.
+pub(crate) fn fill(page: &str, tables: &[(String, String)]) -> Result<String> {
+    let mut filled = page.to_owned();
+    for (name, table) in tables {
+        let begin = format!("<!-- table {name} -->\n");
+        let Some(start) = filled.find(&begin).map(|at| at + begin.len()) else { continue };
+        let end = filled[start..].find("<!-- end -->").ok_or_else(|| format!("table {name} has no end"))?;
+        filled.replace_range(start..start + end, &format!("\n{table}\n"));
+    }
+    Ok(filled)
+}
+
+/// Writes a page's tables anew.
+pub(crate) fn update(page: &Path, rows: &[Row]) -> Result<()> {
+    let filled = fill(&std::fs::read_to_string(page)?, &all(rows))?;
+    Ok(std::fs::write(page, filled)?)
+}
+
+/// What rows say on the terminal: one benchmark's schedulers, those of the article first.
+pub(crate) fn print(rows: &[Row]) {
+    for &benchmark in Benchmark::value_variants() {
+        if rows.iter().any(|row| row.configuration.benchmark == benchmark) {
+            println!("{}\n{}", computation(rows, benchmark), communication(rows, benchmark));
+        }
+    }
+    println!("The first {} schedulers are the article's.", ARTICLES.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> String {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let path = root.ancestors().map(|folder| folder.join(name)).find(|path| path.exists()).expect(name);
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    #[test]
+    fn the_page_has_the_tables_of_its_measurements() {
+        let rows = from_csv(&file("docs/evaluation/evaluation.csv")).unwrap();
+        let page = file("docs/evaluation.md");
+        assert!(page.contains("<!-- table published -->") && page.contains("<!-- table computation bt -->"));
+        assert!(fill(&page, &all(&rows)).unwrap() == page, "write docs/evaluation.md anew; its head says how");
+    }
+
+    #[test]
+    fn nothing_is_faster_than_the_bound() {
+        let rows = from_csv(&file("docs/evaluation/evaluation.csv")).unwrap();
+        for row in rows.iter().filter(|row| row.bound.is_some()) {
+            let (bound, found) = (row.bound.unwrap_or_default(), row.speed_up(Period::Computation));
+            assert!(found <= 1.01 * bound, "{} {}: {found} of {bound}", row.configuration, row.scheduler);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_and_a_page_keeps_its_text() {
+        let text = file("docs/evaluation/evaluation.csv");
+        assert_eq!(to_csv(&from_csv(&text).unwrap()), text);
+        let tables = [("a".to_owned(), "| new |\n".to_owned()), ("b".to_owned(), String::new())];
+        let page = "before\n<!-- table a -->\nold\n<!-- end -->\nafter\n";
+        let filled = fill(page, &tables).unwrap();
+        assert_eq!(filled, "before\n<!-- table a -->\n\n| new |\n\n<!-- end -->\nafter\n");
+        assert_eq!(fill(&filled, &tables).unwrap(), filled);
+        assert!(fill("<!-- table a -->\n", &tables).is_err());
+        assert!(from_csv("a,b\n").is_err());
+    }
+}

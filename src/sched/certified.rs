@@ -1,0 +1,170 @@
+//! `certified`: a map near the optimum of the measured times, with the proof of how near.
+//!
+//! The sources' distributions cut the order of the indices into chunks, for the sake of neighbours. But units that share a
+//! memory exchange nothing by copies: only the division between *address spaces* matters to communication, and inside one
+//! any index can go to any unit. So this distribution, our own, has two levels:
+//!
+//! 1. *Shares of the kinds* ([`share`]): the indices that gain most from a device go to devices until both kinds end
+//!    together; among those that gain about the same, from the end of the order, so that each kind's indices lie together.
+//!    That is the optimum of the problem in which indices can be divided, and so a lower bound ([`LowerBound`]).
+//! 2. *Units of a kind*: the longest first to the least busy CPU unit (Graham 1969); consecutive chunks for devices, which
+//!    have memories of their own.
+//! 3. *Polish* ([`polish`]): single indices are moved and swapped off the unit that takes longest (in the manner of
+//!    Fiduccia & Mattheyses 1982, with time in the place of cells). Then indices at the border between two memories change
+//!    over where that leaves fewer neighbours apart and keeps every unit within `slack` of the longest.
+//!
+//! Times are measured: an instance by the weights alone, so that both kinds run something; then [`ROUNDS`] of the above,
+//! each with the times of those before, since an index that changes its kind was only estimated there. The best instance
+//! measured stays. What the bound is worth: no map takes less *with the times measured under full load*; leaving units idle
+//! so that others run faster is not considered.
+
+mod polish;
+mod share;
+
+pub use share::LowerBound;
+
+use super::balance::balanced_chunks;
+use super::{Assignment, Distribution, Times, Workload};
+use polish::Loads;
+
+/// Instances that are measured after the first.
+const ROUNDS: usize = 4;
+
+/// See the module.
+///
+/// ```
+/// use thalweg::sched::{Certified, Distribution, Team, Times, Workload};
+/// let workload = Workload { team: Team { cpus: 2, devices: 1 }, weights: &[1.0; 6], neighbours: None };
+/// let mut distribution = Certified::default();
+/// let mut assignment = distribution.assign(&workload, None);
+/// while !distribution.is_steady() {
+///     let ns = assignment.slots().iter().map(|slot| if *slot < 2 { 40.0 } else { 10.0 }).collect();
+///     assignment = distribution.assign(&workload, Some(&Times::of(&assignment, 3, ns)));
+/// }
+/// let bound = distribution.bound().unwrap();
+/// assert!(bound.gap() < 0.01, "four on the device and one on each CPU unit: 40 each; {bound}");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Certified {
+    slack: f64,
+    known_ns: Vec<[Option<f64>; 2]>,
+    present: Assignment,
+    best: Option<(f64, Assignment)>,
+    bound: Option<LowerBound>,
+    instances: usize,
+    steady: bool,
+}
+
+impl Default for Certified {
+    fn default() -> Self {
+        Self::new(Self::SLACK)
+    }
+}
+
+impl Certified {
+    /// The default slack.
+    pub const SLACK: f64 = 0.01;
+
+    /// For fewer neighbours in different memories, units may take longer by this part.
+    pub fn new(slack: f64) -> Self {
+        let present = Assignment::new(Vec::new());
+        Self { slack, known_ns: Vec::new(), present, best: None, bound: None, instances: 0, steady: false }
+    }
+
+    fn learn(&mut self, workload: &Workload<'_>, times: &Times) {
+        self.known_ns.resize(workload.len(), [None; 2]);
+        for ((known, slot), ns) in self.known_ns.iter_mut().zip(&times.slot).zip(&times.index_ns) {
+            let known = &mut known[usize::from(workload.team.is_device(*slot))];
+            *known = Some(known.map_or(*ns, |before| f64::midpoint(before, *ns)));
+        }
+    }
+
+    /// What every index takes on each kind: measured, or by its weight and the mean of that kind.
+    fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
+        let per_weight = [0, 1].map(|kind| {
+            let measured =
+                self.known_ns.iter().zip(workload.weights).filter_map(|(ns, weight)| Some((ns[kind]?, weight)));
+            let (ns, weight) = measured.fold((0.0, 0.0), |sum, (ns, weight)| (sum.0 + ns, sum.1 + weight));
+            if weight > 0.0 && ns > 0.0 { ns / weight } else { 1.0 }
+        });
+        let of = |(known, weight): (&[Option<f64>; 2], &f64)| {
+            [0, 1].map(|kind| known[kind].unwrap_or(weight * per_weight[kind]).max(f64::MIN_POSITIVE))
+        };
+        self.known_ns.iter().zip(workload.weights).map(of).collect()
+    }
+}
+
+/// A map for these times per kind.
+fn map(workload: &Workload<'_>, ns: &[[f64; 2]], slack: f64) -> Assignment {
+    let team = workload.team;
+    let on_device = share::split(ns, team).on_device;
+    let mut slots = vec![0; ns.len()];
+    let mut loads = Loads::new(team, ns);
+    let [mut cpus, devices]: [Vec<usize>; 2] =
+        [false, true].map(|kind| (0..ns.len()).filter(|index| on_device[*index] == kind).collect());
+    cpus.sort_by(|one, other| ns[*other][0].total_cmp(&ns[*one][0]).then(one.cmp(other)));
+    for index in cpus {
+        slots[index] = loads.give_to_least_busy(index, 0..team.cpus);
+    }
+    let work: Vec<f64> = devices.iter().map(|index| ns[*index][1]).collect();
+    for (device, chunk) in balanced_chunks(&work, &vec![1.0; team.devices]).into_iter().enumerate() {
+        for &index in &devices[chunk] {
+            slots[index] = loads.give(index, team.cpus + device);
+        }
+    }
+    polish::shorten(&mut slots, &mut loads);
+    if let Some(neighbours) = workload.neighbours {
+        polish::join(&mut slots, &mut loads, neighbours, slack);
+    }
+    Assignment::new(slots)
+}
+
+impl Distribution for Certified {
+    fn name(&self) -> &'static str {
+        "certified"
+    }
+
+    fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment {
+        if workload.team.len() == 1 || workload.is_empty() {
+            self.steady = true;
+            return Assignment::new(vec![0; workload.len()]);
+        }
+        if self.steady {
+            return self.present.clone();
+        }
+        let Some(times) = measured else {
+            let equal: Vec<[f64; 2]> =
+                workload.weights.iter().map(|weight| [weight.max(f64::MIN_POSITIVE); 2]).collect();
+            self.present = map(workload, &equal, self.slack);
+            return self.present.clone();
+        };
+        self.learn(workload, times);
+        let took = times.slot_ns.iter().copied().fold(0.0, f64::max);
+        if self.best.as_ref().is_none_or(|(best, _)| took < *best) {
+            self.best = Some((took, self.present.clone()));
+        }
+        let estimates = self.estimates(workload);
+        let longest = self.best.as_ref().map_or(took, |(best, _)| *best);
+        let least = share::least_ns(&estimates, workload.team);
+        self.bound = Some(LowerBound { longest_ns: longest as u64, least_ns: least as u64 });
+        self.instances += 1;
+        self.steady = self.instances > ROUNDS;
+        self.present = match &self.best {
+            Some((_, best)) if self.steady => best.clone(),
+            _ => map(workload, &estimates, self.slack),
+        };
+        self.present.clone()
+    }
+
+    fn is_steady(&self) -> bool {
+        self.steady
+    }
+
+    /// Of the best instance; none before the first is measured.
+    fn bound(&self) -> Option<LowerBound> {
+        self.bound
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Moves and swaps of single indices: first for time, then for neighbours.
+
+use crate::sched::Team;
+use std::ops::Range;
+
+/// Moves are few in practice; this many for every unit end it in any case.
+const MOVES_A_UNIT: usize = 8;
+/// Passes over the border between memories.
+const PASSES: usize = 4;
+
+/// What each unit takes.
+pub(super) struct Loads<'a> {
+    team: Team,
+    ns: &'a [[f64; 2]],
+    loads: Vec<f64>,
+}
+
+impl<'a> Loads<'a> {
+    /// All units idle.
+    pub(super) fn new(team: Team, ns: &'a [[f64; 2]]) -> Self {
+        Self { team, ns, loads: vec![0.0; team.len()] }
+    }
+
+    fn takes(&self, index: usize, slot: usize) -> f64 {
+        self.ns[index][usize::from(self.team.is_device(slot))]
+    }
+
+    /// A unit gets an index.
+    pub(super) fn give(&mut self, index: usize, slot: usize) -> usize {
+        self.loads[slot] += self.takes(index, slot);
+        slot
+    }
+
+    fn take(&mut self, index: usize, slot: usize) {
+        self.loads[slot] -= self.takes(index, slot);
+    }
+
+    fn least_busy(&self, slots: Range<usize>) -> Option<usize> {
+        slots.min_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]))
+    }
+
+    /// The least busy of these gets an index.
+    pub(super) fn give_to_least_busy(&mut self, index: usize, slots: Range<usize>) -> usize {
+        self.least_busy(slots).map_or(0, |slot| self.give(index, slot))
+    }
+
+    fn longest(&self) -> (usize, f64) {
+        let longest = self.loads.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1));
+        longest.unwrap_or((0, 0.0))
+    }
+
+    fn space(&self, slot: usize) -> usize {
+        self.team.memory(slot)
+    }
+}
+
+/// Takes from the unit that takes longest, by moves and swaps with the least busy of each kind, while that helps.
+pub(super) fn shorten(slots: &mut [usize], loads: &mut Loads<'_>) {
+    let mut of = vec![Vec::new(); loads.team.len()];
+    slots.iter().enumerate().for_each(|(index, slot)| of[*slot].push(index));
+    for _ in 0..MOVES_A_UNIT * loads.team.len() {
+        let (from, longest) = loads.longest();
+        let kinds = [0..loads.team.cpus, loads.team.cpus..loads.team.len()];
+        let mut best: Option<(f64, usize, usize, Option<usize>)> = None;
+        for to in kinds.into_iter().filter_map(|slots| loads.least_busy(slots)).filter(|to| *to != from) {
+            for (at, &index) in of[from].iter().enumerate() {
+                let gives = loads.loads[from] - loads.takes(index, from);
+                let gets = loads.loads[to] + loads.takes(index, to);
+                let mut offer = |after: f64, back: Option<usize>| {
+                    if after < longest * (1.0 - 1e-9) && best.is_none_or(|(least, ..)| after < least) {
+                        best = Some((after, at, to, back));
+                    }
+                };
+                offer(gives.max(gets), None);
+                for (back_at, &back) in of[to].iter().enumerate() {
+                    offer((gives + loads.takes(back, from)).max(gets - loads.takes(back, to)), Some(back_at));
+                }
+            }
+        }
+        let Some((_, at, to, back)) = best else { return };
+        let index = of[from].swap_remove(at);
+        loads.take(index, from);
+        if let Some(back_at) = back {
+            let back = of[to].swap_remove(back_at);
+            loads.take(back, to);
+            slots[back] = loads.give(back, from);
+            of[from].push(back);
+        }
+        slots[index] = loads.give(index, to);
+        of[to].push(index);
+    }
+}
+
+/// Moves indices to the memory where more of their neighbours are, while every unit stays within `slack` of the longest.
+pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec<usize>], slack: f64) {
+    let len = slots.len();
+    let mut both = vec![Vec::new(); len];
+    for (one, list) in neighbours.iter().enumerate().take(len) {
+        for &other in list.iter().filter(|other| **other < len && **other != one) {
+            both[one].push(other);
+            both[other].push(one);
+        }
+    }
+    both.iter_mut().for_each(|list| {
+        list.sort_unstable();
+        list.dedup();
+    });
+    let limit = loads.longest().1 * (1.0 + slack);
+    for _ in 0..PASSES {
+        let mut moved = false;
+        for index in 0..len {
+            let (own, from) = (loads.space(slots[index]), slots[index]);
+            let there = |space: usize| both[index].iter().filter(|other| loads.space(slots[**other]) == space).count();
+            let mut spaces: Vec<usize> = both[index].iter().map(|other| loads.space(slots[*other])).collect();
+            spaces.sort_unstable();
+            spaces.dedup();
+            let stays = there(own);
+            let best = spaces.into_iter().filter(|space| *space != own && there(*space) > stays);
+            let Some(space) = best.max_by_key(|space| (there(*space), std::cmp::Reverse(*space))) else { continue };
+            let candidates =
+                if space == 0 { 0..loads.team.cpus } else { loads.team.cpus + space - 1..loads.team.cpus + space };
+            let Some(to) = loads.least_busy(candidates) else { continue };
+            if loads.loads[to] + loads.takes(index, to) <= limit {
+                loads.take(index, from);
+                slots[index] = loads.give(index, to);
+                moved = true;
+            }
+        }
+        if !moved {
+            return;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Which map `dynamic` keeps: the maps of the first instances of every iteration space, and what each took.
+//!
+//! Nothing is decided before the first task of a later instance is ready. Then the best of the maps that are complete is
+//! locked: every index has run under it, and no task of it is under way. If none is, the map of a space is not locked
+//! here, and every index stays where it ran last.
+
+use crate::ids::UnitId;
+use crate::sched::Place;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// The first instances of all spaces.
+#[derive(Debug)]
+pub(super) struct Memo {
+    instances: u64,
+    spaces: FxHashMap<u32, Space>,
+}
+
+#[derive(Debug)]
+enum Space {
+    Measures(BTreeMap<u64, Instance>),
+    Locked(Vec<Option<UnitId>>),
+}
+
+#[derive(Debug, Default)]
+struct Instance {
+    units: Vec<Option<UnitId>>,
+    unit_ns: FxHashMap<UnitId, f64>,
+    under_way: usize,
+}
+
+impl Instance {
+    /// What the longest unit took, if the instance is complete.
+    fn longest_ns(&self) -> Option<f64> {
+        let complete = self.under_way == 0 && !self.units.is_empty() && self.units.iter().all(Option::is_some);
+        complete.then(|| self.unit_ns.values().copied().fold(0.0, f64::max))
+    }
+}
+
+impl Memo {
+    /// Of so many instances, or of none that ever ends if `instances` is 0.
+    pub(super) fn new(instances: u64) -> Self {
+        Self { instances: if instances == 0 { u64::MAX } else { instances }, spaces: FxHashMap::default() }
+    }
+
+    /// Whether an instance comes after those that are compared.
+    pub(super) fn is_past(&self, instance: u64) -> bool {
+        instance >= self.instances
+    }
+
+    /// A task is ready: the first of a later instance locks the map.
+    pub(super) fn arrived(&mut self, place: &Place) {
+        if !self.is_past(place.instance) {
+            return;
+        }
+        let space = self.spaces.entry(place.space).or_insert_with(|| Space::Locked(Vec::new()));
+        if let Space::Measures(instances) = space {
+            let complete = instances.values_mut().filter_map(|instance| Some((instance.longest_ns()?, instance)));
+            let best = complete.min_by(|(one, _), (other, _)| one.total_cmp(other));
+            *space = Space::Locked(best.map_or_else(Vec::new, |(_, best)| std::mem::take(&mut best.units)));
+        }
+    }
+
+    /// The unit that an index is locked to.
+    pub(super) fn unit_of(&self, space: u32, index: usize) -> Option<UnitId> {
+        match self.spaces.get(&space)? {
+            Space::Locked(units) => *units.get(index)?,
+            Space::Measures(_) => None,
+        }
+    }
+
+    /// A task goes to `unit`, which has its index.
+    pub(super) fn given(&mut self, place: &Place, unit: UnitId) {
+        if self.instances == u64::MAX || self.is_past(place.instance) {
+            return;
+        }
+        let space = self.spaces.entry(place.space).or_insert_with(|| Space::Measures(BTreeMap::new()));
+        if let Space::Measures(instances) = space {
+            let instance = instances.entry(place.instance).or_default();
+            instance.units.resize(place.weights.len(), None);
+            instance.units[place.index] = Some(unit);
+            instance.under_way += 1;
+        }
+    }
+
+    /// A task has run.
+    pub(super) fn finished(&mut self, place: &Place, unit: UnitId, elapsed_ns: f64) {
+        if let Some(Space::Measures(instances)) = self.spaces.get_mut(&place.space)
+            && let Some(instance) = instances.get_mut(&place.instance)
+            && instance.units[place.index] == Some(unit)
+        {
+            instance.under_way = instance.under_way.saturating_sub(1);
+            *instance.unit_ns.entry(unit).or_default() += elapsed_ns;
+        }
+    }
+}
