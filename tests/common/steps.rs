@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex};
+use thalweg::TaskBuilder;
 use thalweg::ids::TaskId;
 use thalweg::memory::{Reduction, Shape, Shared};
-use thalweg::TaskBuilder;
 use thalweg::prelude::*;
 use thalweg::task::Accesses;
 

@@ -110,7 +110,8 @@ impl Program {
             let weak = (0..self.data).filter_map(|data| bounds(&children, data)).collect::<Vec<_>>();
             let others: Vec<_> = (0..self.data).filter(|data| weak.iter().all(|part| part.data != *data)).collect();
             // What was dropped is not read.
-            let others = others.into_iter().filter(|data| !all.iter().any(|act| matches!(act, Act::Drop(it) if it == data)));
+            let others =
+                others.into_iter().filter(|data| !all.iter().any(|act| matches!(act, Act::Drop(it) if it == data)));
             let others: Vec<_> = if depth == 0 { others.collect() } else { vec![] };
             let reads = (!others.is_empty() && lot.one_in(3)).then(|| self.part(lot, &others));
             let bodies = lot.of(&[Bodies::Cores, Bodies::All, Bodies::Devices]);

@@ -151,7 +151,8 @@ fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &
             let reads: Vec<_> = parent.reads.iter().map(|part| region(part).input()).collect();
             // Handles of what they may touch; others can be dropped meanwhile.
             let is_for_children = |which: usize| parent.weak.iter().any(|part| part.data == which);
-            let own: Vec<_> = (0..data.len()).map(|which| data[which].clone().filter(|_| is_for_children(which))).collect();
+            let own: Vec<_> =
+                (0..data.len()).map(|which| data[which].clone().filter(|_| is_for_children(which))).collect();
             let (inner, children, waits) = (tasks.clone(), parent.children.clone(), parent.waits);
             let act = move |at: &Context| {
                 let mut next = n + 1;

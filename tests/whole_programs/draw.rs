@@ -304,7 +304,8 @@ impl Draw {
                 other.part.overlaps(&access.part) && (other.mode.writes() || access.mode.writes())
             };
             // Names of lent memory do not reach children.
-            if !accesses.iter().any(is_in_the_way) && !(known.is_lent && access.mode.is_weak()) {
+            let is_in_vain = known.is_lent && access.mode.is_weak();
+            if !is_in_vain && !accesses.iter().any(is_in_the_way) {
                 accesses.push((access, known));
             }
         }

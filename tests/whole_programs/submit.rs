@@ -121,8 +121,7 @@ macro_rules! body {
             let (mut h, run) = $work.begin();
             read!(h, arrays.0);
             let (_, _, concurrent, values, _, results) = others;
-            let (reads, _, outs, inouts, commutatives, shared, _, _): OfValues<'_> =
-                values;
+            let (reads, _, outs, inouts, commutatives, shared, _, _): OfValues<'_> = values;
             reads.iter().for_each(|x| h = h.wrapping_add(taken(x.value.load(Ordering::Relaxed), 0)));
             results.iter().for_each(|x: &&Returned| h = h.wrapping_add(taken(x.0, 0)));
             $work.act(at);
