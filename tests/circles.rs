@@ -3,7 +3,7 @@
 mod common;
 
 use common::{SCHEDULERS, builder, watched};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
@@ -27,14 +27,13 @@ fn waits<A: thalweg::task::Accesses, T: Send + 'static>(
     rt: &Runtime,
     accesses: A,
     act: impl FnOnce(&Context, T) -> Result<(), RunError> + Send + 'static,
-) -> (TaskHandle, Sender<T>, Pending<Result<(), RunError>>) {
+) -> (TaskHandle, Sender<T>, Receiver<Result<(), RunError>>) {
     let ((send, given), (said, hear)) = (channel(), channel());
     let body = move |cx: &Context, _: <A::Stored as thalweg::memory::AccessList>::Views<'_>| {
         said.send(act(cx, given.recv().unwrap())).unwrap();
     };
     let task = rt.task("waits", accesses).host(body).submit_handle().unwrap();
-    let said = rt.task("said", ()).returns(move |_, ()| hear.recv().unwrap()).submit().unwrap();
-    (task, send, said)
+    (task, send, hear)
 }
 
 /// The words of a refusal for ever.
@@ -53,7 +52,7 @@ fn a_body_does_not_wait_for_its_own_task() {
         let (task, send, said) = waits(&rt, (), move |_, own: TaskHandle| inner.wait_for(&own));
         send.send(task).unwrap();
         rt.wait().unwrap();
-        let words = words(said.get().unwrap());
+        let words = words(said.recv().unwrap());
         let begins = "cannot `wait_for` inside task `waits`, submitted at tests/circles.rs:";
         assert!(words.starts_with(begins) && words.contains("as `waits` is waited for here; try "), "{words}");
     });
@@ -78,7 +77,7 @@ fn what_comes_behind_a_body_is_not_waited_for_in_it() {
         rt.task("first", (x.slice(4..).input(), y.output())).host(|_, _| ()).submit().unwrap();
         send.send(rt.task("last", y.inout()).host(|_, _| ()).submit_handle().unwrap()).unwrap();
         rt.wait().unwrap();
-        words(said.get().unwrap());
+        words(said.recv().unwrap());
     });
 }
 
@@ -99,7 +98,7 @@ fn many_may_lie_between() {
         drop(inner);
         send.send(result).unwrap();
         rt.wait().unwrap();
-        let words = words(said.get().unwrap());
+        let words = words(said.recv().unwrap());
         assert!(words.contains("`writes`, submitted at") && words.contains("(inout) of data `x`"), "{words}");
         assert!(words.contains("(inout) of token `order`"), "{words}");
     });
@@ -116,7 +115,7 @@ fn of_two_that_wait_for_each_other_one_is_refused() {
         to_other.send(one).unwrap();
         rt.wait().unwrap();
         for said in [said_one, said_other] {
-            let said = said.get().unwrap();
+            let said = said.recv().unwrap();
             ends.lock().unwrap().push(said.is_err());
             if said.is_err() {
                 let words = words(said);
@@ -151,7 +150,7 @@ fn children_and_their_parent_do_not_wait_for_each_other() {
                 if behind { after } else { rt.task("also", x.inout()).host(|_, _| ()).submit_handle().unwrap() };
             send.send(awaited).unwrap();
             rt.wait().unwrap();
-            let ends = [hear.recv().unwrap(), parent_said.get().unwrap()];
+            let ends = [hear.recv().unwrap(), parent_said.recv().unwrap()];
             let refused: Vec<_> = ends.into_iter().filter(|end| end.is_err()).map(words).collect();
             assert_eq!(refused.len(), 1, "{refused:?}");
             assert!(refused[0].contains("of data `x`"), "{refused:?}");
@@ -180,5 +179,29 @@ fn a_group_that_comes_behind_a_body_is_not_waited_for_in_it() {
         let three = rt.task("waits", x.inout()).returns(body).submit().unwrap();
         send.send(()).unwrap();
         assert_eq!(three.get().unwrap(), 3);
+    });
+}
+
+#[test]
+fn a_take_that_is_refused_takes_nothing() {
+    on_each(|rt| {
+        let (order, y, list) = (rt.token(), rt.data(vec![7u64; 4]).named("y"), rt.value(vec![7u64]));
+        let (inner, kept) = (rt.clone(), (y.clone(), list.clone()));
+        let (_, send, said) = waits(&rt, order.inout(), move |_, (y, list): (Data<u64>, Value<Vec<u64>>)| {
+            let refused = inner.take(y).map(drop).map_err(RunError::from);
+            assert!(words(refused).contains("what `take` asks for comes after `reads`"));
+            inner.take(list).map(drop).map_err(RunError::from)
+        });
+        let reads = (order.input(), y.input(), list.input());
+        rt.task("reads", reads)
+            .host(|_, ((), y, list)| assert_eq!((y, &list[..]), (&[7; 4][..], &[7][..])))
+            .submit()
+            .unwrap();
+        send.send((y, list)).unwrap();
+        rt.wait().unwrap();
+        words(said.recv().unwrap());
+        let (y, list) = kept;
+        rt.task("more", (y.inout(), list.inout())).host(|_, (y, list)| list.extend_from_slice(y)).submit().unwrap();
+        assert_eq!((rt.take(y).unwrap(), rt.take(list).unwrap()), (vec![7; 4], vec![7; 5]));
     });
 }

@@ -27,7 +27,7 @@
 use super::fragment::Fragment;
 use super::history::enter_parts;
 use super::join::{self, Predecessor};
-use super::node::{Body, Piece};
+use super::node::{Body, Causes, Piece};
 use super::register::Newcomer;
 use super::{AccessRecord, Datum, Meta, Mode, OwnedTask, Task, TaskRef};
 use crate::error::{SubmitError, TaskFailure};
@@ -55,7 +55,7 @@ pub(crate) struct Domain {
     /// The body, if it waits for the children.
     waiter: Mutex<Option<Waker>>,
     /// Of children that have ended.
-    failures: Mutex<Vec<Arc<TaskFailure>>>,
+    failures: Mutex<Causes>,
 }
 
 /// One for each data object.
@@ -218,16 +218,13 @@ impl Domain {
         *self.waiter.lock() = Some(waker);
     }
 
-    fn note(&self, failure: Arc<TaskFailure>) {
-        let mut failures = self.failures.lock();
-        if !failures.iter().any(|known| Arc::ptr_eq(known, &failure)) {
-            failures.push(failure);
-        }
+    fn note(&self, failure: &Arc<TaskFailure>) {
+        self.failures.lock().note(failure);
     }
 
     /// The failures of children that nobody has been told of.
     pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
-        std::mem::take(&mut self.failures.lock())
+        self.failures.lock().take()
     }
 
     /// What the task would have waited for at `part`, had its access not been weak.
@@ -380,7 +377,7 @@ pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
 fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     let (child, domain) = (task.owned_mut().child.take(), task.shared().domain.get().cloned());
     if let (Some(child), Some(cause)) = (&child, task.poison()) {
-        child.0.note(cause);
+        child.0.note(&cause);
     }
     match domain {
         None => {

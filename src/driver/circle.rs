@@ -9,7 +9,7 @@
 
 use super::shared::Shared;
 use crate::depend::{AccessRecord, Body, Domain, Group, OwnedTask, Step, Task};
-use crate::sync::{Key, Search};
+use crate::sync::{Behind, Key, Search};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -42,13 +42,14 @@ pub(crate) fn key_of_group(group: &Group) -> Key {
 }
 
 impl Shared {
-    /// Calls `wait`, in which `task`'s body waits for what has this key, of which something is `left`.
+    /// Calls `wait`, in which the body of the first of `tasks` waits for what has this key, of which something is `left`; the
+    /// others lie beneath it on its stack.
     ///
     /// # Errors
     /// If that waits for the task: `wait` is not called then.
     pub(super) fn suspended(
         &self,
-        task: &OwnedTask,
+        tasks: &[&OwnedTask],
         key: Key,
         left: impl Fn() -> u64,
         wait: impl FnOnce(),
@@ -56,11 +57,11 @@ impl Shared {
         if left() == 0 {
             return Ok(());
         }
-        let parent = task.owned().child.as_ref().map(|child| child.parent().clone());
-        self.suspended.during(task, key, parent.clone(), || {
-            let search = Search { keys, goes_on: || left() > 0, describe };
-            if let Some(way) = self.suspended.way(task, key, parent, search) {
-                return Err(Circle { task: name(task), submitted_at: task.shared().location, way });
+        let parent = |task: &OwnedTask| task.owned().child.as_ref().map(|child| child.parent().clone());
+        self.suspended.during(tasks, key, parent, |during| {
+            if let Some(way) = during.way(Search { keys, goes_on: || left() > 0, describe }) {
+                let task = tasks[0].shared();
+                return Err(Circle { task: task.name.clone().into_owned(), submitted_at: task.location, way });
             }
             wait();
             Ok(())
@@ -68,16 +69,18 @@ impl Shared {
     }
 }
 
-/// What waits for this task; for its parents too, of which the next is known of those that are suspended.
-fn keys(task: &Task, body: &(dyn Body + 'static), parent: Option<&Option<Arc<Domain>>>, visit: &mut dyn FnMut(Key)) {
-    visit(key_of_task(task));
-    body.group().into_iter().flat_map(Group::line).for_each(|group| visit(key_of_group(group)));
-    let parents = std::iter::successors(parent.and_then(Option::as_ref), |domain| domain.outer());
-    parents.take(MOST_LEVELS).for_each(|domain| visit(key_of_children(domain)));
-}
-
-fn name(task: &Task) -> String {
-    task.shared().name.clone().into_owned()
+/// What is not over before this task is: the task, its groups, and the children of its parent and of those further up. The
+/// parent is known of those that are suspended; where one waits for its children, those above are found by that one.
+fn keys(
+    task: &Task,
+    body: &(dyn Body + 'static),
+    parent: Option<&Option<Arc<Domain>>>,
+    is_awaited: &mut dyn FnMut(Key) -> bool,
+) {
+    is_awaited(key_of_task(task));
+    body.group().into_iter().flat_map(Group::line).for_each(|group| _ = is_awaited(key_of_group(group)));
+    let mut parents = std::iter::successors(parent.and_then(Option::as_ref), |domain| domain.outer()).take(MOST_LEVELS);
+    parents.any(|domain| is_awaited(key_of_children(domain)));
 }
 
 /// The way in words, from the task that waits to what it waits for.
@@ -107,11 +110,14 @@ fn link(before: &Step<'_>, step: &Step<'_>) -> String {
         true => format!("what `{}` asks for", then.name),
         false => format!("`{}`, submitted at {},", then.name, then.location),
     };
-    if step.waits {
-        return format!("{who} waits for `{}`", first.name);
+    match step.behind {
+        Behind::Waits => format!("{who} waits for `{}`", first.name),
+        Behind::Beneath => format!("{who} goes on when `{}` has ended", first.name),
+        Behind::Edge => {
+            let by = conflict(before, step).map_or_else(String::new, |access| format!(" by its access to {access}"));
+            format!("{who} comes after `{}`{by}", first.name)
+        }
     }
-    let by = conflict(before, step).map_or_else(String::new, |access| format!(" by its access to {access}"));
-    format!("{who} comes after `{}`{by}", first.name)
 }
 
 /// An access of the second task that conflicts with one of the first.

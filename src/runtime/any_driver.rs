@@ -139,7 +139,7 @@ impl AnyDriver {
     ///
     /// # Errors
     /// If one of its data was taken since, or the runtime is ending.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn submit<P: Body + 'static, W>(
         &self,
         description: Description,
@@ -167,6 +167,18 @@ impl AnyDriver {
             return Err(shared.refused(*refusal));
         }
         Ok(watched)
+    }
+
+    /// As [`Self::submit`], for the tasks of which there are few.
+    #[inline(never)]
+    pub(super) fn submit_rare<P: Body + 'static, W>(
+        &self,
+        description: Description,
+        payload: P,
+        accesses: &[AccessRecord<'_>],
+        watch: impl FnOnce(&mut Submitting) -> W,
+    ) -> Result<W, SubmitError> {
+        self.submit(description, payload, accesses, watch)
     }
 
     /// The driver, for as long as others keep it.

@@ -75,6 +75,9 @@ impl<'rt> TaskGroup<'rt> {
     /// Waits until no task of the group is left, and for no other; what is submitted to it meanwhile is waited for too.
     /// A thread that hosts a unit executes tasks meanwhile, of whatever group.
     ///
+    /// When it returns, the tasks' bodies have ended and what they captured is dropped. That a task has finished, a handle of
+    /// it may say a moment later: when those that waited for the task have been let go.
+    ///
     /// # Errors
     /// The failures because of which tasks of the group have not run to their ends, those of others among them if they
     /// are the cause; each once, to the call that ends first. [`Runtime::wait`] does not report them again if it is

@@ -1,7 +1,8 @@
 //! Giving memory back: arrays and values leave the runtime.
 //!
 //! A request like those in [`wait`](super::wait), in two steps: what was written is awaited and brought home, as for whoever
-//! reads it; then a task of the runtime's own that updates all of it takes the memory out.
+//! reads it; then a task of the runtime's own that updates all of it takes the memory out. That is never left alone by who
+//! has submitted it: with the memory gone, the data object must stay taken.
 
 use super::wait::internal;
 use super::{Door, Runtime};
@@ -9,7 +10,7 @@ use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
 use crate::driver::waiters::own_waker;
 use crate::error::{RunError, SubmitError, TakeError};
 use crate::ids::SpaceId;
-use crate::memory::{Access, DataCell, Home, Payload, Reads, Unseen, Updates};
+use crate::memory::{Access, DataCell, Follows, Home, Payload, Reads, Unseen, Updates};
 use crate::sealed::INTERNAL;
 use crate::task::{GivenUp, Take};
 use parking_lot::Mutex;
@@ -60,20 +61,24 @@ impl Door {
         }
         let record = AccessRecord { datum, block: &datum.whole(), mode: Mode::Inout };
         running::ancestry(self.id).admit("take", &[record])?; // it would wait for itself
-        let in_place = |behind_all| Side { behind_all, ..Side::default() };
-        let brought = self.request_all(cell, Mode::In, in_place(false), Unseen::<Reads>::new(cell), |()| ())?;
+        let brought = self.request_all(cell, Mode::In, Side::default(), Unseen::<Reads>::new(cell), |()| ())?;
         self.await_value(&brought)?;
-        // Who touches none of it, as of what is empty, is ordered with its end alone; and may have children that name it.
-        while datum.is_looked_on() {
-            let seen = self.request_all(cell, Mode::In, in_place(true), Unseen::<Reads>::new(cell), |()| ())?;
-            self.await_value(&seen)?;
+        // A body's wait may be refused, but not when the memory is about to go: so it waits for all others before. Who touches
+        // none of it, as of what is empty, is ordered with its end alone, and may have children that name it.
+        let mut waits = running::may_wait(self.id);
+        while waits || datum.is_looked_on() {
+            let behind_all = Side { behind_all: true, ..Side::default() };
+            let behind = self.request_all(cell, Mode::After, behind_all, Unseen::<Follows>::new(cell), |()| ())?;
+            self.await_end(&behind)?;
+            waits = false;
         }
         let home: Arc<Mutex<Option<Home>>> = Arc::default();
         let (kept, result) = (cell.clone(), home.clone());
         let take = move |()| *result.lock() = kept.take_home();
         let gives_up = Side { forget: Some(datum.id), ..Side::default() };
         let task = self.request_all(cell, Mode::Inout, gives_up, Unseen::<Updates>::new(cell), take)?;
-        if let Err(error) = self.await_value(&task) {
+        let waited = self.await_end_in_any_case(&task).map_err(RunError::from);
+        if let Err(error) = waited.and_then(|()| task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
             return Err(error);
         }

@@ -44,7 +44,7 @@ pub(crate) use prefetch::prefetch;
 pub(crate) use readers::Readers;
 pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
-pub(crate) use suspended::{Key, Search, Step, Suspended};
+pub(crate) use suspended::{Behind, Key, Search, Step, Suspended};
 #[cfg(test)]
 pub(crate) use task::LINKED;
 pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, Task, TaskRef, drop_quietly};

@@ -25,6 +25,7 @@ pub(crate) use body::Body;
 pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
+pub(in crate::depend) use group::Causes;
 pub(crate) use group::{Group, Member};
 pub(crate) use kinds::Kinds;
 pub(crate) use piece::Piece;

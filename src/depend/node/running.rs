@@ -92,6 +92,11 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
     innermost.flatten()
 }
 
+/// Calls `look` with all tasks of this runtime whose code is on this stack, innermost first.
+pub(crate) fn with_all_tasks<R>(runtime: u64, look: impl FnOnce(&[&OwnedTask]) -> R) -> R {
+    RUNNING.with(|running| running.with_all(runtime, look))
+}
+
 /// The name of a member of this group whose code is on this thread's stack.
 pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
     let is_member =

@@ -128,7 +128,7 @@ impl Threads {
             }
             Some(key) => {
                 wait(false);
-                running::with_task(id, |task| self.shared.suspended(task, key, left, || wait(true))).unwrap_or(Ok(()))
+                running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, || wait(true)))
             }
         };
         if let Some(task) = placed {
