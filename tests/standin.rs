@@ -11,7 +11,7 @@ mod drivers;
 #[path = "standin/programs.rs"]
 mod programs;
 
-use drivers::{CUDA, HIP, Settings, run};
+use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, Report, Settings, run};
 
 /// An example program, which has to verify what it computes.
 fn example(settings: &Settings, name: &str, arguments: &str) {
@@ -72,24 +72,108 @@ fn conformance_on_hip() {
     conformance(&HIP);
 }
 
-/// A chain, independent chains, and reductions: what they compute is right, and nothing is left of them.
-fn own_programs(settings: &Settings) {
-    for program in ["chain", "chains", "reductions"] {
-        let Some(report) = drivers::run_own(settings, program) else { return };
-        report.is_clean();
-        let others = (report.calls() - report.launches()) as f64 / report.launches() as f64;
+/// What one of our own programs has called; all there is left is a report.
+fn report(settings: &Settings, program: &str) -> Option<Report> {
+    let report = drivers::run_own(settings, program)?;
+    report.is_clean();
+    Some(report)
+}
+
+/// Tests what one of our own programs calls, on both interfaces.
+fn on_both(test: impl Fn(&Settings)) {
+    test(&CUDA);
+    test(&HIP);
+}
+
+/// Whatever calls take a context with them is bound once, not for each.
+#[test]
+fn a_chain_takes_few_calls_and_one_stream() {
+    on_both(|settings| {
+        let Some(report) = report(&settings.clone().with("STANDIN_DELAY_US", 0), "chain") else { return };
+        println!(
+            "{}: {} launches, {} other calls",
+            settings.units,
+            report.launches(),
+            report.calls() - report.launches()
+        );
+        assert_eq!(report.launches(), programs::CHAIN as i64);
+        let waits = report.of("cuStreamWaitEvent") + report.of("hipStreamWaitEvent");
+        let binds = report.of("cuCtxSetCurrent") + report.of("hipSetDevice");
+        assert!(waits == 0 && binds < programs::CHAIN as i64 / 4 && report.of("blocking copies") == 0, "{report:?}");
+    });
+}
+
+#[test]
+fn independent_chains_go_to_all_streams() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "chains") else { return };
         let streams: Vec<_> = report.starting("launches on stream").map(|(_, launches)| launches).collect();
-        let blocking = report.of("blocking copies");
-        println!("{program}: {others:.2} other calls per launch, {blocking} blocking copies, launches {streams:?}");
-    }
+        println!("{}: launches {streams:?}, {} other calls", settings.units, report.calls() - report.launches());
+        assert_eq!(streams.iter().sum::<i64>(), (programs::CHAINS * 20 + 1) as i64);
+        assert!(streams.len() >= 12, "{report:?}");
+        assert_eq!(report.of("blocking copies"), 0);
+    });
 }
 
 #[test]
-fn own_programs_on_cuda() {
-    own_programs(&CUDA);
+fn reductions_hold_nobody_up() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "reductions") else { return };
+        assert_eq!(report.of("blocking copies"), 0, "{report:?}");
+        assert!(report.of("copies out") >= programs::REDUCTIONS as i64, "{report:?}");
+    });
 }
 
 #[test]
-fn own_programs_on_hip() {
-    own_programs(&HIP);
+fn bodies_may_bind_their_thread_elsewhere() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_DEVICES", 2), "strangers"));
+}
+
+#[test]
+fn kept_scratch_memory_makes_room() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_MEMORY", 12 << 20), "scratch"));
+}
+
+#[test]
+fn arrays_are_page_locked_for_their_second_copy() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "large_arrays") else { return };
+        assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8 << 18, "{report:?}");
+    });
+}
+
+/// The suite of the public API, with the compilers' messages.
+#[test]
+fn the_public_api_on_both() {
+    on_both(|settings| {
+        let Some(built) = drivers::built() else { return };
+        let settings = settings.clone().with("THALWEG_REQUIRE", settings.units.to_lowercase());
+        let (_, report) = run(&settings, &built.of("accelerators"), &[]);
+        report.is_clean();
+        report.has_launched();
+    });
+}
+
+#[test]
+fn compilers_and_drivers_of_different_releases() {
+    // Of the same major release the driver takes code, also that of an older architecture of its generation.
+    let newer = CUDA.clone().with("STANDIN_DRIVER", 12040).with("STANDIN_NVRTC", 12080).with("STANDIN_ARCH", 89);
+    let Some(_) = report(&newer, "one") else { return };
+    // Where it takes no code there is PTX.
+    report(&CUDA.clone().with("STANDIN_REFUSE_CODE", 1), "one");
+    // A compiler of the next major release is of no use.
+    let expected = "try a compiler that is not newer than the driver";
+    let too_new = newer.with("STANDIN_NVRTC", 13000).with("STANDIN_EXPECTED", expected);
+    report(&too_new, "without_a_compiler");
+}
+
+#[test]
+fn what_was_compiled_before_runs_without_a_compiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().display().to_string();
+    let settings = CUDA_WITHOUT_NVRTC.clone().with("STANDIN_EXPECTED", "NVRTC").with("THALWEG_CACHE_DIR", &cache);
+    let Some(_) = report(&settings, "without_a_compiler") else { return };
+    report(&CUDA.clone().with("THALWEG_CACHE_DIR", &cache), "one");
+    let report = report(&settings, "one").unwrap();
+    assert_eq!((report.of("compilations"), report.launches()), (0, 1), "{report:?}");
 }

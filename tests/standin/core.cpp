@@ -273,8 +273,9 @@ static void transfer(const Copy &copy) {
             memcpy(at(copy.to, slice, row), at(copy.from, slice, row), copy.width);
 }
 
-Code copy(Stream *stream, const Copy &copy) {
+Code copy(Device *current, Stream *stream, const Copy &copy) {
     if (!copy.width || !copy.rows || !copy.slices) return SUCCESS;
+    if (stream->device != current) return INVALID_HANDLE;
     bool is_box = copy.rows > 1 || copy.slices > 1, blocks = false;
     std::vector<std::pair<uintptr_t, size_t>> locked;
     for (const End *end : {&copy.from, &copy.to}) {

@@ -130,7 +130,8 @@ struct Copy {
     End from, to;
     size_t width, rows, slices;
 };
-Code copy(Stream *stream, const Copy &copy);
+/// By a thread whose device this is.
+Code copy(Device *current, Stream *stream, const Copy &copy);
 
 /// A compiled program: a shared object of the host. `head` stands in front of it in an image.
 struct Module {

@@ -1,7 +1,7 @@
 // The doors of CUDA's driver and of NVRTC: what the runtime calls of them, and no more.
 //
 // Besides what core.hpp lists: STANDIN_ARCH the devices' compute capability (90), STANDIN_DRIVER the driver's version
-// (13000), STANDIN_NVRTC the compiler's (13000).
+// (13000), STANDIN_NVRTC the compiler's (13000), STANDIN_REFUSE_CODE whether the driver takes nothing but PTX (0).
 #include "core.hpp"
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +74,7 @@ Code cuMemHostAlloc(void **address, size_t bytes, unsigned) {
     IN_CONTEXT;
     *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     memset(*address, 0xff, bytes);
+    count("staging bytes", bytes);
     return page_lock(*address, bytes);
 }
 Code cuMemFreeHost(void *address) {
@@ -90,7 +91,12 @@ Code cuPointerGetAttribute(void *value, int, Address address) {
 
 Code cuStreamCreate(Stream **stream, unsigned) { IN_CONTEXT; *stream = Stream::create(current); return SUCCESS; }
 Code cuStreamDestroy_v2(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
-Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) { IN_CONTEXT; wait(stream, *event); return SUCCESS; }
+Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
+    IN_CONTEXT;
+    if (stream->device != current) return INVALID_HANDLE;
+    wait(stream, *event);
+    return SUCCESS;
+}
 Code cuEventCreate(EventHandle **event, unsigned) {
     IN_CONTEXT;
     count("live events");
@@ -100,7 +106,7 @@ Code cuEventCreate(EventHandle **event, unsigned) {
 Code cuEventDestroy_v2(EventHandle *event) { CALLED; count("live events", -1); delete event; return SUCCESS; }
 Code cuEventRecord(EventHandle *event, Stream *stream) {
     IN_CONTEXT;
-    if ((*event)->device != stream->device) return INVALID_HANDLE;
+    if ((*event)->device != stream->device || stream->device != current) return INVALID_HANDLE;
     record(stream, *event);
     return SUCCESS;
 }
@@ -109,19 +115,19 @@ Code cuEventSynchronize(EventHandle *event) { IN_CONTEXT; (*event)->wait_for((*e
 
 Code cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes, Stream *stream) {
     IN_CONTEXT;
-    return copy(stream, {host(from, bytes, 1), on(current, to, bytes, 1), bytes, 1, 1});
+    return copy(current, stream, {host(from, bytes, 1), on(current, to, bytes, 1), bytes, 1, 1});
 }
 Code cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, Stream *stream) {
     IN_CONTEXT;
-    return copy(stream, {on(current, from, bytes, 1), host(to, bytes, 1), bytes, 1, 1});
+    return copy(current, stream, {on(current, from, bytes, 1), host(to, bytes, 1), bytes, 1, 1});
 }
 Code cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream *stream) {
     IN_CONTEXT;
-    return copy(stream, {on(current, from, bytes, 1), on(current, to, bytes, 1), bytes, 1, 1});
+    return copy(current, stream, {on(current, from, bytes, 1), on(current, to, bytes, 1), bytes, 1, 1});
 }
 Code cuMemcpyPeerAsync(Address to, Device *target, Address from, Device *source, size_t bytes, Stream *stream) {
     IN_CONTEXT;
-    return copy(stream, {on(source, from, bytes, 1), on(target, to, bytes, 1), bytes, 1, 1});
+    return copy(current, stream, {on(source, from, bytes, 1), on(target, to, bytes, 1), bytes, 1, 1});
 }
 
 struct Box {
@@ -142,11 +148,11 @@ static End end_of(const Box &box, Device *device) {
 }
 Code cuMemcpy3DAsync_v2(const BoxCopy *box, Stream *stream) {
     IN_CONTEXT;
-    return copy(stream, {end_of(box->from, current), end_of(box->to, current), box->width, box->rows, box->slices});
+    return copy(current, stream, {end_of(box->from, current), end_of(box->to, current), box->width, box->rows, box->slices});
 }
 Code cuMemcpy3DPeerAsync(const BoxCopy *box, Stream *stream) {
     IN_CONTEXT;
-    return copy(stream, {end_of(box->from, box->from.context), end_of(box->to, box->to.context), box->width, box->rows,
+    return copy(current, stream, {end_of(box->from, box->from.context), end_of(box->to, box->to.context), box->width, box->rows,
                          box->slices});
 }
 
@@ -157,6 +163,7 @@ Code cuModuleLoadData(Module **module, const void *image) {
     // The manual: text wants a driver as new as its compiler; code one of the same major release, and its own architecture.
     if (head->is_text && head->toolkit > driver()) return UNSUPPORTED_PTX;
     if (!head->is_text && head->toolkit / 1000 > driver() / 1000) return INVALID_IMAGE;
+    if (!head->is_text && setting("STANDIN_REFUSE_CODE", 0)) return NO_BINARY;
     if (!head->is_text && (head->architecture / 10 != capability() / 10 || head->architecture > capability())) return NO_BINARY;
     return load(image, module);
 }
@@ -165,6 +172,7 @@ Code cuModuleGetFunction(Function **found, Module *module, const char *name) { I
 Code cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y, unsigned in_z, unsigned,
                     Stream *stream, void **arguments, void **) {
     IN_CONTEXT;
+    if (stream->device != current) return INVALID_HANDLE;
     unsigned grid[3] = {x, y, z}, block[3] = {in_x, in_y, in_z};
     return launch(stream, function, grid, block, arguments);
 }

@@ -11,15 +11,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Settings {
     /// The kind of unit.
     pub units: &'static str,
+    /// Where they are.
+    folder: &'static str,
     /// Names under which the loader looks for the interface's libraries.
     libraries: &'static [&'static str],
     variables: BTreeMap<&'static str, String>,
 }
 
-pub static CUDA: Settings =
-    Settings { units: "CUDA", libraries: &["libcuda.so.1", "libcuda.so", "libnvrtc.so"], variables: BTreeMap::new() };
-pub static HIP: Settings =
-    Settings { units: "HIP", libraries: &["libamdhip64.so.7", "libamdhip64.so"], variables: BTreeMap::new() };
+const fn settings(units: &'static str, folder: &'static str, libraries: &'static [&'static str]) -> Settings {
+    Settings { units, folder, libraries, variables: BTreeMap::new() }
+}
+
+pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so"]);
+pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
+/// A release that is not there yet.
+pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
 
 impl Settings {
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
@@ -75,9 +81,9 @@ fn build() -> Option<Built> {
         std::fs::rename(&mine, &library).unwrap();
         let _ = std::fs::remove_dir_all(folder.join("cache")); // what was compiled by the one before
     }
-    for settings in [&CUDA, &HIP] {
+    for settings in [&CUDA, &CUDA_WITHOUT_NVRTC, &HIP] {
         for name in settings.libraries {
-            let link = folder.join(settings.units).join(name);
+            let link = folder.join(settings.folder).join(name);
             std::fs::create_dir_all(link.parent().unwrap()).unwrap();
             let made = std::os::unix::fs::symlink(&library, &link);
             assert!(made.is_ok() || link.exists(), "{made:?}");
@@ -89,7 +95,7 @@ fn build() -> Option<Built> {
 /// What else is run: as cargo has built it for this test, in the same profile.
 fn build_programs() -> BTreeMap<String, PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--message-format=json", "--test", "conformance"]);
+    cargo.args(["build", "--quiet", "--message-format=json", "--test", "conformance", "--test", "accelerators"]);
     ["jacobi", "cg", "npb_mz"].into_iter().for_each(|name| _ = cargo.args(["--example", name]));
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
@@ -160,13 +166,14 @@ pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, 
     let built = built().expect("somebody asked whether it is");
     let number = REPORTS.fetch_add(1, Ordering::Relaxed);
     let report = built.folder.join(format!("report-{}-{number}", std::process::id()));
-    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut folders = vec![built.folder.join(settings.units)];
-    folders.extend(std::env::split_paths(&path));
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
+    command.args(arguments).env("LD_LIBRARY_PATH", built.folder.join(settings.folder));
     command.env("STANDIN_REPORT", &report).env("THALWEG_CACHE_DIR", built.folder.join("cache"));
-    command.env_remove("THALWEG_REQUIRE").env("RUST_BACKTRACE", "0").envs(&settings.variables);
+    command
+        .env_remove("THALWEG_REQUIRE")
+        .env("RUST_BACKTRACE", "0")
+        .env("THALWEG_TEST_UNITS", settings.units)
+        .envs(&settings.variables);
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     assert!(output.status.success(), "{} {arguments:?}: {:?}\n{text}", program.display(), output.status);

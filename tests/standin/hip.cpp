@@ -64,6 +64,7 @@ Code hipHostMalloc(void **address, size_t bytes, unsigned) {
     ON_DEVICE;
     *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     memset(*address, 0xff, bytes);
+    count("staging bytes", bytes);
     return page_lock(*address, bytes);
 }
 Code hipHostFree(void *address) {
@@ -82,7 +83,12 @@ Code hipPointerGetAttribute(void *value, unsigned, void *address) {
 
 Code hipStreamCreateWithFlags(Stream **stream, unsigned) { ON_DEVICE; *stream = Stream::create(current); return SUCCESS; }
 Code hipStreamDestroy(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
-Code hipStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) { ON_DEVICE; wait(stream, *event); return SUCCESS; }
+Code hipStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
+    ON_DEVICE;
+    if (stream->device != current) return INVALID_HANDLE;
+    wait(stream, *event);
+    return SUCCESS;
+}
 Code hipEventCreateWithFlags(EventHandle **event, unsigned flags) {
     ON_DEVICE;
     count("live events");
@@ -93,7 +99,7 @@ Code hipEventCreateWithFlags(EventHandle **event, unsigned flags) {
 Code hipEventDestroy(EventHandle *event) { CALLED; count("live events", -1); delete event; return SUCCESS; }
 Code hipEventRecord(EventHandle *event, Stream *stream) {
     ON_DEVICE;
-    if ((*event)->device != stream->device) return INVALID_HANDLE;
+    if ((*event)->device != stream->device || stream->device != current) return INVALID_HANDLE;
     record(stream, *event);
     return SUCCESS;
 }
@@ -105,12 +111,12 @@ static End end_of(const void *first, bool is_host, size_t pitch, size_t height, 
 }
 Code hipMemcpyAsync(void *to, const void *from, size_t bytes, unsigned kind, Stream *stream) {
     ON_DEVICE;
-    return copy(stream, {end_of(from, kind == HOST_TO_DEVICE, bytes, 1, current),
+    return copy(current, stream, {end_of(from, kind == HOST_TO_DEVICE, bytes, 1, current),
                          end_of(to, kind == DEVICE_TO_HOST, bytes, 1, current), bytes, 1, 1});
 }
 Code hipMemcpyPeerAsync(void *to, int target, const void *from, int source, size_t bytes, Stream *stream) {
     ON_DEVICE;
-    return copy(stream, {end_of(from, false, bytes, 1, at(source)), end_of(to, false, bytes, 1, at(target)), bytes, 1, 1});
+    return copy(current, stream, {end_of(from, false, bytes, 1, at(source)), end_of(to, false, bytes, 1, at(target)), bytes, 1, 1});
 }
 struct Pitched { void *first; size_t pitch, width, height; };
 struct BoxCopy {
@@ -131,7 +137,7 @@ Code hipMemcpy3DAsync(const BoxCopy *box, Stream *stream) {
         std::lock_guard guard(current->lock);
         if (source != current && !current->peers.count(source)) return INVALID_VALUE; // no call names both devices
     }
-    return copy(stream, {end_of(box->from.first, box->kind == HOST_TO_DEVICE, box->from.pitch, box->from.height, source),
+    return copy(current, stream, {end_of(box->from.first, box->kind == HOST_TO_DEVICE, box->from.pitch, box->from.height, source),
                          end_of(box->to.first, box->kind == DEVICE_TO_HOST, box->to.pitch, box->to.height, current),
                          box->width, box->rows, box->slices});
 }
@@ -142,6 +148,7 @@ Code hipModuleGetFunction(Function **found, Module *module, const char *name) { 
 Code hipModuleLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y, unsigned in_z,
                            unsigned, Stream *stream, void **arguments, void **) {
     ON_DEVICE;
+    if (stream->device != current) return INVALID_HANDLE;
     unsigned grid[3] = {x, y, z}, block[3] = {in_x, in_y, in_z};
     return launch(stream, function, grid, block, arguments);
 }

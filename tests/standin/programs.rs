@@ -102,3 +102,102 @@ fn reductions() {
         assert_eq!(rt.read_scalar(total).unwrap(), 4950.0 * 20.0);
     }
 }
+
+/// Bodies that leave the thread bound to something else, as libraries that they call may.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn strangers() {
+    let rt = runtime();
+    let y = rt.data(vec![1; 10]);
+    for salt in 0..100 {
+        rt.task("stranger", (y.inout(),))
+            .gpu(move |k, (mut y,)| {
+                unbind();
+                let n = y.len();
+                k.launch(&NEXT, n, (&mut y, salt, n as i32))?;
+                unbind();
+                Ok::<(), DeviceError>(())
+            })
+            .submit()
+            .unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [nexts(1, 0..100); 10]);
+}
+
+/// Takes CUDA's context from the thread, or binds it to HIP's second device.
+fn unbind() {
+    let (library, name) = match std::env::var("STANDIN_UNITS").as_deref() {
+        Ok("CUDA") => (c"libcuda.so.1", c"cuCtxSetCurrent"),
+        _ => (c"libamdhip64.so.8", c"hipSetDevice"),
+    };
+    // SAFETY: the library is open already; both functions take one number or address, null and 1 are among those.
+    unsafe {
+        let bind = libc::dlsym(libc::dlopen(library.as_ptr(), libc::RTLD_NOW), name.as_ptr());
+        assert!(!bind.is_null());
+        let bind: extern "C" fn(usize) -> i32 = std::mem::transmute(bind);
+        assert_eq!(bind(usize::from(name == c"hipSetDevice")), 0);
+    }
+}
+
+/// More scratch memory than the device has at once, in sizes of which none serves for another.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn scratch() {
+    let rt = runtime();
+    let y: Vec<_> = (0..8).map(|n| rt.data(vec![n; 10])).collect();
+    for megabytes in 1..6usize {
+        for y in &y {
+            rt.task("scratch", (y.inout(),))
+                .gpu(move |k, (mut y,)| {
+                    k.scratch::<f64>(megabytes << 17)?;
+                    let n = y.len();
+                    k.launch(&NEXT, n, (&mut y, megabytes as u64 - 1, n as i32))
+                })
+                .submit()
+                .unwrap();
+        }
+    }
+    for (n, y) in (0..).zip(y) {
+        assert_eq!(rt.take(y).unwrap(), [nexts(n, 0..5); 10]);
+    }
+}
+
+/// Large arrays: one that no device touches, one that is copied once, and one that comes back each time.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn large_arrays() {
+    let rt = runtime();
+    let [never, once, often] = [0, 1, 2].map(|n| rt.data(vec![n; 1 << 18]));
+    for _ in 0..3 {
+        rt.task("cores", (never.inout(),)).cpu(|_, (y,)| y[0] += 1).submit().unwrap();
+    }
+    next(&rt, &once, 0);
+    for salt in 0..4 {
+        next(&rt, &often, salt);
+        rt.task("cores", (often.inout(),)).cpu(|_, (y,)| y[0] += 1).submit().unwrap();
+    }
+    let often = rt.take(often).unwrap();
+    assert_eq!((often.len(), often[1]), (1 << 18, nexts(2, 0..4)));
+    rt.wait().unwrap();
+}
+
+/// One task.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn one() {
+    let rt = runtime();
+    let y = rt.data(vec![1; 10]);
+    next(&rt, &y, 5);
+    assert_eq!(rt.take(y).unwrap(), [nexts(1, 5..6); 10]);
+}
+
+/// One task, for which nothing can be compiled; the error has these words.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn without_a_compiler() {
+    let rt = runtime();
+    let y = rt.data(vec![1; 10]);
+    next(&rt, &y, 5);
+    let error = rt.wait().unwrap_err().to_string();
+    assert!(error.contains(&std::env::var("STANDIN_EXPECTED").unwrap()), "{error}");
+}
