@@ -186,3 +186,24 @@ fn a_long_row_of_parents_without_children_holds_nobody_up() {
         assert_eq!(rt.take(x).unwrap(), [7; 4]);
     });
 }
+
+#[test]
+fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
+    on_each(|rt| {
+        let (x, (open, wait)) = (rt.data(vec![0u64; 2]), gate());
+        let inner = x.clone();
+        let parent = rt.task("parent", x.slice(0).weak_inout()).returns(move |at, ()| {
+            let child = at.task("child", inner.slice(0).inout());
+            child.host(move |_, x| (wait(), x[0] += 1).1).submit().map_or(0, |_| 1u64)
+        });
+        let result = parent.submit().unwrap();
+        rt.wait_for(&result.task()).unwrap();
+        // Tasks with nothing but the result, and with a region besides, that come when the parent has ended.
+        let alone = rt.task("alone", result.input()).returns(|_, one| *one).submit().unwrap();
+        let with = rt.task("with", (result.input(), x.slice(1).inout())).host(|_, (one, x)| x[0] = *one);
+        with.submit().unwrap();
+        drop(open);
+        assert_eq!((alone.get().unwrap(), rt.take(x).unwrap()), (1, vec![1, 1]));
+        rt.wait().unwrap();
+    });
+}

@@ -216,7 +216,7 @@ mod tests {
         lines.iter().for_each(|line| side.turns.join(line));
         side.turns.settle();
         let body = Payload::new((), NoBody, Kinds::NONE);
-        Submitting::new(|| meta, Own { side: Some(side), parent: None }, body, 0, |p| p as *mut (dyn Body + 'static))
+        Submitting::new(|| meta, Own { side: Some(side), child: None }, body, 0, |p| p as *mut (dyn Body + 'static))
             .commit()
             .expect("it waits for nobody")
     }

@@ -6,27 +6,30 @@
 //! for nobody; what it would have waited for is handed down instead: the domain's history begins as a copy of the
 //! fragment that the parent was entered in, so that children wait for siblings and for outsiders by the same rules.
 //!
-//! Others wait for the parent as for any task. When its body has ended they are passed on, each to those in the domain that
-//! it has to come after: one child, or a join of several ([`finish`]); so regions pass on piece by piece. Who comes later
-//! finds the parent finished, and looks into its domain by itself ([`super::register`]).
+//! Others wait for a join of each piece that the parent holds weakly ([`join::at_piece`]), and for a parent that only reads
+//! as for any task. When the parent's body has ended, joins and tasks are passed on, each to those in the domain that it has
+//! to come after: one child, or a join of several ([`finish`]); so regions pass on piece by piece. Who comes later finds the
+//! parent finished, and looks into its domain by itself ([`super::register`]).
 //!
 //! A child is complete when its body has ended and its own children are complete; a domain counts both.
 //!
 //! What never happens here: nothing is run, and no user code is called.
 //!
 //! Invariants:
-//! 1. Children are entered while the parent's body runs, others look into the domain when it has ended and is *sealed*: who
-//!    comes later, from a thread that a body has left behind, is refused. Locks are taken in the
-//!    order: a domain whose body runs, data, domains whose bodies have ended, from the outside in.
+//! 1. Children are entered while the parent's body runs; others look into the domain when the body has ended. It is *sealed*
+//!    then: a child that comes later, from a thread that the body has left behind, is refused. Locks are taken in the order:
+//!    a domain whose body runs, data, domains whose bodies have ended, from the outside in.
 //! 2. `pending` counts the children that are not complete, and the body. It comes to 0 once.
 //! 3. A domain is live as long as somebody in it may have to be waited for, or passes a failure on.
+//! 4. Whoever meets a task here asks once whether it has finished. If so, its failure and its own domain are looked at after
+//!    that; if not, it is waited for, and linking the edge finds out whether it has finished since.
 
 use super::fragment::Fragment;
 use super::history::enter_parts;
-use super::join::{self, Predecessor, matters};
+use super::join::{self, Predecessor};
 use super::node::{Body, Piece};
 use super::register::Newcomer;
-use super::{AccessRecord, Datum, Mode, OwnedTask, Task, TaskRef};
+use super::{AccessRecord, Datum, Meta, Mode, OwnedTask, Task, TaskRef};
 use crate::error::{SubmitError, TaskFailure};
 use crate::ids::{DataId, TaskId};
 use crate::region::{Block, MAX_DIMS, Part, RegionMap};
@@ -43,7 +46,7 @@ pub(crate) struct Domain {
     task: TaskId,
     name: Cow<'static, str>,
     /// What children may access.
-    held: Box<[Held]>,
+    held: Box<[Piece]>,
     /// Of the task's own parent.
     outer: Option<Arc<Domain>>,
     histories: Mutex<Histories>,
@@ -63,39 +66,68 @@ pub(super) struct Histories {
     pub(super) sealed: bool,
 }
 
-struct Held {
-    data: DataId,
-    block: Block,
-    mode: Mode,
+/// A child's place in its parent's domain, from when it is expected until it is complete.
+pub(crate) struct Child(Arc<Domain>);
+
+impl Child {
+    /// A child of this domain's task, to be submitted; nobody if all is complete, so that none can come.
+    pub(crate) fn of(parent: Arc<Domain>) -> Option<Self> {
+        let one_more = |pending| (pending > 0).then_some(pending + 1);
+        let expected = parent.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        expected.is_ok().then(|| Self(parent))
+    }
+
+    /// The parent's domain.
+    pub(crate) fn parent(&self) -> &Arc<Domain> {
+        &self.0
+    }
+
+    /// The child has a domain itself, which leaves in its place: so it counts once more.
+    fn leave_by_domain(self) {
+        self.0.pending.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
-impl Held {
-    /// Whether children may access its region like this.
-    fn allows(&self, mode: Mode) -> bool {
-        match self.mode {
-            Mode::WeakInout => !matches!(mode, Mode::Reduction(operation) if operation.is_accumulated()),
-            Mode::WeakIn | Mode::In => !mode.writes(),
-            _ => false,
-        }
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl fmt::Debug for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether children may access like this what their parent has declared like that.
+fn allows(held: Mode, mode: Mode) -> bool {
+    match held {
+        Mode::WeakInout => !matches!(mode, Mode::Reduction(operation) if operation.is_accumulated()),
+        Mode::WeakIn | Mode::In => !mode.writes(),
+        _ => false,
     }
 }
 
 impl Domain {
-    /// That of a task with these accesses, in the domain of its parent.
-    pub(crate) fn new<'a>(
-        (task, name): (TaskId, Cow<'static, str>),
-        accesses: impl IntoIterator<Item = AccessRecord<'a>>,
-        outer: Option<Arc<Domain>>,
+    /// That of a task whose accesses `visit` shows, in the domain of its parent.
+    pub(crate) fn new(
+        task: &Meta,
+        outer: Option<&Child>,
+        visit: impl FnOnce(&mut dyn FnMut(AccessRecord<'_>)),
     ) -> Self {
-        let is_for_children = |mode| matches!(mode, Mode::WeakInout | Mode::WeakIn | Mode::In);
-        let accesses = accesses.into_iter().filter(|access| is_for_children(access.mode) && !access.block.is_empty());
+        let mut held = Vec::new();
+        visit(&mut |access| {
+            let is_for_children = matches!(access.mode, Mode::WeakInout | Mode::WeakIn | Mode::In);
+            if is_for_children && !access.block.is_empty() {
+                held.push(Piece::of(&access));
+            }
+        });
         Self {
-            held: accesses
-                .map(|AccessRecord { datum, block, mode }| Held { data: datum.id, block: *block, mode })
-                .collect(),
-            task,
-            name,
-            outer,
+            task: task.id,
+            name: task.name.clone(),
+            held: held.into(),
+            outer: outer.map(|child| child.0.clone()),
             histories: Mutex::default(),
             live: AtomicBool::new(true),
             pending: AtomicUsize::new(1),
@@ -107,16 +139,8 @@ impl Domain {
     /// That of a task whose body runs.
     #[cold]
     pub(crate) fn of(task: &OwnedTask) -> Arc<Self> {
-        let make = || {
-            let mut held = Vec::new();
-            task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-                if mode == Mode::In && !block.is_empty() {
-                    held.push(Held { data: datum.id, block: *block, mode });
-                }
-            });
-            let (id, name) = (task.shared().id, task.shared().name.clone());
-            Arc::new(Self { held: held.into(), ..Self::new((id, name), [], task.owned().parent.clone()) })
-        };
+        let make =
+            || Arc::new(Self::new(task.shared(), task.owned().child.as_ref(), |visit| task.body().accesses(visit)));
         task.shared().domain.get_or_init(make).clone()
     }
 
@@ -133,7 +157,7 @@ impl Domain {
     /// Whether all of the access lies within what the task has declared for its children.
     pub(crate) fn covers(&self, access: &AccessRecord<'_>) -> bool {
         let mut left = vec![*access.block];
-        for held in self.held.iter().filter(|held| held.data == access.datum.id && held.allows(access.mode)) {
+        for held in self.held.iter().filter(|held| held.data == access.datum.id && allows(held.mode, access.mode)) {
             let mut rest = Vec::new();
             left.iter().for_each(|piece| piece.subtract(&held.block, |piece| rest.push(piece)));
             left = rest;
@@ -158,14 +182,8 @@ impl Domain {
         })
     }
 
-    /// One child more; false if all is complete, so that none can come.
-    pub(crate) fn expect_child(&self) -> bool {
-        let one_more = |pending| (pending > 0).then_some(pending + 1);
-        self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
-    }
-
     /// A child is complete, or will not come after all; or the body has ended.
-    pub(crate) fn leave(self: &Arc<Self>) {
+    fn leave(self: &Arc<Self>) {
         let mut domain = self;
         loop {
             match domain.pending.fetch_sub(1, Ordering::AcqRel) {
@@ -244,8 +262,9 @@ impl Domain {
         self.live.load(Ordering::Acquire)
     }
 
-    /// Appends those who come before an access to this piece and matter to it, here and in the domains of those here.
-    pub(super) fn predecessors(self: &Arc<Self>, piece: Piece, out: &mut Vec<Predecessor>) {
+    /// Appends those who come before `heir`'s access to this piece and are not finished, here and in the domains of those
+    /// here. The failures of those that are finished are the heir's at once.
+    pub(super) fn predecessors(self: &Arc<Self>, piece: Piece, heir: &Task, out: &mut Vec<Predecessor>) {
         // Not by recursion: tasks that hold data weakly, one after the other, are a long way.
         let (mut visited, mut next) = (vec![(self.clone(), piece)], 0);
         while let Some((domain, piece)) = visited.get(next).cloned() {
@@ -254,33 +273,19 @@ impl Domain {
             let Some(history) = histories.find(piece.data).filter(|_| domain.is_live()) else { continue };
             history.peek(&piece.block, |block, fragment| {
                 let piece = Piece { block, ..piece };
-                fragment.predecessors(piece.mode, |(task, flow), weak| match live_domain(&task) {
-                    _ if weak && !task.is_finished() => out.push((join::at_piece(&task, flow, piece), flow)),
-                    Some(inner) if task.is_finished() => {
-                        visited.push((inner.clone(), piece));
-                        if matters_for_failures(&task, flow) {
-                            out.push((task, flow));
-                        }
+                fragment.predecessors(piece.mode, |(task, flow), is_weak| match task.is_finished() {
+                    false if is_weak => out.push((join::at_piece(&task, flow, piece), flow)),
+                    false => out.push((task, flow)),
+                    true => {
+                        pass_failure_on(&task, flow, heir);
+                        visited.extend(live_domain(&task).map(|inner| (inner.clone(), piece)));
                     }
-                    _ if !task.is_finished() || matters_for_failures(&task, flow) => out.push((task, flow)),
-                    _ => {}
                 });
             });
         }
         visited.iter().rev().for_each(|(domain, _)| domain.prune());
         out.sort_unstable_by_key(|(task, flow)| (task.address(), *flow == Flow::Order));
         out.dedup_by_key(|(task, _)| task.address());
-    }
-
-    /// Appends everybody here who matters, in the way of `flow`.
-    pub(super) fn everybody(self: &Arc<Self>, flow: Flow, out: &mut Vec<Predecessor>) {
-        let mut all = Vec::new();
-        let data: Vec<DataId> = self.histories.lock().of_data.iter().map(|(data, _)| *data).collect();
-        for data in data {
-            let block = Block::whole(&[usize::MAX; MAX_DIMS]);
-            self.predecessors(Piece { data, block, mode: Mode::Inout }, &mut all);
-        }
-        out.extend(all.into_iter().map(|(task, _)| (task, flow)));
     }
 
     /// Forgets those who do not matter, if all is complete.
@@ -300,29 +305,22 @@ impl Domain {
     }
 
     /// Whom `successor`, which has waited for the body, has to wait for next; it may be poisoned meanwhile.
-    fn next_for(self: &Arc<Self>, successor: &Task, body: &(dyn Body + 'static), flow: Flow) -> Option<Predecessor> {
+    fn next_for(self: &Arc<Self>, successor: &Task, body: &(dyn Body + 'static)) -> Option<Predecessor> {
         if !self.is_live() {
             return None;
         }
-        let mut found = Vec::new();
-        match body.stands_at() {
-            Some(piece) => self.predecessors(*piece, &mut found),
-            None if successor.shared().join => self.everybody(flow, &mut found),
-            None => body.accesses(&mut |AccessRecord { datum, block, mode }| {
-                if self.holds(datum.id) && !block.is_empty() {
-                    self.predecessors(Piece { data: datum.id, block: *block, mode }, &mut found);
+        let (mut found, mut pieces) = (Vec::new(), Cow::Borrowed(body.stands_at()));
+        if pieces.is_empty() {
+            body.accesses(&mut |access| {
+                if self.holds(access.datum.id) && !access.block.is_empty() {
+                    pieces.to_mut().push(Piece::of(&access));
                 }
-            }),
+            });
         }
-        found.retain(|(task, flow)| {
-            if *flow == Flow::Value && task.is_finished() {
-                task.poison().into_iter().for_each(|cause| successor.set_poison(cause));
-            }
-            !task.is_finished()
-        });
+        pieces.iter().for_each(|piece| self.predecessors(*piece, successor, &mut found));
         match found.len() {
             0 | 1 => found.pop(),
-            _ => Some((join::standing_for(&found, successor.shared()), Flow::Value)),
+            _ => Some((join::standing_for(&found, successor.shared(), &pieces), Flow::Value)),
         }
     }
 }
@@ -352,11 +350,21 @@ pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
     task.shared().domain.get().filter(|domain| domain.is_live())
 }
 
+/// Who relies on the value that a finished task should have left has its failure too.
+#[inline]
+pub(super) fn pass_failure_on(finished: &Task, flow: Flow, heir: &Task) {
+    if flow == Flow::Value
+        && let Some(cause) = finished.poison()
+    {
+        heir.set_poison(cause);
+    }
+}
+
 /// Ends a task: whoever waited for it and now waits for nobody is handed to `ready`, the last submitted first. Those who
 /// must wait for its children go on to these.
-#[inline]
+#[inline(always)] // on the way of every task
 pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
-    if task.owned().parent.is_none() && task.shared().domain.get().is_none() {
+    if task.owned().child.is_none() && task.shared().domain.get().is_none() {
         task.finish(ready);
     } else {
         finish_with_kin(task, ready);
@@ -365,28 +373,20 @@ pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
 
 #[cold]
 fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
-    let (parent, domain) = (task.owned_mut().parent.take(), task.shared().domain.get().cloned());
-    if let (Some(parent), Some(cause)) = (&parent, task.poison()) {
-        parent.note(cause);
+    let (child, domain) = (task.owned_mut().child.take(), task.shared().domain.get().cloned());
+    if let (Some(child), Some(cause)) = (&child, task.poison()) {
+        child.0.note(cause);
     }
     match domain {
         None => {
             task.finish(ready);
-            parent.iter().for_each(Domain::leave);
+            drop(child);
         }
         Some(domain) => {
             domain.histories.lock().sealed = true;
-            task.finish_into(|successor, body, flow| domain.next_for(successor, body, flow), ready);
+            task.finish_into(|successor, body, _| domain.next_for(successor, body), ready);
+            child.into_iter().for_each(Child::leave_by_domain);
             domain.leave();
         }
     }
-}
-
-fn matters_for_failures(task: &TaskRef, flow: Flow) -> bool {
-    flow == Flow::Value && task.is_poisoned()
-}
-
-/// Whether a newcomer need not wait any more for `task` or for somebody in its place.
-pub(super) fn is_over(task: &TaskRef) -> bool {
-    !matters(task, Flow::Order)
 }

@@ -69,7 +69,7 @@ enum Order {
 impl Fragment {
     /// Enters an access of `newcomer` into the history of `part`; a commutative task gets a turn to wait for, a
     /// reduction a ticket for its turn to combine.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
             Mode::In | Mode::After => {
@@ -96,28 +96,34 @@ impl Fragment {
                 self.wait_for_readers(part, newcomer);
                 self.replace(newcomer);
             }
-            Mode::WeakIn => {
-                if self.open.is_some() {
-                    self.close_group(part, newcomer);
-                }
-                let (first, open) = (self.first.clone(), self.open.clone());
-                let group = Self { first, readers: Tasks::new(), has_weak_readers: false, open };
-                newcomer.hand_down(part, &group);
-                make_room(&mut self.readers, Flow::Order, newcomer);
-                self.readers.push(newcomer.share());
-                self.has_weak_readers = true;
-            }
-            Mode::WeakInout => {
-                if self.open.is_some() {
-                    self.close_accumulation(part, newcomer);
-                }
-                newcomer.hand_down(part, self);
-                self.replace(newcomer);
-                let (others, before, order) = (Tasks::new(), Vec::new(), Order::Weak);
-                self.open = Some(Box::new(OpenGroup { mode, others, before, order }));
-            }
+            Mode::WeakIn => self.enter_weak_reader(part, newcomer),
+            Mode::WeakInout => self.enter_weak_writer(part, newcomer),
             Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, part, mode, newcomer),
         }
+    }
+
+    #[cold]
+    fn enter_weak_reader(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
+        if self.open.is_some() {
+            self.close_group(part, newcomer);
+        }
+        let (first, open) = (self.first.clone(), self.open.clone());
+        let group = Self { first, readers: Tasks::new(), has_weak_readers: false, open };
+        newcomer.hand_down(part, &group);
+        make_room(&mut self.readers, Flow::Order, newcomer);
+        self.readers.push(newcomer.share());
+        self.has_weak_readers = true;
+    }
+
+    #[cold]
+    fn enter_weak_writer(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
+        if self.open.is_some() {
+            self.close_accumulation(part, newcomer);
+        }
+        newcomer.hand_down(part, self);
+        self.replace(newcomer);
+        let (mode, others, before, order) = (Mode::WeakInout, Tasks::new(), Vec::new(), Order::Weak);
+        self.open = Some(Box::new(OpenGroup { mode, others, before, order }));
     }
 
     /// Names those that an access of this mode would come after, and says whether they hold the part weakly.
@@ -182,7 +188,7 @@ impl Fragment {
         }
     }
 
-    #[inline]
+    #[inline(always)] // on the way of every task
     fn wait_for_readers(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         for reader in &self.readers {
             if self.has_weak_readers && reader.shared().domain.get().is_some() {
@@ -193,7 +199,7 @@ impl Fragment {
         }
     }
 
-    #[inline]
+    #[inline(always)] // on the way of every task
     fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
         forget(&mut self.readers);
         self.has_weak_readers = false;

@@ -15,9 +15,8 @@
 //! 2. Each block that is read has one entry. Its tasks have all read at its time or before, and at least one at its time;
 //!    those that are missing are finished, or somebody has overwritten all that they read.
 
-use super::domain;
 use super::fragment::{self, Fragment};
-use super::join::Tasks;
+use super::join::{Tasks, matters};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::{Block, BlockMap, BoxTree, RegionMap};
@@ -187,7 +186,7 @@ impl Indexed {
             if is_visible {
                 read.tasks.iter().for_each(|task| newcomer.wait_for(task, Flow::Order));
             }
-            let is_over = || !newcomer.keeps_finished() && read.tasks.iter().all(domain::is_over);
+            let is_over = || !newcomer.keeps_finished() && read.tasks.iter().all(|task| !matters(task, Flow::Order));
             if block.contains(&read.block) || is_over() {
                 fragment::forget(&mut read.tasks);
             }
@@ -219,7 +218,7 @@ impl Indexed {
         let matters = |read: &Read| {
             let mut is_visible = false;
             self.written.look(&read.block, |written| is_visible |= written.at < read.at);
-            is_visible && !read.tasks.iter().all(|task| forget_finished && domain::is_over(task))
+            is_visible && !read.tasks.iter().all(|task| forget_finished && !matters(task, Flow::Order))
         };
         let keeps: Vec<bool> = self.read.iter().map(|read| read.at > self.swept_at || matters(read)).collect();
         let kept = keeps.iter().filter(|keep| **keep).count();

@@ -12,11 +12,10 @@
 //!
 //! Where the graph is recorded there are no others: it shows what was declared.
 
-use super::domain::live_domain;
+use super::domain::{live_domain, pass_failure_on};
 use super::node::{Bodiless, Body, Kinds, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
-use super::{AccessRecord, Accumulation};
-use crate::ids::TaskId;
-use crate::region::Block;
+use super::{AccessRecord, Accumulation, Datum, Mode};
+use crate::ids::{DataId, TaskId};
 use crate::sync::Flow;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -32,31 +31,37 @@ pub(super) const WORTH_A_JOIN: usize = MOST / 2;
 /// Tasks in a history.
 pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
 
-/// The join that a newcomer made last: neighbouring parts often have the same list.
-#[derive(Default)]
-pub(super) struct LastJoin(Option<Box<(Vec<Predecessor>, TaskRef)>>);
-
 /// A task, and what it is waited for.
 pub(super) type Predecessor = (TaskRef, Flow);
 
+/// The join that a newcomer made last: neighbouring parts often have the same list.
+#[derive(Default)]
+pub(super) struct LastJoin(Option<Box<(DataId, Vec<Predecessor>, TaskRef)>>);
+
 impl LastJoin {
-    /// A task that is finished when all of `tasks` are.
+    /// A task that is finished when all of `tasks` are, and what has been done in their places to `datum`.
     #[cold]
-    pub(super) fn of(&mut self, tasks: Vec<Predecessor>, made_for: TaskId) -> TaskRef {
+    pub(super) fn of(&mut self, datum: &Datum, tasks: Vec<Predecessor>, made_for: TaskId) -> TaskRef {
         let equal = |(a, b): (&Predecessor, &Predecessor)| (a.0.address(), a.1) == (b.0.address(), b.1);
-        if let Some((known, join)) = self.0.as_deref()
+        if let Some((data, known, join)) = self.0.as_deref()
+            && *data == datum.id
             && known.len() == tasks.len()
             && known.iter().zip(&tasks).all(equal)
         {
             return join.clone();
         }
-        let (name, location) = (Cow::Borrowed("join"), Location::caller());
-        let (join, ready) = make(&tasks, (made_for, name, location), Bodiless::new(Kinds::NONE, |_| ()));
-        if let Some(ready) = ready {
-            ready.finish(|_| unreachable!("nobody knows of a new join"));
-        }
-        self.0 = Some(Box::new((tasks, join.clone())));
+        let piece = Piece { data: datum.id, block: datum.whole(), mode: Mode::Inout };
+        let join = make_plain(&tasks, (made_for, Location::caller()), &[piece]);
+        self.0 = Some(Box::new((datum.id, tasks, join.clone())));
         join
+    }
+
+    /// Forgets it. As a rule there is none, which is found out without a call.
+    #[inline(always)] // on the way of every task
+    pub(super) fn forget(&mut self) {
+        if let Some(last) = self.0.take() {
+            drop(last);
+        }
     }
 }
 
@@ -64,23 +69,37 @@ impl LastJoin {
 pub(super) fn combining(
     members: &[Predecessor],
     group: Arc<Accumulation>,
-    part: Block,
+    part: Piece,
 ) -> (TaskRef, Option<OwnedTask>) {
     let first = members[0].0.shared();
     let accesses = {
         let group = group.clone();
-        move |visit: &mut dyn FnMut(AccessRecord<'_>)| group.visit(&part, visit)
+        move |visit: &mut dyn FnMut(AccessRecord<'_>)| group.visit(&part.block, visit)
     };
-    let body = Bodiless::new(Kinds::NONE, accesses).completing(move || group.combine(&part));
+    let body = Bodiless::new(Kinds::NONE, accesses).at([part]).completing(move || group.combine(&part.block));
     make(members, (first.id, first.name.clone(), first.location), body)
 }
 
 /// A task that is finished when all has ended that `task`, which holds it weakly, has let be done at this piece.
 #[cold]
 pub(super) fn at_piece(task: &TaskRef, flow: Flow, piece: Piece) -> TaskRef {
-    let meta = task.shared();
-    let body = Bodiless::new(Kinds::NONE, |_| ()).at(piece);
-    let (join, ready) = make(&[(task.clone(), flow)], (meta.id, Cow::Borrowed("join"), meta.location), body);
+    standing_for(&[(task.clone(), flow)], task.shared(), &[piece])
+}
+
+/// A task that is finished when all of these are, or whoever takes their places at these pieces; its header says whom it
+/// was made for.
+#[cold]
+pub(super) fn standing_for(tasks: &[Predecessor], made_for: &Meta, pieces: &[Piece]) -> TaskRef {
+    make_plain(tasks, (made_for.id, made_for.location), pieces)
+}
+
+fn make_plain(
+    tasks: &[Predecessor],
+    (id, location): (TaskId, &'static Location<'static>),
+    pieces: &[Piece],
+) -> TaskRef {
+    let body = Bodiless::new(Kinds::NONE, |_| ()).at(pieces);
+    let (join, ready) = make(tasks, (id, Cow::Borrowed("join"), location), body);
     if let Some(ready) = ready {
         ready.finish(|_| unreachable!("nobody knows of a new join"));
     }
@@ -109,15 +128,9 @@ fn make<B: Body + 'static>(
         if join.wait_for(&task, flow).is_ok() {
             continue;
         }
-        if flow == Flow::Value {
-            task.poison().into_iter().for_each(|cause| join.set_poison(cause));
-        }
+        pass_failure_on(&task, flow, &join);
         if let Some(domain) = live_domain(&task) {
-            // Those of them that have finished, for their failures alone.
-            match join.body().stands_at() {
-                Some(piece) => domain.predecessors(*piece, &mut left),
-                None => domain.everybody(flow, &mut left),
-            }
+            join.body().stands_at().iter().for_each(|piece| domain.predecessors(*piece, &join, &mut left));
         }
     }
     (join.share(), join.commit())
@@ -126,17 +139,6 @@ fn make<B: Body + 'static>(
 /// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
 pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
     !task.is_finished() || flow == Flow::Value && task.is_poisoned() || live_domain(task).is_some()
-}
-
-/// A task that is finished when all of these are, for one that has to wait for them and has this header.
-#[cold]
-pub(super) fn standing_for(tasks: &[Predecessor], successor: &Meta) -> TaskRef {
-    let (id, name, location) = (successor.id, Cow::Borrowed("join"), successor.location);
-    let (join, ready) = make(tasks, (id, name, location), Bodiless::new(Kinds::NONE, |_| ()));
-    if let Some(ready) = ready {
-        ready.finish(|_| unreachable!("nobody knows of a new join"));
-    }
-    join
 }
 
 #[cfg(test)]

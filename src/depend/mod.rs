@@ -45,7 +45,7 @@ pub(crate) use accumulation::{Accumulated, Accumulation};
 pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum, Residence};
 pub(crate) use disjoint::overlap;
-pub(crate) use domain::{Domain, finish};
+pub(crate) use domain::{Child, Domain, finish};
 pub(crate) use graph::Recorder;
 #[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};

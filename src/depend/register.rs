@@ -1,12 +1,12 @@
 //! Entering one task's accesses into the histories of its data.
 
-use super::domain::{Domain, live_domain};
+use super::domain::{Domain, live_domain, pass_failure_on};
 use super::fragment::Fragment;
 use super::graph::Recorder;
 use super::history::History;
 use super::join::{self, LastJoin, Predecessor};
 use super::node::Piece;
-use super::{AccessRecord, Accumulation, Datum, OwnedTask, Side, Submitting, TaskRef};
+use super::{AccessRecord, Accumulation, Datum, Mode, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use crate::region::{Block, Part};
@@ -42,10 +42,10 @@ pub(crate) fn register(
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
-    let parent = task.owned().parent.clone();
+    let is_child = task.owned().child.is_some();
     let mut newcomer = Newcomer::new(task, accesses, recorder);
     match accesses {
-        _ if parent.is_some() => newcomer.enter_child(parent.as_deref())?,
+        _ if is_child => newcomer.enter_child()?,
         [] => {}
         [one] => {
             let mut history = one.datum.history.lock();
@@ -109,7 +109,7 @@ pub(super) struct Newcomer<'a> {
 
 impl<'a> Newcomer<'a> {
     /// A task that waits for nobody yet.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn new(
         task: &'a mut Submitting,
         accesses: &'a [AccessRecord<'a>],
@@ -128,14 +128,16 @@ impl<'a> Newcomer<'a> {
     }
 
     /// All its accesses are entered; what is left to do.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn settle(mut self) -> Option<Box<Leftover>> {
         if let Some(side) = &mut **self.task.owned_mut() {
             side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
             side.turns.settle();
             let predecessors = std::mem::take(&mut side.predecessors);
+            self.current = self.accesses.len(); // a result is no region, in which children would stand for its task
             predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
         }
+        self.last_join.forget();
         self.leftover
     }
 }
@@ -250,25 +252,16 @@ impl Newcomer<'_> {
     /// Takes over the poison of a finished predecessor whose value the newcomer uses.
     #[inline]
     fn inherit(&mut self, predecessor: &TaskRef, flow: Flow) {
-        self.inherit_poison(predecessor, flow);
+        pass_failure_on(predecessor, flow, self.task);
         if let Some(domain) = live_domain(predecessor) {
             self.wait_within(domain);
-        }
-    }
-
-    #[inline]
-    fn inherit_poison(&mut self, predecessor: &TaskRef, flow: Flow) {
-        if flow == Flow::Value
-            && let Some(cause) = predecessor.poison()
-        {
-            self.task.set_poison(cause);
         }
     }
 
     /// Waits for what `predecessor`, which holds `part` weakly, lets be done there.
     #[cold]
     pub(super) fn wait_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) {
-        self.inherit_poison(predecessor, flow);
+        pass_failure_on(predecessor, flow, self.task);
         let join = self.join_at(predecessor, flow, part);
         self.wait_for(&join, flow);
         self.latest = 0;
@@ -278,18 +271,16 @@ impl Newcomer<'_> {
     #[cold]
     pub(super) fn join_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) -> TaskRef {
         self.latest = 0;
-        let access = &self.accesses[self.current];
-        join::at_piece(predecessor, flow, Piece { data: access.datum.id, block: part.block(), mode: access.mode })
+        join::at_piece(predecessor, flow, Piece { block: part.block(), ..Piece::of(&self.accesses[self.current]) })
     }
 
     /// Waits for those in the place of a predecessor whose body has ended.
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
-        let (mut found, AccessRecord { datum, block, mode }) = (Vec::new(), self.accesses[self.current]);
-        domain.predecessors(Piece { data: datum.id, block: *block, mode }, &mut found);
-        for (task, flow) in found {
-            if task.is_finished() { self.inherit(&task, flow) } else { self.wait_for_unfinished(&task, flow) }
-        }
+        let Some(access) = self.accesses.get(self.current) else { return };
+        let mut found = Vec::new();
+        domain.predecessors(Piece::of(access), self.task, &mut found);
+        found.iter().for_each(|(task, flow)| self.wait_for_unfinished(task, *flow));
     }
 
     /// What it would have waited for at `part` is for the newcomer's children.
@@ -302,8 +293,8 @@ impl Newcomer<'_> {
 
     /// Enters a child, in its parent's domain as far as that has what it accesses.
     #[cold]
-    fn enter_child(&mut self, parent: Option<&Domain>) -> Result<(), SubmitError> {
-        let Some(parent) = parent else { return Ok(()) };
+    fn enter_child(&mut self) -> Result<(), SubmitError> {
+        let Some(parent) = self.task.owned().child.as_ref().map(|child| child.parent().clone()) else { return Ok(()) };
         let mut histories = parent.lock();
         if histories.sealed {
             return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into_owned() });
@@ -335,7 +326,7 @@ impl Newcomer<'_> {
     /// A task that stands for all of these.
     pub(super) fn join(&mut self, tasks: Vec<Predecessor>) -> TaskRef {
         self.latest = 0;
-        self.last_join.of(tasks, self.task.shared().id)
+        self.last_join.of(self.accesses[self.current].datum, tasks, self.task.shared().id)
     }
 
     /// A task that combines what a group of these members has accumulated at `part`.
@@ -347,6 +338,7 @@ impl Newcomer<'_> {
         part: Block,
     ) -> TaskRef {
         self.latest = 0;
+        let part = Piece { block: part, mode: Mode::Inout, ..Piece::of(&self.accesses[self.current]) };
         let (join, ready) = join::combining(&members, group, part);
         self.leftover.get_or_insert_default().joins.extend(ready);
         join

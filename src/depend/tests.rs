@@ -50,7 +50,7 @@ impl Program {
         };
         let mut task = Submitting::new(
             || meta,
-            Own { side, parent: None },
+            Own { side, child: None },
             Bodiless::new(Kinds::NONE, |_| ()),
             0,
             |body| body as *mut dyn Body,

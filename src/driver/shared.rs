@@ -13,8 +13,8 @@ use super::waiters::Waiters;
 use super::watch::{Stall, Watch, running_tasks};
 use super::window::Window;
 use crate::depend::{
-    AccessRecord, Body, Context, Domain, Env, ExposedTask, Leaving, Meta, Own, OwnedTask, Side, Stop, Submitting,
-    running,
+    AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Leaving, Meta, Own, OwnedTask, Side, Stop,
+    Submitting, running,
 };
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
@@ -76,8 +76,8 @@ pub(crate) struct Description {
     pub(crate) priority: i32,
     pub(crate) internal: bool,
     pub(crate) side: Option<Box<Side>>,
-    /// Whose child it is.
-    pub(crate) parent: Option<Arc<Domain>>,
+    /// If it is somebody's child.
+    pub(crate) child: Option<Child>,
 }
 
 impl Shared {
@@ -130,9 +130,11 @@ impl Shared {
         payload: P,
         accesses: &[AccessRecord<'_>],
     ) -> Result<Submitting, SubmitError> {
-        let queues = accesses.iter().any(|access| access.mode.queues());
-        let is_weak = accesses.iter().any(|access| access.mode.is_weak());
-        let Description { name, location, priority, internal, side, parent } = description;
+        let (mut queues, mut is_weak) = (false, false);
+        for access in accesses {
+            (queues, is_weak) = (queues | access.mode.queues(), is_weak | access.mode.is_weak());
+        }
+        let Description { name, location, priority, internal, side, child } = description;
         let mut open = true;
         // Counted when it has its memory: a task that panics before that is none.
         let meta = || {
@@ -143,11 +145,11 @@ impl Shared {
         };
         // As a rule every access leaves one reference behind, in one fragment.
         let shares = accesses.len() as u32;
-        let own = Own { side, parent };
+        let own = Own { side, child };
         let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
         if is_weak {
-            let parent = task.owned().parent.clone();
-            let domain = Domain::new((task.shared().id, task.shared().name.clone()), accesses.iter().copied(), parent);
+            let visit = |visit: &mut dyn FnMut(AccessRecord<'_>)| accesses.iter().copied().for_each(visit);
+            let domain = Domain::new(task.shared(), task.owned().child.as_ref(), visit);
             let _first = task.shared().domain.set(Arc::new(domain));
         }
         if !open {

@@ -153,12 +153,6 @@ impl<T: Element, S: Shape> Declared<T, S> {
         Self { cell, home, spans: S::Spans::of_block(block), element: PhantomData }
     }
 
-    /// No element of `cell`, whatever its type and dimensions.
-    pub(crate) fn of_nothing(cell: &DataCell) -> Self {
-        let spans = S::Spans::of_block(&Block::interval(0..0));
-        Self { cell, home: cell.base(), spans, element: PhantomData }
-    }
-
     /// Another one.
     pub(super) fn duplicate(&self) -> Self {
         Self { ..*self }

@@ -124,27 +124,6 @@ impl AnyDriver {
         accesses: &[AccessRecord<'_>],
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let parent = description.parent.clone();
-        if let Some(parent) = &parent
-            && !parent.expect_child()
-        {
-            return Err(SubmitError::NoParent { task: description.name.into_owned() });
-        }
-        let submitted = self.submit_now(description, payload, accesses, watch);
-        if let (Some(parent), Err(_)) = (parent, &submitted) {
-            parent.leave();
-        }
-        submitted
-    }
-
-    #[inline]
-    fn submit_now<P: Body + 'static, W>(
-        &self,
-        description: Description,
-        payload: P,
-        accesses: &[AccessRecord<'_>],
-        watch: impl FnOnce(&mut Submitting) -> W,
-    ) -> Result<W, SubmitError> {
         let shared = self.shared();
         let mut task = shared.admit(description, payload, accesses)?;
         let is_inside = running::is_inside(shared.id);
@@ -221,7 +200,7 @@ mod tests {
         let payload = Payload::new((access.store(crate::sealed::INTERNAL),), With(body, PhantomData), Kinds::CPU);
         let Recorded(record) = access.record();
         let (name, location) = (Cow::Borrowed("late"), Location::caller());
-        let description = Description { name, location, priority: 0, internal: false, side: None, parent: None };
+        let description = Description { name, location, priority: 0, internal: false, side: None, child: None };
         let refused = rt.door.driver.submit(description, payload, &[record], |_| ());
         assert!(matches!(refused, Err(SubmitError::Taken { .. })));
         assert_eq!(heard.try_recv(), Ok(true), "its destructor has run, and did not wait for its own task");

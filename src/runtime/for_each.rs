@@ -299,8 +299,8 @@ impl<A: LoopAccesses> Rest<A> {
         let alone = matches!(kin, Kin::None) && !running::is_inside(door.id);
         if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && !self.accesses.is_weak()) {
             let (name, location) = (self.name.clone(), Location::caller());
-            let (priority, internal, side, parent) = (self.priority, false, None, None);
-            let description = Description { name, location, priority, internal, side, parent };
+            let (priority, internal, side, child) = (self.priority, false, None, None);
+            let description = Description { name, location, priority, internal, side, child };
             threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
                 let accesses = self.accesses.one(index).store(INTERNAL);
                 Payload::new(accesses, Repeated(body.clone(), PhantomData), Kinds::CPU)

@@ -6,10 +6,9 @@ use crate::driver::shared::Description;
 use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
-use crate::memory::{DataCell, Declared, Out, Payload};
+use crate::memory::{DataCell, Overwrites, Payload, Unseen};
 use crate::sync::drop_quietly;
 use crate::task::{Owner, ReleasedCell};
-use ndarray::Ix1;
 use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
@@ -42,13 +41,13 @@ pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) ->
     let record = AccessRecord { datum: &cell.datum, block: &whole, mode: Mode::Out };
     let kept = cell.clone();
     // Dropped here, as a part of a task, whoever has the last share of the cell.
-    let forget = move |_: &mut [u8]| drop_quietly(|| drop(kept.take_home()));
-    let nothing = Out::<u8, Ix1>(Declared::of_nothing(&cell));
-    let payload = Payload::sole(nothing, forget);
+    let forget = move |()| drop_quietly(|| drop(kept.take_home()));
+    // All of it: where a task that uses it has ended, its children may still.
+    let payload = Payload::sole(Unseen::<Overwrites>::new(&cell), forget);
     let awaited_by = awaited.then(own_waker);
     let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), awaited_by, ..Side::default() };
     let (name, location) = (Cow::Borrowed("release"), Location::caller());
     let description =
-        Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None };
+        Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), child: None };
     driver.submit(description, payload, &[record], Submitting::share)
 }

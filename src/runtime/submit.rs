@@ -3,7 +3,7 @@
 use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
 use crate::depend::{
-    AccessRecord, Body, FEW_ACCESSES, Group, Kinds, Member, Residence, Side, Submitting, overlap, running,
+    AccessRecord, Body, Child, FEW_ACCESSES, Group, Kinds, Member, Residence, Side, Submitting, overlap, running,
 };
 use crate::driver::shared::Description;
 use crate::engine::Needs;
@@ -305,16 +305,19 @@ where
         }
         let ancestry = running::ancestry(*runtime);
         let mut side = self.side()?;
-        let parent = match &self.kin {
+        let child = match self.kin {
             Kin::None => None,
             Kin::Missing => return Err(SubmitError::NoParent { task: self.name.into_owned() }),
             Kin::Child(parent) => {
                 parent.admit(&self.name, records)?;
-                Some(parent.clone())
+                match Child::of(parent) {
+                    None => return Err(SubmitError::NoParent { task: self.name.into_owned() }),
+                    child => child,
+                }
             }
         };
         if !ancestry.is_empty() {
-            if parent.is_none() {
+            if child.is_none() {
                 ancestry.admit(&self.name, records)?;
             }
             side.get_or_insert_default().ancestry = ancestry;
@@ -330,7 +333,7 @@ where
             side.get_or_insert_default().awaited = true;
         }
         let description =
-            Description { name: self.name, location, priority: self.hints.priority, internal: false, side, parent };
+            Description { name: self.name, location, priority: self.hints.priority, internal: false, side, child };
         let accesses = self.accesses.store(INTERNAL);
         if let Some((_, group)) = self.hints.group {
             let body: Box<dyn Body> = match self.for_devices {

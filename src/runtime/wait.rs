@@ -320,5 +320,5 @@ impl Door {
 #[track_caller]
 pub(super) fn internal(name: &'static str, side: Side) -> Description {
     let (name, location) = (Cow::Borrowed(name), Location::caller());
-    Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), parent: None }
+    Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), child: None }
 }

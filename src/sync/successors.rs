@@ -85,7 +85,7 @@ impl<T> Successors<T> {
     }
 
     /// Closes the list and hands every successor to `each`, the last pushed first. A second close finds nothing.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn close(&self, mut each: impl FnMut(T))
     where
         T: Copy,
@@ -94,7 +94,7 @@ impl<T> Successors<T> {
     }
 
     /// As [`Self::close`], with the edge, which is in no list any more.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn close_with(&self, mut each: impl FnMut(*mut Edge<T>, T))
     where
         T: Copy,

@@ -490,7 +490,7 @@ impl<K: Kind> OwnedTask<K> {
     /// From here on nobody waits for this task. To be called once; [`finish`](Self::finish) does so by itself.
     ///
     /// If this task is poisoned, successors that use what it wrote are poisoned with the same cause.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn release(&self, mut ready: impl FnMut(OwnedTask<K>)) {
         let poison = self.poison();
         self.successors.close(|link| {
@@ -556,7 +556,7 @@ impl<K: Kind> OwnedTask<K> {
     /// Ends the task: drops its body, then does what [`release`](Self::release) does unless that was done before.
     ///
     /// Who sees a task finished that was not released before sees what its body captured gone.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(crate) fn finish(self, ready: impl FnMut(OwnedTask<K>)) {
         let this = ManuallyDrop::new(self);
         // SAFETY: this is the one owner (rule 2), which does not come to drop the body itself.

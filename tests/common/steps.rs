@@ -126,7 +126,7 @@ pub fn end(end: End) -> Result<(), AsTheProgramSays> {
 }
 
 /// What threads do that have nothing to do with the runtime, sooner or later.
-fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
+pub fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
     type Job = Box<dyn FnOnce() + Send>;
     static JOBS: LazyLock<Vec<Mutex<Sender<Job>>>> = LazyLock::new(|| {
         let worker = || {

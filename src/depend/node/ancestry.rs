@@ -8,11 +8,9 @@
 //!
 //! What never happens here: a task that no body submitted is not looked at. No data is kept alive, and no task.
 
-use super::OwnedTask;
+use super::{OwnedTask, Piece};
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
-use crate::ids::DataId;
-use crate::region::Block;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -25,16 +23,8 @@ pub(crate) struct Ancestry(Option<Arc<Ancestor>>);
 #[derive(Debug)]
 struct Ancestor {
     name: Cow<'static, str>,
-    held: Box<[Held]>,
+    held: Box<[Piece]>,
     parent: Ancestry,
-}
-
-/// An access of an ancestor. Data are told apart by their ids, which are never used again.
-#[derive(Debug)]
-struct Held {
-    data: DataId,
-    block: Block,
-    mode: Mode,
 }
 
 impl Ancestry {
@@ -43,8 +33,8 @@ impl Ancestry {
     pub(crate) fn of_children(task: &OwnedTask) -> Self {
         let parent = task.owned().as_ref().map(|side| side.ancestry.clone()).unwrap_or_default();
         let mut held = Vec::new();
-        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-            let access = Held { data: datum.id, block: *block, mode };
+        task.body().accesses(&mut |access| {
+            let (access, block) = (Piece::of(&access), access.block);
             if !block.is_empty() && !parent.iter().flat_map(|ancestor| &ancestor.held).any(|held| held.says(&access)) {
                 held.push(access);
             }
@@ -67,7 +57,7 @@ impl Ancestry {
         for ancestor in self.iter() {
             for held in &ancestor.held {
                 if let Some(access) = accesses.iter().find(|access| held.conflicts_with(access)) {
-                    let words = |block, mode: Mode| format!("{} ({mode})", access.datum.describe(block));
+                    let words = |block: &_, mode: Mode| format!("{} ({mode})", access.datum.describe(block));
                     return Err(SubmitError::Nested {
                         task: task.to_owned(),
                         ancestor: ancestor.name.clone().into_owned(),
@@ -86,19 +76,6 @@ impl Ancestry {
     }
 }
 
-impl Held {
-    /// Whether who leaves this alone leaves `other` alone too.
-    fn says(&self, other: &Self) -> bool {
-        self.data == other.data && self.block.contains(&other.block) && (self.mode.writes() || !other.mode.writes())
-    }
-
-    fn conflicts_with(&self, access: &AccessRecord<'_>) -> bool {
-        self.data == access.datum.id
-            && (self.mode.writes() || access.mode.writes())
-            && self.block.overlaps(access.block)
-    }
-}
-
 impl Drop for Ancestor {
     fn drop(&mut self) {
         // One by one: a long line would need a deep stack.
@@ -112,9 +89,11 @@ impl Drop for Ancestor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::DataId;
+    use crate::region::Block;
 
     fn child(of: Ancestry, block: Block, mode: Mode) -> Ancestry {
-        let held = Box::new([Held { data: DataId(0), block, mode }]);
+        let held = Box::new([Piece { data: DataId(0), block, mode }]);
         Ancestry(Some(Arc::new(Ancestor { name: "t".into(), held, parent: of })))
     }
 
@@ -130,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_held_already_says_enough_for_readers() {
-        let held = |range, mode| Held { data: DataId(0), block: Block::interval(range), mode };
+        let held = |range, mode| Piece { data: DataId(0), block: Block::interval(range), mode };
         assert!(held(0..9, Mode::In).says(&held(3..5, Mode::In)));
         assert!(held(0..9, Mode::Out).says(&held(3..5, Mode::In)));
         assert!(!held(0..9, Mode::In).says(&held(3..5, Mode::Out)), "readers may share what a writer may not");

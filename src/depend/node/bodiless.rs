@@ -13,22 +13,22 @@ pub(in crate::depend) struct Bodiless<A, C = fn()> {
     accesses: A,
     kinds: Kinds,
     complete: C,
-    piece: Option<Piece>,
+    pieces: Box<[Piece]>,
 }
 
 impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
     pub(in crate::depend) fn new(kinds: Kinds, accesses: A) -> Self {
-        Self { accesses, kinds, complete: || (), piece: None }
+        Self { accesses, kinds, complete: || (), pieces: Box::default() }
     }
 
-    /// The same, of a join that stands for this.
-    pub(in crate::depend) fn at(self, piece: Piece) -> Self {
-        Self { piece: Some(piece), ..self }
+    /// The same, of a join that is waited for at these.
+    pub(in crate::depend) fn at(self, pieces: impl Into<Box<[Piece]>>) -> Self {
+        Self { pieces: pieces.into(), ..self }
     }
 
     /// The same, which does this as a join that all it waits for has ended for.
     pub(in crate::depend) fn completing<C: Fn() + Send>(self, complete: C) -> Bodiless<A, C> {
-        Bodiless { accesses: self.accesses, kinds: self.kinds, complete, piece: None }
+        Bodiless { accesses: self.accesses, kinds: self.kinds, complete, pieces: self.pieces }
     }
 }
 
@@ -47,8 +47,8 @@ impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send, C: Fn() + Send> Body for Bo
 
     fn discard(&self) {}
 
-    fn stands_at(&self) -> Option<&Piece> {
-        self.piece.as_ref()
+    fn stands_at(&self) -> &[Piece] {
+        &self.pieces
     }
 
     fn complete(&self) {

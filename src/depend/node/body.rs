@@ -1,20 +1,11 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
-use super::{Env, Group, Kinds, Stop};
-use crate::depend::{AccessRecord, Accumulation, Mode};
+use super::{Env, Group, Kinds, Piece, Stop};
+use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, TaskFailure};
-use crate::ids::DataId;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use std::sync::Arc;
-
-/// A part of a data object, and how it is going to be accessed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
-    pub(crate) data: DataId,
-    pub(crate) block: Block,
-    pub(crate) mode: Mode,
-}
 
 /// A typed closure with its accesses, seen from outside.
 ///
@@ -62,9 +53,9 @@ pub(crate) trait Body: Send {
     /// The work that was enqueued has ended well: gives replicas that are shared back. [`Self::run`] does so by itself.
     fn keep(&self) {}
 
-    /// Of a join that stands for a part of what a task holds weakly: that part.
-    fn stands_at(&self) -> Option<&Piece> {
-        None
+    /// Of a join: the parts that it is waited for at. Whoever takes a finished task's place there matters to it.
+    fn stands_at(&self) -> &[Piece] {
+        &[]
     }
 
     /// The task will not have run to its end because of this. Called under locks, by its owner.

@@ -16,20 +16,22 @@ mod group;
 #[cfg(test)]
 pub(crate) mod hand_made;
 mod kinds;
+mod piece;
 pub(crate) mod running;
 
 pub(crate) use ancestry::Ancestry;
 pub(in crate::depend) use bodiless::Bodiless;
-pub(crate) use body::{Body, Piece};
+pub(crate) use body::Body;
 pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use group::{Group, Member};
 pub(crate) use kinds::Kinds;
+pub(crate) use piece::Piece;
 pub(crate) use running::Team;
 
 use super::commutative::Turns;
-use super::domain::Domain;
+use super::domain::{Child, Domain};
 use super::reduction::Ticket;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
@@ -82,8 +84,8 @@ pub(crate) struct Meta {
 pub(crate) struct Own {
     /// What few tasks need.
     pub(crate) side: Option<Box<Side>>,
-    /// Of its parent, if it is a child and has not ended.
-    pub(crate) parent: Option<Arc<Domain>>,
+    /// If it is a child and has not ended.
+    pub(crate) child: Option<Child>,
 }
 
 impl Deref for Own {

@@ -7,7 +7,7 @@
 //! What never happens here: nothing is waited for, and a team's lock is held for as long as it takes to clone an `Arc`.
 
 use super::{Ancestry, Group, OwnedTask};
-use crate::depend::Domain;
+use crate::depend::{Child, Domain};
 pub(crate) use crate::sync::Frames;
 use crate::sync::Scope;
 use parking_lot::Mutex;
@@ -101,7 +101,8 @@ pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
 pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
     /// Whoever is further down is taken for nobody's child: it gets a stack of its own.
     const MOST_LEVELS: usize = 64;
-    let mut domains = std::iter::successors(task.owned().parent.as_ref(), |domain| domain.outer()).take(MOST_LEVELS);
+    let mut domains = std::iter::successors(task.owned().child.as_ref().map(Child::parent), |domain| domain.outer())
+        .take(MOST_LEVELS);
     let is_of = |own: &OwnedTask| {
         let own = own.shared().domain.get();
         own.is_some_and(|own| domains.any(|domain| Arc::ptr_eq(domain, own)))

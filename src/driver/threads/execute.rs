@@ -52,10 +52,13 @@ impl Threads {
     }
 
     /// A task that any unit may run.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn next_task(&self, host: &Host) -> Option<OwnedTask> {
         let tally = || self.shared.progress.tally(host.slot());
-        self.oldest(host).or_else(|| self.ready.pop(&host.queue, tally))
+        match self.oldest(host) {
+            None => self.ready.pop(&host.queue, tally),
+            oldest => oldest,
+        }
     }
 
     /// From time to time, the task that has been ready longest.
@@ -73,7 +76,7 @@ impl Threads {
     }
 
     /// Runs a task on the fast path; returns the successor to run next.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));

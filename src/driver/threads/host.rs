@@ -140,9 +140,14 @@ impl Host {
     }
 
     /// Runs `body` as this unit, with its cores.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
-        match self.has_pool.then(|| self.pool.upgrade()).flatten() {
+        if self.has_pool { self.inside_pool(body) } else { body() }
+    }
+
+    #[inline(never)]
+    fn inside_pool<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
+        match self.pool.upgrade() {
             None => body(),
             Some(pool) => running::inside(self.runtime, || pool.install(body)),
         }

@@ -107,7 +107,7 @@ impl ReadyQueues {
     }
 
     /// Adds a task that any CPU unit may run; the caller wakes somebody.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn push(&self, task: OwnedTask, own: Option<&OwnQueue>) {
         match (task.shared().priority, own) {
             (0, Some(own)) => own.deque.push(task),
@@ -158,15 +158,22 @@ impl ReadyQueues {
     }
 
     /// A task that any CPU unit may run: urgent ones, the host's own, foreign ones, patient ones.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn pop(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
         if self.has_urgent()
             && let Some(task) = self.urgent.pop()
         {
             return Some(task);
         }
-        (own.deque.pop())
-            .or_else(|| insist(|| self.injector.steal_batch_and_pop(&own.deque)))
+        match own.deque.pop() {
+            None => self.pop_elsewhere(own, tally),
+            task => task,
+        }
+    }
+
+    #[inline(never)]
+    fn pop_elsewhere(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
+        insist(|| self.injector.steal_batch_and_pop(&own.deque))
             .or_else(|| self.steal(own, tally))
             .or_else(|| self.patient.pop())
     }

@@ -29,8 +29,7 @@ impl Drop for Counted<'_> {
 
 impl Threads {
     /// Submits a task for each of these numbers, in their order, that is described alike. Nobody is inside a body, none of
-    /// them will have children, and
-    /// all that can be said of the tasks before they are entered has been checked.
+    /// them will have children, and all that can be said of the tasks before they are entered has been checked.
     ///
     /// # Errors
     /// If one of their data objects was taken since, or the runtime is ending: those before it in their order may have
@@ -66,7 +65,7 @@ impl Threads {
                     Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
                 };
                 let payload = payload(number);
-                let own = Own { side: None, parent: None };
+                let own = Own::default();
                 let unsize = |payload| payload as *mut (dyn Body + 'static);
                 batch.push(Submitting::new(meta, own, payload, shares, unsize));
             }

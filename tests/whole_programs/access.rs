@@ -1,0 +1,209 @@
+//! The accesses of a task, as lists by mode and number of dimensions: one type for all tasks.
+
+use crate::log::Living;
+use crate::program::{Kind, Mode, Object, Task};
+use crate::steps::{ADD, Part};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use thalweg::memory::{Commutes, Follows, Overwrites, Reads, Shares, Updates};
+use thalweg::prelude::*;
+use thalweg::task::{
+    Accumulating, After, BorrowedMut, Commutative, Concurrent, Inout, Input, Output, Reducing, ResultInput,
+    TokenAccess, ValueAccess, WeakInout, WeakInput,
+};
+
+/// What is in a value.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) value: AtomicU64,
+    pub(crate) _living: Living,
+}
+
+/// What a task returns.
+#[derive(Debug)]
+pub(crate) struct Returned(pub(crate) u64, #[allow(dead_code)] pub(crate) Living);
+
+/// A handle of a data object.
+#[derive(Clone)]
+pub(crate) enum Handle<'s> {
+    Line(Data<u64>),
+    Square(Data<u64, Ix2>),
+    Cube(Data<u64, Ix3>),
+    LentLine(Arc<BorrowedMut<'s, u64, Ix1>>),
+    LentSquare(Arc<BorrowedMut<'s, u64, Ix2>>),
+    LentCube(Arc<BorrowedMut<'s, u64, Ix3>>),
+    Value(Value<Content>),
+    Token(Token),
+    Result(Arc<Pending<Returned>>),
+}
+
+impl Handle<'_> {
+    /// The same for those who cannot borrow.
+    pub(crate) fn owned<'o>(&self) -> Option<Handle<'o>> {
+        Some(match self {
+            Self::Line(x) => Handle::Line(x.clone()),
+            Self::Square(x) => Handle::Square(x.clone()),
+            Self::Cube(x) => Handle::Cube(x.clone()),
+            Self::Value(x) => Handle::Value(x.clone()),
+            Self::Token(x) => Handle::Token(x.clone()),
+            Self::Result(x) => Handle::Result(x.clone()),
+            _ => return None,
+        })
+    }
+}
+
+/// A region of an array.
+pub(crate) enum Place<'a> {
+    Line(Region<'a, u64, Ix1>),
+    Square(Region<'a, u64, Ix2>),
+    Cube(Region<'a, u64, Ix3>),
+}
+
+impl Handle<'_> {
+    pub(crate) fn part(&self, part: &Part) -> Option<Place<'_>> {
+        let [x, y, z] = part.ranges.clone();
+        Some(match self {
+            Self::Line(data) => Place::Line(data.slice(z)),
+            Self::LentLine(data) => Place::Line(data.slice(z)),
+            Self::Square(data) => Place::Square(data.block((y, z))),
+            Self::LentSquare(data) => Place::Square(data.block((y, z))),
+            Self::Cube(data) => Place::Cube(data.block((x, y, z))),
+            Self::LentCube(data) => Place::Cube(data.block((x, y, z))),
+            _ => return None,
+        })
+    }
+}
+
+pub(crate) type Handles<'s> = HashMap<Object, Handle<'s>>;
+
+macro_rules! by_dimension {
+    ($($name:ident = $access:ident $(<$operation:ty>)?;)*) => {$(
+        pub(crate) type $name<'a> = (
+            Vec<$access<'a, u64, Ix1 $(, $operation)?>>,
+            Vec<$access<'a, u64, Ix2 $(, $operation)?>>,
+            Vec<$access<'a, u64, Ix3 $(, $operation)?>>,
+        );
+    )*};
+}
+
+by_dimension! {
+    Inputs = Input;
+    Afters = After;
+    Outputs = Output;
+    Inouts = Inout;
+    Commutatives = Commutative;
+    Sums = Reducing<Reduction<u64>>;
+    Accumulations = Accumulating<Reduction<u64>>;
+    WeakInputs = WeakInput;
+    WeakInouts = WeakInout;
+}
+
+/// Accesses to arrays that can be lent out of a body.
+pub(crate) type Arrays<'a> =
+    (Inputs<'a>, Afters<'a>, Outputs<'a>, Inouts<'a>, Commutatives<'a>, Sums<'a>, Accumulations<'a>);
+
+type OfValue<'a, M> = Vec<ValueAccess<'a, Content, M>>;
+type OfToken<'a, M> = Vec<TokenAccess<'a, M>>;
+
+pub(crate) type Values<'a> = (
+    OfValue<'a, Reads>,
+    OfValue<'a, Follows>,
+    OfValue<'a, Overwrites>,
+    OfValue<'a, Updates>,
+    OfValue<'a, Commutes>,
+    OfValue<'a, Shares>,
+);
+
+pub(crate) type Tokens<'a> = (
+    OfToken<'a, Reads>,
+    OfToken<'a, Follows>,
+    OfToken<'a, Overwrites>,
+    OfToken<'a, Updates>,
+    OfToken<'a, Commutes>,
+    OfToken<'a, Shares>,
+);
+
+/// All other accesses.
+pub(crate) type Others<'a> = (
+    WeakInputs<'a>,
+    WeakInouts<'a>,
+    Vec<Concurrent<'a, u64, Ix1>>,
+    Values<'a>,
+    Tokens<'a>,
+    Vec<ResultInput<'a, Returned>>,
+);
+
+macro_rules! sort {
+    ($region:ident, $mode:ident, $arrays:ident, $others:ident, $d:tt, $concurrent:expr) => {
+        match $mode {
+            Mode::In => $arrays.0.$d.push($region.input()),
+            Mode::After => $arrays.1.$d.push($region.after()),
+            Mode::Out => $arrays.2.$d.push($region.output()),
+            Mode::Inout => $arrays.3.$d.push($region.inout()),
+            Mode::Commutative => $arrays.4.$d.push($region.commutative()),
+            Mode::Sum => $arrays.5.$d.push($region.reduction(ADD.clone())),
+            Mode::Accumulate => $arrays.6.$d.push($region.accumulate(ADD.clone())),
+            Mode::WeakIn => $others.0.$d.push($region.weak_input()),
+            Mode::WeakInout => $others.1.$d.push($region.weak_inout()),
+            Mode::Concurrent => $concurrent,
+        }
+    };
+}
+
+macro_rules! sort_whole {
+    ($object:ident, $mode:ident, $lists:expr) => {
+        match $mode {
+            Mode::In => $lists.0.push($object.input()),
+            Mode::After => $lists.1.push($object.after()),
+            Mode::Out => $lists.2.push($object.output()),
+            Mode::Inout => $lists.3.push($object.inout()),
+            Mode::Commutative => $lists.4.push($object.commutative()),
+            _ => $lists.5.push($object.concurrent()),
+        }
+    };
+}
+
+/// The lists of a task's accesses, as far as what they name is there.
+pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Arrays<'a>, Others<'a>) {
+    let (mut arrays, mut others) = <(Arrays<'a>, Others<'a>)>::default();
+    for access in &task.accesses {
+        let (Some(handle), mode) = (handles.get(&access.part.data), access.mode) else { continue };
+        match (handle, handle.part(&access.part)) {
+            (_, Some(Place::Line(x))) => sort!(x, mode, arrays, others, 0, others.2.push(x.concurrent())),
+            (_, Some(Place::Square(x))) => sort!(x, mode, arrays, others, 1, unreachable!("of lines alone")),
+            (_, Some(Place::Cube(x))) => sort!(x, mode, arrays, others, 2, unreachable!("of lines alone")),
+            (Handle::Value(x), _) => sort_whole!(x, mode, others.3),
+            (Handle::Token(x), _) => sort_whole!(x, mode, others.4),
+            _ => unreachable!("results are not among a task's regions"),
+        }
+    }
+    for result in &task.results {
+        if let Some(Handle::Result(result)) = handles.get(result) {
+            others.5.push(result.input());
+        }
+    }
+    (arrays, others)
+}
+
+/// Registers a new object.
+pub(crate) fn make<'s>(rt: &Runtime, object: Object, kind: Kind, living: impl FnOnce() -> Living) -> Handle<'s> {
+    let start = |e| crate::oracle::start(object, e);
+    let elements = || (0..kind.extents().iter().product()).map(start).collect();
+    match kind {
+        Kind::Line(_) => Handle::Line(rt.data(elements()).named(format!("object {object}"))),
+        Kind::Square(x, y) => Handle::Square(rt.array(array(Ix2(x, y), elements())).named(format!("object {object}"))),
+        Kind::Cube(x, y, z) => {
+            Handle::Cube(rt.array(array(Ix3(x, y, z), elements())).named(format!("object {object}")))
+        }
+        Kind::Value => {
+            let content = Content { value: AtomicU64::new(start(0)), _living: living() };
+            Handle::Value(rt.value(content).named(format!("object {object}")))
+        }
+        Kind::Token => Handle::Token(rt.token().named(format!("object {object}"))),
+    }
+}
+
+pub(crate) fn array<D: ndarray::Dimension>(shape: D, elements: Vec<u64>) -> ndarray::Array<u64, D> {
+    ndarray::Array::from_shape_vec(shape, elements).unwrap()
+}

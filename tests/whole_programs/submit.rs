@@ -1,0 +1,231 @@
+//! Submits a task of a program: the body that computes what the oracle does, in any of its forms.
+
+use crate::access::{Content, Handles, Returned, lists};
+use crate::log::Living;
+use crate::oracle::{taken, updated};
+use crate::program::{Body, Mode, Task, Units};
+use crate::run::{At, Run, perform};
+use crate::steps::{AsTheProgramSays, End, end, outside};
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use thalweg::prelude::*;
+
+/// What a body needs; it goes with the body.
+pub(crate) struct Work {
+    pub(crate) run: Run,
+    pub(crate) handles: Handles<'static>,
+    pub(crate) task: Task,
+    pub(crate) _living: Living,
+}
+
+impl Work {
+    pub(crate) fn new(run: &Run, handles: &Handles<'_>, task: &Task) -> Self {
+        let used = task.mentioned();
+        let owned = handles.iter().filter(|(object, _)| used.contains(object));
+        let handles = owned.filter_map(|(object, handle)| Some((*object, handle.owned()?))).collect();
+        Self { run: run.clone(), handles, task: task.clone(), _living: run.log.living() }
+    }
+
+    /// What the body computes with, before it has read anything; and which of its runs this is.
+    pub(crate) fn begin(&self) -> (u64, u32) {
+        (self.task.n as u64, self.run.log.begin(self.task.n))
+    }
+
+    /// Children, and whatever else the body does.
+    pub(crate) fn act(&self, at: &Context) {
+        if !self.task.acts.is_empty() {
+            perform(&self.run, &At::Body(at), &mut self.handles.clone(), &self.task.acts);
+        }
+    }
+
+    pub(crate) fn end(&self, run: u32) -> Result<(), AsTheProgramSays> {
+        match self.task.body {
+            Body::Retried(_, failing) if run >= failing => Ok(()),
+            _ => end(self.task.end),
+        }
+    }
+
+    fn returned(&self, h: u64) -> Returned {
+        Returned(h, self.run.log.living())
+    }
+}
+
+pub(crate) fn fold<'a>(h: &mut u64, region: impl IntoIterator<Item = &'a u64>) {
+    region.into_iter().enumerate().for_each(|(k, x)| *h = h.wrapping_add(taken(*x, k)));
+}
+
+pub(crate) fn change<'a>(mode: Mode, h: u64, region: impl IntoIterator<Item = &'a mut u64>) {
+    region.into_iter().enumerate().for_each(|(k, x)| *x = updated(mode, *x, h, k));
+}
+
+/// What comes of the arrays that are read.
+macro_rules! read {
+    ($h:ident, $inputs:expr) => {
+        $inputs.0.iter().for_each(|x| fold(&mut $h, x.iter()));
+        $inputs.1.iter().for_each(|x| fold(&mut $h, x.iter()));
+        $inputs.2.iter().for_each(|x| fold(&mut $h, x.iter()));
+    };
+}
+
+/// Changes all arrays.
+macro_rules! write {
+    ($h:ident, $arrays:ident, $($list:tt as $mode:ident),*) => {$(
+        $arrays.$list.0.iter_mut().for_each(|x| change(Mode::$mode, $h, x.iter_mut()));
+        $arrays.$list.1.iter_mut().for_each(|x| change(Mode::$mode, $h, x.iter_mut()));
+        $arrays.$list.2.iter_mut().for_each(|x| change(Mode::$mode, $h, x.iter_mut()));
+    )*};
+    ($h:ident, $arrays:ident) => {
+        write!($h, $arrays, 2 as Out, 3 as Inout, 4 as Commutative, 5 as Sum, 6 as Accumulate)
+    };
+}
+
+/// Gives all guards back.
+macro_rules! finish {
+    ($arrays:ident, $($list:tt)*) => {$(
+        $arrays.$list.0.into_iter().for_each(|guard| guard.finish());
+        $arrays.$list.1.into_iter().for_each(|guard| guard.finish());
+        $arrays.$list.2.into_iter().for_each(|guard| guard.finish());
+    )*};
+}
+
+fn add(content: &Content, h: u64) {
+    content.value.fetch_add(h, Ordering::Relaxed);
+}
+
+fn renew(content: &mut Content, mode: Mode, h: u64, work: &Work) {
+    let x = updated(mode, content.value.load(Ordering::Relaxed), h, 0);
+    if mode == Mode::Out {
+        *content = Content { value: AtomicU64::new(x), _living: work.run.log.living() };
+    } else {
+        content.value.store(x, Ordering::Relaxed);
+    }
+}
+
+/// A body that gets all its views; `$end` is what it returns of what it has computed.
+macro_rules! body {
+    ($work:ident, |$computed:ident| $end:expr) => {
+        move |at: &Context, (mut arrays, others)| {
+            let (mut h, run) = $work.begin();
+            read!(h, arrays.0);
+            let (_, _, concurrent, values, _, results) = others;
+            let (reads, _, outs, inouts, commutatives, shared): (Vec<&Content>, _, Vec<&mut Content>, Vec<_>, Vec<_>, _) =
+                values;
+            reads.iter().for_each(|x| h = h.wrapping_add(taken(x.value.load(Ordering::Relaxed), 0)));
+            results.iter().for_each(|x: &&Returned| h = h.wrapping_add(taken(x.0, 0)));
+            $work.act(at);
+            write!(h, arrays);
+            concurrent.iter().for_each(|x| (0..x.len()).for_each(|k| x.update(k, |x| x.wrapping_add(h))));
+            outs.into_iter().for_each(|x| renew(x, Mode::Out, h, &$work));
+            inouts.into_iter().for_each(|x| renew(x, Mode::Inout, h, &$work));
+            commutatives.into_iter().for_each(|x| renew(x, Mode::Commutative, h, &$work));
+            shared.iter().for_each(|x: &&Content| add(x, h));
+            $work.end(run).map(|()| {
+                let $computed = h;
+                $end
+            })
+        }
+    };
+}
+
+/// Waits until another thread has called; it may call at once.
+async fn elsewhere(delay: u64) {
+    let called = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mut asked = false;
+    poll_fn(|cx| {
+        if !std::mem::replace(&mut asked, true) {
+            let (called, waker) = (called.clone(), cx.waker().clone());
+            outside(delay, move || {
+                called.store(true, Ordering::SeqCst);
+                waker.wake();
+            });
+        }
+        if called.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Submits a task outside of scopes; what it returns, or its handle.
+pub(crate) fn submit(run: &Run, at: &At<'_, '_, '_>, handles: &Handles<'_>, task: &Task) -> Result<Submitted, SubmitError> {
+    let (arrays, others) = lists(handles, task);
+    let (work, name, delay) = (Work::new(run, handles, task), task.name.to_string(), task.n as u64 * 37);
+    let watched = task.watched;
+    macro_rules! finish_task {
+        ($task:expr) => {{
+            let task = $task;
+            match watched {
+                true => task.submit_handle().map(|handle| Submitted { handle: Some(handle), result: None }),
+                false => task.submit().map(|_| Submitted::default()),
+            }
+        }};
+    }
+    macro_rules! plain {
+        ($task:expr) => {
+            match (task.body, task.units) {
+                (Body::Retried(times, _), Units::Any) => finish_task!($task.retries(times).cpu(body!(work, |_h| ()))),
+                (Body::Retried(times, _), _) => finish_task!($task.retries(times).host(body!(work, |_h| ()))),
+                (_, Units::Any) => finish_task!($task.cpu(body!(work, |_h| ()))),
+                (_, Units::Cores) => finish_task!($task.host(body!(work, |_h| ()))),
+                (_, Units::Devices) => finish_task!($task.emulated(body!(work, |_h| ()))),
+            }
+        };
+    }
+    macro_rules! begin {
+        ($accesses:expr) => {{
+            let begun = match at {
+                At::Outside(outside) => outside.rt.task(name, $accesses),
+                At::Body(at) => at.task(name, $accesses),
+                At::Scope(_) => unreachable!("scopes have tasks of their own kind"),
+            };
+            let begun = if task.urgent { begun.priority(1) } else { begun };
+            match (task.group, at) {
+                (Some(group), At::Outside(outside)) => begun.group(&outside.groups[group]),
+                _ => begun,
+            }
+        }};
+    }
+    if let At::Scope(scope) = at {
+        return plain!(scope.task(name, (arrays, others)));
+    }
+    match task.body {
+        Body::Plain | Body::Retried(..) => plain!(begin!((arrays, others))),
+        Body::Returns => {
+            let task = begin!((arrays, others)).try_returns(body!(work, |h| work.returned(h)));
+            task.submit().map(|result| Submitted { handle: None, result: Some(result) })
+        }
+        Body::Detached => finish_task!(begin!(arrays).host_detached(move |lending, mut arrays| {
+            let (mut h, run) = work.begin();
+            read!(h, arrays.0);
+            work.act(lending);
+            let done = lending.completion();
+            outside(delay, move || {
+                write!(h, arrays);
+                finish!(arrays, 0 1 2 3 4 5 6);
+                let ended = if work.task.end == End::Panics { None } else { Some(work.end(run)) };
+                drop(work); // when the task has ended, nothing of its body is left
+                match ended {
+                    Some(Ok(())) => done.finish(),
+                    Some(Err(error)) => done.fail(error),
+                    None => drop(done),
+                }
+            });
+        })),
+        Body::Async(times) => finish_task!(begin!(arrays).host_async(move |at, mut arrays| async move {
+            let (mut h, run) = work.begin();
+            read!(h, arrays.0);
+            work.act(&at);
+            for _ in 0..times {
+                elsewhere(delay).await;
+            }
+            write!(h, arrays);
+            work.end(run)
+        })),
+    }
+}
+
+/// What is left of a task that was submitted.
+#[derive(Default)]
+pub(crate) struct Submitted {
+    pub(crate) handle: Option<TaskHandle>,
+    pub(crate) result: Option<Pending<Returned>>,
+}
