@@ -178,12 +178,23 @@ impl<B: Backend> Gpu<B> {
             Some((staged, copy)) => (Some(staged), copy),
             None => (None, *copy),
         };
+        // SAFETY: as for the whole; page-locked memory of ours is kept with what is returned.
+        if let Err(error) = unsafe { self.enqueue_slabs(stream, &copy) } {
+            // What was enqueued before still uses both ends.
+            let _ = self.backend.record(stream).and_then(|end| self.backend.synchronize(&end));
+            return Err(error);
+        }
+        Ok(staged)
+    }
+
+    /// # Safety
+    /// As for [`Device::copy`].
+    unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
         let slabs = slabs::slabs(&copy.extents, copy.element_bytes, strides(&copy.from), strides(&copy.to));
         for mut slab in slabs {
             slab.from.offset_bytes += offset(&copy.from);
             slab.to.offset_bytes += offset(&copy.to);
-            // SAFETY: the slab is a part of the box, whose ends the caller keeps valid until the copy has ended; of those,
-            // page-locked memory of ours is kept with what is returned.
+            // SAFETY: the slab is a part of the box, whose ends the caller keeps valid until the copy has ended.
             unsafe {
                 match (&copy.from, &copy.to) {
                     (End::Host { first, .. }, End::Device(to)) => {
@@ -199,7 +210,7 @@ impl<B: Backend> Gpu<B> {
                 }
             }
         }
-        Ok(staged)
+        Ok(())
     }
 
     /// Ends everything in flight as failed, when it has stopped.

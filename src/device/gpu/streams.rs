@@ -133,7 +133,8 @@ impl<B: Backend> State<B> {
         let in_flight = self.flights.len();
         let Some(oldest) = self.oldest(backend, stream)? else { return Ok(0) };
         oldest.looks += 1;
-        let patient = in_flight > IN_NO_HURRY && !oldest.looks.is_power_of_two();
+        // Whoever was told that an armed moment has come may be looking now.
+        let patient = in_flight > IN_NO_HURRY && !oldest.armed && !oldest.looks.is_power_of_two();
         if patient || !backend.is_complete(&oldest.event)? {
             return Ok(0);
         }
@@ -177,10 +178,9 @@ impl<B: Backend> State<B> {
 }
 
 impl<B: Backend> Moment<B> {
-    /// Somebody is told when it comes, if the device has agreed; then it is worth a look again.
+    /// Somebody is told when it comes, if the device has agreed.
     pub(super) fn arm(&mut self, agreed: bool) {
         self.armed = agreed;
-        self.looks = 0;
     }
 }
 

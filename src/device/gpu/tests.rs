@@ -19,6 +19,12 @@ enum Call {
     Synchronize(Moment),
 }
 
+impl Call {
+    fn recorded(&self) -> Option<Moment> {
+        if let Self::Record(moment) = self { Some(*moment) } else { None }
+    }
+}
+
 #[derive(Default)]
 struct Scripted {
     streams: AtomicUsize,
@@ -259,4 +265,20 @@ fn what_has_ended_is_reported_in_order_and_not_waited_for() {
     assert!(matches!(&ended[..], [Completion { mark: Mark::Task(TaskId(1)), result: Ok(_) }]), "{ended:?}");
     bench.issue(2, &[], false);
     assert!(bench.issue(3, &[1], false).1.is_empty(), "the first task is not in flight any more");
+}
+
+#[test]
+fn who_is_told_of_an_end_finds_it_however_often_it_has_looked() {
+    for looks_before in 0..6 {
+        let bench = Bench::new().with_short_tasks();
+        (0..9).for_each(|task| _ = bench.issue(task, if task > 0 { &[0] } else { &[] }, false));
+        assert!(bench.gpu.arm(&(Arc::new(|| ()) as Waker)));
+        let mut ended = Vec::new();
+        (0..looks_before).for_each(|_| bench.gpu.poll(&mut ended));
+        assert!(ended.is_empty());
+        let recorded: Vec<_> = bench.backend.calls.lock().iter().filter_map(Call::recorded).collect();
+        bench.backend.complete.lock().extend(recorded);
+        bench.gpu.poll(&mut ended); // as the waker asks for
+        assert!(!ended.is_empty(), "after {looks_before} looks");
+    }
 }
