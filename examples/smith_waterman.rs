@@ -103,18 +103,18 @@ fn score(
     scores: &mut ArrayViewMut2<'_, i32>,
 ) -> i32 {
     let mut best = 0;
-    for (i, a) in a.iter().enumerate() {
-        let (before, mut row) = scores.multi_slice_mut((s![..i, ..], s![i, ..]));
-        let upper = if i == 0 { above.slice(s![0, 1..]) } else { before.slice(s![i - 1, ..]) };
-        let mut diagonal = if i == 0 { above[[0, 0]] } else { left[[i - 1, 0]] };
-        let mut west = left[[i, 0]];
-        let row = row.as_slice_mut().expect("rows are contiguous");
-        for ((score, upper), b) in row.iter_mut().zip(upper.to_slice().expect("rows are contiguous")).zip(b) {
+    let (mut upper, mut corner) = (above.row(0).to_slice().expect("rows are contiguous"), above[[0, 0]]);
+    upper = &upper[1..];
+    for ((a, row), first) in a.iter().zip(scores.rows_mut()).zip(left) {
+        let row = row.into_slice().expect("rows are contiguous");
+        let (mut diagonal, mut west) = (corner, *first);
+        for ((score, upper), b) in row.iter_mut().zip(upper).zip(b) {
             let same = diagonal + if a == b { EQUAL } else { DIFFERENT };
             west = same.max(*upper + GAP).max(west + GAP).max(0);
             (*score, diagonal) = (west, *upper);
             best = best.max(west);
         }
+        (upper, corner) = (row, *first);
     }
     best
 }

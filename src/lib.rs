@@ -55,11 +55,15 @@
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(missing_debug_implementations)]
+#![warn(clippy::return_self_not_must_use)]
 
 /// The version of `bytemuck` whose `Pod` is asked of elements: whoever derives or implements it needs this one.
 pub use bytemuck;
 /// The version of `ndarray` whose arrays a program registers, and whose views its bodies get: another one's do not fit.
 pub use ndarray;
+
+#[macro_use]
+mod tuples;
 
 pub mod error;
 pub mod ids;
@@ -106,7 +110,7 @@ pub mod prelude {
     pub use crate::error::{BuildError, DeviceError, RunError, SubmitError};
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
-    pub use crate::memory::{Completion, Element, Lent, Max, Min, Reduction, Sum};
+    pub use crate::memory::{Completion, Element, Lent, LentValue, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, Face, IterationSpace, Partition, Region, Token, Value, blocks};
     pub use crate::{Context, EmulatedDevice, Pending, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};

@@ -167,3 +167,47 @@ fn bodies_on_devices_do_not_wait() {
         });
     }
 }
+
+/// How many bodies have begun and not ended, and how many there were at most.
+#[derive(Default)]
+struct Begun {
+    now: usize,
+    most: usize,
+}
+
+/// Splits into a child and itself, again and again, and waits for the child: how often.
+fn split(at: &Context, depth: u32, begun: &Arc<Mutex<Begun>>) -> Result<u64, RunError> {
+    if depth < 2 {
+        return Ok(1);
+    }
+    let inner = begun.clone();
+    let child = at.task("split", ()).try_returns(move |at, ()| {
+        let mut state = inner.lock().unwrap();
+        state.now += 1;
+        state.most = state.most.max(state.now);
+        drop(state);
+        let found = split(at, depth - 1, &inner);
+        inner.lock().unwrap().now -= 1;
+        found
+    });
+    let child = child.submit()?;
+    let rest = split(at, depth - 2, begun)?;
+    Ok(child.get()? + rest)
+}
+
+/// Whoever goes on with something else begins ever more bodies, each with a stack, before any of them ends.
+#[test]
+fn a_body_that_waits_for_its_child_runs_it_first() {
+    const DEPTH: u32 = 10;
+    for hosts in [false, true] {
+        watched(&format!("hosts={hosts}"), move || {
+            let rt = builder("1:CPU:1", hosts).build().unwrap();
+            let begun = Arc::new(Mutex::new(Begun::default()));
+            let inner = begun.clone();
+            let all = rt.task("all", ()).try_returns(move |at, ()| split(at, DEPTH, &inner)).submit().unwrap();
+            assert_eq!(all.get().unwrap(), 89);
+            let most = begun.lock().unwrap().most;
+            assert!(most < DEPTH as usize, "{most} bodies had begun at once");
+        });
+    }
+}

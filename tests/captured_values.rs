@@ -19,7 +19,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 }
 
 /// An error that does something when it is dropped.
-struct Testament<F: Fn()>(#[allow(dead_code)] OnDrop<F>);
+struct Testament<F: Fn()>(#[allow(dead_code, reason = "has a destructor")] OnDrop<F>);
 
 impl<F: Fn()> fmt::Debug for Testament<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

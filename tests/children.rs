@@ -4,13 +4,14 @@ mod common;
 
 use common::{MIXES, builder, failed, gate, runtime, watched};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use thalweg::Context;
 use thalweg::prelude::*;
 
 /// Runs `test` on machines of all sorts, whoever hosts.
 fn on_each(test: impl FnOnce(&Runtime) + Clone + Send + 'static) {
-    for units in MIXES {
+    for units in MIXES.into_iter().chain(["1:CPU:1"]) {
         for hosts in [false, true] {
             let test = test.clone();
             watched(&format!("{units} hosts={hosts}"), move || test(&builder(units, hosts).build().unwrap()));
@@ -188,6 +189,130 @@ fn a_long_row_of_parents_without_children_holds_nobody_up() {
 }
 
 #[test]
+fn what_a_body_makes_is_for_its_children_whatever_it_is() {
+    // Bodies wait on units of one core.
+    for (units, hosts) in [("1:CPU:1", false), ("1:CPU:1", true), ("2:CPU:1", false), ("1:CPU:1,1:EMU:1", false)] {
+        watched(&format!("{units} hosts={hosts}"), move || {
+            let rt = builder(units, hosts).detect_conflicts(true).build().unwrap();
+            let body = |cx: &Context, ()| {
+                let (names, order) = (cx.value(Vec::new()).named("names"), cx.token());
+                let (x, one) = (cx.zeros([4, 6]), cx.scalar(1u64));
+                let table = cx.array(ndarray::Array2::from_elem((4, 6), 2u64));
+                cx.for_each("fill", (x.rows(1).output(), 0..))
+                    .host(|_, (mut row, n)| row.fill(n as u64))
+                    .submit()
+                    .unwrap();
+                let sum = cx
+                    .task("sum", (x.input(), table.input(), one.input()))
+                    .returns(|_, (x, table, one)| x.sum() + table.sum() + one[0])
+                    .submit()?;
+                for n in 0..5u64 {
+                    let (inner, sum) = (names.clone(), sum.input());
+                    // A child passes its part on.
+                    cx.task("outer", (names.weak_inout(), order.inout(), sum))
+                        .host(move |cx, ((), (), sum)| {
+                            let name = format!("{n} {sum}");
+                            cx.task("push", inner.inout()).host(move |_, names| names.push(name)).submit().map(drop)
+                        })
+                        .submit()?;
+                }
+                let foreign = cx.task("child", ()).host({
+                    let names = names.clone();
+                    move |cx, ()| {
+                        assert!(matches!(
+                            cx.task("grandchild", names.input()).host(|_, _| ()).submit(),
+                            Err(SubmitError::Uncovered { .. })
+                        ))
+                    }
+                });
+                foreign.submit()?;
+                let names = cx.take(names).map_err(RunError::from)?;
+                Ok::<_, RunError>((names, sum.get()?))
+            };
+            let (names, sum) = rt.task("parent", ()).try_returns(body).submit().unwrap().get().unwrap();
+            assert_eq!(sum, 6 * (1 + 2 + 3) + 48 + 1);
+            assert_eq!(names, (0..5).map(|n| format!("{n} {sum}")).collect::<Vec<_>>());
+            rt.wait().unwrap();
+            assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+        });
+    }
+}
+
+#[test]
+fn values_and_tokens_are_handed_to_children_in_their_parents_place() {
+    on_each(|rt| {
+        if rt.machine().num_cpu_units() == 0 {
+            return;
+        }
+        let (list, gate, order) = (rt.value(vec![0]), rt.token(), rt.value(Vec::new()));
+        rt.task("before", (list.inout(), gate.inout())).cpu(|_, (list, ())| list.push(1)).submit().unwrap();
+        let (inner, token) = (list.clone(), gate.clone());
+        let body = move |cx: &Context, ((), ())| {
+            for n in 2..5 {
+                cx.task("push", (inner.inout(), token.inout())).cpu(move |_, (list, ())| list.push(n)).submit()?;
+            }
+            Ok::<_, SubmitError>(())
+        };
+        rt.task("parent", (list.weak_inout(), gate.weak_inout())).cpu(body).submit().unwrap();
+        rt.task("after", (list.input(), gate.input(), order.inout()))
+            .cpu(|_, (list, (), order)| order.extend_from_slice(list))
+            .submit()
+            .unwrap();
+        let inner = list.clone();
+        let refused = inside(rt, list.weak_input(), move |cx| {
+            cx.task("read", inner.input()).cpu(|_, _| ()).submit().unwrap();
+            cx.task("write", inner.inout()).cpu(|_, _| ()).submit().unwrap_err()
+        });
+        assert!(matches!(refused, SubmitError::Uncovered { .. }), "{refused}");
+        assert_eq!(rt.take(order).unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(rt.take(list).unwrap(), [0, 1, 2, 3, 4]);
+    });
+}
+
+#[test]
+fn a_childs_failure_comes_to_who_asks_for_its_result_and_its_value_alone() {
+    for units in ["1:CPU:1", "2:CPU:1"] {
+        watched(units, move || {
+            let rt = runtime(units);
+            let body = |cx: &Context, ()| {
+                let (lost, kept) = (cx.value(String::from("lost")), cx.value(String::from("kept")));
+                let fails = cx.task("fails", lost.inout()).try_returns(|_, _| Err::<u8, _>("no")).submit()?;
+                cx.task("skipped", (fails.input(), kept.inout())).cpu(|_, (_, kept)| kept.clear()).submit()?;
+                let other = cx.task("other", ()).returns(|_, ()| 5).submit()?;
+                assert!(matches!(fails.get(), Err(RunError::NoResult { task, .. }) if task == "fails"));
+                assert!(cx.take(lost).is_err());
+                let error = cx.take(kept).unwrap_err();
+                assert!(error.to_string().contains("`fails`"), "{error}");
+                other.get()
+            };
+            let five = rt.task("parent", ()).try_returns(body).submit().unwrap();
+            assert_eq!(five.get().unwrap(), 5);
+            assert_eq!(failed(rt.wait()), ["fails"]);
+        });
+    }
+}
+
+#[test]
+fn an_empty_array_is_taken_behind_the_children_that_name_it() {
+    watched("empty", || {
+        // The thread that takes it runs the tasks meanwhile.
+        let rt = builder("1:CPU:1", true).build().unwrap();
+        let x = rt.data(Vec::<u64>::new());
+        let inner = x.clone();
+        let body = move |cx: &Context, ()| {
+            let innermost = inner.clone();
+            let child =
+                move |cx: &Context, ()| cx.task("last", innermost.inout()).cpu(|_, x| assert!(x.is_empty())).submit();
+            cx.task("child", inner.weak_inout()).try_returns(child).submit()
+        };
+        let parent = rt.task("parent", x.weak_inout()).try_returns(body).submit().unwrap();
+        assert_eq!(rt.take(x).unwrap(), [0; 0]);
+        parent.get().unwrap().get().unwrap();
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
 fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
     on_each(|rt| {
         let (x, (open, wait)) = (rt.data(vec![0u64; 2]), gate());
@@ -204,6 +329,74 @@ fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
         with.submit().unwrap();
         drop(open);
         assert_eq!((alone.get().unwrap(), rt.take(x).unwrap()), (1, vec![1, 1]));
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn what_nobody_has_any_more_lives_as_long_as_children_read_it() {
+    struct Gone(Arc<AtomicBool>);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    on_each(|rt| {
+        let (is_gone, (open, wait), (said, hear)) = (Arc::new(AtomicBool::new(false)), gate(), channel());
+        let value = rt.value(Gone(is_gone.clone()));
+        let (inner, look) = (value.clone(), is_gone.clone());
+        let body = move |at: &Context, _: &Gone| {
+            wait();
+            let child = move |_: &Context, _: &Gone| said.send(look.load(Ordering::SeqCst)).unwrap();
+            // The parent ends, and drops the last handle, before the one unit has run its child.
+            at.task("child", inner.input()).host(child).submit().map(drop)
+        };
+        rt.task("parent", value.input()).host(body).submit().unwrap();
+        drop(value);
+        drop(open);
+        rt.wait().unwrap();
+        assert!(!hear.recv().unwrap(), "its destructor has run before");
+        assert!(is_gone.load(Ordering::SeqCst));
+    });
+}
+
+#[test]
+fn what_is_taken_meanwhile_is_there_for_children_whose_parent_came_before() {
+    for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            let rt = Arc::new(runtime(units));
+            let (x, value) = (rt.data(vec![5u64; 4]), rt.value(6u64));
+            let (taken, value_inside, inner, (said, hear)) = (x.clone(), value.clone(), rt.clone(), channel());
+            let body = move |at: &Context, ((), _): ((), &u64)| {
+                // Until the one who takes has come.
+                while inner.task("probe", taken.slice(3).input()).cpu(|_, _| ()).submit().is_ok() {
+                    std::thread::yield_now();
+                }
+                let sum = move |_: &Context, (x, y): (&[u64], &u64)| said.send(x.iter().sum::<u64>() + y).unwrap();
+                at.task("child", (taken.slice(..3).input(), value_inside.input())).host(sum).submit().map(drop)
+            };
+            rt.task("parent", (x.weak_input(), value.input())).host(body).submit().unwrap();
+            assert_eq!(rt.take(x).unwrap(), [5; 4]);
+            assert_eq!((hear.recv().unwrap(), rt.take(value).unwrap()), (21, 6));
+            rt.wait().unwrap();
+        });
+    }
+}
+
+#[test]
+fn what_a_parent_held_weakly_is_nothing_to_those_who_wait_for_something_else_of_it() {
+    on_each(|rt| {
+        let (x, y, (open, wait)) = (rt.data(vec![1u64; 4]), rt.scalar(0u64), gate());
+        rt.task("fails", x.slice(1..3).output()).cpu(|_, _| Err("no")).submit().unwrap();
+        assert_eq!(failed(rt.wait()), ["fails"]);
+        let parent = rt.task("parent", (x.weak_input(), y.output()));
+        let result = parent.returns(move |_, ((), y)| (wait(), y[0] = 2).1).submit().unwrap();
+        rt.clear(&x).unwrap();
+        // It has x from there, and something else from the parent.
+        let sum = |_: &Context, ((), x, y): (&(), &[u64], &[u64])| x.iter().sum::<u64>() + y[0];
+        let sum = rt.task("sum", (result.input(), x.input(), y.input())).returns(sum).submit().unwrap();
+        drop(open);
+        assert_eq!(sum.get().unwrap(), 2);
         rt.wait().unwrap();
     });
 }

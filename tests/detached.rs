@@ -485,3 +485,65 @@ fn guards_go_back_from_many_threads_at_once() {
         spread.join().unwrap();
     });
 }
+
+#[test]
+fn values_and_results_are_lent_as_regions_are() {
+    for_each_mix(|rt| {
+        if rt.machine().num_cpu_units() == 0 {
+            return;
+        }
+        let (list, log, order) = (rt.value(vec![1u64]), rt.value(Mutex::new(Vec::new())), rt.token());
+        let x = rt.data(vec![0u64; 2]);
+        let ten = rt.task("ten", ()).returns(|_, ()| 10u64).submit().unwrap();
+        let (send, lent) = channel();
+        for n in 0..3u64 {
+            let send = send.clone();
+            type Guards = (LentValue<Vec<u64>>, LentValue<u64, ReadOnly>, LentValue<Mutex<Vec<u64>>, ReadOnly>);
+            rt.task("lend", ((list.commutative(), ten.input(), log.concurrent()), order.input(), x.after()))
+                .host_detached(move |_, (guards, order, x): (Guards, Completion, Completion)| {
+                    order.finish();
+                    x.finish();
+                    send.send((n, guards)).unwrap();
+                })
+                .submit()
+                .unwrap();
+        }
+        drop(send);
+        let waiting = rt.task("sum", list.input()).returns(|_, list| list.iter().sum::<u64>()).submit().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for (n, (mut list, ten, log)) in lent {
+                    list.push(*ten + n);
+                    log.lock().unwrap().push(n);
+                    log.finish();
+                    ten.finish();
+                    list.finish();
+                }
+            });
+            assert_eq!(waiting.get().unwrap(), 1 + 10 + 11 + 12);
+        });
+        assert_eq!(ten.get().unwrap(), 10, "nobody reads it any more");
+        let mut log = rt.take(log).unwrap().into_inner().unwrap();
+        log.sort_unstable();
+        assert_eq!(log, [0, 1, 2]);
+    });
+}
+
+#[test]
+fn a_lent_value_that_is_dropped_or_failed_poisons_it() {
+    for_each_mix(|rt| {
+        if rt.machine().num_cpu_units() == 0 {
+            return;
+        }
+        let (one, two) = (rt.value(String::new()), rt.value(String::new()));
+        rt.task("dropped", one.inout()).host_detached(|_, one: LentValue<String>| drop(one)).submit().unwrap();
+        rt.task("failed", two.output()).host_detached(|_, two: LentValue<String>| two.fail("no")).submit().unwrap();
+        let skipped = rt.task("skipped", (one.input(), two.input())).cpu(|_, _| panic!("it runs")).submit_handle();
+        assert!(rt.wait_for(&skipped.unwrap()).is_err());
+        rt.task("mends", (one.output(), two.output())).cpu(|_, (one, two)| one.push_str(two)).submit().unwrap();
+        let mut failures = failed(rt.wait());
+        failures.sort_unstable(); // they ran side by side
+        assert_eq!(failures, ["dropped", "failed"]);
+        assert_eq!(rt.take(one).unwrap(), "");
+    });
+}

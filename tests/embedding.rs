@@ -35,9 +35,8 @@ fn handles_are_send_sync_and_debug() {
     is_shared::<TakeError<Data<f64, Ix2>>>();
     is_shared::<(BuildError, SubmitError, RunError, DeviceError)>();
     is_sent::<Reading<f64, Ix2>>();
-    #[allow(clippy::extra_unused_type_parameters)]
-    fn is_debug<T: Debug>() {}
-    is_debug::<Builder>();
+    fn is_debug<T: Debug>(_: fn() -> T) {}
+    is_debug::<Builder>(Runtime::builder);
 }
 
 fn submit_squares(rt: &Runtime, n: u64) -> Vec<Data<u64>> {
@@ -55,7 +54,8 @@ fn check_squares(rt: &Runtime, data: &[Data<u64>]) {
 #[test]
 fn a_runtime_is_used_from_all_threads_of_a_rayon_pool() {
     watched("rayon", || {
-        for units in common::MIXES {
+        for (units, hosts) in common::MIXES.into_iter().flat_map(|units| [(units, false), (units, true)]) {
+            let runtime = |units| common::builder(units, hosts).build().unwrap();
             let rt = runtime(units);
             let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
             pool.install(|| {

@@ -7,11 +7,11 @@ use std::error::Error;
 use std::sync::Arc;
 use thalweg::error::{BuildError, DeviceError, FailureReason, Failures, RunError, SubmitError, TakeError, TaskFailure};
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Program, Read, Scratch};
-use thalweg::memory::{AnyOrder, Complex, Elementwise, Shared};
+use thalweg::memory::{AnyOrder, Complex, Elementwise, ReadOnly, Shared};
 use thalweg::prelude::*;
 use thalweg::region::Block;
-use thalweg::task::{After, Commutative, Concurrent, Inout, Input, Output, Reducing};
-use thalweg::{Builder, Statistics, TaskBuilder, TaskGraph};
+use thalweg::task::{After, Borrowed, BorrowedMut, Commutative, Concurrent, Inout, Input, Output, Reducing};
+use thalweg::{Builder, Reading, ResultFuture, Scope, Statistics, TaskBuilder, TaskGraph, TaskGroup};
 
 /// A body may capture it, and bodies that run at once may share it.
 fn is_shared<T: Send + Sync>() {}
@@ -24,7 +24,10 @@ fn handles_go_to_other_threads() {
     is_shared::<Data<f64>>();
     is_shared::<Data<[u8; 3], Ix4>>();
     is_shared::<Region<'_, f64, Ix2>>();
-    is_shared::<TaskHandle>();
+    is_shared::<(Value<String>, Token, Pending<String>, TaskHandle)>();
+    is_shared::<(TaskGroup<'_>, Scope<'_, '_>, BorrowedMut<'_, f64>, Borrowed<'_, f64, Ix2>)>();
+    is_shared::<(Lent<[f64]>, LentValue<String>, LentValue<String, ReadOnly>, Completion)>();
+    is_sent::<(ResultFuture<String>, Reading<f64, Ix2>)>();
     is_shared::<IterationSpace>();
     is_shared::<Context>();
     is_shared::<(Input<'_, f64>, Output<'_, f64>, Inout<'_, f64, Ix3>, Commutative<'_, f64>, After<'_, f64>)>();

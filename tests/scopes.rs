@@ -559,3 +559,80 @@ fn data_of_two_runtimes_do_not_mix() {
     })
     .unwrap();
 }
+
+/// Says when it is dropped.
+struct Told<'a>(&'a AtomicUsize, usize);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn tasks_of_a_scope_return_what_outlives_it() {
+    for_each_mix(|rt| {
+        if rt.machine().num_cpu_units() == 0 {
+            return;
+        }
+        let (words, drops) = ("to be or not to be".to_owned(), AtomicUsize::new(0));
+        let text = &words[..];
+        let kept = rt.scope(|s| {
+            let words: Vec<_> = (0..6)
+                .map(|n| {
+                    let word = s.task("word", ()).priority(1).returns(move |_, ()| text.split(' ').nth(n));
+                    word.submit().unwrap()
+                })
+                .collect();
+            let count = s.task("count", ()).returns(|_, ()| text.split(' ').count()).submit().unwrap();
+            // A result that borrows nothing is an access like any other.
+            let twice = s.task("twice", count.input()).returns(|_, count| 2 * count).submit().unwrap();
+            assert_eq!(twice.get().unwrap(), 12);
+            drop(s.task("dropped", ()).returns(|_, ()| Told(&drops, 0)).submit().unwrap());
+            let asked = s.task("asked", ()).returns(|_, ()| Told(&drops, 7)).submit().unwrap();
+            assert_eq!(asked.get().unwrap().1, 7);
+            words
+        });
+        let kept = kept.unwrap().into_iter().map(|word| word.get().unwrap()).collect::<Option<Vec<&str>>>();
+        assert_eq!(kept.unwrap(), ["to", "be", "or", "not", "to", "be"]);
+        assert_eq!(drops.load(Ordering::SeqCst), 2);
+        let fails = rt.scope(|s| {
+            let parse = s.task("parse", ()).try_returns(|_, ()| text[..2].parse::<u8>().map(|_| text));
+            assert!(parse.submit().unwrap().get().unwrap_err().to_string().contains("invalid digit"));
+        });
+        assert_eq!(failed(fails), ["parse"]);
+        let words =
+            rt.scope(|s| ["a", "b"].map(|word| s.task("word", ()).returns(move |_, ()| word).submit().unwrap()));
+        assert_eq!(words.unwrap().map(|word| word.get().unwrap()), ["a", "b"], "the scope has ended");
+    });
+}
+
+#[test]
+fn results_of_a_scope_are_gone_before_it_returns_whatever_happens() {
+    for_each_mix(|rt| {
+        if rt.machine().num_cpu_units() == 0 {
+            return;
+        }
+        let drops = AtomicUsize::new(0);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            rt.scope(|s| {
+                for n in 0..20 {
+                    let told = s.task("told", ()).returns(|_, ()| Told(&drops, 0)).submit().unwrap();
+                    if n % 2 == 0 {
+                        drop(told);
+                    }
+                }
+                s.group().cancel();
+                let late = s.task("late", ()).returns(|_, ()| Told(&drops, 0)).submit();
+                assert!(matches!(late, Err(SubmitError::Cancelled { .. })));
+                panic!("out of here");
+            })
+        }));
+        drop(ended);
+        let dropped = drops.load(Ordering::SeqCst);
+        assert!(dropped <= 20, "{dropped}");
+        assert_eq!(drops.into_inner(), dropped);
+        let emulated = rt.scope(|s| s.task("t", ()).emulated(|_, ()| ()).returns(|_, ()| 1).submit().map(drop));
+        assert!(matches!(emulated, Ok(Err(SubmitError::ResultOnDevice { .. }))));
+    });
+}

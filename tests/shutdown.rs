@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{MIXES, builder, failed, watched};
+use common::{MIXES, builder, failed, gate, watched};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use thalweg::Context;
 use thalweg::prelude::*;
 
@@ -43,6 +44,44 @@ fn handles_may_be_dropped_while_the_runtime_ends() {
                 let other = std::thread::spawn(move || drop(data));
                 drop(rt);
                 other.join().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn handles_that_outlive_a_runtime_dropped_in_a_body_wait_for_its_tasks() {
+    struct Told(Arc<AtomicUsize>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            let rt = Arc::new(builder(units, false).build().unwrap());
+            let (last, drops) = (rt.clone(), Arc::new(AtomicUsize::new(0)));
+            let ((begin, wait_for_main), (open, wait)) = (gate(), gate());
+            let ((dropped, is_dropped), (said, hear)) = (channel(), channel());
+            let (value, order) = (rt.value(Told(drops.clone())), rt.token());
+            let body = move |_: &Context, ()| {
+                wait_for_main();
+                drop(last);
+                dropped.send(()).unwrap();
+                wait();
+            };
+            rt.task("drops the runtime", order.inout()).host(body).submit().unwrap();
+            let seen = drops.clone();
+            let uses = move |_: &Context, (_, ()): (&Told, ())| said.send(seen.load(Ordering::SeqCst)).unwrap();
+            rt.task("uses", (value.input(), order.inout())).host(uses).submit().unwrap();
+            drop(rt);
+            drop(begin);
+            is_dropped.recv().unwrap();
+            drop((value, order));
+            drop(open);
+            assert_eq!(hear.recv().unwrap(), 0, "the value is there while a task uses it");
+            while drops.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
             }
         });
     }

@@ -44,18 +44,25 @@ impl Workshop {
     /// The contenders of the bench `bench` that are written in C: `openmp.c` built with GCC
     /// (libgomp) and with Clang (libomp), and `starpu.c`.
     pub(crate) fn contenders(&self, bench: &str) -> Vec<Contender> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(bench).join("contenders");
+        let starpu = pkg_config("starpu-1.3").and_then(|flags| {
+            let program = self.compile("starpu", "cc", &contenders_of(bench).join("starpu.c"), &flags)?;
+            Ok(STARPU_SCHEDULERS.map(|scheduler| self.starpu(&program, scheduler)).into())
+        });
+        let mut all = self.openmp(bench);
+        all.push(Contender { name: "starpu", launches: starpu });
+        all
+    }
+
+    /// Of these, `openmp.c` alone.
+    pub(crate) fn openmp(&self, bench: &str) -> Vec<Contender> {
+        let source = contenders_of(bench).join("openmp.c");
         let openmp = |name, compiler| Contender {
             name,
             launches: self
-                .compile(name, compiler, &folder.join("openmp.c"), &["-fopenmp".into()])
+                .compile(name, compiler, &source, &["-fopenmp".into(), "-lm".into()])
                 .map(|program| WAIT_POLICIES.map(|policy| bound(&program, policy)).into()),
         };
-        let starpu = pkg_config("starpu-1.3").and_then(|flags| {
-            let program = self.compile("starpu", "cc", &folder.join("starpu.c"), &flags)?;
-            Ok(STARPU_SCHEDULERS.map(|scheduler| self.starpu(&program, scheduler)).into())
-        });
-        vec![openmp(LIBGOMP, "gcc"), openmp(LIBOMP, "clang"), Contender { name: "starpu", launches: starpu }]
+        vec![openmp(LIBGOMP, "gcc"), openmp(LIBOMP, "clang")]
     }
 
     /// StarPU with `scheduler`; what it learns about the machine stays in the workshop.
@@ -84,6 +91,11 @@ impl Workshop {
             .arg(&program))?;
         Ok(program)
     }
+}
+
+/// Where the contenders of `bench` lie.
+fn contenders_of(bench: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(bench).join("contenders")
 }
 
 /// An OpenMP program whose threads have a core each, as ours do, and wait by this policy.

@@ -20,6 +20,10 @@ enum Against {
     Contender(&'static str),
     /// Itself, in another problem of the same run.
     Problem(Problem),
+    /// As the last, but the figure is the difference in nanoseconds.
+    Above(Problem),
+    /// Itself, on one worker in the same run.
+    OneWorker,
     /// Nothing: the figure is in nanoseconds.
     Clock,
 }
@@ -30,6 +34,8 @@ impl fmt::Display for Against {
             Self::BestWithDependences => f.write_str("ratio to the best with data dependences"),
             Self::Contender(name) => write!(f, "ratio to {name}"),
             Self::Problem(problem) => write!(f, "ratio to {problem}"),
+            Self::Above(problem) => write!(f, "ns more than {problem}"),
+            Self::OneWorker => f.write_str("ratio to one worker"),
             Self::Clock => f.write_str("ns per task"),
         }
     }
@@ -47,7 +53,7 @@ const fn goal(problem: Problem, workers: usize, against: Against, most: f64) -> 
     Goal { problem, workers, against, most }
 }
 
-const GOALS: [Goal; 11] = [
+const GOALS: [Goal; 17] = [
     goal(Problem::Independent, 2, Against::Contender(RAYON), 1.0),
     goal(Problem::Indep1dep, 2, Against::BestWithDependences, 0.5),
     goal(Problem::Chain, 2, Against::BestWithDependences, 0.5),
@@ -59,6 +65,12 @@ const GOALS: [Goal; 11] = [
     goal(Problem::Regions, 2, Against::Clock, 900.0),
     goal(Problem::ForEach, 1, Against::Problem(Problem::Blocks), 0.6),
     goal(Problem::ForEachAxpy, 1, Against::Problem(Problem::Axpy), 0.6),
+    goal(Problem::Value, 1, Against::Problem(Problem::Indep1dep), 1.0),
+    goal(Problem::Token, 1, Against::Problem(Problem::Indep1dep), 1.0),
+    goal(Problem::Result, 1, Against::Above(Problem::Independent), 40.0),
+    goal(Problem::Fib, 1, Against::Contender(RAYON), 3.0),
+    goal(Problem::Fib, 2, Against::Contender(RAYON), 3.0),
+    goal(Problem::FlatFib, 2, Against::OneWorker, 1.0 / 1.7),
 ];
 
 /// One case's times: nanoseconds per task of every contender, a sample for each repetition.
@@ -77,11 +89,17 @@ impl Case {
     /// Thalweg's figure `against` this case's other contenders, or another of all cases, if they ran.
     fn figure(&self, against: Against, all: &[Case]) -> Option<f64> {
         let ours = self.of(THALWEG)?;
+        let of_case = |problem, workers| {
+            let case = all.iter().find(|case| case.problem == problem && case.workers == workers)?;
+            case.of(THALWEG)
+        };
         match against {
             Against::Clock => median(ours),
-            Against::Problem(problem) => {
-                let other = all.iter().find(|case| case.problem == problem && case.workers == self.workers)?;
-                median_ratio(ours, &[other.of(THALWEG)?])
+            Against::Problem(problem) => median_ratio(ours, &[of_case(problem, self.workers)?]),
+            Against::OneWorker => median_ratio(ours, &[of_case(self.problem, 1)?]),
+            Against::Above(problem) => {
+                let other = of_case(problem, self.workers)?;
+                median(&ours.iter().zip(other).map(|(ours, other)| ours - other).collect::<Vec<_>>())
             }
             Against::Contender(name) => median_ratio(ours, &[self.of(name)?]),
             Against::BestWithDependences => {
@@ -110,7 +128,7 @@ pub(crate) fn print(cases: &[Case]) {
             [
                 Some(goal.workers.to_string()),
                 Some(goal.against.to_string()),
-                Some(format!("≤ {}", goal.most)),
+                Some(format!("≤ {:.3}", goal.most).trim_end_matches('0').trim_end_matches('.').to_owned()),
                 figure.map(|figure| format!("{figure:.2}")),
                 figure.map(|figure| if figure <= goal.most { "yes" } else { "no" }.to_owned()),
             ],

@@ -1,8 +1,8 @@
-//! The problems of the overhead bench: which task accesses what. Every body is empty.
+//! The problems of the overhead bench: which task accesses what. Every body is empty, but for Fibonacci numbers'.
 //!
 //! `contenders/problem.h` states the same for the contenders in C; the bench compares the draws of
 //! [`Problem::Random`] at its start. Regions, blocks of arrays, values, tokens and results are stated here alone: Thalweg's are
-//! compared with each other, and regions with the clock.
+//! compared with each other, and regions with the clock. So are Fibonacci numbers, which Rayon computes as well.
 //!
 //! Draws come from Knuth's 64-bit linear congruential generator ("The Art of Computer Programming"
 //! vol. 2, section 3.3.4, table 1, line 26), high bits only.
@@ -56,6 +56,12 @@ pub(crate) enum Problem {
     /// The same, submitted in one call.
     #[value(name = "for_each_axpy")]
     ForEachAxpy,
+    /// A Fibonacci number by its definition, without a cut-off: each call leaves one of its two terms to a child, computes
+    /// the other by itself and waits for the child.
+    Fib,
+    /// Independent tasks of some 3 µs: each computes the same Fibonacci number by itself.
+    #[value(name = "flat_fib")]
+    FlatFib,
     /// A task that waits for the end of the submission; all others read what it writes.
     Memory,
 }
@@ -77,16 +83,21 @@ impl Problem {
             Self::ForEach => "for_each",
             Self::Axpy => "axpy",
             Self::ForEachAxpy => "for_each_axpy",
+            Self::Fib => "fib",
+            Self::FlatFib => "flat_fib",
             Self::Memory => "memory",
         }
     }
 
     /// The number of tasks where the others have `tasks`: a wavefront is the square of side
-    /// √(4/5 `tasks`), so 400 × 400 for 200 000; memory needs five times as many to be exact.
+    /// √(4/5 `tasks`), so 400 × 400 for 200 000; memory needs five times as many to be exact. Tasks that compute are fewer,
+    /// and those of a Fibonacci number as many as there are calls with two terms.
     pub(crate) const fn tasks(self, tasks: usize) -> usize {
         match self {
             Self::Wavefront => (tasks * 4 / 5).isqrt().pow(2),
             Self::Memory => tasks * 5,
+            Self::Fib => splits(index_for(tasks)),
+            Self::FlatFib => tasks.div_ceil(10),
             _ => tasks,
         }
     }
@@ -96,6 +107,32 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// How many calls with two terms the definition makes of a Fibonacci number: one fewer than the next number.
+const fn splits(index: u32) -> usize {
+    let (mut this, mut next, mut n) = (0, 1, 0);
+    while n < index {
+        (this, next, n) = (next, this + next, n + 1);
+    }
+    next - 1
+}
+
+/// The largest index, 2 at least, for which the definition makes no more than so many calls with two terms.
+pub(crate) const fn index_for(tasks: usize) -> u32 {
+    let mut index = 2;
+    while splits(index + 1) <= tasks {
+        index += 1;
+    }
+    index
+}
+
+/// What a task of [`Problem::FlatFib`] computes, by the definition.
+pub(crate) const FLAT_INDEX: u32 = 16;
+
+/// A Fibonacci number by its definition.
+pub(crate) fn fibonacci(index: u32) -> u64 {
+    if index < 2 { index.into() } else { fibonacci(index - 1) + fibonacci(index - 2) }
 }
 
 /// A linear congruential generator with a fixed seed.

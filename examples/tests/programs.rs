@@ -119,6 +119,8 @@ fn cg_takes_size_for_class_and_prints_every_step() {
 #[test]
 fn tiles_and_clusters_give_the_same_answer_everywhere() {
     agrees_everywhere("cholesky", "--size 200 --tile 48", &["200 x 200, error "]);
+    agrees_everywhere("cholesky", "--size 200 --tile 48 --nested", &["200 x 200, error "]);
+    verified("cholesky", "--size 20 --tile 48 --nested", &[]);
     agrees_everywhere("smith_waterman", "--size 300 --tile 64", &["best score "]);
     agrees_everywhere("kmeans", "--size 2000 --block 300 --iterations 5", &["first centre "]);
 }

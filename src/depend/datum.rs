@@ -109,6 +109,11 @@ impl Datum {
         }
     }
 
+    /// Whether a task that has not ended names the data object and touches none of it.
+    pub(crate) fn is_looked_on(&self) -> bool {
+        self.history.lock().is_looked_on()
+    }
+
     /// Whether the memory was given back, or is about to be.
     #[inline]
     pub(crate) fn is_taken(&self) -> bool {

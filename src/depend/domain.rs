@@ -27,7 +27,7 @@
 use super::fragment::Fragment;
 use super::history::enter_parts;
 use super::join::{self, Predecessor};
-use super::node::{Body, Piece};
+use super::node::{Body, Causes, Piece};
 use super::register::Newcomer;
 use super::{AccessRecord, Datum, Meta, Mode, OwnedTask, Task, TaskRef};
 use crate::error::{SubmitError, TaskFailure};
@@ -55,7 +55,7 @@ pub(crate) struct Domain {
     /// The body, if it waits for the children.
     waiter: Mutex<Option<Waker>>,
     /// Of children that have ended.
-    failures: Mutex<Vec<Arc<TaskFailure>>>,
+    failures: Mutex<Causes>,
 }
 
 /// One for each data object.
@@ -144,6 +144,11 @@ impl Domain {
         task.shared().domain.get_or_init(make).clone()
     }
 
+    /// Whose domain it is.
+    pub(crate) fn task(&self) -> TaskId {
+        self.task
+    }
+
     /// The domain around this one.
     pub(crate) fn outer(&self) -> Option<&Arc<Domain>> {
         self.outer.as_ref()
@@ -213,16 +218,13 @@ impl Domain {
         *self.waiter.lock() = Some(waker);
     }
 
-    fn note(&self, failure: Arc<TaskFailure>) {
-        let mut failures = self.failures.lock();
-        if !failures.iter().any(|known| Arc::ptr_eq(known, &failure)) {
-            failures.push(failure);
-        }
+    fn note(&self, failure: &Arc<TaskFailure>) {
+        self.failures.lock().note(failure);
     }
 
     /// The failures of children that nobody has been told of.
     pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
-        std::mem::take(&mut self.failures.lock())
+        self.failures.lock().take()
     }
 
     /// What the task would have waited for at `part`, had its access not been weak.
@@ -304,6 +306,18 @@ impl Domain {
         }
     }
 
+    /// Appends what children may still read, though the body has ended, where an access that waited for it would write.
+    ///
+    /// The body's task was waited for itself, and not a join: so it is what it reads that matters. What it holds weakly may
+    /// have been overwritten by others since.
+    pub(super) fn read_in_place(&self, access: &AccessRecord<'_>, pieces: &mut Vec<Piece>) {
+        let (data, mode) = (access.datum.id, access.mode);
+        for held in self.held.iter().filter(|held| held.data == data && held.mode == Mode::In && mode.writes()) {
+            let block = held.block.intersection(access.block);
+            pieces.extend(block.filter(|block| !block.is_empty()).map(|block| Piece { data, block, mode }));
+        }
+    }
+
     /// Whom `successor`, which has waited for the body, has to wait for next; it may be poisoned meanwhile.
     fn next_for(self: &Arc<Self>, successor: &Task, body: &(dyn Body + 'static)) -> Option<Predecessor> {
         if !self.is_live() {
@@ -311,11 +325,7 @@ impl Domain {
         }
         let (mut found, mut pieces) = (Vec::new(), Cow::Borrowed(body.stands_at()));
         if pieces.is_empty() {
-            body.accesses(&mut |access| {
-                if self.holds(access.datum.id) && !access.block.is_empty() {
-                    pieces.to_mut().push(Piece::of(&access));
-                }
-            });
+            body.accesses(&mut |access| self.read_in_place(&access, pieces.to_mut()));
         }
         pieces.iter().for_each(|piece| self.predecessors(*piece, successor, &mut found));
         match found.len() {
@@ -375,7 +385,7 @@ pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
 fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     let (child, domain) = (task.owned_mut().child.take(), task.shared().domain.get().cloned());
     if let (Some(child), Some(cause)) = (&child, task.poison()) {
-        child.0.note(cause);
+        child.0.note(&cause);
     }
     match domain {
         None => {

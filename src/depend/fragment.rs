@@ -175,26 +175,29 @@ impl Fragment {
             .fold(self.readers.capacity(), usize::max)
     }
 
-    #[inline]
+    #[inline(always)] // on the way of every task
     fn wait_for_group(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>, flow: Flow) {
-        if let Some(first) = &self.first {
-            match &self.open {
-                Some(_) if self.is_held_weakly() => newcomer.wait_at(first, flow, part),
-                _ => newcomer.wait_for(first, flow),
-            }
-        }
-        if let Some(open) = &self.open {
-            open.others.iter().for_each(|other| newcomer.wait_for(other, flow));
+        match (&self.first, &self.open) {
+            (Some(first), None) => newcomer.wait_for(first, flow),
+            (Some(first), Some(open)) => open.wait_for(first, part, newcomer, flow),
+            (None, _) => {}
         }
     }
 
     #[inline(always)] // on the way of every task
     fn wait_for_readers(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
+        match self.has_weak_readers {
+            false => self.readers.iter().for_each(|reader| newcomer.wait_for(reader, Flow::Order)),
+            true => self.wait_for_weak_readers(part, newcomer),
+        }
+    }
+
+    #[cold]
+    fn wait_for_weak_readers(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         for reader in &self.readers {
-            if self.has_weak_readers && reader.shared().domain.get().is_some() {
-                newcomer.wait_at(reader, Flow::Order, part);
-            } else {
-                newcomer.wait_for(reader, Flow::Order);
+            match reader.shared().domain.get() {
+                Some(_) => newcomer.wait_at(reader, Flow::Order, part),
+                None => newcomer.wait_for(reader, Flow::Order),
             }
         }
     }
@@ -308,6 +311,18 @@ impl Fragment {
         } else {
             (self.first, self.open) = (Some(join), None);
         }
+    }
+}
+
+impl OpenGroup {
+    /// The newcomer waits for the group, of which this is the `first`.
+    #[inline(never)]
+    fn wait_for(&self, first: &TaskRef, part: &Part<'_>, newcomer: &mut Newcomer<'_>, flow: Flow) {
+        match self.order {
+            Order::Weak => newcomer.wait_at(first, flow, part),
+            _ => newcomer.wait_for(first, flow),
+        }
+        self.others.iter().for_each(|other| newcomer.wait_for(other, flow));
     }
 }
 

@@ -79,6 +79,11 @@ impl History {
         }
     }
 
+    /// Whether a task that has not ended names the data object and touches none of it.
+    pub(super) fn is_looked_on(&self) -> bool {
+        self.onlookers.iter().flat_map(|tasks| tasks.iter()).any(|task| !task.is_finished())
+    }
+
     #[inline(never)] // or else the path of data in one part gets longer
     fn enter_region(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         match &mut self.form {

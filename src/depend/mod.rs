@@ -56,8 +56,8 @@ pub(crate) use node::hand_made;
 pub(crate) use node::running;
 pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{
-    Body, Entrance, Env, ExposedTask, Group, Kinds, Member, Meta, Own, OwnedTask, Side, Site, Submitting, Task,
-    TaskRef, Team,
+    Body, Entrance, Env, ExposedTask, Group, Kinds, Member, Meta, Own, OwnedTask, Side, Site, Step, Submitting,
+    SuspendedTasks, Task, TaskRef, Team,
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};

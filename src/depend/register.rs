@@ -206,14 +206,15 @@ impl Newcomer<'_> {
         if datum.is_taken() {
             return Err(taken(self.task, datum));
         }
-        if let Some(side) = &**self.task.owned_mut()
-            && side.forget == Some(datum.id)
-        {
+        let Some(side) = &**self.task.owned_mut() else { return Ok(false) };
+        let (gives_up, is_behind_all) = (side.forget == Some(datum.id), side.behind_all);
+        if gives_up {
             datum.set_taken(true);
-            history.wait_for_all(access, self);
-            return Ok(true);
         }
-        Ok(false)
+        if gives_up || is_behind_all {
+            history.wait_for_all(access, self);
+        }
+        Ok(gives_up || is_behind_all)
     }
 
     /// The newcomer waits for `predecessor`, unless that has finished or is the newcomer itself.
@@ -278,8 +279,9 @@ impl Newcomer<'_> {
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
         let Some(access) = self.accesses.get(self.current) else { return };
-        let mut found = Vec::new();
-        domain.predecessors(Piece::of(access), self.task, &mut found);
+        let (mut found, mut pieces) = (Vec::new(), Vec::new());
+        domain.read_in_place(access, &mut pieces);
+        pieces.into_iter().for_each(|piece| domain.predecessors(piece, self.task, &mut found));
         found.iter().for_each(|(task, flow)| self.wait_for_unfinished(task, *flow));
     }
 

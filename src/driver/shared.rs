@@ -14,7 +14,7 @@ use super::watch::{Stall, Watch, running_tasks};
 use super::window::Window;
 use crate::depend::{
     AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Leaving, Meta, Own, OwnedTask, Side, Stop,
-    Submitting, running,
+    Submitting, SuspendedTasks, running,
 };
 use crate::engine::{Command, Engine, Event, Outcome};
 use crate::error::{FailureReason, SubmitError};
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) conflicts: Option<ConflictDetector>,
     /// Tasks that go on without a thread.
     pub(super) away: Away,
+    /// Tasks whose bodies wait and have nothing else to do.
+    pub(super) suspended: SuspendedTasks,
     /// No further body is run: the program is unwinding.
     pub(crate) cancelled: AtomicBool,
     watch: Watch,
@@ -101,6 +103,7 @@ impl Shared {
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
             conflicts,
             away: Away::new(machine.num_units()),
+            suspended: SuspendedTasks::default(),
             cancelled: AtomicBool::new(false),
             watch,
             home: Context { entrance: Weak::new(), unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 },

@@ -322,6 +322,21 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
+    /// A body waits for what waits for the end of its own task.
+    #[error(
+        "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: it would wait for ever, as {way}; try waiting \
+         outside, or making what follows a child of `{task}`"
+    )]
+    Circular {
+        /// The method.
+        call: String,
+        /// The name of the task whose body waits.
+        task: String,
+        /// Where that was submitted.
+        submitted_at: &'static Location<'static>,
+        /// Who comes behind it, by which access to which region or by waiting in its turn, and where that was submitted.
+        way: Box<str>,
+    },
     /// A policy calls the runtime that waits for its answer.
     #[error(
         "cannot `{call}` in a policy's call: the runtime waits for the policy's answer; try deciding from what the \

@@ -32,7 +32,8 @@ pub enum Writable {}
 ///
 /// Bodies of [`host_detached`](crate::TaskBuilder::host_detached) and [`host_async`](crate::TaskBuilder::host_async) get
 /// one for each access: `Lent<[f64]>` of one dimension, `Lent<ArrayRef<f64, Ix2>>` of two; of an `input`, one that is
-/// [`ReadOnly`]. The task holds its regions until all of them are given back.
+/// [`ReadOnly`]; of a value or a result a [`LentValue`](super::LentValue). The task holds its regions until all of them are
+/// given back.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -106,7 +107,7 @@ impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
     }
 }
 
-/// Keeps a task from ending, without a region: made by [`Lending::completion`], and what an `after` access gives.
+/// Keeps a task from ending, without a region: made by [`Lending::completion`], and what an `after` access or a token gives.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -123,6 +124,10 @@ impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
 pub struct Completion(Hold);
 
 impl Completion {
+    pub(super) fn new(lender: Lender<'_>) -> Self {
+        Self(lender.0.hold())
+    }
+
     /// The task's work is done, as far as this is concerned.
     pub fn finish(self) {
         self.0.give_back(Ok(()));
@@ -147,7 +152,7 @@ impl fmt::Debug for Completion {
 }
 
 /// Says whose guard it is, once the body has returned.
-fn describe(what: &str, hold: &Hold, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn describe(what: &str, hold: &Hold, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match hold.look(|task| (task.shared().id, task.shared().name.clone())) {
         Some((id, name)) => write!(f, "{what}({id} `{name}`)"),
         None => write!(f, "{what}(..)"),
@@ -168,7 +173,7 @@ impl<'a> Lending<'a> {
 
     /// What the task will not end without, beside the guards of its accesses.
     pub fn completion(&self) -> Completion {
-        Completion(self.lender.0.hold())
+        Completion::new(self.lender)
     }
 }
 
@@ -240,10 +245,11 @@ impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
     }
 }
 
-/// Accesses whose views can be lent out of a body: all but `concurrent`, alone, in tuples and in lists.
+/// Accesses whose views can be lent out of a body: all but `concurrent` regions and weak ones, alone, in tuples and in lists.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent out of a body",
-    note = "`concurrent` regions are for bodies that run: try `commutative`, `reduction` or `accumulate`, which can be lent"
+    note = "`concurrent` regions are for bodies that run: try `commutative`, `reduction` or `accumulate`, which can be lent",
+    note = "weak accesses are for the task's children: try a task without a guard of them"
 )]
 pub trait Lend: AccessList {
     /// What the body gets: a guard for one access, else a tuple or a vector of what its parts give.
@@ -275,7 +281,7 @@ impl<T: Element, S: Shape> Lend for Follow<T, S> {
     type Lent = Completion;
 
     unsafe fn lend(&self, lender: Lender<'_>) -> Completion {
-        Completion(lender.0.hold())
+        Completion::new(lender)
     }
 }
 
@@ -311,21 +317,8 @@ macro_rules! tuples {
     )*};
 }
 
-tuples! {
-    ()
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
-}
+tuples! { () }
+for_tuples! { tuples }
 
 impl<A: Lend> Lend for List<A> {
     type Lent = Vec<A::Lent>;

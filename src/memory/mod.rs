@@ -24,6 +24,7 @@ mod home;
 mod iteration;
 mod lease;
 mod lent;
+mod lent_value;
 mod outside;
 mod payload;
 mod replica;
@@ -48,16 +49,19 @@ pub use iteration::Index;
 pub(crate) use iteration::{Repeated, SharedBody};
 pub(crate) use lease::{Lease, LeasedBody, LeasedRepeatable};
 pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
+pub use lent_value::LentValue;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
 pub use outside::{Async, Detached};
 pub(crate) use payload::{HostBody, Payload, Several, nothing};
 pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub use result::{Always, Fallibly, Producing, ReadResult, Yields};
-pub(crate) use result::{Promise, result_of_task};
+pub(crate) use result::{Producer, Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
-pub use value::{Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode};
+pub use value::{
+    Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads, WeaklyUpdates,
+};
 
 /// What an array can be made of: plain bytes that may be copied to any memory.
 ///

@@ -52,7 +52,7 @@ pub(crate) fn result_of_task<R>() -> (Producer<R>, impl FnOnce(TaskRef) -> Promi
 impl<R> Producer<R> {
     /// Writes the result. If nobody can ask for it any more it is dropped, and a panic of that ends here.
     #[inline]
-    fn set(self, result: R) {
+    pub(crate) fn set(self, result: R) {
         // SAFETY: this is the one writer, which is used up; nobody reads before its task has ended (rules 1 and 2).
         unsafe { *self.0.result.get() = Some(result) };
         drop_quietly(|| drop(self));
@@ -101,7 +101,7 @@ impl<R> ReadResult<R> {
     /// # Safety
     /// The task that writes the result has ended.
     #[inline]
-    unsafe fn result(&self) -> &R {
+    pub(super) unsafe fn result(&self) -> &R {
         // SAFETY: nobody writes any more, and nobody takes the result while this is there (rules 2 and 3).
         let result = unsafe { &*self.0.result.get() };
         result.as_ref().expect("a task that has not failed has left its result")
@@ -169,7 +169,7 @@ impl<R> fmt::Debug for ReadResult<R> {
 /// ```
 pub trait Yields<O>: Sealed + Send + 'static {
     /// The result's type.
-    type Result: Send + Sync + 'static;
+    type Result: Send + Sync;
 
     /// The result, or why there is none.
     fn outcome(returned: O) -> Result<Self::Result, BoxError>;
@@ -186,7 +186,7 @@ pub struct Fallibly;
 impl Sealed for Always {}
 impl Sealed for Fallibly {}
 
-impl<R: Send + Sync + 'static> Yields<R> for Always {
+impl<R: Send + Sync> Yields<R> for Always {
     type Result = R;
 
     #[inline]
@@ -195,7 +195,7 @@ impl<R: Send + Sync + 'static> Yields<R> for Always {
     }
 }
 
-impl<R: Send + Sync + 'static, E: Into<BoxError>> Yields<Result<R, E>> for Fallibly {
+impl<R: Send + Sync, E: Into<BoxError>> Yields<Result<R, E>> for Fallibly {
     type Result = R;
 
     #[inline]

@@ -40,12 +40,8 @@ pub trait ValueMode: Sealed + Send + Sync + 'static {
     fn device_view() -> Self::DeviceView;
 }
 
-fn not_on_devices() -> Infallible {
-    unreachable!("tasks with values run on CPU units")
-}
-
 macro_rules! modes {
-    ($($(#[$doc:meta])* $name:ident, $mode:expr, [$($view:tt)*], $device_view:ty, $on_device:expr, |$at:ident| $make:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $mode:expr, [$($view:tt)*], |$at:ident| $make:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
         pub struct $name;
@@ -54,7 +50,7 @@ macro_rules! modes {
 
         impl ValueMode for $name {
             type View<'a, T: 'a> = $($view)*;
-            type DeviceView = $device_view;
+            type DeviceView = Infallible;
 
             const MODE: Mode = $mode;
 
@@ -62,12 +58,11 @@ macro_rules! modes {
             unsafe fn view<'a, T: 'a>($at: *mut T) -> Self::View<'a, T> {
                 // SAFETY: the value lives while the body runs (rule 3), and who could write it, or see it written, is
                 // kept away (rule 2): in this mode, as in the same mode of a region.
-                #[allow(unused_unsafe)]
                 unsafe { $make }
             }
 
-            fn device_view() -> $device_view {
-                $on_device
+            fn device_view() -> Infallible {
+                unreachable!("tasks with values run on CPU units")
             }
         }
     )*};
@@ -75,17 +70,46 @@ macro_rules! modes {
 
 modes! {
     /// `in`: gives `&T`.
-    Reads, Mode::In, [&'a T], Infallible, not_on_devices(), |at| &*at;
+    Reads, Mode::In, [&'a T], |at| &*at;
     /// `out`: gives `&mut T`, whose content does not count.
-    Overwrites, Mode::Out, [&'a mut T], Infallible, not_on_devices(), |at| &mut *at;
+    Overwrites, Mode::Out, [&'a mut T], |at| &mut *at;
     /// `inout`: gives `&mut T`.
-    Updates, Mode::Inout, [&'a mut T], Infallible, not_on_devices(), |at| &mut *at;
+    Updates, Mode::Inout, [&'a mut T], |at| &mut *at;
     /// `commutative`: gives `&mut T`, in any order, to one task at a time.
-    Commutes, Mode::Commutative, [&'a mut T], Infallible, not_on_devices(), |at| &mut *at;
+    Commutes, Mode::Commutative, [&'a mut T], |at| &mut *at;
     /// `concurrent`: gives `&T`, to several tasks at once.
-    Shares, Mode::Concurrent, [&'a T], Infallible, not_on_devices(), |at| &*at;
+    Shares, Mode::Concurrent, [&'a T], |at| &*at;
+}
+
+macro_rules! modes_without_view {
+    ($($(#[$doc:meta])* $name:ident, $mode:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name;
+
+        impl Sealed for $name {}
+
+        impl ValueMode for $name {
+            type View<'a, T: 'a> = ();
+            type DeviceView = ();
+
+            const MODE: Mode = $mode;
+
+            #[inline]
+            unsafe fn view<'a, T: 'a>(_: *mut T) {}
+
+            fn device_view() {}
+        }
+    )*};
+}
+
+modes_without_view! {
     /// `after`: gives nothing.
-    Follows, Mode::After, [()], (), (), |_at| ();
+    Follows, Mode::After;
+    /// Weak `in`: gives nothing; the task's children read.
+    WeaklyReads, Mode::WeakIn;
+    /// Weak `inout`: gives nothing; the task's children use it as they like.
+    WeaklyUpdates, Mode::WeakInout;
 }
 
 /// An access to a value, stored in its task.
@@ -105,6 +129,11 @@ impl<T, M> OfValue<T, M> {
     #[inline]
     pub(crate) fn new(cell: &DataCell) -> Self {
         Self { cell, value: cell.base().cast(), mode: PhantomData }
+    }
+
+    /// Where the value is.
+    pub(super) fn address(&self) -> *mut T {
+        self.value
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::depend::{AccessRecord, Body, Submitting, running};
 use crate::driver::Driver;
+use crate::driver::circle::Circle;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::Threads;
@@ -9,6 +10,7 @@ use crate::driver::waiters::Awaited;
 use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::memory::DataCell;
+use crate::sync::Key;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -68,6 +70,13 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
     }
 
+    /// If a body runs here that is going to wait, runs those of its descendants that are at hand until that is `over`.
+    pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
+        if let Self::Threads(threads) = self {
+            threads.run_descendants(over);
+        }
+    }
+
     /// The threads, which it has.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> &Threads {
@@ -104,6 +113,20 @@ impl AnyDriver {
         }
     }
 
+    /// As [`Self::advance`] for what has this key, and is told by whoever brings it about.
+    ///
+    /// # Errors
+    /// If the code that runs here is a body for whose end that waits: then some is left.
+    pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+        match self {
+            Self::Threads(threads) => threads.await_told(key, left),
+            Self::Simulated(simulated) => {
+                simulated.advance(Awaited::Told, left);
+                Ok(())
+            }
+        }
+    }
+
     /// Ends the threads.
     pub(super) fn stop(&self) {
         match self {
@@ -116,7 +139,7 @@ impl AnyDriver {
     ///
     /// # Errors
     /// If one of its data was taken since, or the runtime is ending.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn submit<P: Body + 'static, W>(
         &self,
         description: Description,
@@ -144,6 +167,18 @@ impl AnyDriver {
             return Err(shared.refused(*refusal));
         }
         Ok(watched)
+    }
+
+    /// As [`Self::submit`], for the tasks of which there are few.
+    #[inline(never)]
+    pub(super) fn submit_rare<P: Body + 'static, W>(
+        &self,
+        description: Description,
+        payload: P,
+        accesses: &[AccessRecord<'_>],
+        watch: impl FnOnce(&mut Submitting) -> W,
+    ) -> Result<W, SubmitError> {
+        self.submit(description, payload, accesses, watch)
     }
 
     /// The driver, for as long as others keep it.

@@ -3,10 +3,12 @@
 //! A body gets to the front door by its [`Context`]. Where its children stand is a matter of the dependence layer
 //! (`depend/domain.rs`); what its thread does while it waits, of the driver.
 
+use super::wait::circular;
 use super::{Door, LoopBuilder, TaskBuilder};
 use crate::Context;
 use crate::depend::{Domain, Entrance, running};
-use crate::driver::waiters::{Awaited, own_waker};
+use crate::driver::circle::key_of_children;
+use crate::driver::waiters::own_waker;
 use crate::error::{Failures, RunError, SubmitError};
 use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
@@ -32,7 +34,7 @@ impl Deref for EntranceOf<'_> {
     }
 }
 
-fn door(entrance: &Entrance) -> &Door {
+pub(super) fn door(entrance: &Entrance) -> &Door {
     entrance.downcast_ref().expect("a runtime's entrance is its door")
 }
 
@@ -95,7 +97,7 @@ impl Context {
     /// Submission fails with [`SubmitError::Uncovered`] if the child's regions are not its parent's to give, and with
     /// [`SubmitError::NoParent`] on a thread that runs no part of the body.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
-        let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
+        let entrance = self.entrance();
         let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
         TaskBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
@@ -118,7 +120,7 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
-        let entrance = self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs");
+        let entrance = self.entrance();
         let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
@@ -157,9 +159,11 @@ impl Context {
             return Err(SubmitError::InsideTask { call: "Context::wait" }.into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
+        door.driver.run_descendants(|| domain.children() == 0);
         if domain.children() > 0 {
             domain.set_waiter(own_waker());
-            door.driver.advance(Awaited::Told, || domain.children());
+            let waited = door.driver.await_told(key_of_children(&domain), || domain.children());
+            waited.map_err(|circle| circular("Context::wait", circle))?;
         }
         door.shared().broken()?;
         match domain.take_failures() {

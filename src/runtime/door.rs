@@ -1,4 +1,4 @@
-//! What submitting takes, apart from the runtime that a program owns: bodies get to it as well.
+//! What submitting takes, and registering data, apart from the runtime that a program owns: bodies get to it as well.
 //!
 //! A [`Runtime`](super::Runtime) is ended by whoever drops it; a door ends nothing. Nothing here executes a task or waits.
 
@@ -9,7 +9,8 @@ use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::ids::DataId;
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
-use crate::task::{Data, Owner};
+use crate::task::{Data, Owner, Token, Value};
+use ndarray::{Array, Dimension, IntoDimension};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -57,26 +58,80 @@ impl Door {
     }
 
     /// Registers an array of this shape, whose elements `home` gives.
-    pub(super) fn register<T: Element, S: Shape>(
-        &self,
-        home: impl FnOnce(DataId) -> HostBuffer,
-        shape: &[usize],
-    ) -> Data<T, S> {
+    fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
         let id = self.next_data();
-        let mut cell = DataCell::new::<T>(self.id, id, shape, home(id));
-        if let Some(task) = running::with_task(self.id, |task| task.shared().id) {
+        Data::new(self.enter(DataCell::new::<T>(self.id, id, shape, home(id))), self.owner())
+    }
+
+    /// A new data object; if it is made in a task's body, that task's children may access it.
+    fn enter(&self, mut cell: DataCell) -> DataCell {
+        if let Some(task) = running::task_here(self.id) {
             cell.datum.set_made_by(task);
         }
         self.driver.register(&cell);
-        self.handle(cell)
+        cell
     }
 
-    pub(super) fn handle<T: Element, S: Shape>(&self, cell: DataCell) -> Data<T, S> {
-        Data::new(cell, self.owner())
+    pub(super) fn vector<T: Element>(&self, elements: Vec<T>) -> Data<T> {
+        let shape = [elements.len()];
+        self.register(|_| HostBuffer::new(elements), &shape)
+    }
+
+    pub(super) fn array<T: Element, S: Shape>(&self, array: Array<T, S>) -> Data<T, S> {
+        let shape = array.shape().to_vec();
+        let elements = if array.is_standard_layout() {
+            let (elements, offset) = array.into_raw_vec_and_offset();
+            let first = offset.unwrap_or(0);
+            let len: usize = shape.iter().product();
+            if first == 0 && elements.len() == len { elements } else { elements[first..first + len].to_vec() }
+        } else {
+            array.iter().copied().collect()
+        };
+        self.register(|_| HostBuffer::new(elements), &shape)
+    }
+
+    pub(super) fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
+    where
+        I::Dim: Shape,
+    {
+        let shape = shape.into_dimension();
+        let len = elements_of::<T>(shape.slice());
+        if self.driver.simulated().is_some() {
+            let phantom = DataCell::phantom::<T>(self.id, self.next_data(), shape.slice());
+            return Data::new(phantom, self.owner());
+        }
+        self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
+    }
+
+    pub(super) fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {
+        Value::new(self.enter(DataCell::value(self.id, self.next_data(), value)), self.owner())
+    }
+
+    pub(super) fn token(&self) -> Token {
+        Token::new(self.enter(DataCell::token(self.id, self.next_data())), self.owner())
     }
 
     /// Who frees data objects whose handles are gone.
     pub(super) fn owner(&self) -> Weak<dyn Owner> {
         Arc::downgrade(&self.owner) as Weak<dyn Owner>
     }
+}
+
+/// The number of elements of an array, whose offsets and bytes can all be counted then.
+///
+/// # Panics
+/// If they cannot be counted.
+fn elements_of<T>(shape: &[usize]) -> usize {
+    // An extent of 0 must not hide the others, which strides are made of.
+    let most =
+        shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    let is_countable =
+        most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
+    assert!(
+        is_countable,
+        "cannot register an array of {shape:?} elements of {} bytes each: no memory has so many addresses; \
+         try smaller extents, or several arrays",
+        size_of::<T>()
+    );
+    shape.iter().product()
 }

@@ -85,7 +85,7 @@ impl Runtime {
             access.check(self.door.id).map_err(|refusal| refusal.of_task("read_async"))?;
             let Recorded(record) = access.record();
             running::ancestry(self.door.id).admit("read_async", &[record])?; // it would wait for itself
-            let (result, waker) = (value.clone(), Waker::from(seat.notice.clone()));
+            let (result, waker) = (value.clone(), seat.waker());
             self.internal_read_for(region.input(), "read_async", SpaceId::HOST, Some(waker), move |view| {
                 *result.lock() = Some(S::to_owned(&view));
             })
@@ -117,7 +117,7 @@ impl Wake for Notice {
 }
 
 /// A future's place among those who wait.
-struct Seat {
+pub(super) struct Seat {
     door: Arc<Door>,
     notice: Arc<Notice>,
     /// Its number on the list.
@@ -125,12 +125,22 @@ struct Seat {
 }
 
 impl Seat {
-    fn new(door: &Arc<Door>) -> Self {
+    pub(super) fn new(door: &Arc<Door>) -> Self {
         Self { door: door.clone(), notice: Arc::default(), entry: None }
     }
 
+    /// Wakes the future.
+    pub(super) fn waker(&self) -> Waker {
+        self.notice.clone().into()
+    }
+
     /// Ready when nothing is `left`, or waiting is in vain.
-    fn poll(&mut self, cx: &mut Context<'_>, awaited: impl FnOnce() -> Awaited, left: impl Fn() -> u64) -> Poll<()> {
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        awaited: impl FnOnce() -> Awaited,
+        left: impl Fn() -> u64,
+    ) -> Poll<()> {
         let shared = self.door.shared();
         let is_over = || left() == 0 || shared.is_broken();
         if self.door.driver.simulated().is_some() && !is_over() {
@@ -141,7 +151,7 @@ impl Seat {
             self.notice.set(cx.waker().clone());
             match self.entry {
                 Some(entry) => shared.waiters.ask_for(entry, true),
-                None => self.entry = Some(shared.waiters.enter_future(self.notice.clone().into(), awaited())),
+                None => self.entry = Some(shared.waiters.enter_future(self.waker(), awaited())),
             }
             if !is_over() {
                 return Poll::Pending;

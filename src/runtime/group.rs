@@ -1,7 +1,9 @@
 //! Groups of tasks: waiting for some tasks, and giving them up.
 
+use super::wait::circular;
 use super::{Runtime, TaskBuilder};
 use crate::depend::{Group, running};
+use crate::driver::circle::key_of_group;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
 use crate::memory::Slot;
@@ -65,12 +67,16 @@ impl<'rt> TaskGroup<'rt> {
     /// assert!(part.is_cancelled());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn group(&self) -> TaskGroup<'rt> {
         Self { group: Arc::new(self.group.part()), ..*self }
     }
 
     /// Waits until no task of the group is left, and for no other; what is submitted to it meanwhile is waited for too.
     /// A thread that hosts a unit executes tasks meanwhile, of whatever group.
+    ///
+    /// When it returns, the tasks' bodies have ended and what they captured is dropped. That a task has finished, a handle of
+    /// it may say a moment later: when those that waited for the task have been let go.
     ///
     /// # Errors
     /// The failures because of which tasks of the group have not run to their ends, those of others among them if they
@@ -81,12 +87,18 @@ impl<'rt> TaskGroup<'rt> {
         if let Some(task) = running::member_of(&self.group) {
             return Err(SubmitError::InsideGroup { task: task.into_owned() }.into());
         }
-        self.wait_until_empty()?;
+        let told = self.group.tell(own_waker());
+        let waited = self.runtime.door.driver.await_told(key_of_group(&self.group), || self.group.left());
+        drop(told);
+        waited.map_err(|circle| circular("wait", circle))?;
+        if self.group.left() > 0 {
+            self.runtime.shared().broken()?;
+        }
         let failures = self.runtime.failures_of(&self.group);
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(failures)) }
     }
 
-    /// Waits until no task of the group is left, whether they fail or not.
+    /// Waits until no task of the group is left, whether they fail or not, and whatever they wait for.
     ///
     /// # Errors
     /// If the runtime is broken, and some are left.

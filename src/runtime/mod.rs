@@ -17,6 +17,7 @@ mod for_each;
 mod futures;
 mod group;
 mod handle;
+mod made_inside;
 mod outside;
 mod pending;
 mod recovery;
@@ -51,10 +52,10 @@ use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
 use crate::ids::SpaceId;
 use crate::machine::{Machine, Warning};
-use crate::memory::{DataCell, Element, HostBuffer, Shape};
+use crate::memory::{Element, Shape};
 use crate::sched::Schedule;
 use crate::task::{Data, IntoRegion, IterationSpace};
-use ndarray::{Array, Dimension, IntoDimension};
+use ndarray::{Array, IntoDimension};
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
@@ -95,8 +96,7 @@ pub struct Runtime {
 impl Runtime {
     /// Registers a vector as a one-dimensional data.
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
-        let shape = [elements.len()];
-        self.door.register(|_| HostBuffer::new(elements), &shape)
+        self.door.vector(elements)
     }
 
     /// Registers one value, as a data object of one element.
@@ -106,16 +106,7 @@ impl Runtime {
 
     /// Registers an array of one to four dimensions; its elements are put into row-major order if they are not.
     pub fn array<T: Element, S: Shape>(&self, array: Array<T, S>) -> Data<T, S> {
-        let shape = array.shape().to_vec();
-        let elements = if array.is_standard_layout() {
-            let (elements, offset) = array.into_raw_vec_and_offset();
-            let first = offset.unwrap_or(0);
-            let len: usize = shape.iter().product();
-            if first == 0 && elements.len() == len { elements } else { elements[first..first + len].to_vec() }
-        } else {
-            array.iter().copied().collect()
-        };
-        self.door.register(|_| HostBuffer::new(elements), &shape)
+        self.door.array(array)
     }
 
     /// Registers an array of zeros, of one to four dimensions. Large ones lie better in the cache than what was
@@ -138,13 +129,7 @@ impl Runtime {
     where
         I::Dim: Shape,
     {
-        let shape = shape.into_dimension();
-        let len = elements_of::<T>(shape.slice());
-        if self.is_simulated() {
-            let id = self.door.next_data();
-            return self.door.handle(DataCell::phantom::<T>(self.door.id, id, shape.slice()));
-        }
-        self.door.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
+        self.door.zeros(shape)
     }
 
     /// What all threads share.
@@ -217,25 +202,6 @@ impl Runtime {
     pub fn conflicts(&self) -> Vec<String> {
         self.shared().conflicts.as_ref().map_or_else(Vec::new, |detector| detector.found())
     }
-}
-
-/// The number of elements of an array, whose offsets and bytes can all be counted then.
-///
-/// # Panics
-/// If they cannot be counted.
-fn elements_of<T>(shape: &[usize]) -> usize {
-    // An extent of 0 must not hide the others, which strides are made of.
-    let most =
-        shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
-    let is_countable =
-        most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
-    assert!(
-        is_countable,
-        "cannot register an array of {shape:?} elements of {} bytes each: no memory has so many addresses; \
-         try smaller extents, or several arrays",
-        size_of::<T>()
-    );
-    shape.iter().product()
 }
 
 impl fmt::Debug for Runtime {

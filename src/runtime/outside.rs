@@ -6,10 +6,7 @@ use crate::memory::{Async, Detached, IntoOutcome, Lend, Lending, NoBody};
 use crate::task::Accesses;
 use std::marker::PhantomData;
 
-impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody>
-where
-    A::Stored: Lend,
-{
+impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody> {
     /// A body for CPU units whose task goes on when it returns: it gets a guard of each region ([`Lent`]), which it may
     /// give to any thread, and the task ends when all of them are given back. So no core is kept busy while a message, a
     /// file or a device of the program's own is waited for.
@@ -54,6 +51,7 @@ where
     /// [`Lent`]: crate::memory::Lent
     pub fn host_detached<F, R>(self, body: F) -> TaskBuilder<'rt, A, Detached<F, R>>
     where
+        A::Stored: Lend,
         F: for<'c> FnOnce(&'c Lending<'c>, <A::Stored as Lend>::Lent) -> R + Send + 'static,
         R: IntoOutcome + 'static,
     {
@@ -87,6 +85,7 @@ where
     /// [`Handle::enter`]: https://docs.rs/tokio/latest/tokio/runtime/struct.Handle.html#method.enter
     pub fn host_async<F, U>(self, body: F) -> TaskBuilder<'rt, A, Async<F, U>>
     where
+        A::Stored: Lend,
         F: FnOnce(Context, <A::Stored as Lend>::Lent) -> U + Send + 'static,
         U: Future<Output: IntoOutcome> + Send + 'static,
     {

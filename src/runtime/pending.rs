@@ -4,19 +4,18 @@
 //! somebody asks: then a task of the runtime's own behind it tells the thread, or wakes the future.
 
 use super::Door;
+use super::futures::Seat;
 use super::handle::TaskHandle;
 use crate::driver::inside;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{RunError, SubmitError};
 use crate::memory::Promise;
-use crate::sync::drop_quietly;
 use crate::task::ResultInput;
-use parking_lot::Mutex;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Weak;
+use std::task::{Context, Poll};
 
 /// What a task will return, an `R`: made by submitting a task with [`TaskBuilder::returns`](crate::TaskBuilder::returns).
 ///
@@ -152,7 +151,7 @@ impl<R> IntoFuture for Pending<R> {
     type IntoFuture = ResultFuture<R>;
 
     fn into_future(self) -> ResultFuture<R> {
-        ResultFuture { pending: Some(self), alarm: None }
+        ResultFuture { pending: Some(self), seat: None }
     }
 }
 
@@ -174,59 +173,59 @@ impl<R> IntoFuture for Pending<R> {
 pub struct ResultFuture<R> {
     pending: Option<Pending<R>>,
     /// There once a task was submitted that rings it.
-    alarm: Option<Arc<Alarm>>,
-}
-
-/// Wakes whoever polled last.
-#[derive(Default)]
-struct Alarm(Mutex<Option<Waker>>);
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        let waker = self.0.lock().take();
-        drop_quietly(|| waker.into_iter().for_each(Waker::wake));
-    }
+    seat: Option<Seat>,
 }
 
 impl<R> ResultFuture<R> {
-    /// Sees to it that the future is polled again when the task has ended; true if it has.
-    fn poll_task(&mut self, pending: &Pending<R>, door: Option<&Door>, waker: &Waker) -> Result<bool, SubmitError> {
+    /// Ready when the task has ended, and those that read its result; or when waiting is in vain.
+    ///
+    /// # Errors
+    /// Why it is in vain.
+    fn poll_pending(&mut self, pending: &Pending<R>, cx: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
+        let left = || u64::from(!pending.is_finished() || !pending.promise.is_unread());
+        if left() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let door = pending.door.upgrade().ok_or(SubmitError::ShutDown)?;
+        let seat = match &mut self.seat {
+            Some(seat) => seat,
+            none => {
+                let seat = Seat::new(&door);
+                if !pending.is_finished() {
+                    door.tell_behind(pending.promise.task(), seat.waker(), "await")?;
+                }
+                none.insert(seat)
+            }
+        };
         if pending.is_finished() {
-            return Ok(true);
+            pending.promise.wake_when_unread(seat.waker());
         }
-        let news = self.alarm.is_none();
-        let alarm = self.alarm.get_or_insert_default();
-        let replaced = alarm.0.lock().replace(waker.clone());
-        drop(replaced);
-        if news {
-            let door = door.ok_or(SubmitError::ShutDown)?;
-            door.tell_behind(pending.promise.task(), alarm.clone().into(), "await")?;
+        if seat.poll(cx, || Awaited::Told, left).is_pending() {
+            return Poll::Pending;
         }
-        Ok(pending.is_finished()) // it may have rung for the waker before
+        Poll::Ready(if left() == 0 { Ok(()) } else { door.shared().broken() })
     }
 }
 
 impl<R> Future for ResultFuture<R> {
     type Output = Result<R, RunError>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let pending = self.pending.take().expect("a future is not polled after its end");
-        let door = pending.door.upgrade();
-        if let Some(door) = &door
+        if let Some(door) = pending.door.upgrade()
             && !door.driver.goes_on_by_itself()
             && !inside::in_body(door.id)
         {
             return Poll::Ready(pending.get());
         }
-        let ended = match self.poll_task(&pending, door.as_deref(), context.waker()) {
-            Ok(ended) => ended,
-            Err(error) => return Poll::Ready(Err(error.into())),
-        };
-        if ended && (pending.promise.is_unread() || pending.promise.wake_when_unread(context.waker().clone())) {
-            return Poll::Ready(pending.take());
+        match self.poll_pending(&pending, cx) {
+            Poll::Pending => {
+                self.pending = Some(pending);
+                Poll::Pending
+            }
+            Poll::Ready(Ok(())) => Poll::Ready(pending.take()),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
         }
-        self.pending = Some(pending);
-        Poll::Pending
     }
 }
 

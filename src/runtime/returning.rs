@@ -5,7 +5,7 @@ use super::pending::Pending;
 use crate::Context;
 use crate::depend::Kinds;
 use crate::error::{BoxError, SubmitError};
-use crate::memory::{AccessList, Always, Fallibly, NoBody, Producing, Yields, result_of_task};
+use crate::memory::{AccessList, Always, Fallibly, NoBody, Producer, Producing, Slot, Yields, result_of_task};
 use crate::task::Accesses;
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,6 +25,12 @@ use std::panic::Location;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Returning<F, K, O>(F, PhantomData<fn() -> (K, O)>);
+
+impl<F, K, O> Returning<F, K, O> {
+    pub(super) fn new(body: F) -> Self {
+        Self(body, PhantomData)
+    }
+}
 
 impl<F, K, O> fmt::Debug for Returning<F, K, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,8 +86,8 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         self.returning(body)
     }
 
-    fn returning<F, K, O>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, K, O>> {
-        self.for_cores(|NoBody| Returning(body, PhantomData))
+    pub(super) fn returning<F, K, O>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, K, O>> {
+        self.for_cores(|NoBody| Returning::new(body))
     }
 }
 
@@ -99,12 +105,24 @@ where
     #[track_caller]
     #[inline]
     pub fn submit(self) -> Result<Pending<K::Result>, SubmitError> {
+        self.submit_producing(Producing::<F, K, O>::new)
+    }
+}
+
+impl<A: Accesses, F, K: Yields<O>, O> TaskBuilder<'_, A, Returning<F, K, O>> {
+    /// Submits the task with the body that `make` makes of the closure and of the place for what it returns.
+    #[track_caller]
+    #[inline]
+    pub(super) fn submit_producing<C: Slot<A::Stored>>(
+        self,
+        make: impl FnOnce(F, Producer<K::Result>) -> C,
+    ) -> Result<Pending<K::Result>, SubmitError> {
         if self.kinds != Kinds::CPU {
             return Err(SubmitError::ResultOnDevice { task: self.name.into_owned() });
         }
         let (runtime, door) = (self.entrance.id, self.entrance.downgrade());
         let (producer, promise) = result_of_task();
-        let task = self.for_cores(|Returning(body, _)| Producing::<F, K, O>::new(body, producer));
+        let task = self.for_cores(|Returning(body, _)| make(body, producer));
         task.submit_as(Location::caller(), false, |task| Pending::new(promise(task.share()), runtime, door))
     }
 }

@@ -286,7 +286,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             }
         }
         let released = lent.into_iter().map(|lent| release(&rt.door.driver, lent.cell, true));
-        released.collect::<Result<Vec<_>, _>>()?.iter().try_for_each(|task| rt.door.await_end(task))?;
+        released.collect::<Result<Vec<_>, _>>()?.iter().try_for_each(|task| rt.door.await_end_in_any_case(task))?;
         self.lent.lock().clear();
         Ok(())
     }

@@ -1,13 +1,16 @@
 //! Describing a task of a scope, whose bodies may borrow.
 
-use super::{Scope, TaskBuilder, TaskHandle};
+use super::{Pending, Returning, Scope, TaskBuilder, TaskHandle};
 use crate::Context;
 use crate::error::{BoxError, SubmitError};
 use crate::ids::TaskId;
 use crate::kernel::Launcher;
-use crate::memory::{AccessList, Again, IntoOutcome, LeasedBody, LeasedRepeatable, NoBody, Retries, Slot, With};
+use crate::memory::{
+    AccessList, Again, Always, Fallibly, IntoOutcome, LeasedBody, LeasedRepeatable, NoBody, Retries, Slot, With, Yields,
+};
 use crate::task::{Accesses, IterationSpace};
 use std::fmt;
+use std::marker::PhantomData;
 
 /// The body of a scoped task for CPU units; a box, whatever the closure is.
 type Body<A> = With<LeasedBody<A>, Result<(), BoxError>>;
@@ -61,6 +64,41 @@ impl<'scope, 'env, A: Accesses> ScopedTask<'scope, 'env, A> {
         ScopedTask { scope: self.scope, task: self.task.host(body) }
     }
 
+    /// A body that returns something, as [`TaskBuilder::returns`]. The result too may borrow what outlives the scope, and
+    /// can then be kept for as long as that is there. Later tasks can access results that borrow nothing; one that borrows
+    /// is waited for.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let text = String::from("to be or not to be");
+    /// let longest = rt.scope(|s| {
+    ///     let find = s.task("longest", ()).returns(|_, ()| text.split(' ').max_by_key(|word| word.len()));
+    ///     let (longest, count) = (find.submit()?, s.task("count", ()).returns(|_, ()| text.len()).submit()?);
+    ///     s.task("print", count.input()).cpu(|_, count| println!("{count} bytes")).submit()?;
+    ///     longest.get()
+    /// })??;
+    /// assert_eq!(longest, Some("not"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn returns<F, R>(self, body: F) -> ScopedTask<'scope, 'env, A, Returning<F, Always, R>>
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'scope,
+        R: Send + Sync + 'scope,
+    {
+        ScopedTask { scope: self.scope, task: self.task.returning(body) }
+    }
+
+    /// As [`returns`](Self::returns), for a body that can fail, as [`TaskBuilder::try_returns`].
+    pub fn try_returns<F, R, E>(self, body: F) -> ScopedTask<'scope, 'env, A, Returning<F, Fallibly, Result<R, E>>>
+    where
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> Result<R, E> + Send + 'scope,
+        R: Send + Sync + 'scope,
+        E: Into<BoxError> + 'scope,
+    {
+        ScopedTask { scope: self.scope, task: self.task.returning(body) }
+    }
+
     /// The body, which is given next, is run again if it fails, up to so many times; see [`TaskBuilder::retries`].
     pub fn retries(self, times: u32) -> ScopedTask<'scope, 'env, A, Retries> {
         ScopedTask { scope: self.scope, task: self.task.retries(times) }
@@ -89,6 +127,56 @@ impl<'scope, 'env, A: Accesses> ScopedTask<'scope, 'env, A, Retries> {
     }
 }
 
+impl<'scope, A, F, K, O> ScopedTask<'scope, '_, A, Returning<F, K, O>>
+where
+    A: Accesses,
+    F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> O + Send + 'scope,
+    K: Yields<O>,
+    O: 'scope,
+{
+    /// Submits the task; what is returned stands for its result.
+    ///
+    /// # Errors
+    /// As for tasks that return nothing, and if the task has a body for devices too.
+    #[track_caller]
+    pub fn submit(self) -> Result<Pending<K::Result>, SubmitError> {
+        let lease = self.scope.lease();
+        self.task.submit_producing(|body, producer| {
+            let body = lease.body::<A::Stored, _, Result<(), BoxError>>(move |context, views| {
+                producer.set(K::outcome(body(context, views))?);
+                Ok(())
+            });
+            With(body, PhantomData)
+        })
+    }
+}
+
+impl<A: Accesses, C> ScopedTask<'_, '_, A, C> {
+    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.task = self.task.priority(priority);
+        self
+    }
+
+    /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
+    pub fn cost(mut self, cost: f64) -> Self {
+        self.task = self.task.cost(cost);
+        self
+    }
+
+    /// The task's index in an iteration space, in the instance that was begun last.
+    pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
+        self.task = self.task.at(space, index);
+        self
+    }
+
+    /// As [`TaskBuilder::beside`].
+    pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
+        self.task = self.task.beside(space, index);
+        self
+    }
+}
+
 impl<'scope, A, C> ScopedTask<'scope, '_, A, C>
 where
     A: Accesses,
@@ -113,30 +201,6 @@ where
         R: IntoOutcome,
     {
         self.task = self.task.gpu(self.scope.lease().device_body::<A::Stored, F, R>(body));
-        self
-    }
-
-    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.task = self.task.priority(priority);
-        self
-    }
-
-    /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
-    pub fn cost(mut self, cost: f64) -> Self {
-        self.task = self.task.cost(cost);
-        self
-    }
-
-    /// The task's index in an iteration space, in the instance that was begun last.
-    pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
-        self.task = self.task.at(space, index);
-        self
-    }
-
-    /// As [`TaskBuilder::beside`].
-    pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
-        self.task = self.task.beside(space, index);
         self
     }
 

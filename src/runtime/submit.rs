@@ -373,11 +373,11 @@ where
                 }
                 None => Box::new(Payload::new(accesses, self.cpu, kinds)),
             };
-            return driver.submit(description, Member::new(body, group), records, watch);
+            return driver.submit_rare(description, Member::new(body, group), records, watch);
         }
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
-            return driver.submit(description, Payload::new(accesses, bodies, kinds), records, watch);
+            return driver.submit_rare(description, Payload::new(accesses, bodies, kinds), records, watch);
         }
         driver.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
     }

@@ -1,15 +1,16 @@
 //! Giving memory back: arrays and values leave the runtime.
 //!
 //! A request like those in [`wait`](super::wait), in two steps: what was written is awaited and brought home, as for whoever
-//! reads it; then a task of the runtime's own that updates all of it takes the memory out.
+//! reads it; then a task of the runtime's own that updates all of it takes the memory out. That is never left alone by who
+//! has submitted it: with the memory gone, the data object must stay taken.
 
-use super::Runtime;
 use super::wait::internal;
+use super::{Door, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
 use crate::driver::waiters::own_waker;
 use crate::error::{RunError, SubmitError, TakeError};
-use crate::ids::{DataId, SpaceId};
-use crate::memory::{Access, DataCell, Home, Payload, Reads, Unseen, Updates};
+use crate::ids::SpaceId;
+use crate::memory::{Access, DataCell, Follows, Home, Payload, Reads, Unseen, Updates};
 use crate::sealed::INTERNAL;
 use crate::task::{GivenUp, Take};
 use parking_lot::Mutex;
@@ -34,6 +35,13 @@ impl Runtime {
     /// can be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
     #[track_caller]
     pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
+        self.door.take(object)
+    }
+}
+
+impl Door {
+    #[track_caller]
+    pub(super) fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
         match self.take_home(object.registered().0) {
             Ok(home) => Ok(object.open(GivenUp(home), INTERNAL)),
             Err(error) => Err(TakeError::new(object, error)),
@@ -45,21 +53,32 @@ impl Runtime {
     fn take_home(&self, cell: &Arc<DataCell>) -> Result<Option<Home>, RunError> {
         self.may_wait("take")?;
         let datum = &cell.datum;
-        if cell.runtime != self.door.id {
+        if cell.runtime != self.id {
             return Err(SubmitError::ForeignData { task: "take".to_owned(), data: datum.to_string() }.into());
         }
         if datum.is_taken() {
             return Err(SubmitError::Taken { task: "take".to_owned(), data: datum.to_string() }.into());
         }
         let record = AccessRecord { datum, block: &datum.whole(), mode: Mode::Inout };
-        running::ancestry(self.door.id).admit("take", &[record])?; // it would wait for itself
-        let brought = self.request_all(cell, Mode::In, None, Unseen::<Reads>::new(cell), |()| ())?;
+        running::ancestry(self.id).admit("take", &[record])?; // it would wait for itself
+        let brought = self.request_all(cell, Mode::In, Side::default(), Unseen::<Reads>::new(cell), |()| ())?;
         self.await_value(&brought)?;
+        // A body's wait may be refused, but not when the memory is about to go: so it waits for all others before. Who touches
+        // none of it, as of what is empty, is ordered with its end alone, and may have children that name it.
+        let mut waits = running::may_wait(self.id);
+        while waits || datum.is_looked_on() {
+            let behind_all = Side { behind_all: true, ..Side::default() };
+            let behind = self.request_all(cell, Mode::After, behind_all, Unseen::<Follows>::new(cell), |()| ())?;
+            self.await_end(&behind)?;
+            waits = false;
+        }
         let home: Arc<Mutex<Option<Home>>> = Arc::default();
         let (kept, result) = (cell.clone(), home.clone());
         let take = move |()| *result.lock() = kept.take_home();
-        let task = self.request_all(cell, Mode::Inout, Some(datum.id), Unseen::<Updates>::new(cell), take)?;
-        if let Err(error) = self.await_value(&task) {
+        let gives_up = Side { forget: Some(datum.id), ..Side::default() };
+        let task = self.request_all(cell, Mode::Inout, gives_up, Unseen::<Updates>::new(cell), take)?;
+        let waited = self.await_end_in_any_case(&task).map_err(RunError::from);
+        if let Err(error) = waited.and_then(|()| task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
             return Err(error);
         }
@@ -76,13 +95,13 @@ impl Runtime {
         &self,
         cell: &DataCell,
         mode: Mode,
-        forget: Option<DataId>,
+        side: Side,
         access: A,
         body: impl FnOnce(()) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let (datum, block) = (&cell.datum, &cell.datum.whole());
-        let side = Side { space: Some(SpaceId::HOST), forget, awaited_by: Some(own_waker()), ..Side::default() };
+        let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(own_waker()), ..side };
         let record = AccessRecord { datum, block, mode };
-        self.door.driver.submit(internal("take", side), Payload::sole(access, body), &[record], Submitting::share)
+        self.driver.submit(internal("take", side), Payload::sole(access, body), &[record], Submitting::share)
     }
 }

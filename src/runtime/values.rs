@@ -1,12 +1,12 @@
 //! Values and tokens: making them, and looking at a value.
 
+use super::Runtime;
 use super::wait::internal;
-use super::{Door, Runtime};
 use crate::depend::{Side, Submitting, running};
 use crate::driver::waiters::own_waker;
 use crate::error::RunError;
 use crate::ids::SpaceId;
-use crate::memory::{DataCell, Payload};
+use crate::memory::Payload;
 use crate::sealed::INTERNAL;
 use crate::task::{AccessSpec, Recorded, Token, Value};
 use parking_lot::Mutex;
@@ -35,18 +35,12 @@ impl Runtime {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {
-        let Door { id, driver, .. } = &*self.door;
-        let cell = DataCell::value(*id, self.door.next_data(), value);
-        driver.register(&cell);
-        Value::new(cell, self.door.owner())
+        self.door.value(value)
     }
 
     /// A token: tasks that access it are ordered as if it were a region, and there is nothing to see.
     pub fn token(&self) -> Token {
-        let Door { id, driver, .. } = &*self.door;
-        let cell = DataCell::token(*id, self.door.next_data());
-        driver.register(&cell);
-        Token::new(cell, self.door.owner())
+        self.door.token()
     }
 
     /// Waits for a value and calls `look` with it; what that returns. `look` runs in a task that reads the value, while

@@ -5,6 +5,7 @@
 
 use super::{Door, Runtime};
 use crate::depend::{Side, Submitting, TaskRef, running};
+use crate::driver::circle::{Circle, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
@@ -274,16 +275,16 @@ impl Runtime {
         self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
-    /// Waits until all that was written of a region is at home.
+    /// Waits until all that was written of a region is at home, whatever that waits for.
     #[track_caller]
     pub(super) fn bring_home<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<(), RunError> {
         let task = self.internal_read(region, "scope", SpaceId::HOST, true, |_| ())?;
-        self.await_value(&task)
+        self.door.await_end_in_any_case(&task)?;
+        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
-        self.door.await_end(task)?;
-        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
+        self.door.await_value(task)
     }
 
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
@@ -296,10 +297,23 @@ impl Runtime {
 }
 
 impl Door {
-    /// Waits for a task that tells this thread.
+    /// Waits for a task of the runtime's own that tells this thread. In a body, unless that waits for the body.
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
+        let waited = self.driver.await_told(key_of_task(task), || u64::from(!task.is_finished()));
+        waited.map_err(|circle| circular(&task.shared().name, circle))?;
+        if task.is_finished() { Ok(()) } else { self.shared().broken() }
+    }
+
+    /// As [`Self::await_end`], whatever that waits for.
+    pub(super) fn await_end_in_any_case(&self, task: &TaskRef) -> Result<(), SubmitError> {
         self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
+    }
+
+    /// Waits for what a task that tells this thread makes of a value.
+    pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
+        self.await_end(task)?;
+        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
     }
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.
@@ -315,6 +329,12 @@ impl Door {
     pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
         if self.driver.may_wait_in_body() { Ok(()) } else { self.outside_body(call) }
     }
+}
+
+/// The refusal of a wait that would never end.
+#[cold]
+pub(super) fn circular(call: &str, Circle { task, submitted_at, way }: Circle) -> SubmitError {
+    SubmitError::Circular { call: call.to_owned(), task, submitted_at, way: way.into() }
 }
 
 #[track_caller]

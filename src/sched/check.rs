@@ -191,7 +191,7 @@ impl Program {
             let (weights, neighbours) = (weights.clone(), Some(neighbours.clone()));
             Place { space: 0, index, instance: task / per_instance as u64, weights, neighbours }
         };
-        let is_beside = |task: u64| self.begins_beside && task as usize % stages == 0;
+        let is_beside = |task: u64| self.begins_beside && (task as usize).is_multiple_of(stages);
         let stands = |task: u64| (!is_beside(task)).then(|| place(task));
         let beside = |task: u64| is_beside(task).then(|| Beside { space: 0, index: place(task).index });
         let missing = |task: TaskId, space: SpaceId| if space.is_host() { 0 } else { task.0 % 7 };

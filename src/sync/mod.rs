@@ -10,8 +10,9 @@
 //! 2. Owning a [`Submitting`] or an [`OwnedTask`] is evidence of exclusive access to the task's body. There is at most
 //!    one of them per task at any time; while a task is blocked there is none, and whoever counts its last blocker down
 //!    takes the ownership up.
-//! 3. A list is walked by the closing thread alone, which reads an edge's link before it counts the successor down: the
-//!    successor may run, and its block be reused, at once after.
+//! 3. A list is closed and walked by one thread, which reads an edge's link before it counts the successor down: the
+//!    successor may run, and its block be reused, at once after. Others look at it only while it cannot be closed
+//!    ([`Suspended`]).
 
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
@@ -30,6 +31,7 @@ mod scope;
 mod sleep;
 mod spin;
 mod successors;
+mod suspended;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -42,6 +44,7 @@ pub(crate) use prefetch::prefetch;
 pub(crate) use readers::Readers;
 pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
+pub(crate) use suspended::{Behind, Key, Search, Step, Suspended};
 #[cfg(test)]
 pub(crate) use task::LINKED;
 pub(crate) use task::{Flow, Kind, OwnedTask, Submitting, Task, TaskRef, drop_quietly};

@@ -72,6 +72,19 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         None
     }
 
+    /// Calls `f` with all values of this domain, innermost first.
+    pub(crate) fn with_all<R>(&self, domain: u64, f: impl FnOnce(&[&T]) -> R) -> R {
+        let (mut all, mut frame) = (Vec::new(), self.top.get());
+        while !frame.is_null() {
+            // SAFETY: frames in the list are alive (invariant), and so is the value; both stay while `f` runs, which lies on
+            // top of them.
+            let (this, value) = unsafe { (&*frame, (*frame).value.as_ref()) };
+            all.extend(value.filter(|_| this.domain == domain));
+            frame = this.below;
+        }
+        f(&all)
+    }
+
     /// Whether the thread is in the middle of an open value of this domain, at the innermost.
     #[inline]
     pub(crate) fn is_open(&self, domain: u64) -> bool {

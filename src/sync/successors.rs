@@ -74,6 +74,33 @@ impl<T> Successors<T> {
         self.head.load(Ordering::Acquire) == closed()
     }
 
+    /// Hands every successor that is in the list at the moment to `each`, the last pushed first.
+    ///
+    /// # Safety
+    /// The list is not closed meanwhile.
+    pub(crate) unsafe fn look(&self, mut each: impl FnMut(T))
+    where
+        T: Copy,
+    {
+        let mut edge = self.head.load(Ordering::Acquire);
+        while !edge.is_null() && edge != closed() {
+            // SAFETY: a pushed edge stays as it is until the list was closed and walked, which is not before this returns.
+            let (next, successor) = unsafe { ((*edge).next, (*edge).successor) };
+            each(successor);
+            edge = next;
+        }
+    }
+
+    /// Whether there are two or more so far.
+    ///
+    /// # Safety
+    /// The caller alone closes the list, and not meanwhile.
+    pub(crate) unsafe fn has_several(&self) -> bool {
+        let head = self.head.load(Ordering::Acquire);
+        // SAFETY: a pushed edge stays valid, with what it was linked to, until the list was closed.
+        !head.is_null() && head != closed() && unsafe { !(*head).next.is_null() }
+    }
+
     /// Closes the list and hands every successor to `each`, the last pushed first. A second close finds nothing.
     #[inline(always)] // on the way of every task
     pub(crate) fn close(&self, mut each: impl FnMut(T))

@@ -45,6 +45,9 @@ pub(crate) trait Kind: Sized + 'static {
     type Body: ?Sized + Send;
     /// Why a task's values are not to be used.
     type Cause: Send + Sync;
+
+    /// Whether dropping this does nothing, as is the rule: the end of every task asks.
+    fn is_bare(owned: &Self::Owned) -> bool;
 }
 
 /// What an edge of the dependence graph carries.
@@ -81,7 +84,7 @@ pub(crate) struct Task<K: Kind> {
     /// Whether dropping the body does anything.
     drops_body: bool,
     linked: UnsafeCell<u32>,
-    owned: UnsafeCell<K::Owned>,
+    owned: UnsafeCell<ManuallyDrop<K::Owned>>,
     shared: K::Shared,
 }
 
@@ -145,6 +148,22 @@ impl<K: Kind> Task<K> {
         if self.poison.compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: the pointer was made two lines above and is not stored.
             drop(unsafe { Arc::from_raw(raw) });
+        }
+    }
+
+    /// Calls `each` with every task that waits for this one at the moment.
+    ///
+    /// # Safety
+    /// This task does not end meanwhile.
+    pub(super) unsafe fn successors(&self, mut each: impl FnMut(TaskRef<K>)) {
+        // SAFETY: the caller's promise: nobody walks the list, and those in it are blocked, so that they live by their run
+        // references, to which one is added here.
+        unsafe {
+            self.successors.look(|link| {
+                let (successor, _) = link.open();
+                successor.as_ref().refs.fetch_add(1, Ordering::Relaxed);
+                each(TaskRef(successor));
+            });
         }
     }
 
@@ -240,6 +259,11 @@ unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
             drop_quietly(|| drop(poison));
         }
         (*header).edges.with_mut(|edges| (*edges).clear());
+        (*header).owned.with_mut(|owned| {
+            if !K::is_bare(&*owned) {
+                ManuallyDrop::drop(&mut *owned);
+            }
+        });
         ptr::drop_in_place(header);
         pool::free(task.cast(), class.into(), || Layout::from_size_align_unchecked(bytes, 1 << align));
     }
@@ -291,7 +315,7 @@ impl<K: Kind> Submitting<K> {
                 drops_body: needs_drop::<P>(),
                 linked: UnsafeCell::new(0),
                 edges: UnsafeCell::new(EdgeStore::new()),
-                owned: UnsafeCell::new(owned),
+                owned: UnsafeCell::new(ManuallyDrop::new(owned)),
                 shared,
             });
         }
@@ -333,13 +357,13 @@ impl<K: Kind> Submitting<K> {
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
-        self.task.owned.with(|owned| unsafe { &*owned })
+        self.task.owned.with(|owned| unsafe { &**owned })
     }
 
     /// The owner's part.
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
-        self.task.owned.with_mut(|owned| unsafe { &mut *owned })
+        self.task.owned.with_mut(|owned| unsafe { &mut **owned })
     }
 
     /// The body; see [`OwnedTask::body`].
@@ -447,8 +471,13 @@ impl<K: Kind> OwnedTask<K> {
         Self(ManuallyDrop::new(TaskRef(task)), PhantomData)
     }
 
+    /// Whether several tasks wait for this one so far.
+    pub(crate) fn forks(&self) -> bool {
+        // SAFETY: the list is closed by the one owner, who is asking.
+        unsafe { self.successors.has_several() }
+    }
+
     /// Another reference to the task.
-    #[cfg(test)]
     pub(crate) fn share(&self) -> TaskRef<K> {
         TaskRef::clone(&self.0)
     }
@@ -470,14 +499,14 @@ impl<K: Kind> OwnedTask<K> {
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
         // SAFETY: this is the one owner (rule 2).
-        self.0.owned.with(|owned| unsafe { &*owned })
+        self.0.owned.with(|owned| unsafe { &**owned })
     }
 
     /// The owner's part, to change it.
     #[inline]
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: this is the one owner (rule 2), borrowed mutably.
-        self.0.owned.with_mut(|owned| unsafe { &mut *owned })
+        self.0.owned.with_mut(|owned| unsafe { &mut **owned })
     }
 
     /// Lets go of those who wait: hands every successor that now waits for nobody to `ready`, the last submitted first.

@@ -13,6 +13,10 @@ impl Kind for Plain {
     type Owned = ();
     type Body = dyn Send;
     type Cause = &'static str;
+
+    fn is_bare((): &()) -> bool {
+        true
+    }
 }
 
 fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {
@@ -23,9 +27,12 @@ fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {
 #[test]
 fn bodies_lie_aligned() {
     #[repr(align(128))]
-    struct Apart(#[allow(dead_code)] [u8; 5], #[allow(dead_code)] Arc<()>);
+    struct Apart(
+        #[allow(dead_code, reason = "takes room")] [u8; 5],
+        #[allow(dead_code, reason = "has a destructor")] Arc<()>,
+    );
     #[repr(align(4096))]
-    struct Page(#[allow(dead_code)] Arc<()>);
+    struct Page(#[allow(dead_code, reason = "has a destructor")] Arc<()>);
     #[repr(align(65536))]
     struct Nothing;
     fn address<P: Send + 'static>(body: P) -> usize {

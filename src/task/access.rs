@@ -60,7 +60,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
             Some(1) => self.block.lo()[0] <= self.block.hi()[0] && self.block.hi()[0] <= datum.shape()[0],
             _ => datum.whole().encloses(&self.block),
         };
-        if inside && self.data.cell.runtime == runtime && !datum.is_taken() { Ok(()) } else { self.refuse(runtime) }
+        if inside && self.data.cell.runtime == runtime { Ok(()) } else { self.refuse(runtime) }
     }
 
     #[cold]
@@ -68,9 +68,6 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
         let (cell, task) = (&*self.data.cell, String::new()); // the caller knows its name
         if cell.runtime != runtime {
             return Err(SubmitError::ForeignData { task, data: cell.datum.to_string() });
-        }
-        if cell.datum.is_taken() {
-            return Err(SubmitError::Taken { task, data: cell.datum.to_string() });
         }
         Err(SubmitError::OutOfBounds {
             task,

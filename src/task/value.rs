@@ -4,7 +4,10 @@ use super::access::{AccessSpec, Recorded};
 use super::handle::{Handle, Owner};
 use crate::depend::{AccessRecord, Datum};
 use crate::error::SubmitError;
-use crate::memory::{Commutes, DataCell, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode};
+use crate::memory::{
+    Commutes, DataCell, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads,
+    WeaklyUpdates,
+};
 use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 use std::fmt;
@@ -37,7 +40,8 @@ use std::sync::{Arc, Weak};
 pub struct Value<T> {
     pub(crate) cell: Arc<DataCell>,
     handle: Arc<Handle>,
-    value: PhantomData<fn() -> T>,
+    /// Of this type exactly: what is written by one handle is read by others.
+    value: PhantomData<fn(T) -> T>,
 }
 
 /// What orders tasks and has no memory: for what the runtime cannot see, as a file, a device's state or a library's.
@@ -146,6 +150,34 @@ impl<T: Send + Sync + 'static> Value<T> {
     pub fn after(&self) -> ValueAccess<'_, T, Follows> {
         ValueAccess(self, PhantomData)
     }
+
+    /// Weak `in`: the task waits for nothing, gets `()` and can run on any unit; its [children](crate::Context::task) read
+    /// the value.
+    pub fn weak_input(&self) -> ValueAccess<'_, T, WeaklyReads> {
+        ValueAccess(self, PhantomData)
+    }
+
+    /// Weak `inout`: the task waits for nothing, gets `()` and can run on any unit; its [children](crate::Context::task) use
+    /// the value as they like.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let words = rt.value(Vec::new());
+    /// let inner = words.clone();
+    /// let body = move |cx: &thalweg::Context, ()| {
+    ///     for word in ["to", "be"] {
+    ///         cx.task("push", inner.inout()).cpu(move |_, words| words.push(word)).submit()?;
+    ///     }
+    ///     Ok::<(), SubmitError>(())
+    /// };
+    /// rt.task("parent", words.weak_inout()).cpu(body).submit()?;
+    /// assert_eq!(rt.take(words)?, ["to", "be"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn weak_inout(&self) -> ValueAccess<'_, T, WeaklyUpdates> {
+        ValueAccess(self, PhantomData)
+    }
 }
 
 impl Token {
@@ -190,6 +222,17 @@ impl Token {
     pub fn after(&self) -> TokenAccess<'_, Follows> {
         TokenAccess(self, PhantomData)
     }
+
+    /// Weak `in`: the task waits for nothing; its children access the token as [`input`](Self::input) or
+    /// [`after`](Self::after).
+    pub fn weak_input(&self) -> TokenAccess<'_, WeaklyReads> {
+        TokenAccess(self, PhantomData)
+    }
+
+    /// Weak `inout`: the task waits for nothing; its children access the token as they like.
+    pub fn weak_inout(&self) -> TokenAccess<'_, WeaklyUpdates> {
+        TokenAccess(self, PhantomData)
+    }
 }
 
 /// Whether a task of `runtime` may access this value or token.
@@ -197,58 +240,50 @@ impl Token {
 fn check(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
     let datum: &Datum = &cell.datum;
     datum.expect_access();
-    if cell.runtime == runtime && !datum.is_taken() { Ok(()) } else { refuse(cell, runtime) }
+    if cell.runtime == runtime { Ok(()) } else { refuse(cell) }
 }
 
 #[cold]
-fn refuse(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
-    let (task, data) = (String::new(), cell.datum.to_string()); // the caller knows the task's name
-    Err(match cell.runtime == runtime {
-        true => SubmitError::Taken { task, data },
-        false => SubmitError::ForeignData { task, data },
-    })
+fn refuse(cell: &DataCell) -> Result<(), SubmitError> {
+    // The caller knows the task's name.
+    Err(SubmitError::ForeignData { task: String::new(), data: cell.datum.to_string() })
 }
 
 impl<T, M> Sealed for ValueAccess<'_, T, M> {}
-
-impl<T: Send + Sync + 'static, M: ValueMode> AccessSpec for ValueAccess<'_, T, M> {
-    type Stored = OfValue<T, M>;
-
-    #[inline]
-    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        check(&self.0.cell, runtime)
-    }
-
-    #[inline]
-    fn record(&self) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
-    }
-
-    #[inline]
-    fn store(&self, _: Internal) -> Self::Stored {
-        OfValue::new(&self.0.cell)
-    }
-}
-
 impl<M> Sealed for TokenAccess<'_, M> {}
 
-impl<M: ValueMode> AccessSpec for TokenAccess<'_, M> {
-    type Stored = Unseen<M>;
+macro_rules! specs {
+    ($([$($generics:tt)*] $access:ty => $stored:ident<$($of:ident),*>;)*) => {$(
+        impl<$($generics)*, M: ValueMode> AccessSpec for $access {
+            type Stored = $stored<$($of),*>;
 
-    #[inline]
-    fn check(&self, runtime: u64) -> Result<(), SubmitError> {
-        check(&self.0.cell, runtime)
-    }
+            #[inline]
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                check(&self.0.cell, runtime)
+            }
 
-    #[inline]
-    fn record(&self) -> Recorded<'_> {
-        Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
-    }
+            #[inline]
+            fn record(&self) -> Recorded<'_> {
+                Recorded(AccessRecord { datum: &self.0.cell.datum, block: &Block::ONE, mode: M::MODE })
+            }
 
-    #[inline]
-    fn store(&self, _: Internal) -> Self::Stored {
-        Unseen::new(&self.0.cell)
-    }
+            #[inline]
+            fn store(&self, _: Internal) -> Self::Stored {
+                $stored::new(&self.0.cell)
+            }
+        }
+
+        impl<$($generics)*, M: ValueMode> fmt::Debug for $access {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{} ({})", self.0.cell.datum, M::MODE)
+            }
+        }
+    )*};
+}
+
+specs! {
+    ['v, T: Send + Sync + 'static] ValueAccess<'v, T, M> => OfValue<T, M>;
+    ['v] TokenAccess<'v, M> => Unseen<M>;
 }
 
 impl<T> Clone for Value<T> {
@@ -284,17 +319,5 @@ impl<T> fmt::Debug for Value<T> {
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.cell.datum, f)
-    }
-}
-
-impl<T, M: ValueMode> fmt::Debug for ValueAccess<'_, T, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.0.cell.datum, M::MODE)
-    }
-}
-
-impl<M: ValueMode> fmt::Debug for TokenAccess<'_, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.0.cell.datum, M::MODE)
     }
 }

@@ -22,6 +22,10 @@ impl Kind for Modelled {
     type Owned = u32;
     type Body = Traced;
     type Cause = Traced;
+
+    fn is_bare(_: &u32) -> bool {
+        true
+    }
 }
 
 /// A task that has paid for so many shares.

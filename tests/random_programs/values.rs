@@ -118,7 +118,7 @@ struct Content {
 }
 
 #[derive(Debug)]
-struct Returned(u64, #[allow(dead_code)] Living);
+struct Returned(u64, #[allow(dead_code, reason = "is counted")] Living);
 
 impl Content {
     fn new(alive: &Arc<AtomicI64>) -> Self {

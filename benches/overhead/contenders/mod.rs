@@ -37,7 +37,8 @@ pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Resul
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
         (_, Problem::Value | Problem::Token | Problem::Result) => Err("to be held against indep1dep and independent"),
-        (RAYON, Problem::Independent) => Ok(()),
+        (RAYON, Problem::Independent | Problem::Fib | Problem::FlatFib) => Ok(()),
+        (_, Problem::Fib | Problem::FlatFib) => Err("to be held against Rayon, which has no dependences either"),
         (RAYON, _) => Err("a scope has no data dependences"),
         (_, Problem::Regions | Problem::Blocks | Problem::ForEach | Problem::Axpy | Problem::ForEachAxpy) => {
             Err("its dependences are on whole data, not on parts that overlap")
@@ -71,7 +72,7 @@ pub(crate) fn run(
     offers(name, problem, workers)?;
     match name {
         THALWEG => thalweg::run(problem, tasks, workers, passes),
-        RAYON => rayon_scope::run(tasks, workers, passes),
+        RAYON => rayon_scope::run(problem, tasks, workers, passes),
         _ => Err(format!("no contender {name:?} in this program").into()),
     }
 }

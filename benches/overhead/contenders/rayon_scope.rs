@@ -1,23 +1,47 @@
 //! Rayon's scope: what spawning a task costs on a work-stealing pool that knows no dependences.
 //!
-//! The floor, not a rival: it offers independent tasks only. They are spawned from a worker, where
-//! Rayon is fastest.
+//! The floor, not a rival: it offers independent tasks only, and `join` for those that split in two. Tasks are spawned from a
+//! worker, where Rayon is fastest.
 
 use std::error::Error;
+use std::hint::black_box;
 
-use rayon::ThreadPoolBuilder;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::{Answer, measure};
+use crate::problems::{self, FLAT_INDEX, Problem};
 
-/// Spawns `tasks` empty tasks on a pool of `workers` threads.
-pub(super) fn run(tasks: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
+/// Runs `problem` on a pool of `workers` threads.
+pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let pool = ThreadPoolBuilder::new().num_threads(workers).build()?;
-    measure(tasks, passes, || {
-        pool.scope(|scope| {
-            for _ in 0..tasks {
-                scope.spawn(|_| {});
-            }
-        });
-        Ok(())
-    })
+    match problem {
+        Problem::Fib => {
+            let index = problems::index_for(tasks);
+            measure(tasks, passes, || {
+                assert_eq!(pool.install(|| fibonacci(index)), problems::fibonacci(index));
+                Ok(())
+            })
+        }
+        Problem::FlatFib => {
+            let body = || _ = black_box(problems::fibonacci(black_box(FLAT_INDEX)));
+            measure(tasks, passes, || Ok(spawn(&pool, tasks, body)))
+        }
+        _ => measure(tasks, passes, || Ok(spawn(&pool, tasks, || {}))),
+    }
+}
+
+fn spawn(pool: &ThreadPool, tasks: usize, body: fn()) {
+    pool.scope(|scope| {
+        for _ in 0..tasks {
+            scope.spawn(move |_| body());
+        }
+    });
+}
+
+fn fibonacci(index: u32) -> u64 {
+    if index < 2 {
+        return index.into();
+    }
+    let (left, right) = rayon::join(|| fibonacci(index - 1), || fibonacci(index - 2));
+    left + right
 }

@@ -1,14 +1,15 @@
-//! Thalweg: every problem through the public API, bodies empty.
+//! Thalweg: every problem through the public API.
 //!
 //! The submitting thread hosts one of the units, so `workers` threads run in all, as with OpenMP; in
 //! memory it only submits. Data are made once, before the time runs.
 
 use std::error::Error;
+use std::hint::black_box;
 
 use thalweg::prelude::*;
 
 use super::{Answer, measure, measure_memory};
-use crate::problems::{self, BLOCK_ELEMENTS, Problem, REGION_ELEMENTS};
+use crate::problems::{self, BLOCK_ELEMENTS, FLAT_INDEX, Problem, REGION_ELEMENTS};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -123,12 +124,38 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
                 Ok(rt.wait()?)
             })
         }
+        Problem::Fib => {
+            let index = problems::index_for(tasks);
+            measure(tasks, passes, || {
+                let number = rt.task("fibonacci", ()).try_returns(move |at, ()| fibonacci(at, index)).submit()?;
+                assert_eq!(number.get()?, problems::fibonacci(index));
+                Ok(rt.wait()?)
+            })
+        }
+        Problem::FlatFib => measure(tasks, passes, || {
+            for _ in 0..tasks {
+                rt.task("fibonacci", ())
+                    .cpu(|_, ()| _ = black_box(problems::fibonacci(black_box(FLAT_INDEX))))
+                    .submit()?;
+            }
+            Ok(rt.wait()?)
+        }),
         Problem::Memory => memory(rt, tasks),
     }
 }
 
 fn scalars(rt: &Runtime, count: usize) -> Vec<Data<u64>> {
     (0..count).map(|_| rt.scalar(0)).collect()
+}
+
+/// As Rayon's `join`: one term by a child, the other here.
+fn fibonacci(at: &Context, index: u32) -> Result<u64, RunError> {
+    if index < 2 {
+        return Ok(index.into());
+    }
+    let left = at.task("fibonacci", ()).try_returns(move |at, ()| fibonacci(at, index - 1)).submit()?;
+    let right = fibonacci(at, index - 2)?;
+    Ok(left.get()? + right)
 }
 
 /// One pass over a square of tasks; `data` holds one datum for each, row by row.

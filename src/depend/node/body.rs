@@ -61,9 +61,9 @@ pub(crate) trait Body: Send {
     /// The task will not have run to its end because of this. Called under locks, by its owner.
     fn failed(&self, _failure: &Arc<TaskFailure>) {}
 
-    /// Whether the task is a member of this group.
-    fn is_member_of(&self, _group: &Group) -> bool {
-        false
+    /// The group that the task is a member of. Does not change; another thread may look.
+    fn group(&self) -> Option<&Group> {
+        None
     }
 
     /// Of a join: what it does when all that it waits for has ended. May panic as [`Self::combine`] may.

@@ -37,12 +37,32 @@ pub(crate) struct Group {
 
 #[derive(Default)]
 struct State {
-    /// Why members have not run to their ends, each cause once.
-    failures: Vec<Arc<TaskFailure>>,
-    /// Their addresses.
-    known: FxHashSet<usize>,
+    /// Why members have not run to their ends.
+    failures: Causes,
     /// Whoever waits until there is no member left.
     waiting: Vec<Waker>,
+}
+
+/// Failures in the order in which they happened, each once.
+#[derive(Debug, Default)]
+pub(in crate::depend) struct Causes {
+    all: Vec<Arc<TaskFailure>>,
+    /// Their addresses.
+    known: FxHashSet<usize>,
+}
+
+impl Causes {
+    pub(in crate::depend) fn note(&mut self, failure: &Arc<TaskFailure>) {
+        if self.known.insert(Arc::as_ptr(failure).addr()) {
+            self.all.push(failure.clone());
+        }
+    }
+
+    /// Those that were noted since the last call.
+    pub(in crate::depend) fn take(&mut self) -> Vec<Arc<TaskFailure>> {
+        self.known.clear();
+        std::mem::take(&mut self.all)
+    }
 }
 
 impl Group {
@@ -52,7 +72,7 @@ impl Group {
     }
 
     /// This group, the one that it is a part of, and so on.
-    fn line(&self) -> impl Iterator<Item = &Self> {
+    pub(crate) fn line(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
@@ -73,18 +93,13 @@ impl Group {
 
     /// Why members have not run to their ends, as far as nobody has asked before; in the order in which it happened.
     pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
-        let mut state = self.state.lock();
-        state.known.clear();
-        std::mem::take(&mut state.failures)
+        self.state.lock().failures.take()
     }
 
     /// Why a member will not run to its end.
     pub(crate) fn note(&self, failure: &Arc<TaskFailure>) {
         for group in self.line() {
-            let mut state = group.state.lock();
-            if state.known.insert(Arc::as_ptr(failure).addr()) {
-                state.failures.push(failure.clone());
-            }
+            group.state.lock().failures.note(failure);
         }
     }
 
@@ -215,8 +230,8 @@ impl Body for Member {
         self.body.keep();
     }
 
-    fn is_member_of(&self, group: &Group) -> bool {
-        self.membership.0.line().any(|own| std::ptr::eq(own, group))
+    fn group(&self) -> Option<&Group> {
+        Some(&self.membership.0)
     }
 
     fn failed(&self, failure: &Arc<TaskFailure>) {

@@ -25,6 +25,7 @@ pub(crate) use body::Body;
 pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
+pub(in crate::depend) use group::Causes;
 pub(crate) use group::{Group, Member};
 pub(crate) use kinds::Kinds;
 pub(crate) use piece::Piece;
@@ -50,6 +51,11 @@ impl sync::Kind for Node {
     type Owned = Own;
     type Body = dyn Body;
     type Cause = TaskFailure;
+
+    #[inline(always)]
+    fn is_bare(own: &Own) -> bool {
+        own.side.is_none() && own.child.is_none()
+    }
 }
 
 pub(crate) type TaskRef = sync::TaskRef<Node>;
@@ -58,6 +64,10 @@ pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
 /// What a thread is running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
+/// Tasks whose bodies wait, each with its parent.
+pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
+/// A task on the way from one to another.
+pub(crate) type Step<'a> = sync::Step<'a, Node>;
 
 /// What everybody may know of a task.
 #[derive(Debug)]
@@ -123,6 +133,8 @@ pub(crate) struct Side {
     pub(crate) kinds: Option<Kinds>,
     /// The data that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
+    /// The (internal) task comes after all that name what it accesses, also if they touch none of it.
+    pub(crate) behind_all: bool,
     /// Who waits for this (internal) task.
     pub(crate) awaited_by: Option<Waker>,
     /// Somebody may wait for the end of this task, so it does not let go of others before.

@@ -8,6 +8,7 @@
 
 use super::{Ancestry, Group, OwnedTask};
 use crate::depend::{Child, Domain};
+use crate::ids::TaskId;
 pub(crate) use crate::sync::Frames;
 use crate::sync::Scope;
 use parking_lot::Mutex;
@@ -91,9 +92,16 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
     innermost.flatten()
 }
 
+/// Calls `look` with all tasks of this runtime whose code is on this stack, innermost first.
+pub(crate) fn with_all_tasks<R>(runtime: u64, look: impl FnOnce(&[&OwnedTask]) -> R) -> R {
+    RUNNING.with(|running| running.with_all(runtime, look))
+}
+
 /// The name of a member of this group whose code is on this thread's stack.
 pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
-    let name = |task: &OwnedTask| task.body().is_member_of(group).then(|| task.shared().name.clone());
+    let is_member =
+        |task: &OwnedTask| task.body().group().is_some_and(|own| own.line().any(|own| std::ptr::eq(own, group)));
+    let name = |task: &OwnedTask| is_member(task).then(|| task.shared().name.clone());
     RUNNING.with(|running| running.find(|_, task, _| task.and_then(name)))
 }
 
@@ -116,6 +124,14 @@ pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
         running.find(|domain, task, _| Some((domain == runtime).then(|| task.map(Domain::of)).flatten()))
     });
     here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.domain.lock().clone()))
+}
+
+/// The task whose body, or a part of it, runs here.
+pub(crate) fn task_here(runtime: u64) -> Option<TaskId> {
+    if RUNNING.with(Scope::is_empty) && !IN_TEAM.get() {
+        return None;
+    }
+    with_task(runtime, |task| task.shared().id).or_else(|| domain_here(runtime).map(|domain| domain.task()))
 }
 
 /// Calls `code`, which runs on a stack of its own, and left `frames` there the last time.

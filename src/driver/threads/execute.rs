@@ -30,12 +30,12 @@ impl Threads {
         if !self.on_fast_path() {
             return self.step_placed(host);
         }
-        let Some(mut task) = self.next_task(host) else { return false };
+        let Some(mut task) = self.next_task(host, host.oldest_after.get()) else { return false };
         loop {
             match self.execute(host, task) {
                 // What somebody waits for goes first: behind others, who waits might be in the body that they wait for.
                 Some(next) if next.shared().internal && goes_on() => task = next,
-                Some(next) if goes_on() => match self.oldest(host) {
+                Some(next) if goes_on() => match self.oldest(host, host.oldest_after.get()) {
                     None => task = next,
                     Some(oldest) => {
                         self.run_anywhere(next, Some(host));
@@ -51,11 +51,11 @@ impl Threads {
         }
     }
 
-    /// A task that any unit may run.
+    /// A task that any unit may run; one that has been ready for long `oldest_after` so many others.
     #[inline(always)] // on the way of every task
-    pub(super) fn next_task(&self, host: &Host) -> Option<OwnedTask> {
+    pub(super) fn next_task(&self, host: &Host, oldest_after: u32) -> Option<OwnedTask> {
         let tally = || self.shared.progress.tally(host.slot());
-        match self.oldest(host) {
+        match self.oldest(host, oldest_after) {
             None => self.ready.pop(&host.queue, tally),
             oldest => oldest,
         }
@@ -63,10 +63,10 @@ impl Threads {
 
     /// From time to time, the task that has been ready longest.
     #[inline]
-    fn oldest(&self, host: &Host) -> Option<OwnedTask> {
+    fn oldest(&self, host: &Host, oldest_after: u32) -> Option<OwnedTask> {
         let in_row = host.in_row.get() + 1;
         host.in_row.set(in_row);
-        if in_row < host.oldest_after.get() { None } else { self.turn_to_oldest(host) }
+        if in_row < oldest_after { None } else { self.turn_to_oldest(host) }
     }
 
     #[cold]

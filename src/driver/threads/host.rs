@@ -8,7 +8,9 @@ use crate::depend::{Context, Entrance, running};
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
 use crate::sync::Scope;
+use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
@@ -149,7 +151,31 @@ impl Host {
     fn inside_pool<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         match self.pool.upgrade() {
             None => body(),
-            Some(pool) => running::inside(self.runtime, || pool.install(body)),
+            Some(pool) => running::inside(self.runtime, || install(&pool, body)),
         }
+    }
+}
+
+/// Runs `body` in the pool. This thread does nothing else meanwhile, also if it is a worker of another pool.
+#[cold]
+fn install<R: Send>(pool: &rayon::ThreadPool, body: impl FnOnce() -> R + Send) -> R {
+    if rayon::current_thread_index().is_none() {
+        return pool.install(body);
+    }
+    // A worker that waits for another pool runs jobs of its own. These may wait for the runtime, whose host they would keep
+    // from coming back. So a thread that is nobody's waits in its place.
+    let body = Mutex::new(Some(body));
+    let run = || {
+        let body = body.lock().take();
+        body.expect("a body runs once")()
+    };
+    let ran = std::thread::scope(|scope| {
+        let in_pool =
+            std::thread::Builder::new().name("thalweg-install".to_owned()).spawn_scoped(scope, || pool.install(run));
+        in_pool.map(|thread| thread.join())
+    });
+    match ran {
+        Ok(ran) => ran.unwrap_or_else(|panic| resume_unwind(panic)),
+        Err(_) => pool.install(run), // without such a thread it may wait in vain, but need not
     }
 }

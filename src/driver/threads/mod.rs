@@ -83,7 +83,9 @@ impl Driver for Threads {
         }
         let shared = &self.shared;
         if running::may_wait(shared.id) {
-            return Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), left));
+            let waited =
+                Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), None, left));
+            return waited.expect("what has no key is in no circle");
         }
         let until = awaited.until();
         let waiting = shared.waiters.enter(own_parker(), awaited);

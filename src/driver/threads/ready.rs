@@ -178,6 +178,12 @@ impl ReadyQueues {
             .or_else(|| self.patient.pop())
     }
 
+    /// The host's own task that became ready last, whatever is more urgent elsewhere.
+    #[inline]
+    pub(super) fn pop_own(own: &OwnQueue) -> Option<OwnedTask> {
+        own.deque.pop()
+    }
+
     /// The foreign task that has been ready longest, or the host's own.
     pub(super) fn pop_oldest(&self, own: &OwnQueue) -> Option<OwnedTask> {
         let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();

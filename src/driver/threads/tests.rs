@@ -4,7 +4,9 @@ use crate::driver::window::Motion;
 use crate::error::{RunError, SubmitError};
 use crate::{Builder, Context, Runtime};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context as Polled, Poll, Wake, Waker};
 use std::time::Duration;
 
 fn is_broken<T: std::fmt::Debug>(result: Result<T, RunError>) {
@@ -83,6 +85,52 @@ fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
         let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
         assert!(refused.to_string().contains("the execution of tasks"), "{refused}");
         std::thread::scope(|scope| assert!(scope.spawn(|| rt.wait()).join().unwrap().is_err()));
+    });
+}
+
+#[test]
+fn futures_are_told_that_a_units_thread_has_died() {
+    struct Bell(Mutex<Sender<()>>);
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.lock().unwrap().send(());
+        }
+    }
+    type Ended = Box<dyn Future<Output = Result<(), RunError>> + Send>;
+    watched(|| {
+        let rt = builder("1:CPU:1").build().unwrap();
+        let x = rt.data(vec![0u64; 8]);
+        let (open, opened) = channel::<()>();
+        let early = rt.task("early", ()).returns(|_, ()| 1).submit().unwrap();
+        rt.wait().unwrap();
+        rt.task("gate", (x.inout(),)).cpu(move |_, _| _ = opened.recv()).submit().unwrap();
+        let never = rt.task("never", (x.inout(), early.input())).priority(1);
+        let never = never.returns(|_, _| 2).submit().unwrap();
+        let (early, never) = (early.into_future(), never.into_future());
+        let (read, wait) = (rt.read_async(&x), rt.wait_async());
+        let futures: [Ended; 4] = [
+            Box::new(async { early.await.map(drop) }), // its reader never ends
+            Box::new(async { never.await.map(drop) }),
+            Box::new(async { read.await.map(drop) }),
+            Box::new(wait),
+        ];
+        let polled = futures.map(|future| {
+            let (ring, rung) = channel();
+            let (waker, mut future) = (Waker::from(Arc::new(Bell(Mutex::new(ring)))), Box::into_pin(future));
+            assert!(future.as_mut().poll(&mut Polled::from_waker(&waker)).is_pending());
+            (future, waker, rung)
+        });
+        rt.door.driver.threads().doomed.store(0, Ordering::Relaxed);
+        drop(open);
+        for (mut future, waker, rung) in polled {
+            let error = loop {
+                rung.recv().unwrap();
+                if let Poll::Ready(ended) = future.as_mut().poll(&mut Polled::from_waker(&waker)) {
+                    break ended;
+                }
+            };
+            is_broken(error);
+        }
     });
 }
 

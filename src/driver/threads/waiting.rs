@@ -1,6 +1,8 @@
 //! Bodies that wait: what their threads do meanwhile.
 //!
-//! The thread goes on as a host. On top of the body it runs the body's descendants, which the body waits for anyhow, and
+//! What a body waits for is as a rule the task that it has submitted last, which lies at the young end of its thread's own
+//! queue: then it is run there and then, and nobody has to be told ([`Threads::run_descendants`]). Else the thread goes on
+//! as a host. On top of the body it runs the body's descendants, which the body waits for anyhow, and
 //! tasks of the runtime's own, which never wait; all else it runs aside ([`super::aside`]). A body that is itself aside is
 //! left as soon as no descendant is at hand, so that whoever resumed it looks for something else.
 //!
@@ -8,18 +10,24 @@
 //! memory alone bounds how deeply tasks can be nested.
 
 use super::host::Host;
+use super::ready::ReadyQueues;
 use super::run::Lookout;
 use super::state::Threads;
 use crate::depend::{OwnedTask, running};
 use crate::driver::Driver;
-use crate::driver::waiters::own_parker;
+use crate::driver::circle::Circle;
+use crate::driver::waiters::{Awaited, own_parker};
 use crate::engine::{Event, Launch};
-use crate::sync::fiber;
+use crate::sync::{Key, fiber};
 use std::time::Instant;
 
 /// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
 const ON_TOP_BYTES: usize = 256 << 10;
 const PART_ON_TOP: usize = 4;
+
+/// While a body waits, one of the tasks that have been ready for long is run after so many others: it needs a stack of its
+/// own, and what the body waits for is likely to be young.
+const OLDEST_AFTER_IN_BODY: u32 = 512;
 
 /// Something that a host can run.
 enum Work {
@@ -61,19 +69,68 @@ impl Threads {
         running::may_wait(self.shared.id) && Host::with(self.shared.id, |host| host.is_some())
     }
 
-    /// Lets the body that runs here wait until nothing is `left`; whoever brings that about wakes this thread, or fiber.
+    /// Runs the youngest tasks of this thread's own queue on top of the body that runs here, as long as they are its
+    /// descendants and what it is going to wait for is not `over`; no more of them than others can wait for.
+    pub(crate) fn run_descendants(&self, over: impl Fn() -> bool) {
+        if !self.on_fast_path() || !running::may_wait(self.shared.id) {
+            return;
+        }
+        Host::with(self.shared.id, |host| {
+            let Some(host) = host else { return };
+            let mut executed = 0;
+            while executed < OLDEST_AFTER_IN_BODY && !over() && !self.ready.has_urgent() {
+                let Some(task) = ReadyQueues::pop_own(&host.queue) else { break };
+                let work = Work::Anywhere(task);
+                if !self.fits_on_top(host, &work) {
+                    self.put_back(host, work);
+                    break;
+                }
+                self.run_work(host, work);
+                executed += 1;
+            }
+            if executed > 0 {
+                running::with_task(self.shared.id, |task| self.shared.running[host.slot()].show(task));
+            }
+        });
+    }
+
+    /// Waits until nothing is `left` of what has this key; whoever brings that about wakes this thread, or fiber.
+    ///
+    /// # Errors
+    /// If that waits for the end of the body that runs here: then some is left.
+    pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+        if left() > 0 && running::may_wait(self.shared.id) {
+            return Host::with(self.shared.id, |host| {
+                self.wait_in_body(host.expect("it was asked for before"), Some(key), left)
+            });
+        }
+        self.advance(Awaited::Told, left);
+        Ok(())
+    }
+
+    /// Lets the body that runs here wait.
     #[cold]
-    pub(super) fn wait_in_body(&self, host: &Host, left: impl Fn() -> u64) {
+    pub(super) fn wait_in_body(&self, host: &Host, key: Option<Key>, left: impl Fn() -> u64) -> Result<(), Circle> {
         let (since, id) = (Instant::now(), self.shared.id);
         let left = || if self.shared.is_broken() { 0 } else { left() };
         let placed = (!self.on_fast_path()).then(|| running::with_task(id, |task| task.shared().id)).flatten();
         if let Some(task) = placed {
             self.react(|out| self.shared.engine.on(Event::Suspended(task), out));
         }
-        match host.own.get().on_fiber {
-            true => self.wait_aside(host, &left),
-            false => self.wait_below(host, &left),
-        }
+        let wait = |sleeps| match host.own.get().on_fiber {
+            true => self.wait_aside(host, &left, sleeps),
+            false => self.wait_below(host, &left, sleeps),
+        };
+        let waited = match key {
+            None => {
+                wait(true);
+                Ok(())
+            }
+            Some(key) => {
+                wait(false);
+                running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, || wait(true)))
+            }
+        };
         if let Some(task) = placed {
             self.react(|out| self.shared.engine.on(Event::Resumed(task), out));
         }
@@ -81,16 +138,20 @@ impl Threads {
         let mut own = host.own.get();
         own.waited_ns += since.elapsed().as_nanos() as u64;
         host.own.set(own);
+        waited
     }
 
-    /// Waits at the bottom of a stack that this thread cannot leave.
-    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64) {
+    /// Waits at the bottom of a stack that this thread cannot leave; unless it `sleeps`, until there is nothing else to do.
+    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, sleeps: bool) {
         let mut lookout = Lookout::default();
         while left() > 0 {
             if self.resume_woken(host) || self.step_in_body(host) {
                 lookout = Lookout::default();
             } else if lookout.is_over() {
                 self.shared.tell_waiters();
+                if !sleeps {
+                    return;
+                }
                 self.sleep(host, &own_parker(), None, left, None);
                 lookout = Lookout::default();
             }
@@ -100,17 +161,19 @@ impl Threads {
         }
     }
 
-    /// Waits on a stack that can be left.
-    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64) {
+    /// Waits on a stack that can be left; unless it `sleeps`, until it is to be left.
+    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, sleeps: bool) {
         while left() > 0 {
-            match self.next_work(host) {
-                Some(work) if self.fits_on_top(host, &work) => self.run_work(host, work),
-                Some(work) => {
-                    self.put_back(host, work);
-                    fiber::suspend();
-                }
-                None => fiber::suspend(),
+            let work = self.next_work(host);
+            if work.as_ref().is_some_and(|work| self.fits_on_top(host, work)) {
+                work.into_iter().for_each(|work| self.run_work(host, work));
+                continue;
             }
+            work.into_iter().for_each(|work| self.put_back(host, work));
+            if !sleeps {
+                return;
+            }
+            fiber::suspend();
         }
     }
 
@@ -156,7 +219,7 @@ impl Threads {
 
     fn next_work(&self, host: &Host) -> Option<Work> {
         match self.on_fast_path() {
-            true => self.next_task(host).map(Work::Anywhere),
+            true => self.next_task(host, OLDEST_AFTER_IN_BODY).map(Work::Anywhere),
             false => self.ready.pop_launch(host.unit).map(Work::Placed),
         }
     }

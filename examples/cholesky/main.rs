@@ -3,21 +3,23 @@
 //! Each step factors a tile of the diagonal, solves for the tiles below it, and subtracts their products from what lies
 //! further right. Which tiles of the next steps can already be worked on, nobody has to say: it follows from the tiles
 //! that each task declares.
+//!
+//! With `--nested` the same is a recursion on halves ([`nested`]).
 
+#[path = "../common/mod.rs"]
 mod common;
+mod kernels;
+mod nested;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::{Machine, Outcome, integer};
+use kernels::{gemm, potrf, trsm};
 use nalgebra::DMatrix;
-use ndarray::linalg::general_mat_mul;
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, Axis, s};
 use thalweg::prelude::*;
-
-/// Kernels halve what is larger, and leave most of the work to matrix products.
-const SMALL: usize = 32;
 
 /// Up to this size all is compared with another library's factor, else what a vector is multiplied to.
 const COMPARED: usize = 1024;
@@ -31,8 +33,11 @@ struct Options {
     /// Rows and columns of a tile
     #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=65_536))]
     tile: usize,
+    /// By nested tasks, which halve the matrix until tiles are left
+    #[arg(long)]
+    nested: bool,
     /// Without the runtime: the same kernels in plain loops on one core
-    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
+    #[arg(long, conflicts_with_all = ["nested", "units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
     machine: Machine,
@@ -40,7 +45,7 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let Options { size, tile, serial, machine } = &options;
+    let Options { size, tile, nested, serial, machine } = &options;
     if *serial {
         let mut a = matrix(*size);
         let start = Instant::now();
@@ -50,7 +55,11 @@ fn main() -> ExitCode {
     machine.run(|rt| {
         let a = if rt.is_simulated() { rt.zeros([*size, *size]) } else { rt.array(matrix(*size)) };
         let start = rt.now();
-        factor(rt, &a, *tile)?;
+        if *nested {
+            nested::factor(rt, &a, *tile)?
+        } else {
+            factor(rt, &a, *tile)?
+        }
         rt.wait()?;
         let elapsed = rt.now() - start;
         Ok(if rt.is_simulated() { Outcome { elapsed, verified: None } } else { judge(elapsed, &rt.take(a)?) })
@@ -96,51 +105,6 @@ fn factor_serially(a: &mut Array2<f64>, tile: usize) {
             }
         }
     }
-}
-
-/// The lower half of `a` becomes its factor.
-fn potrf(mut a: ArrayViewMut2<'_, f64>) {
-    let n = a.nrows();
-    if n > SMALL {
-        let (mut top, mut bottom) = a.split_at(Axis(0), n / 2);
-        let (mut below, mut rest) = bottom.view_mut().split_at(Axis(1), n / 2);
-        potrf(top.slice_mut(s![.., ..n / 2]));
-        trsm(top.slice(s![.., ..n / 2]), below.view_mut());
-        gemm(below.view(), below.view(), &mut rest);
-        return potrf(rest);
-    }
-    for j in 0..n {
-        for i in j..n {
-            let sum = a[[i, j]] - dot(a.slice(s![i, ..j]).to_slice(), a.slice(s![j, ..j]).to_slice());
-            a[[i, j]] = if i == j { sum.sqrt() } else { sum / a[[j, j]] };
-        }
-    }
-}
-
-/// `b` becomes b L⁻ᵀ.
-fn trsm(l: ArrayView2<'_, f64>, mut b: ArrayViewMut2<'_, f64>) {
-    let n = l.nrows();
-    if n > SMALL {
-        let (mut left, mut right) = b.split_at(Axis(1), n / 2);
-        trsm(l.slice(s![..n / 2, ..n / 2]), left.view_mut());
-        gemm(left.view(), l.slice(s![n / 2.., ..n / 2]), &mut right);
-        return trsm(l.slice(s![n / 2.., n / 2..]), right);
-    }
-    for mut row in b.rows_mut() {
-        for j in 0..n {
-            row[j] = (row[j] - dot(row.slice(s![..j]).to_slice(), l.slice(s![j, ..j]).to_slice())) / l[[j, j]];
-        }
-    }
-}
-
-/// `c` loses a bᵀ.
-fn gemm(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>) {
-    general_mat_mul(-1.0, &a, &b.t(), 1.0, c);
-}
-
-/// Rows are contiguous.
-fn dot(a: Option<&[f64]>, b: Option<&[f64]>) -> f64 {
-    a.into_iter().flatten().zip(b.into_iter().flatten()).map(|(a, b)| a * b).sum()
 }
 
 /// Symmetric, and positive definite because its diagonal outweighs the rest.

@@ -1,0 +1,77 @@
+//! Waiting for what comes from outside: futures that another thread completes after a while.
+
+use std::error::Error;
+use std::fs;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg::prelude::*;
+
+use crate::problems::Answer;
+
+/// Futures that wait side by side.
+const FUTURES: usize = 1000;
+
+/// What all of them wait for.
+#[derive(Debug, Default)]
+struct Gate {
+    is_open: bool,
+    waiting: Vec<Waker>,
+}
+
+/// CPU time over wall time while all threads of a runtime, and the one that waits for it, have nothing to do for so many
+/// milliseconds.
+pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn Error>> {
+    let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?;
+    let gate = Arc::new(Mutex::new(Gate::default()));
+    let ended = Arc::new(AtomicUsize::new(0));
+    for _ in 0..FUTURES {
+        let (gate, ended) = (gate.clone(), ended.clone());
+        let wait = poll_fn(move |context| {
+            let mut gate = gate.lock().expect("nobody panics");
+            if gate.is_open {
+                ended.fetch_add(1, Ordering::Relaxed);
+                return Poll::Ready(());
+            }
+            gate.waiting.push(context.waker().clone());
+            Poll::Pending
+        });
+        rt.task("waits", ()).host_async(move |_, ()| wait).submit()?;
+    }
+    let opener = thread::spawn(move || {
+        while gate.lock().expect("nobody panics").waiting.len() < FUTURES {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(20)); // whoever was busy has gone to sleep
+        let (start, before) = (Instant::now(), cpu_time());
+        thread::sleep(Duration::from_millis(milliseconds as u64));
+        let busy = before.zip(cpu_time()).map(|(before, after)| (after - before).as_secs_f64());
+        let wall = start.elapsed().as_secs_f64();
+        let waiting = {
+            let mut gate = gate.lock().expect("nobody panics");
+            gate.is_open = true;
+            std::mem::take(&mut gate.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+        busy.map(|busy| busy / wall)
+    });
+    rt.wait()?;
+    let figure = opener.join().map_err(|_| "the thread that opens the gate has panicked")?;
+    let figure = figure.ok_or("the system does not tell what CPU time its threads take")?;
+    Ok(Answer { figure, check: ended.load(Ordering::Relaxed) as f64 })
+}
+
+/// What this process's threads have taken of all cores.
+fn cpu_time() -> Option<Duration> {
+    let of_thread = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let threads = fs::read_dir("/proc/self/task").ok()?;
+    let nanoseconds: Option<u64> = threads.map(|thread| of_thread(thread.ok()?)).sum();
+    nanoseconds.map(Duration::from_nanos)
+}

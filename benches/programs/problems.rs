@@ -1,0 +1,136 @@
+//! The problems of the bench, how large they are, and who solves them.
+
+use std::error::Error;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::harness::build::{LIBGOMP, LIBOMP};
+use crate::{cholesky, histogram, idle, smith_waterman};
+
+/// The name of the runtime this bench is for.
+pub(crate) const THALWEG: &str = "thalweg";
+/// The name of a work-stealing pool, used by hand.
+pub(crate) const RAYON: &str = "rayon";
+/// The name of a loop on one core.
+pub(crate) const PLAIN: &str = "plain loop";
+
+/// What a contender's process prints, as JSON.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Answer {
+    /// Seconds of the fastest pass; of idle, cores busy.
+    pub(crate) figure: f64,
+    /// A number that is the same for all contenders if they are right.
+    pub(crate) check: f64,
+}
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Problem {
+    /// A local alignment in tiles of 32 by 32, some 5 µs each, of the whole table of scores.
+    #[value(name = "smith_waterman")]
+    SmithWaterman,
+    /// The same, of which only the tiles' borders are kept.
+    #[value(name = "smith_waterman_strips")]
+    Strips,
+    /// A histogram of 2^18 bins, by `reduction`.
+    Histogram,
+    /// The same by `accumulate`.
+    #[value(name = "histogram_accumulate")]
+    Accumulated,
+    /// A Cholesky factorization in tiles of 256 by 256.
+    Cholesky,
+    /// While futures wait, no core is busy.
+    Idle,
+}
+
+impl Problem {
+    /// The name on the command line, in tables and in JSON.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::SmithWaterman => "smith_waterman",
+            Self::Strips => "smith_waterman_strips",
+            Self::Histogram => "histogram",
+            Self::Accumulated => "histogram_accumulate",
+            Self::Cholesky => "cholesky",
+            Self::Idle => "idle",
+        }
+    }
+
+    /// Letters, numbers to count, rows, or milliseconds.
+    pub(crate) const fn size(self) -> usize {
+        match self {
+            Self::SmithWaterman | Self::Strips => 4096,
+            Self::Histogram | Self::Accumulated => 1 << 24,
+            Self::Cholesky => 4096,
+            Self::Idle => 1000,
+        }
+    }
+
+    /// The same, to prove that it runs.
+    pub(crate) const fn smoke_size(self) -> usize {
+        match self {
+            Self::SmithWaterman | Self::Strips => 200,
+            Self::Histogram | Self::Accumulated => 1 << 18,
+            Self::Cholesky => 600,
+            Self::Idle => 20,
+        }
+    }
+
+    /// Whether `contender` solves it.
+    pub(crate) fn offers(self, contender: &str) -> bool {
+        match self {
+            Self::SmithWaterman => [THALWEG, PLAIN].contains(&contender),
+            Self::Strips | Self::Histogram | Self::Accumulated => [THALWEG, RAYON, PLAIN].contains(&contender),
+            Self::Cholesky => [THALWEG, RAYON, PLAIN, LIBGOMP, LIBOMP].contains(&contender),
+            Self::Idle => contender == THALWEG,
+        }
+    }
+
+    /// Has a contender written in Rust solve it in this process.
+    ///
+    /// # Errors
+    /// An unknown name, or the runtime's own error.
+    pub(crate) fn run(self, name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
+        if !self.offers(name) || [LIBGOMP, LIBOMP].contains(&name) {
+            return Err(format!("no contender {name:?} in this program").into());
+        }
+        match self {
+            Self::SmithWaterman => smith_waterman::table(name, size, workers, passes),
+            Self::Strips => smith_waterman::strips(name, size, workers, passes),
+            Self::Histogram | Self::Accumulated => {
+                histogram::run(name, self == Self::Accumulated, size, workers, passes)
+            }
+            Self::Cholesky => cholesky::run(name, size, workers, passes),
+            Self::Idle => idle::run(size, workers),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The fastest of so many passes, after one to warm up. Each says how long what counts of it took, and its check.
+pub(crate) fn fastest(
+    passes: usize,
+    mut pass: impl FnMut() -> Result<(Duration, f64), Box<dyn Error>>,
+) -> Result<Answer, Box<dyn Error>> {
+    let (mut least, mut check) = pass()?;
+    for _ in 0..passes {
+        let elapsed;
+        (elapsed, check) = pass()?;
+        least = least.min(elapsed);
+    }
+    Ok(Answer { figure: least.as_secs_f64(), check })
+}
+
+/// How long `code` takes.
+pub(crate) fn timed<R>(code: impl FnOnce() -> R) -> (Duration, R) {
+    let start = Instant::now();
+    let result = code();
+    (start.elapsed(), result)
+}

@@ -1,0 +1,176 @@
+//! The best local alignment of two sequences, in tiles so small that what a task costs is seen: the whole table of scores,
+//! or no more of it than the tiles' borders.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
+use thalweg::prelude::*;
+
+use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
+
+/// Rows and columns of a tile.
+const TILE: usize = 32;
+/// What it adds to a score that two letters are equal, that they are not, and that one is left out.
+const EQUAL: i32 = 2;
+const DIFFERENT: i32 = -1;
+const GAP: i32 = -1;
+
+/// Fills the whole table.
+pub(crate) fn table(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
+    let [a, b] = [1, 2].map(|seed| sequence(size, seed));
+    if name != THALWEG {
+        return fastest(passes, || {
+            let (mut scores, above, left) =
+                (Array2::zeros((size + 1, size + 1)), Array2::zeros((1, size + 1)), Array2::zeros((size, 1)));
+            let mut inner = scores.slice_mut(s![1.., 1..]);
+            let (elapsed, best) = timed(|| fill(&a, &b, above.view(), left.view(), &mut inner));
+            Ok((elapsed, best.into()))
+        });
+    }
+    let rt = runtime(workers)?;
+    fastest(passes, || {
+        let (scores, best) = (rt.zeros([size + 1, size + 1]), rt.scalar(0));
+        let (elapsed, filled) = timed(|| -> Result<(), Box<dyn Error>> {
+            for tile in scores.block((1.., 1..)).tiles([TILE, TILE]) {
+                let left = tile.halo(Face::low(1), 1);
+                let above = tile.grow([(0, 0), (1, 0)]).halo(Face::low(0), 1);
+                let (a, b, rows, columns) = (a.clone(), b.clone(), tile.range(0), tile.range(1));
+                rt.task("score", (above.input(), left.input(), tile.output(), best.reduction(Max)))
+                    .cpu(move |_, (above, left, mut tile, best)| {
+                        let (a, b) = (&a[rows.start - 1..rows.end - 1], &b[columns.start - 1..columns.end - 1]);
+                        best[0] = best[0].max(fill(a, b, above, left, &mut tile));
+                    })
+                    .submit()?;
+            }
+            Ok(rt.wait()?)
+        });
+        filled?;
+        Ok((elapsed, rt.read_scalar(&best)?.into()))
+    })
+}
+
+/// Keeps the last row and the last column of each tile alone, until its neighbours have read them.
+pub(crate) fn strips(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
+    let [a, b] = [1, 2].map(|seed| sequence(size, seed));
+    let tiles = size.div_ceil(TILE);
+    match name {
+        THALWEG => {
+            let rt = runtime(workers)?;
+            fastest(passes, || {
+                let (above, left) = (rt.data(vec![0; size]), rt.data(vec![0; tiles * (TILE + 1)]));
+                let bests = rt.data(vec![0; tiles]);
+                let (elapsed, swept) = timed(|| -> Result<i32, Box<dyn Error>> {
+                    for (i, left) in left.blocks(TILE + 1).into_iter().enumerate() {
+                        for (j, above) in above.blocks(TILE).into_iter().enumerate() {
+                            let (a, b) = (a.clone(), b.clone());
+                            rt.task("score", (above.inout(), left.inout(), bests.slice(i).inout()))
+                                .cpu(move |_, (above, left, best)| {
+                                    best[0] = best[0].max(sweep(part(&a, i), part(&b, j), above, left));
+                                })
+                                .submit()?;
+                        }
+                    }
+                    Ok(rt.read(&bests)?.into_iter().max().unwrap_or(0))
+                });
+                Ok((elapsed, swept?.into()))
+            })
+        }
+        RAYON => {
+            let pool = ThreadPoolBuilder::new().num_threads(workers).build()?;
+            fastest(passes, || {
+                let (mut above, mut left) = (vec![0; size], vec![0; tiles * (TILE + 1)]);
+                let (elapsed, best) = timed(|| pool.install(|| along_diagonals(&a, &b, &mut above, &mut left)));
+                Ok((elapsed, best.into()))
+            })
+        }
+        _ => fastest(passes, || {
+            let (mut above, mut left) = (vec![0; size], vec![0; size + 1]);
+            let (elapsed, best) = timed(|| sweep(&a, &b, &mut above, &mut left));
+            Ok((elapsed, best.into()))
+        }),
+    }
+}
+
+fn runtime(workers: usize) -> Result<Runtime, Box<dyn Error>> {
+    Ok(Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?)
+}
+
+fn part(letters: &[u8], tile: usize) -> &[u8] {
+    &letters[tile * TILE..letters.len().min((tile + 1) * TILE)]
+}
+
+/// Tiles on one diagonal side by side, diagonal by diagonal.
+fn along_diagonals(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
+    let tiles = a.len().div_ceil(TILE);
+    let diagonal = |d: usize| {
+        let first = d.saturating_sub(tiles - 1);
+        let count = d.min(tiles - 1) + 1 - first;
+        let rows = left.par_chunks_mut(TILE + 1).skip(first).take(count);
+        let columns = above.par_chunks_mut(TILE).skip(d - (first + count - 1)).take(count).rev();
+        let best = rows
+            .zip(columns)
+            .enumerate()
+            .map(|(k, (left, above))| sweep(part(a, first + k), part(b, d - first - k), above, left));
+        best.max().unwrap_or(0)
+    };
+    (0..2 * tiles - 1).map(diagonal).max().unwrap_or(0)
+}
+
+/// Goes through a part of the table, from the row above it and the column left of it, with the corner first, to its last row
+/// and its last column; the largest score.
+fn sweep(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
+    let (mut best, mut corner) = (0, left[0]);
+    left[0] = above[above.len() - 1];
+    for (a, left) in a.iter().zip(&mut left[1..]) {
+        let (mut diagonal, mut west) = (corner, *left);
+        corner = west;
+        for (b, score) in b.iter().zip(above.iter_mut()) {
+            west = step(a == b, diagonal, *score, west);
+            diagonal = std::mem::replace(score, west);
+            best = best.max(west);
+        }
+        *left = west;
+    }
+    best
+}
+
+/// Fills a part of the table; its largest score. `above` begins one to the left.
+fn fill(
+    a: &[u8],
+    b: &[u8],
+    above: ArrayView2<'_, i32>,
+    left: ArrayView2<'_, i32>,
+    scores: &mut ArrayViewMut2<'_, i32>,
+) -> i32 {
+    let mut best = 0;
+    let (mut upper, mut corner) = (above.row(0).to_slice().expect("rows are contiguous"), above[[0, 0]]);
+    upper = &upper[1..];
+    for ((a, row), first) in a.iter().zip(scores.rows_mut()).zip(left) {
+        let row = row.into_slice().expect("rows are contiguous");
+        let (mut diagonal, mut west) = (corner, *first);
+        for ((score, upper), b) in row.iter_mut().zip(upper).zip(b) {
+            west = step(a == b, diagonal, *upper, west);
+            (*score, diagonal) = (west, *upper);
+            best = best.max(west);
+        }
+        (upper, corner) = (row, *first);
+    }
+    best
+}
+
+/// A score, by its neighbours.
+#[inline(always)]
+fn step(equal: bool, diagonal: i32, upper: i32, west: i32) -> i32 {
+    let same = diagonal + if equal { EQUAL } else { DIFFERENT };
+    same.max(upper + GAP).max(west + GAP).max(0)
+}
+
+/// Letters drawn by Knuth's linear congruential generator.
+fn sequence(len: usize, seed: u64) -> Arc<[u8]> {
+    let step =
+        |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    std::iter::successors(Some(seed), step).skip(1).map(|state| b"ACGT"[(state >> 62) as usize]).take(len).collect()
+}

@@ -1,0 +1,131 @@
+//! Guards of what is used whole: values, and the results of other tasks. Tokens, of which there is nothing to see, give
+//! completions.
+//!
+//! What makes them sound is said in [`super::lent`], with the value in its box, or the result in its cell, for the region:
+//! either stays where it is until the task has ended.
+
+use super::lent::{Completion, Lend, Lender, ReadOnly, Writable, describe};
+use super::{Commutes, Follows, OfValue, Overwrites, ReadResult, Reads, Shares, Unseen, Updates, ValueMode};
+use crate::depend::Hold;
+use crate::error::{BoxError, FailureReason};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// A value that a task has lent out, as [`Lent`](super::Lent) is a region; or the result of another task.
+///
+/// Of an `input`, of a result and of `concurrent`, which gives bodies `&T` as well, it is [`ReadOnly`].
+///
+/// ```
+/// use thalweg::memory::ReadOnly;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (url, pages) = (rt.task("url", ()).returns(|_, ()| "about:blank").submit()?, rt.value(Vec::new()));
+/// rt.task("fetch", (url.input(), pages.inout()))
+///     .host_detached(|_, (url, mut pages): (LentValue<&str, ReadOnly>, LentValue<Vec<String>>)| {
+///         std::thread::spawn(move || {
+///             pages.push(format!("the page at {}", *url)); // as what arrives by the network
+///             pages.finish();
+///             url.finish();
+///         });
+///     })
+///     .submit()?;
+/// assert_eq!(rt.take(pages)?, ["the page at about:blank"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a guard that is dropped unfinished fails its task"]
+pub struct LentValue<T, M = Writable> {
+    /// A pointer that can be written through, so that the type is no other's supertype.
+    value: *mut T,
+    hold: Hold,
+    may: PhantomData<M>,
+}
+
+// SAFETY: a guard is a reference to a value that is `Send` and `Sync`, and a hold that any thread may give back.
+unsafe impl<T: Send + Sync, M> Send for LentValue<T, M> {}
+// SAFETY: as above; shared, it gives shared references.
+unsafe impl<T: Send + Sync, M> Sync for LentValue<T, M> {}
+
+impl<T, M> LentValue<T, M> {
+    /// # Safety
+    /// Until the hold is given back, the value is there and nobody in conflict with `M` uses it.
+    unsafe fn new(value: *mut T, lender: Lender<'_>) -> Self {
+        Self { value, hold: lender.0.hold(), may: PhantomData }
+    }
+
+    /// Gives the value back: the work on it is done.
+    pub fn finish(self) {
+        self.hold.give_back(Ok(()));
+    }
+
+    /// Gives the value back: the task has failed, and what it should have written is not to be used.
+    pub fn fail(self, error: impl Into<BoxError>) {
+        let error = error.into();
+        self.hold.give_back(Err(FailureReason::Returned(error)));
+    }
+}
+
+impl<T, M> Deref for LentValue<T, M> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the task has not ended while the guard has its hold (`new`).
+        unsafe { &*self.value }
+    }
+}
+
+impl<T> DerefMut for LentValue<T, Writable> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above; the access writes, so nobody else has the value, and there is one guard of it.
+        unsafe { &mut *self.value }
+    }
+}
+
+impl<T, M> fmt::Debug for LentValue<T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe("LentValue", &self.hold, f)
+    }
+}
+
+macro_rules! values {
+    ($($mode:ident => $may:ident;)*) => {$(
+        impl<T: Send + Sync + 'static> Lend for OfValue<T, $mode> {
+            type Lent = LentValue<T, $may>;
+
+            unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
+                // SAFETY: the caller's promise: the value is at home, and nobody in conflict with this mode has it.
+                unsafe { LentValue::new(self.address(), lender) }
+            }
+        }
+    )*};
+}
+
+values! { Reads => ReadOnly; Overwrites => Writable; Updates => Writable; Commutes => Writable; Shares => ReadOnly; }
+
+impl<T: Send + Sync + 'static> Lend for OfValue<T, Follows> {
+    type Lent = Completion;
+
+    unsafe fn lend(&self, lender: Lender<'_>) -> Completion {
+        Completion::new(lender)
+    }
+}
+
+impl<M: ValueMode> Lend for Unseen<M> {
+    type Lent = Completion;
+
+    unsafe fn lend(&self, lender: Lender<'_>) -> Completion {
+        Completion::new(lender)
+    }
+}
+
+impl<R: Send + Sync + 'static> Lend for ReadResult<R> {
+    type Lent = LentValue<R, ReadOnly>;
+
+    unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
+        // SAFETY: the caller's promise: the task that writes the result has ended. Nobody takes it while this one reads it,
+        // and a guard that is read only does not write it.
+        unsafe { LentValue::new(std::ptr::from_ref(self.result()).cast_mut(), lender) }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a body makes for its children, and takes back from them.
+//!
+//! A data object that is made in a task's body is declared by nobody before, so the task's children access it without more
+//! ado, and it has a history of its own as any other (`depend/domain.rs`). Nothing else is different: it goes with its
+//! last handle, and may outlive the body that made it.
+
+use super::Door;
+use super::children::door;
+use crate::Context;
+use crate::depend::Entrance;
+use crate::error::TakeError;
+use crate::memory::{Element, Shape};
+use crate::task::{Data, Take, Token, Value};
+use ndarray::{Array, IntoDimension};
+use std::sync::Arc;
+
+impl Context {
+    pub(super) fn entrance(&self) -> Arc<Entrance> {
+        self.entrance
+            .upgrade()
+            .expect("a context is used while its runtime is there: what a body has left behind is too late")
+    }
+
+    fn at_door<R>(&self, f: impl FnOnce(&Door) -> R) -> R {
+        f(door(&self.entrance()))
+    }
+
+    /// Registers a vector for the task's children, as [`Runtime::data`](crate::Runtime::data) does for all tasks.
+    ///
+    /// It is a data object like any other, but that the children access it as they like, without the task's having declared
+    /// it. It lasts as long as its handles do and tasks use it, longer than the body if need be.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let total = rt.scalar(0);
+    /// let sum = total.clone();
+    /// rt.task("parent", total.weak_inout())
+    ///     .cpu(move |cx, ()| {
+    ///         let parts = cx.data(vec![0; 4]);
+    ///         cx.for_each("part", (parts.blocks(1).output(), 1..)).cpu(|_, (part, n)| part[0] = n).submit()?;
+    ///         cx.task("sum", (parts.input(), sum.output())).cpu(|_, (parts, sum)| sum[0] = parts.iter().sum()).submit()
+    ///             .map(drop)
+    ///     })
+    ///     .submit()?;
+    /// assert_eq!(rt.read_scalar(&total)?, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the runtime is gone: in what a body has left behind with its context.
+    pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
+        self.at_door(|door| door.vector(elements))
+    }
+
+    /// Registers one value of an array's element type for the task's children; see [`data`](Self::data).
+    pub fn scalar<T: Element>(&self, value: T) -> Data<T> {
+        self.data(vec![value])
+    }
+
+    /// Registers an array of one to four dimensions for the task's children; see [`data`](Self::data).
+    pub fn array<T: Element, S: Shape>(&self, array: Array<T, S>) -> Data<T, S> {
+        self.at_door(|door| door.array(array))
+    }
+
+    /// Registers an array of zeros for the task's children; see [`data`](Self::data) and
+    /// [`Runtime::zeros`](crate::Runtime::zeros).
+    ///
+    /// # Panics
+    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
+    where
+        I::Dim: Shape,
+    {
+        self.at_door(|door| door.zeros(shape))
+    }
+
+    /// Registers a value of any type for the task's children; see [`data`](Self::data) and
+    /// [`Runtime::value`](crate::Runtime::value).
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let names = rt.task("parent", ()).try_returns(|cx, ()| {
+    ///     let names = cx.value(Vec::new());
+    ///     for name in ["one", "two"] {
+    ///         cx.task("push", names.commutative()).cpu(move |_, names| names.push(name)).submit()?;
+    ///     }
+    ///     cx.take(names).map_err(RunError::from)
+    /// });
+    /// assert_eq!(names.submit()?.get()?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {
+        self.at_door(|door| door.value(value))
+    }
+
+    /// A token for the task's children; see [`data`](Self::data) and [`Runtime::token`](crate::Runtime::token).
+    pub fn token(&self) -> Token {
+        self.at_door(Door::token)
+    }
+
+    /// Waits for the last writer of an array or a value, and gives it back; the thread executes other tasks meanwhile. As
+    /// [`Runtime::take`](crate::Runtime::take).
+    ///
+    /// # Errors
+    /// As there; or that the call is refused: not on the body's own thread, in a body for devices, or of what the task or
+    /// one of its ancestors holds.
+    #[track_caller]
+    pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
+        let entrance = self.entrance();
+        door(&entrance).take(object)
+    }
+}

@@ -1,0 +1,20 @@
+// A result may borrow what outlives the scope, and nothing else; tasks access results that borrow nothing.
+use thalweg::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let result = {
+        let text = String::from("short-lived");
+        rt.scope(|s| s.task("t", ()).returns(|_, ()| &text[..]).submit())
+    };
+    drop(result);
+    let _ = rt.scope(|s| {
+        let text = String::from("inside");
+        s.task("t", ()).returns(|_, ()| &text[..]).submit().map(drop)
+    });
+    let text = String::from("long-lived");
+    let _ = rt.scope(|s| {
+        let word = s.task("t", ()).returns(|_, ()| &text[..]).submit().unwrap();
+        s.task("u", word.input()).cpu(|_, word| println!("{word}")).submit().map(drop)
+    });
+}
