@@ -75,12 +75,12 @@ fn keys(
     task: &Task,
     body: &(dyn Body + 'static),
     parent: Option<&Option<Arc<Domain>>>,
-    is_awaited: &mut dyn FnMut(Key) -> bool,
+    is_known: &mut dyn FnMut(Key) -> bool,
 ) {
-    is_awaited(key_of_task(task));
-    body.group().into_iter().flat_map(Group::line).for_each(|group| _ = is_awaited(key_of_group(group)));
+    is_known(key_of_task(task));
+    body.group().into_iter().flat_map(Group::line).for_each(|group| _ = is_known(key_of_group(group)));
     let mut parents = std::iter::successors(parent.and_then(Option::as_ref), |domain| domain.outer()).take(MOST_LEVELS);
-    parents.any(|domain| is_awaited(key_of_children(domain)));
+    parents.any(|domain| is_known(key_of_children(domain)));
 }
 
 /// The way in words, from the task that waits to what it waits for.

@@ -16,6 +16,7 @@
 use super::progress::{Progress, SoFar};
 use crate::sync::Parker;
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -63,9 +64,12 @@ pub(crate) struct Waiters {
     list: Mutex<List>,
 }
 
+/// Futures may be many, so nobody is looked for one by one.
 #[derive(Debug, Default)]
 struct List {
-    waiting: Vec<Entry>,
+    waiting: FxHashMap<u64, Entry>,
+    /// Those that ask to be told.
+    asking: Vec<u64>,
     /// How often somebody has asked.
     asked: u32,
     /// How many have entered.
@@ -74,10 +78,8 @@ struct List {
 
 #[derive(Debug)]
 struct Entry {
-    id: u64,
     waker: Waker,
     awaited: Awaited,
-    asks: bool,
 }
 
 impl Waiters {
@@ -99,8 +101,9 @@ impl Waiters {
     pub(crate) fn ask_for(&self, id: u64, asks: bool) {
         let mut list = self.list.lock();
         list.asked = list.asked.wrapping_add(1).max(1);
-        if let Some(own) = list.waiting.iter_mut().rfind(|entry| entry.id == id) {
-            own.asks = asks && !matches!(own.awaited, Awaited::Told);
+        if list.waiting.get(&id).is_some_and(|own| !matches!(own.awaited, Awaited::Told)) {
+            list.asking.retain(|asking| *asking != id);
+            list.asking.extend(asks.then_some(id));
         }
         self.ask(&list);
         drop(list);
@@ -110,7 +113,8 @@ impl Waiters {
     /// Takes somebody off the list.
     pub(crate) fn leave(&self, id: u64) {
         let mut list = self.list.lock();
-        let own = list.waiting.iter().rposition(|entry| entry.id == id).map(|own| list.waiting.swap_remove(own));
+        let own = list.waiting.remove(&id);
+        list.asking.retain(|asking| *asking != id);
         self.ask(&list);
         drop(list);
         drop(own);
@@ -132,15 +136,16 @@ impl Waiters {
     pub(crate) fn look(&self, progress: &Progress) -> u64 {
         let mut list = self.list.lock();
         let (mut least, mut told) = (u64::MAX, SmallVec::<[Waker; 4]>::new());
-        for entry in list.waiting.iter_mut().filter(|entry| entry.asks) {
-            match entry.awaited.left(progress) {
-                0 => {
-                    entry.asks = false;
-                    told.push(entry.waker.clone());
-                }
+        let List { waiting, asking, .. } = &mut *list;
+        asking.retain(|id| {
+            let entry = &waiting[id];
+            let left = entry.awaited.left(progress);
+            match left {
+                0 => told.push(entry.waker.clone()),
                 left => least = least.min(left),
             }
-        }
+            left > 0
+        });
         self.ask(&list);
         drop(list);
         told.into_iter().for_each(Waker::wake);
@@ -149,13 +154,12 @@ impl Waiters {
 
     /// Has everybody look again.
     pub(crate) fn wake_all(&self) {
-        let all: SmallVec<[Waker; 4]> = self.list.lock().waiting.iter().map(|entry| entry.waker.clone()).collect();
+        let all: SmallVec<[Waker; 4]> = self.list.lock().waiting.values().map(|entry| entry.waker.clone()).collect();
         all.into_iter().for_each(Waker::wake);
     }
 
     fn ask(&self, list: &List) {
-        let asks = list.waiting.iter().any(|entry| entry.asks);
-        self.attention.store(if asks { list.asked } else { 0 }, Ordering::SeqCst);
+        self.attention.store(if list.asking.is_empty() { 0 } else { list.asked }, Ordering::SeqCst);
     }
 }
 
@@ -164,7 +168,7 @@ impl List {
     fn enter(&mut self, waker: Waker, awaited: Awaited) -> (u64, bool) {
         self.entered += 1;
         let (id, alone) = (self.entered, self.waiting.is_empty());
-        self.waiting.push(Entry { id, waker, awaited, asks: false });
+        self.waiting.insert(id, Entry { waker, awaited });
         (id, alone)
     }
 }

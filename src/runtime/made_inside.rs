@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 impl Context {
     pub(super) fn entrance(&self) -> Arc<Entrance> {
-        self.entrance.upgrade().expect("a runtime is there as long as a body of its tasks runs")
+        self.entrance
+            .upgrade()
+            .expect("a context is used while its runtime is there: what a body has left behind is too late")
     }
 
     fn at_door<R>(&self, f: impl FnOnce(&Door) -> R) -> R {

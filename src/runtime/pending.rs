@@ -200,7 +200,6 @@ impl<R> ResultFuture<R> {
         if pending.is_finished() {
             pending.promise.wake_when_unread(seat.waker());
         }
-        // What has rung before finds the waker that is put there now missing; but then there is nothing left.
         if seat.poll(cx, || Awaited::Told, left).is_pending() {
             return Poll::Pending;
         }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub(crate) type Key = usize;
 
 /// No more tasks than this are visited in one search: what is further away is not found.
-const MOST: usize = 1 << 16;
+const MOST: usize = 1 << 14;
 /// So many tasks are visited before it is asked again whether the search is to go on.
 const UNASKED: usize = 64;
 
@@ -74,7 +74,8 @@ struct Found<K: Kind, N> {
 
 /// What a search asks.
 pub(crate) struct Search<G, O, D> {
-    /// Calls with each key of this task, of whose body it reads what does not change; is told whether somebody waits for that.
+    /// Calls with each key of this task, of whose body it reads what does not change; is told whether it need not go on with
+    /// what lies behind that key, as somebody waits for it or it was met before.
     pub(crate) keys: G,
     /// Whether to go on.
     pub(crate) goes_on: O,
@@ -131,7 +132,7 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
         >,
     ) -> Option<R> {
         let Search { mut keys, goes_on, describe } = search;
-        let mut visited = Visited { found: Vec::new(), seen: FxHashSet::default() };
+        let mut visited = Visited { found: Vec::new(), seen: FxHashSet::default(), known: FxHashSet::default() };
         visited.add_stack(&self.stack, 0);
         let list = self.all.0.lock();
         let mut next = 0;
@@ -146,10 +147,11 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
             let body = unsafe { task.body_address().as_ref() };
             let (mut is_there, mut waiting) = (false, SmallVec::<[Stack<K, N>; 2]>::new());
             keys(&task, body, note.as_ref(), &mut |key| {
+                let is_new = visited.seen.insert(key);
                 is_there |= key == self.key;
-                let known = waiting.len();
-                waiting.extend(list.get(&key).into_iter().flatten().cloned());
-                waiting.len() > known
+                let stacks = list.get(&key).filter(|_| is_new);
+                waiting.extend(stacks.into_iter().flatten().cloned());
+                stacks.is_some() || !is_new
             });
             if is_there {
                 let way = visited.way(next);
@@ -173,12 +175,15 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
 /// The tasks that a search has found, in the order in which it looks at them.
 struct Visited<K: Kind, N> {
     found: Vec<Found<K, N>>,
-    seen: FxHashSet<usize>,
+    /// Keys that were met.
+    seen: FxHashSet<Key>,
+    /// The addresses of the tasks.
+    known: FxHashSet<usize>,
 }
 
 impl<K: Kind, N: Clone> Visited<K, N> {
     fn add(&mut self, task: TaskRef<K>, from: usize, behind: Behind, note: Option<N>) -> Option<usize> {
-        let is_new = self.found.len() < MOST && self.seen.insert(task.address());
+        let is_new = self.found.len() < MOST && self.known.insert(task.address());
         is_new.then(|| {
             self.found.push(Found { task, from, behind, note });
             self.found.len() - 1
