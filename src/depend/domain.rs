@@ -308,13 +308,13 @@ impl Domain {
 
     /// Appends what children may still read, though the body has ended, where an access that waited for it would write.
     ///
-    /// The body's task was waited for itself, and not a join: so it is what it reads that matters. What it holds weakly may
-    /// have been overwritten by others since.
+    /// The body's task was waited for itself, and not a join: so it is what it reads that matters, and the order alone. What it
+    /// holds weakly may have been overwritten by others since, and with it the failures that came before.
     pub(super) fn read_in_place(&self, access: &AccessRecord<'_>, pieces: &mut Vec<Piece>) {
-        let (data, mode) = (access.datum.id, access.mode);
-        for held in self.held.iter().filter(|held| held.data == data && held.mode == Mode::In && mode.writes()) {
+        let (data, writes) = (access.datum.id, access.mode.writes());
+        for held in self.held.iter().filter(|held| held.data == data && held.mode == Mode::In && writes) {
             let block = held.block.intersection(access.block);
-            pieces.extend(block.filter(|block| !block.is_empty()).map(|block| Piece { data, block, mode }));
+            pieces.extend(block.filter(|block| !block.is_empty()).map(|block| Piece { data, block, mode: Mode::Out }));
         }
     }
 

@@ -359,7 +359,9 @@ impl Draw {
             .then(|| self.random.below(self.groups));
         task.urgent = place.at != At::Scope && self.random.one_in(6);
         task.watched = task.body != Body::Returns && self.random.one_in(4);
-        let has_acts = is_parent || self.random.one_in(8);
+        // A body that is commutative keeps its turn: what it waits for may wait for that.
+        let keeps_turn = task.accesses.iter().any(|access| access.mode == Mode::Commutative);
+        let has_acts = (is_parent || self.random.one_in(8)) && !keeps_turn;
         if has_acts && !matches!(task.body, Body::Retried(..)) {
             task.acts = self.body(place, &accesses);
         }
