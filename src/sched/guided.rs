@@ -223,7 +223,8 @@ mod tests {
         let of_chunk = |chunk: &std::ops::Range<usize>| {
             let mut service = 0.0;
             let mut next = |index: usize| {
-                let before = std::mem::replace(&mut service, service + work[index]);
+                let before = service;
+                service += work[index];
                 at(service) - at(before)
             };
             chunk.clone().map(&mut next).collect::<Vec<_>>()
