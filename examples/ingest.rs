@@ -27,7 +27,7 @@ struct Flags {
     #[arg(long, value_name = "N", default_value = "16", value_parser = integer(1..=10_000))]
     messages: usize,
     /// A plain loop: receive, then compute, one after the other
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
 }
 

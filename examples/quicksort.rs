@@ -25,7 +25,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value = "50000", value_parser = integer(2..=1_000_000_000))]
     leaf: usize,
     /// Do the same in a plain function, for comparison
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
     machine: Machine,

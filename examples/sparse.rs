@@ -31,7 +31,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value = "300", value_parser = integer(1..=1_000_000))]
     steps: usize,
     /// Do the same in a plain loop, for comparison
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
     machine: Machine,

@@ -382,3 +382,21 @@ fn what_is_taken_meanwhile_is_there_for_children_whose_parent_came_before() {
         });
     }
 }
+
+#[test]
+fn what_a_parent_held_weakly_is_nothing_to_those_who_wait_for_something_else_of_it() {
+    on_each(|rt| {
+        let (x, y, (open, wait)) = (rt.data(vec![1u64; 4]), rt.scalar(0u64), gate());
+        rt.task("fails", x.slice(1..3).output()).cpu(|_, _| Err("no")).submit().unwrap();
+        assert_eq!(failed(rt.wait()), ["fails"]);
+        let parent = rt.task("parent", (x.weak_input(), y.output()));
+        let result = parent.returns(move |_, ((), y)| (wait(), y[0] = 2).1).submit().unwrap();
+        rt.clear(&x).unwrap();
+        // It has x from there, and something else from the parent.
+        let sum = |_: &Context, ((), x, y): (&(), &[u64], &[u64])| x.iter().sum::<u64>() + y[0];
+        let sum = rt.task("sum", (result.input(), x.input(), y.input())).returns(sum).submit().unwrap();
+        drop(open);
+        assert_eq!(sum.get().unwrap(), 2);
+        rt.wait().unwrap();
+    });
+}

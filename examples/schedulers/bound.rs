@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use npb::mz::{Benchmark, Class};
+use npb::mz::Class;
 use serde::Deserialize;
 
 use crate::common::Result;

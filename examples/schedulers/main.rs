@@ -56,7 +56,7 @@ struct Options {
     #[arg(long, value_name = "FACTOR", default_value = "0.5", requires = "real")]
     speed: f64,
     /// Time steps that a scheduler has at most to settle, before those that count
-    #[arg(long, value_name = "N", default_value = "500", value_parser = integer(0..=10_000))]
+    #[arg(long, value_name = "N", default_value = "250", value_parser = integer(0..=10_000))]
     steps: usize,
     /// Write evaluation.csv and a chart per benchmark to this folder
     #[arg(long, value_name = "FOLDER")]
@@ -64,6 +64,9 @@ struct Options {
     /// Write the tables of this page anew
     #[arg(long, value_name = "FILE", conflicts_with = "real")]
     page: Option<PathBuf>,
+    /// Read the measurements from an evaluation.csv instead of running
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["real", "check"])]
+    from: Option<PathBuf>,
     /// Fail if a run differs from this evaluation.csv
     #[arg(long, value_name = "FILE", conflicts_with = "real")]
     check: Option<PathBuf>,
@@ -89,6 +92,9 @@ fn main() -> ExitCode {
 
 impl Options {
     fn run(&self) -> Result<()> {
+        if let Some(path) = &self.from {
+            return self.write(&table::from_csv(&std::fs::read_to_string(path)?)?);
+        }
         let place = if self.real {
             Place::Real { speed: self.speed }
         } else {
@@ -129,15 +135,20 @@ impl Options {
         if let Some(path) = &self.check {
             self.compare(&rows, path)?;
         }
+        self.write(&rows)
+    }
+
+    /// The page and the files that are asked for.
+    fn write(&self, rows: &[Row]) -> Result<()> {
         if let Some(page) = &self.page {
-            table::update(page, &rows)?;
+            table::update(page, rows)?;
         }
         let Some(folder) = &self.out else { return Ok(()) };
         std::fs::create_dir_all(folder)?;
-        std::fs::write(folder.join("evaluation.csv"), table::to_csv(&rows))?;
+        std::fs::write(folder.join("evaluation.csv"), table::to_csv(rows))?;
         for &benchmark in &self.benchmarks {
             let name = format!("{benchmark:?}_mz.svg").to_lowercase();
-            chart::draw(benchmark, &rows, &folder.join(name))?;
+            chart::draw(benchmark, rows, &folder.join(name))?;
         }
         println!("written to {}", folder.display());
         Ok(())

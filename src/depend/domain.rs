@@ -306,6 +306,18 @@ impl Domain {
         }
     }
 
+    /// Appends what children may still read, though the body has ended, where an access that waited for it would write.
+    ///
+    /// The body's task was waited for itself, and not a join: so it is what it reads that matters, and the order alone. What it
+    /// holds weakly may have been overwritten by others since, and with it the failures that came before.
+    pub(super) fn read_in_place(&self, access: &AccessRecord<'_>, pieces: &mut Vec<Piece>) {
+        let (data, writes) = (access.datum.id, access.mode.writes());
+        for held in self.held.iter().filter(|held| held.data == data && held.mode == Mode::In && writes) {
+            let block = held.block.intersection(access.block);
+            pieces.extend(block.filter(|block| !block.is_empty()).map(|block| Piece { data, block, mode: Mode::Out }));
+        }
+    }
+
     /// Whom `successor`, which has waited for the body, has to wait for next; it may be poisoned meanwhile.
     fn next_for(self: &Arc<Self>, successor: &Task, body: &(dyn Body + 'static)) -> Option<Predecessor> {
         if !self.is_live() {
@@ -313,11 +325,7 @@ impl Domain {
         }
         let (mut found, mut pieces) = (Vec::new(), Cow::Borrowed(body.stands_at()));
         if pieces.is_empty() {
-            body.accesses(&mut |access| {
-                if self.holds(access.datum.id) && !access.block.is_empty() {
-                    pieces.to_mut().push(Piece::of(&access));
-                }
-            });
+            body.accesses(&mut |access| self.read_in_place(&access, pieces.to_mut()));
         }
         pieces.iter().for_each(|piece| self.predecessors(*piece, successor, &mut found));
         match found.len() {

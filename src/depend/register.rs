@@ -279,8 +279,9 @@ impl Newcomer<'_> {
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
         let Some(access) = self.accesses.get(self.current) else { return };
-        let mut found = Vec::new();
-        domain.predecessors(Piece::of(access), self.task, &mut found);
+        let (mut found, mut pieces) = (Vec::new(), Vec::new());
+        domain.read_in_place(access, &mut pieces);
+        pieces.into_iter().for_each(|piece| domain.predecessors(piece, self.task, &mut found));
         found.iter().for_each(|(task, flow)| self.wait_for_unfinished(task, *flow));
     }
 

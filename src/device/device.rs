@@ -33,8 +33,8 @@ pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
 /// One end of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
-    /// Memory that the host can reach: the first element, and how far apart elements are.
-    Host { first: *mut u8, strides: [usize; MAX_DIMS] },
+    /// Memory that the host can reach: the first element, how far apart elements are, and whether it is page-locked.
+    Host { first: *mut u8, strides: [usize; MAX_DIMS], locked: bool },
     /// Memory of a device of the same domain.
     Device(DeviceSite),
 }
@@ -62,8 +62,9 @@ pub(crate) trait TaskSession: Enqueue {
     /// host's memory is the task's until it has ended.
     fn add_private(&mut self, first: *mut u8, bytes: usize) -> Result<usize, DeviceError>;
 
-    /// The task is complete, and in flight from now on.
-    fn close(self: Box<Self>) -> Result<(), DeviceError>;
+    /// The task is complete, and in flight from now on; how much of the device it takes while it runs, in thousandths. If it
+    /// `forks`, several tasks are to come behind it.
+    fn close(self: Box<Self>, forks: bool) -> Result<u32, DeviceError>;
 }
 
 /// What becomes of a copy that a device is asked for.

@@ -142,7 +142,7 @@ impl Device for Emulated {
 
     fn end(&self, DeviceSite { base, offset_bytes, strides, .. }: DeviceSite) -> End {
         let base: *mut u8 = std::ptr::with_exposed_provenance_mut(base);
-        End::Host { first: base.wrapping_add(offset_bytes), strides }
+        End::Host { first: base.wrapping_add(offset_bytes), strides, locked: false }
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, _: CopyId) -> Result<Copying, DeviceError> {
@@ -161,7 +161,7 @@ impl Device for Emulated {
         }
         let start = Instant::now();
         let [from, to] = [copy.from, copy.to].map(|end| match end {
-            End::Host { first, strides } => Site { first, strides },
+            End::Host { first, strides, .. } => Site { first, strides },
             End::Device(_) => unreachable!("an accelerator makes the copies from and to its memory"),
         });
         // SAFETY: the caller keeps both boxes valid and to itself until this returns: the engine pins the replicas.
@@ -198,7 +198,7 @@ mod tests {
         let memory = device.allocate(bytes as u64, 128).unwrap();
         assert!(memory.base().is_multiple_of(128));
         let (strides, extents) = ([bytes, bytes, bytes, 1], [1, 1, 1, bytes]);
-        let from = End::Host { first: host.as_mut_ptr(), strides };
+        let from = End::Host { first: host.as_mut_ptr(), strides, locked: false };
         let to = device.end(DeviceSite { base: memory.base(), offset_bytes: 0, strides, extents });
         let copy = DeviceCopy { from, to, extents, element_bytes: 1 };
         assert_eq!(copy.bytes(), bytes as u64);

@@ -67,7 +67,7 @@ fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
     // SAFETY: the vector outlives the lock, which is dropped first.
     let lock = unsafe { device.page_lock(host.as_mut_ptr(), BYTES) };
     let (strides, extents) = ([BYTES, BYTES, BYTES, 1], [1, 1, 1, BYTES]);
-    let here = End::Host { first: host.as_mut_ptr(), strides };
+    let here = End::Host { first: host.as_mut_ptr(), strides, locked: lock.is_some() };
     let there = End::Device(DeviceSite { base: memory.base(), offset_bytes: 0, strides, extents });
     let rate = |from, to| -> Result<f64, DeviceError> {
         let copy = DeviceCopy { from, to, extents, element_bytes: 1 };
@@ -105,7 +105,7 @@ fn run(device: &dyn Accelerator, tasks: std::ops::Range<u64>, site: DeviceSite) 
         let mut session = device.open(TaskId(task), &after)?;
         let mut view = DeviceViewMut::<f64>::new(site);
         Launcher::new(&mut *session).launch(&TOUCH, 1, (&mut view,))?;
-        session.close()?;
+        session.close(false)?;
     }
     let mut ended = Vec::new();
     while left > 0 {

@@ -13,8 +13,9 @@ pub(crate) enum Event<'a> {
     /// A task that was launched behind others is about to be issued: it is poisoned if one of them has failed since. Once
     /// it is issued, the device fails it with them.
     Issuing(&'a OwnedTask),
-    /// A task is in its device's queue; its driver keeps it until it has ended.
-    Issued(&'a OwnedTask),
+    /// A task is in its device's queue, of which it takes so many thousandths while it runs; its driver keeps it until it has
+    /// ended.
+    Issued(&'a OwnedTask, u32),
     /// A task that was handed out has ended.
     Finished(OwnedTask, Outcome),
     /// A launched task's body waits for something, or has returned while the task goes on: its unit has room for others. More

@@ -55,7 +55,7 @@ fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
     let first = only_launch(submit(&engine, 1, &x, Mode::Inout));
     assert!(submit(&engine, 2, &x, Mode::Inout).is_empty(), "the first is not issued yet");
     let mut out = Vec::new();
-    engine.on(Event::Issued(&first.task), &mut out);
+    engine.on(Event::Issued(&first.task, 1000), &mut out);
     let second = only_launch(out);
     assert_eq!((second.task.shared().id, &second.after[..]), (TaskId(2), &[TaskId(1)][..]));
     let mut out = Vec::new();
@@ -72,7 +72,7 @@ fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
     let mut out = Vec::new();
     let access = AccessRecord { datum: &x, block: &whole, mode: Mode::In };
     engine.submitted(task(2, cpu, &[(&x, whole, Mode::In)]), &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
-    engine.on(Event::Issued(&first.task), &mut out);
+    engine.on(Event::Issued(&first.task, 1000), &mut out);
     assert!(out.is_empty(), "its bytes are not there: {out:?}");
     engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
     assert!(matches!(out[..], [Command::Copy(_)]), "{out:?}");
@@ -85,7 +85,7 @@ fn a_commutative_task_ends_when_its_kernels_have() {
     let first = only_launch(submit(&engine, 1, &x, Mode::Commutative));
     assert!(submit(&engine, 2, &x, Mode::Commutative).is_empty(), "its turn has not come");
     let mut out = Vec::new();
-    engine.on(Event::Issued(&first.task), &mut out);
+    engine.on(Event::Issued(&first.task, 1000), &mut out);
     assert!(out.is_empty(), "a turn is the host's matter: {out:?}");
     engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
@@ -104,7 +104,7 @@ fn an_awaited_task_lets_go_when_its_kernels_have_ended() {
     let first = only_launch(arrive(&engine, out));
     assert!(submit(&engine, 2, &x, Mode::Inout).is_empty());
     let mut out = Vec::new();
-    engine.on(Event::Issued(&first.task), &mut out);
+    engine.on(Event::Issued(&first.task, 1000), &mut out);
     assert!(out.is_empty() && !first.task.is_finished(), "{out:?}");
     engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));

@@ -189,7 +189,7 @@ fn a_task_behind_one_that_failed_before_it_was_issued_is_poisoned() {
     driver.submit(2, GPU, &[(&x, Mode::Inout)], None);
     driver.settle();
     let first = driver.launch().unwrap();
-    driver.on(Event::Issued(&first.task));
+    driver.on(Event::Issued(&first.task, 1000));
     let second = driver.launch().expect("it is launched behind the first");
     driver.on(Event::Finished(first.task, Outcome::Failed(FailureReason::Device(broken()))));
     assert!(second.task.poison().is_none());

@@ -163,7 +163,7 @@ impl Engine {
                 let cause = placement.lock().lost_since_launch(task);
                 cause.into_iter().for_each(|cause| task.set_poison(cause));
             }
-            Event::Issued(task) => self.issued(task, placement, out),
+            Event::Issued(task, share) => self.issued(task, share, placement, out),
             Event::Suspended(task) => placement.lock().suspended(task, out),
             Event::Resumed(task) => placement.lock().resumed(task),
             Event::Returned(task) => placement.lock().returned(task, out),
@@ -184,7 +184,7 @@ impl Engine {
     /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
     /// host. Nor for tasks that come after others without touching what these wrote, or that a token orders: who comes
     /// next finds no trace of them on the device.
-    fn issued(&self, task: &OwnedTask, placement: &PlacementLock, out: &mut Vec<Command>) {
+    fn issued(&self, task: &OwnedTask, share: u32, placement: &PlacementLock, out: &mut Vec<Command>) {
         let awaited = |side: &depend::Side| side.awaited;
         let mut ends_here = task.owned().as_deref().is_some_and(awaited);
         let ends_with_it = |mode: Mode| mode.sees_nothing() || matches!(mode, Mode::Commutative | Mode::Reduction(_));
@@ -192,7 +192,7 @@ impl Engine {
             ends_here |= ends_with_it(access.mode) || access.datum.residence == Residence::Nowhere;
         });
         if !ends_here {
-            placement.lock().issued(task, out);
+            placement.lock().issued(task, share, out);
             task.release(|successor| self.ready(successor, out));
         }
     }

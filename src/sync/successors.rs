@@ -91,6 +91,16 @@ impl<T> Successors<T> {
         }
     }
 
+    /// Whether there are two or more so far.
+    ///
+    /// # Safety
+    /// The caller alone closes the list, and not meanwhile.
+    pub(crate) unsafe fn has_several(&self) -> bool {
+        let head = self.head.load(Ordering::Acquire);
+        // SAFETY: a pushed edge stays valid, with what it was linked to, until the list was closed.
+        !head.is_null() && head != closed() && unsafe { !(*head).next.is_null() }
+    }
+
     /// Closes the list and hands every successor to `each`, the last pushed first. A second close finds nothing.
     #[inline(always)] // on the way of every task
     pub(crate) fn close(&self, mut each: impl FnMut(T))

@@ -471,6 +471,12 @@ impl<K: Kind> OwnedTask<K> {
         Self(ManuallyDrop::new(TaskRef(task)), PhantomData)
     }
 
+    /// Whether several tasks wait for this one so far.
+    pub(crate) fn forks(&self) -> bool {
+        // SAFETY: the list is closed by the one owner, who is asking.
+        unsafe { self.successors.has_several() }
+    }
+
     /// Another reference to the task.
     pub(crate) fn share(&self) -> TaskRef<K> {
         TaskRef::clone(&self.0)

@@ -11,9 +11,11 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex};
+use thalweg::TaskBuilder;
 use thalweg::ids::TaskId;
 use thalweg::memory::{Reduction, Shape, Shared};
 use thalweg::prelude::*;
+use thalweg::task::Accesses;
 
 /// In which mode a step accesses its target.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -146,6 +148,22 @@ pub fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
 pub static ADD: LazyLock<Reduction<u64>> =
     LazyLock::new(|| Reduction::new("wrapping add", 0, |a: &mut u64, b| *a = a.wrapping_add(b)));
 
+/// Where steps are submitted: to the runtime, or as children in a body.
+#[derive(Clone, Copy)]
+pub enum Front<'a> {
+    Outside(&'a Runtime),
+    Body(&'a Context),
+}
+
+impl<'a> Front<'a> {
+    pub fn task<A: Accesses>(self, name: &'static str, accesses: A) -> TaskBuilder<'a, A> {
+        match self {
+            Self::Outside(rt) => rt.task(name, accesses),
+            Self::Body(at) => at.task(name, accesses),
+        }
+    }
+}
+
 /// What steps need of data objects of one number of dimensions.
 pub trait Dimensions: Shape {
     fn register(rt: &Runtime, extents: [usize; 3], values: Vec<u64>) -> Data<u64, Self>;
@@ -154,7 +172,7 @@ pub trait Dimensions: Shape {
 
     /// Submits a step, whose body calls `began` first. All the data objects that it touches must be there.
     fn submit(
-        rt: &Runtime,
+        front: Front<'_>,
         data: &[Option<Data<u64, Self>>],
         step: &Step,
         began: impl FnOnce() + Send + 'static,
@@ -166,7 +184,7 @@ macro_rules! submit {
     ($shape:ty) => {
         #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
         fn submit(
-            rt: &Runtime,
+            front: Front<'_>,
             data: &[Option<Data<u64, Self>>],
             step: &Step,
             began: impl FnOnce() + Send + 'static,
@@ -178,7 +196,7 @@ macro_rules! submit {
             let &Step { kind, bodies, end: ends, seed, .. } = step;
             macro_rules! task {
                 ($access:expr, $change:expr) => {{
-                    let task = rt.task("step", (a, b, $access, update));
+                    let task = front.task("step", (a, b, $access, update));
                     macro_rules! body {
                         () => {
                             move |_, (a, b, target, mut update)| {
@@ -200,7 +218,7 @@ macro_rules! submit {
             }
             macro_rules! detached {
                 ($access:expr) => {{
-                    let task = rt.task("step", (a, b, $access, update));
+                    let task = front.task("step", (a, b, $access, update));
                     let detached = task.host_detached(move |_, (a, b, mut target, mut update)| {
                         began();
                         outside(seed, move || {

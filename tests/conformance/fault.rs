@@ -1,9 +1,11 @@
 //! A kernel that writes where nothing is: its device is lost, and the rest of the machine works on.
 //!
 //! A GPU is lost to the whole process then, so the program runs in another one: this test's own binary, which an environment
-//! variable tells so. Where kernels run on cores, such a write ends the process, and there is no such test.
+//! variable tells so. Where kernels run on cores, such a write ends the process, and there is no such test. AMD's runtime ends
+//! the process as well, by `abort`, and tells nobody before: there all that can be asked for is that it ends.
 
 use super::{kernels, runtime_of};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use thalweg::error::FailureReason;
 use thalweg::kernel::{Kernel, Program, Write};
@@ -12,6 +14,9 @@ use thalweg::prelude::*;
 
 /// Names the kind of device in the process of its own.
 const VARIABLE: &str = "THALWEG_CONFORMANCE_FAULT";
+
+/// What `abort` ends a process with.
+const SIGABRT: i32 = 6;
 
 /// Far behind all memory of any device.
 const TEXT: &str =
@@ -31,7 +36,8 @@ pub(crate) fn run_if_asked(kinds: &[UnitKind]) -> bool {
 pub(crate) fn a_kernel_that_faults(kind: UnitKind) {
     let this = std::env::current_exe().unwrap();
     let output = Command::new(this).env(VARIABLE, kind.keyword()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let aborted = kind == UnitKind::Hip && output.status.signal() == Some(SIGABRT);
+    assert!(output.status.success() || aborted, "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
 }
 
 fn program(kind: UnitKind) {

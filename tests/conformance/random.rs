@@ -1,35 +1,17 @@
 //! Ten thousand tasks with random regions, against the same done one after another.
 
+#[path = "../common/random.rs"]
+mod numbers;
+
 use super::{kernels, runtime_of};
 use ndarray::{Array3, s};
+use numbers::Random;
 use thalweg::machine::UnitKind;
 
 const TASKS: usize = 10_000;
 const ARRAYS: usize = 5;
 const N: usize = 400;
 const SIDES: [usize; 3] = [9, 10, 11];
-
-/// Numbers from a seed: splitmix64 (Steele, Lea, Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn range(&mut self, n: usize) -> std::ops::Range<usize> {
-        let (a, b) = (self.below(n), self.below(n));
-        a.min(b)..a.max(b) + 1
-    }
-}
 
 pub(crate) fn random_tasks(kind: UnitKind, cpu_units: usize, devices: usize) {
     // Not everything fits at once, so replicas come and go.

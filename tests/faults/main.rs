@@ -1,7 +1,8 @@
 //! Random programs on small emulated devices that fail, against a sequential oracle.
 //!
 //! Devices have too little memory, of different size; now and then a copy fails, a device is lost, a body fails or panics,
-//! a handle is dropped. Regions overlap partly, or are empty. Whatever happens:
+//! a handle is dropped. Every other program has tasks whose bodies, on cores or devices, submit others as children. Regions
+//! overlap partly, or are empty. Whatever happens:
 //!
 //! - what can be read is what the tasks would have written one after the other;
 //! - what a failed body should have written can not be read, and neither can what was computed from it;
@@ -15,6 +16,8 @@
 mod common;
 mod oracle;
 mod program;
+#[path = "../common/random.rs"]
+mod random;
 mod run;
 #[path = "../common/steps.rs"]
 mod steps;
@@ -22,16 +25,13 @@ mod steps;
 use common::watched;
 use ndarray::{Ix2, Ix3};
 use program::Program;
+use random::variable;
 use run::run;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg::prelude::*;
-
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: `{text}` is no number")))
-}
 
 /// The seed of the program that runs; ends the process if that does not change for a long time.
 static SEED: AtomicU64 = AtomicU64::new(0);

@@ -1,6 +1,16 @@
 //! What must be there in the end: the steps one after the other, on plain memory.
 
+use crate::program::Act;
 use crate::steps::{End, Kind, Part, Step, hash, updated};
+
+/// What has become of a task.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Fate {
+    /// It was not submitted: it was refused, or its parent was skipped.
+    Absent,
+    Submitted,
+    Failed,
+}
 
 /// What every element is, if its value was not lost, and `None` where it must have been.
 pub(crate) struct Oracle {
@@ -19,8 +29,16 @@ impl Oracle {
         part.elements(self.extents).into_iter().any(|e| self.reached[part.data][e])
     }
 
-    /// One task, one after the other.
-    pub(crate) fn apply(&mut self, step: &Step) {
+    /// One task after the other, children in the place of their parent.
+    pub(crate) fn apply(&mut self, act: &Act) {
+        match act {
+            Act::Task(step) => self.apply_step(step),
+            Act::Parent(parent) => parent.children.iter().for_each(|child| self.apply(child)),
+            _ => {}
+        }
+    }
+
+    fn apply_step(&mut self, step: &Step) {
         let Step { reads: [a, b], kind, target, update, .. } = step;
         // Who joins a group runs even if another one of the group has failed.
         let target_is_there = *kind != Kind::Inout || self.values(target).is_some();
@@ -36,8 +54,26 @@ impl Oracle {
         }
     }
 
-    /// Where failures go through one task, that has failed itself or not.
-    pub(crate) fn reach(&mut self, step: &Step, failed: bool) {
+    /// Where failures go through tasks, the next of which has the number `n`.
+    pub(crate) fn reach(&mut self, act: &Act, n: &mut usize, fate: &impl Fn(usize) -> Fate) {
+        let own = *n;
+        *n += usize::from(act.tasks() > 0);
+        match act {
+            Act::Task(step) if fate(own) != Fate::Absent => self.reach_step(step, fate(own) == Fate::Failed),
+            Act::Parent(parent) => {
+                parent.children.iter().for_each(|child| self.reach(child, n, fate));
+                let is_skipped = parent.reads.iter().any(|part| self.any_reached(part));
+                if is_skipped || fate(own) == Fate::Failed {
+                    for part in &parent.weak {
+                        part.elements(self.extents).into_iter().for_each(|e| self.reached[part.data][e] = true);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn reach_step(&mut self, step: &Step, failed: bool) {
         let Step { reads: [a, b], kind, target, update, .. } = step;
         let value_of_target = *kind != Kind::Out && self.any_reached(target);
         let hit = failed || value_of_target || [a, b, update].into_iter().any(|part| self.any_reached(part));

@@ -1,7 +1,7 @@
 //! The random programs: what they do, on which machine, and what fails there.
 
+use crate::random::Random;
 use crate::steps::{Bodies, End, Kind, Part, Step};
-use std::ops::Range;
 use std::time::Duration;
 use thalweg::prelude::*;
 
@@ -9,10 +9,24 @@ use thalweg::prelude::*;
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Task(Step),
+    Parent(Parent),
     Prefetch(Part, u16),
     Read(Part),
     Wait,
     Drop(usize),
+}
+
+/// A task that does nothing but submit children.
+#[derive(Debug, Clone)]
+pub(crate) struct Parent {
+    /// What it declares for them, one region of each data object.
+    pub(crate) weak: Vec<Part>,
+    /// What it reads itself.
+    pub(crate) reads: Option<Part>,
+    pub(crate) bodies: Bodies,
+    /// Tasks and parents.
+    pub(crate) children: Vec<Act>,
+    pub(crate) waits: bool,
 }
 
 #[derive(Debug)]
@@ -27,53 +41,26 @@ pub(crate) struct Program {
     pub(crate) devices: Vec<EmulatedDevice>,
 }
 
-/// A small generator of numbers: programs are many and short.
-struct Lot(u64);
-
-impl Lot {
-    /// Below `n`.
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ mixed >> 31) % n as u64) as usize
-    }
-
-    /// Once in `n` times.
-    fn once_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn of<T: Copy>(&mut self, choice: &[T]) -> T {
-        choice[self.below(choice.len())]
-    }
-
-    fn range(&mut self, extent: usize) -> Range<usize> {
-        let (a, b) = (self.below(extent), self.below(extent));
-        a.min(b)..a.max(b) + 1
-    }
-}
-
 impl Program {
     pub(crate) fn new(seed: u64) -> Self {
-        let lot = &mut Lot(seed);
+        let lot = &mut Random(seed);
         let dims = 1 + lot.below(3);
         let extents = [[1, 1, 32], [1, 6, 7], [3, 4, 5]][dims - 1];
         let data = 1 + lot.below(3);
         let units = lot.of(&["1:EMU:1", "2:EMU:1", "1:EMU:2", "1:CPU:1,1:EMU:1", "1:CPU:1,2:EMU:1", "1:CPU:1,1:EMU:2"]);
         let num_devices =
             if units.ends_with("1:EMU:1") && !units.starts_with('2') && !units.contains(",2") { 1 } else { 2 };
-        let faulty = !lot.once_in(8);
+        let faulty = !lot.one_in(8);
         let devices = (0..num_devices).map(|_| {
             let mut device = EmulatedDevice::new().capacity_bytes(8 * (8 + lot.below(120) as u64));
-            if faulty && lot.once_in(2) {
+            if faulty && lot.one_in(2) {
                 device = device.failing_copy(lot.below(24) as u64);
             }
-            if faulty && lot.once_in(5) {
+            if faulty && lot.one_in(5) {
                 device = device.lost_after_tasks(lot.below(6) as u64);
             }
             // Each copy made by the copy engine, while other things happen.
-            if lot.once_in(3) { device.copy_delay(Duration::from_nanos(1), f64::INFINITY) } else { device }
+            if lot.one_in(3) { device.copy_delay(Duration::from_nanos(1), f64::INFINITY) } else { device }
         });
         let devices: Vec<_> = devices.collect();
         let mut program = Self {
@@ -83,7 +70,7 @@ impl Program {
             acts: Vec::new(),
             units,
             scheduler: lot.of(&["stealing", "dynamic", "eft", "priority", "static"]),
-            hosted: lot.once_in(2),
+            hosted: lot.one_in(2),
             devices,
         };
         let mut alive: Vec<usize> = (0..data).collect();
@@ -92,27 +79,60 @@ impl Program {
                 0 if alive.len() > 1 => Act::Drop(alive.swap_remove(lot.below(alive.len()))),
                 1 => Act::Read(program.part(lot, &alive)),
                 2 => Act::Prefetch(program.part(lot, &alive), 1 + lot.below(num_devices) as u16),
-                3 if lot.once_in(2) => Act::Wait,
+                3 if lot.one_in(2) => Act::Wait,
                 _ => Act::Task(program.step(lot, &alive)),
             };
             program.acts.push(act);
         }
+        if seed.is_multiple_of(2) {
+            // By numbers of its own, so that every other program stays as it is.
+            let acts = std::mem::take(&mut program.acts);
+            program.acts = program.nested(&mut Random(!seed), acts, 0);
+        }
         program
     }
 
-    fn part(&self, lot: &mut Lot, alive: &[usize]) -> Part {
+    /// The same acts, some rows of tasks as children.
+    fn nested(&self, lot: &mut Random, acts: Vec<Act>, depth: usize) -> Vec<Act> {
+        let (mut all, mut acts) = (Vec::new(), acts.into_iter().peekable());
+        while let Some(act) = acts.next() {
+            if !matches!(act, Act::Task(_)) || lot.one_in(2) {
+                all.push(act);
+                continue;
+            }
+            let mut children = vec![act];
+            let most = 1 + lot.below(4);
+            while children.len() < most && matches!(acts.peek(), Some(Act::Task(_))) {
+                children.extend(acts.next());
+            }
+            children.iter_mut().for_each(for_a_body);
+            let children = if depth < 2 { self.nested(lot, children, depth + 1) } else { children };
+            let weak = (0..self.data).filter_map(|data| bounds(&children, data)).collect::<Vec<_>>();
+            let others: Vec<_> = (0..self.data).filter(|data| weak.iter().all(|part| part.data != *data)).collect();
+            // What was dropped is not read.
+            let others =
+                others.into_iter().filter(|data| !all.iter().any(|act| matches!(act, Act::Drop(it) if it == data)));
+            let others: Vec<_> = if depth == 0 { others.collect() } else { vec![] };
+            let reads = (!others.is_empty() && lot.one_in(3)).then(|| self.part(lot, &others));
+            let bodies = lot.of(&[Bodies::Cores, Bodies::All, Bodies::Devices]);
+            all.push(Act::Parent(Parent { weak, reads, bodies, children, waits: lot.one_in(2) }));
+        }
+        all
+    }
+
+    fn part(&self, lot: &mut Random, alive: &[usize]) -> Part {
         let data = lot.of(alive);
         let part = match lot.below(14) {
             0..2 => Part { data, ranges: self.extents.map(|extent| 0..extent) },
             _ => Part { data, ranges: self.extents.map(|extent| lot.range(extent)) },
         };
-        if lot.once_in(14) { part.empty() } else { part }
+        if lot.one_in(14) { part.empty() } else { part }
     }
 
-    fn step(&self, lot: &mut Lot, alive: &[usize]) -> Step {
+    fn step(&self, lot: &mut Random, alive: &[usize]) -> Step {
         let (target, update) = (self.part(lot, alive), self.part(lot, alive));
         // One task's accesses must not overlap where one of them writes.
-        let update = if lot.once_in(2) || update.overlaps(&target) { update.empty() } else { update };
+        let update = if lot.one_in(2) || update.overlaps(&target) { update.empty() } else { update };
         let mut read = || {
             let read = self.part(lot, alive);
             if read.overlaps(&target) || read.overlaps(&update) { read.empty() } else { read }
@@ -144,5 +164,50 @@ impl Program {
             _ => End::Returns,
         };
         Step { reads, kind, target, update, bodies, end, seed: lot.below(1 << 30) as u64 }
+    }
+}
+
+/// What a child may not do is done otherwise.
+fn for_a_body(act: &mut Act) {
+    if let Act::Task(step) = act {
+        if step.kind == Kind::Accumulate {
+            step.kind = Kind::Add;
+        }
+        // It may be refused when it is submitted, and nobody knows when that will be.
+        if step.bodies == Bodies::Devices {
+            step.bodies = Bodies::All;
+        }
+    }
+}
+
+/// The smallest region of a data object that has all that these touch of it, if they touch it.
+fn bounds(acts: &[Act], data: usize) -> Option<Part> {
+    let mut parts = Vec::new();
+    for act in acts {
+        match act {
+            Act::Task(step) => parts.extend(step.reads.iter().chain([&step.target, &step.update])),
+            Act::Parent(parent) => parts.extend(&parent.weak),
+            _ => {}
+        }
+    }
+    let together = |a: Part, b: &Part| {
+        let ranges = [0, 1, 2].map(|d| {
+            let (a, b) = (&a.ranges[d], &b.ranges[d]);
+            a.start.min(b.start)..a.end.max(b.end)
+        });
+        Part { ranges, ..a }
+    };
+    let mut parts = parts.into_iter().filter(|part| part.data == data);
+    parts.next().cloned().map(|first| parts.fold(first, together))
+}
+
+impl Act {
+    /// How many tasks it stands for.
+    pub(crate) fn tasks(&self) -> usize {
+        match self {
+            Self::Task(_) => 1,
+            Self::Parent(parent) => 1 + parent.children.iter().map(Self::tasks).sum::<usize>(),
+            _ => 0,
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Runs a program, and judges by the oracle what it leaves.
 
-use crate::oracle::Oracle;
+use crate::oracle::{Fate, Oracle};
 use crate::program::{Act, Program};
-use crate::steps::{Bodies, Dimensions, Part, Step, mix};
+use crate::steps::{Bodies, Dimensions, Front, Part, mix};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use thalweg::error::{FailureReason, TaskFailure};
 use thalweg::ids::TaskId;
 use thalweg::prelude::*;
@@ -29,7 +29,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
         .build()
         .unwrap();
     let mut data: Vec<_> = start.into_iter().map(|values| Some(S::register(&rt, extents, values))).collect();
-    let mut steps: Vec<(&Step, TaskId)> = Vec::new();
+    let tasks = Tasks::default();
     let mut failures: Vec<Arc<TaskFailure>> = Vec::new();
     let mut wait = |rt: &Runtime| match rt.wait() {
         Ok(()) => {}
@@ -43,17 +43,16 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
             Err(other) => panic!("{other}"),
         }
     }
+    let mut first = 0;
     for act in &program.acts {
         match act {
-            Act::Task(step) => match S::submit(&rt, &data, step, || ()) {
-                Ok(id) => {
-                    oracle.apply(step);
-                    steps.push((step, id));
+            Act::Task(_) | Act::Parent(_) => {
+                submit::<S>(Front::Outside(&rt), &data, act, first, &tasks);
+                if !tasks.has_refused(first) {
+                    oracle.apply(act);
                 }
-                // Only what no core may run can be too large.
-                Err(SubmitError::WorkingSet { .. }) if step.bodies == Bodies::Devices => {}
-                Err(other) => panic!("{other}"),
-            },
+                first += act.tasks();
+            }
             Act::Prefetch(part, space) => {
                 let cell = data[part.data].as_ref().expect("it is there");
                 match rt.prefetch(S::cut(cell, part), SpaceId(*space)) {
@@ -79,7 +78,12 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
     let roots: HashMap<TaskId, &Arc<TaskFailure>> = failures.iter().map(|failure| (failure.task(), failure)).collect();
     match failures.iter().any(|failure| vague(failure)) {
         true => oracle.reached.iter_mut().flatten().for_each(|reached| *reached = true),
-        false => steps.iter().for_each(|(step, id)| oracle.reach(step, roots.contains_key(id))),
+        false => {
+            let mut n = 0;
+            for act in &program.acts {
+                oracle.reach(act, &mut n, &|n| tasks.fate(n, &roots));
+            }
+        }
     }
     for which in 0..program.data {
         if data[which].is_none() {
@@ -108,4 +112,66 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
         }
     }
     assert_eq!(rt.conflicts(), Vec::<String>::new());
+    tasks.unexpected();
+}
+
+/// What has become of the submissions of tasks, by the tasks' numbers in their program.
+#[derive(Clone, Default)]
+struct Tasks(Arc<Mutex<HashMap<usize, Result<TaskId, SubmitError>>>>);
+
+impl Tasks {
+    fn has_refused(&self, n: usize) -> bool {
+        matches!(self.0.lock().unwrap().get(&n), Some(Err(_)))
+    }
+
+    fn fate(&self, n: usize, roots: &HashMap<TaskId, &Arc<TaskFailure>>) -> Fate {
+        match self.0.lock().unwrap().get(&n) {
+            Some(Ok(id)) if roots.contains_key(id) => Fate::Failed,
+            Some(Ok(_)) => Fate::Submitted,
+            _ => Fate::Absent,
+        }
+    }
+
+    /// Whether a task was refused for another reason than its size.
+    fn unexpected(&self) {
+        for (n, submitted) in &*self.0.lock().unwrap() {
+            let is_expected = matches!(submitted, Ok(_) | Err(SubmitError::WorkingSet { .. }));
+            assert!(is_expected, "task {n}: {submitted:?}");
+        }
+    }
+}
+
+/// Submits a task, or a parent with all its children. The first has the number `n`.
+fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &Act, n: usize, tasks: &Tasks) {
+    let submitted = match act {
+        Act::Task(step) => S::submit(front, data, step, || ()),
+        Act::Parent(parent) => {
+            let region = |part: &Part| S::cut(data[part.data].as_ref().expect("it is there"), part);
+            let weak: Vec<_> = parent.weak.iter().map(|part| region(part).weak_inout()).collect();
+            let reads: Vec<_> = parent.reads.iter().map(|part| region(part).input()).collect();
+            // Handles of what they may touch; others can be dropped meanwhile.
+            let is_for_children = |which: usize| parent.weak.iter().any(|part| part.data == which);
+            let own: Vec<_> =
+                (0..data.len()).map(|which| data[which].clone().filter(|_| is_for_children(which))).collect();
+            let (inner, children, waits) = (tasks.clone(), parent.children.clone(), parent.waits);
+            let act = move |at: &Context| {
+                let mut next = n + 1;
+                for child in &children {
+                    submit::<S>(Front::Body(at), &own, child, next, &inner);
+                    next += child.tasks();
+                }
+                if waits {
+                    let _ = at.wait(); // refused on devices; failures are the oracle's matter
+                }
+            };
+            let task = front.task("parent", (weak, reads));
+            match parent.bodies {
+                Bodies::Devices => task.emulated(move |at, _| act(at)).submit(),
+                Bodies::All => task.cpu(move |at, _| act(at)).submit(),
+                Bodies::Cores | Bodies::Detached => task.host(move |at, _| act(at)).submit(),
+            }
+        }
+        _ => unreachable!("only tasks are submitted"),
+    };
+    tasks.0.lock().unwrap().insert(n, submitted);
 }

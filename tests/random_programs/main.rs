@@ -31,7 +31,7 @@ use oracle::{Memory, Number, check_graph, order};
 use program::{Program, program};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use steps::{Dimensions, Part, Step, mix};
+use steps::{Dimensions, Front, Part, Step, mix};
 use thalweg::Builder;
 use thalweg::prelude::*;
 
@@ -69,7 +69,7 @@ fn check<S: Loops>(program: &Program) {
             match loops.next_if(|cut| cut.first == n) {
                 Some(cut) => n += S::submit_loop(&rt, &handles, cut, &steps[n..n + cut.steps], began).unwrap(),
                 None => {
-                    S::submit(&rt, &handles, step, move || began(0)).unwrap();
+                    S::submit(Front::Outside(&rt), &handles, step, move || began(0)).unwrap();
                     n += 1;
                 }
             }

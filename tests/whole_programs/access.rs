@@ -2,11 +2,12 @@
 
 use crate::log::Living;
 use crate::program::{Kind, Mode, Object, Task};
+use crate::run::{At, Run};
 use crate::steps::{ADD, Part};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use thalweg::memory::{Commutes, Follows, Overwrites, Reads, Shares, Updates};
+use thalweg::memory::{Commutes, Follows, Overwrites, Reads, Shares, Updates, WeaklyReads, WeaklyUpdates};
 use thalweg::prelude::*;
 use thalweg::task::{
     Accumulating, After, BorrowedMut, Commutative, Concurrent, Inout, Input, Output, Reducing, ResultInput,
@@ -113,6 +114,8 @@ pub(crate) type Values<'a> = (
     OfValue<'a, Updates>,
     OfValue<'a, Commutes>,
     OfValue<'a, Shares>,
+    OfValue<'a, WeaklyReads>,
+    OfValue<'a, WeaklyUpdates>,
 );
 
 pub(crate) type Tokens<'a> = (
@@ -122,6 +125,8 @@ pub(crate) type Tokens<'a> = (
     OfToken<'a, Updates>,
     OfToken<'a, Commutes>,
     OfToken<'a, Shares>,
+    OfToken<'a, WeaklyReads>,
+    OfToken<'a, WeaklyUpdates>,
 );
 
 /// All other accesses.
@@ -159,7 +164,10 @@ macro_rules! sort_whole {
             Mode::Out => $lists.2.push($object.output()),
             Mode::Inout => $lists.3.push($object.inout()),
             Mode::Commutative => $lists.4.push($object.commutative()),
-            _ => $lists.5.push($object.concurrent()),
+            Mode::Concurrent => $lists.5.push($object.concurrent()),
+            Mode::WeakIn => $lists.6.push($object.weak_input()),
+            Mode::WeakInout => $lists.7.push($object.weak_inout()),
+            Mode::Sum | Mode::Accumulate => unreachable!("of arrays alone"),
         }
     };
 }
@@ -186,21 +194,26 @@ pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Arrays<'a>, O
     (arrays, others)
 }
 
-/// Registers a new object.
-pub(crate) fn make<'s>(rt: &Runtime, object: Object, kind: Kind, living: impl FnOnce() -> Living) -> Handle<'s> {
+/// Registers a new object: of the program, or of a body for its children.
+pub(crate) fn make<'s>(run: &Run, at: &At<'_, '_, '_>, object: Object, kind: Kind) -> Handle<'s> {
     let start = |e| crate::oracle::start(object, e);
     let elements = || (0..kind.extents().iter().product()).map(start).collect();
-    match kind {
-        Kind::Line(_) => Handle::Line(rt.data(elements()).named(format!("object {object}"))),
-        Kind::Square(x, y) => Handle::Square(rt.array(array(Ix2(x, y), elements())).named(format!("object {object}"))),
-        Kind::Cube(x, y, z) => {
-            Handle::Cube(rt.array(array(Ix3(x, y, z), elements())).named(format!("object {object}")))
-        }
-        Kind::Value => {
-            let content = Content { value: AtomicU64::new(start(0)), _living: living() };
-            Handle::Value(rt.value(content).named(format!("object {object}")))
-        }
-        Kind::Token => Handle::Token(rt.token().named(format!("object {object}"))),
+    let content = || Content { value: AtomicU64::new(start(0)), _living: run.log.living() };
+    let name = format!("object {object}");
+    macro_rules! make {
+        ($at:expr) => {
+            match kind {
+                Kind::Line(_) => Handle::Line($at.data(elements()).named(name)),
+                Kind::Square(x, y) => Handle::Square($at.array(array(Ix2(x, y), elements())).named(name)),
+                Kind::Cube(x, y, z) => Handle::Cube($at.array(array(Ix3(x, y, z), elements())).named(name)),
+                Kind::Value => Handle::Value($at.value(content()).named(name)),
+                Kind::Token => Handle::Token($at.token().named(name)),
+            }
+        };
+    }
+    match at {
+        At::Body(at) => make!(at),
+        _ => make!(run.rt),
     }
 }
 

@@ -49,6 +49,8 @@ struct Draw {
     fails: bool,
     has_devices: bool,
     groups: usize,
+    /// Whether there is little but arrays, children and waiting for them.
+    is_plain: bool,
 }
 
 const UNITS: [&str; 14] = [
@@ -81,7 +83,8 @@ impl Program {
             if random.one_in(3) { (0..1 + random.below(3)).map(|_| random.one_in(2)).collect() } else { vec![] };
         let has_devices = machine.units.contains("EMU");
         let fails = random.one_in(2);
-        let mut draw = Draw { random, n: 0, fails, has_devices, groups: groups.len() };
+        let is_plain = random.one_in(3);
+        let mut draw = Draw { random, n: 0, fails, has_devices, groups: groups.len(), is_plain };
         Self { acts: draw.program(), groups, machine }
     }
 }
@@ -99,7 +102,7 @@ impl Draw {
         for kind in [Kind::Line(24), Kind::Square(6, 6)] {
             acts.push(self.make(&mut place, kind));
         }
-        for _ in 0..self.random.below(3) {
+        for _ in 0..if self.is_plain { 0 } else { self.random.below(3) } {
             let kind = self.kind();
             acts.push(self.make(&mut place, kind));
         }
@@ -137,7 +140,9 @@ impl Draw {
 
     fn act(&mut self, place: &mut Place) -> Act {
         let outside = place.at == At::Outside;
-        match self.random.below(32) {
+        let lot = if self.is_plain { 31 } else { 0 };
+        match lot.max(self.random.below(32)) {
+            _ if self.is_plain && place.at == At::Body && self.random.one_in(8) => Act::Wait(self.number()),
             0 | 1 => Act::Wait(self.number()),
             2 | 3 if !place.own_results.is_empty() => {
                 let result = place.own_results.swap_remove(self.random.below(place.own_results.len()));
@@ -146,8 +151,7 @@ impl Draw {
             }
             4 | 5 if place.at != At::Scope => {
                 let kind = self.kind();
-                // What is made in a body is for its children, if it is an array.
-                self.make(place, if outside || kind.is_array() { kind } else { Kind::Line(8) })
+                self.make(place, kind)
             }
             6..9 => match self.own(place) {
                 Some(at) => {
@@ -259,7 +263,7 @@ impl Draw {
     fn mode(&mut self, known: &Known, is_parent: bool) -> Mode {
         let is_line = matches!(known.kind, Kind::Line(_));
         let modes: &[Mode] = match (known.may, known.kind.is_array()) {
-            (May::Read, true) if is_parent => &[Mode::WeakIn, Mode::WeakIn, Mode::In],
+            (May::Read, _) if is_parent => &[Mode::WeakIn, Mode::WeakIn, Mode::In],
             (May::Read, _) => &[Mode::In, Mode::In, Mode::In, Mode::After],
             (_, true) if is_parent => {
                 &[Mode::WeakInout, Mode::WeakInout, Mode::WeakInout, Mode::WeakIn, Mode::In, Mode::Inout, Mode::Out]
@@ -278,6 +282,7 @@ impl Draw {
                 Mode::Concurrent,
                 Mode::Accumulate,
             ],
+            _ if is_parent => &[Mode::WeakInout, Mode::WeakInout, Mode::WeakIn, Mode::In, Mode::Inout],
             _ => &[Mode::In, Mode::In, Mode::After, Mode::Out, Mode::Inout, Mode::Commutative, Mode::Concurrent],
         };
         match self.random.of(modes) {
@@ -299,7 +304,8 @@ impl Draw {
                 other.part.overlaps(&access.part) && (other.mode.writes() || access.mode.writes())
             };
             // Names of lent memory do not reach children.
-            if !accesses.iter().any(is_in_the_way) && !(known.is_lent && access.mode.is_weak()) {
+            let is_in_vain = known.is_lent && access.mode.is_weak();
+            if !is_in_vain && !accesses.iter().any(is_in_the_way) {
                 accesses.push((access, known));
             }
         }
@@ -353,7 +359,9 @@ impl Draw {
             .then(|| self.random.below(self.groups));
         task.urgent = place.at != At::Scope && self.random.one_in(6);
         task.watched = task.body != Body::Returns && self.random.one_in(4);
-        let has_acts = is_parent || self.random.one_in(8);
+        // A body that is commutative keeps its turn: what it waits for may wait for that.
+        let keeps_turn = task.accesses.iter().any(|access| access.mode == Mode::Commutative);
+        let has_acts = (is_parent || self.random.one_in(8)) && !keeps_turn;
         if has_acts && !matches!(task.body, Body::Retried(..)) {
             task.acts = self.body(place, &accesses);
         }
@@ -381,7 +389,9 @@ impl Draw {
             results: place.results.clone(),
             own_results: vec![],
         };
-        (0..self.random.below(6)).map(|_| self.act(&mut inner)).collect()
+        let mut acts = (0..self.random.below(6)).map(|_| self.act(&mut inner)).collect::<Vec<_>>();
+        leave_what_is_taken(&mut acts);
+        acts
     }
 }
 

@@ -22,7 +22,8 @@
 //! | `shrink.rs` | what else is tried when one fails |
 //!
 //! `THALWEG_CASES` sets the number of programs (2000), `THALWEG_SEED` the first one's seed. A program that fails says its
-//! seed, and is made as small as it can be and still fail; with `THALWEG_CASES=1` it is run alone.
+//! seed, and is made as small as it can be and still fail; with `THALWEG_CASES=1` it is run alone. Nothing has hung before
+//! `THALWEG_PATIENCE` seconds (60) are over.
 
 mod access;
 mod draw;
@@ -42,53 +43,34 @@ use oracle::Oracle;
 use program::Program;
 use random::variable;
 use std::io::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
-/// What runs at the moment. The process ends if that does not change for a long time: whoever hangs has threads.
-static RUNNING: Mutex<(u64, String)> = Mutex::new((0, String::new()));
-
-fn watch() {
-    std::thread::spawn(|| {
-        let (mut last, mut looks) = (u64::MAX, 0);
-        loop {
-            std::thread::sleep(Duration::from_secs(10));
-            let (count, what) = RUNNING.lock().unwrap().clone();
-            (last, looks) = (count, if count == last { looks + 1 } else { 0 });
-            if looks == 6 {
-                // Past the capture of tests' output, which ends with the process.
-                let _ = writeln!(std::io::stderr(), "{what} hangs");
-                std::process::abort();
-            }
-        }
-    });
-}
-
-/// What is wrong with a program, if anything is.
-fn failure(seed: u64, program: &Program) -> Option<String> {
-    {
-        let mut running = RUNNING.lock().unwrap();
-        *running = (running.0 + 1, format!("THALWEG_SEED={seed}: {program:#?}"));
-    }
-    match catch_unwind(AssertUnwindSafe(|| Oracle::judge(program, &run::run(program)))) {
-        Ok(judged) => judged.err(),
-        Err(panic) => Some(panic.downcast_ref::<String>().map_or("a panic", String::as_str).to_owned()),
+/// What is wrong with a program, if anything is. One that hangs keeps its threads.
+fn failure(program: &Program) -> Option<String> {
+    let (judge, judged) = channel();
+    let (own, patience) = (program.clone(), Duration::from_secs(variable("THALWEG_PATIENCE", 60)));
+    let thread = thread::spawn(move || judge.send(Oracle::judge(&own, &run::run(&own)).err()).unwrap());
+    match judged.recv_timeout(patience) {
+        Ok(failure) => thread.join().map_or(Some("a panic".to_owned()), |()| failure),
+        Err(RecvTimeoutError::Timeout) => Some("it hangs".to_owned()),
+        Err(RecvTimeoutError::Disconnected) => Some("a panic".to_owned()),
     }
 }
 
 #[test]
 fn programs_end_as_if_their_tasks_had_run_one_after_the_other() {
     let (cases, first) = (variable("THALWEG_CASES", 2000), variable("THALWEG_SEED", 1));
-    watch();
     for seed in first..first + cases {
         let mut program = Program::new(seed);
-        let Some(mut why) = failure(seed, &program) else { continue };
-        eprintln!("THALWEG_SEED={seed}: {why}");
+        let Some(mut why) = failure(&program) else { continue };
+        // Past the capture of tests' output: what follows may take long.
+        let _ = writeln!(std::io::stderr(), "THALWEG_SEED={seed}: {why}");
         // What takes a certain timing fails now and then; and what fails in another way is another matter.
         let kind = |why: &str| why.split(':').next().unwrap().replace(|c: char| !c.is_alphabetic(), "");
         while let Some((smaller, difference)) = program.smaller().into_iter().find_map(|program| {
-            let alike = (0..8).find_map(|_| failure(seed, &program).filter(|other| kind(other) == kind(&why)))?;
+            let alike = (0..8).find_map(|_| failure(&program).filter(|other| kind(other) == kind(&why)))?;
             Some((program, alike))
         }) {
             (program, why) = (smaller, difference);

@@ -86,8 +86,7 @@ pub(crate) fn perform<'s>(run: &Run, at: &At<'_, 's, '_>, handles: &mut Handles<
     for act in acts {
         match act {
             Act::Make(object, kind) => {
-                let handle = make(&run.rt, *object, *kind, || run.log.living());
-                handles.insert(*object, handle);
+                handles.insert(*object, make(run, at, *object, *kind));
             }
             Act::Task(task) => match submit(run, at, handles, task) {
                 Ok(Submitted { handle, result }) => {

@@ -89,6 +89,18 @@ macro_rules! finish {
     )*};
 }
 
+/// Views of values, by mode.
+type OfValues<'a> = (
+    Vec<&'a Content>,
+    Vec<()>,
+    Vec<&'a mut Content>,
+    Vec<&'a mut Content>,
+    Vec<&'a mut Content>,
+    Vec<&'a Content>,
+    Vec<()>,
+    Vec<()>,
+);
+
 fn add(content: &Content, h: u64) {
     content.value.fetch_add(h, Ordering::Relaxed);
 }
@@ -109,14 +121,7 @@ macro_rules! body {
             let (mut h, run) = $work.begin();
             read!(h, arrays.0);
             let (_, _, concurrent, values, _, results) = others;
-            let (reads, _, outs, inouts, commutatives, shared): (
-                Vec<&Content>,
-                _,
-                Vec<&mut Content>,
-                Vec<_>,
-                Vec<_>,
-                _,
-            ) = values;
+            let (reads, _, outs, inouts, commutatives, shared, _, _): OfValues<'_> = values;
             reads.iter().for_each(|x| h = h.wrapping_add(taken(x.value.load(Ordering::Relaxed), 0)));
             results.iter().for_each(|x: &&Returned| h = h.wrapping_add(taken(x.0, 0)));
             $work.act(at);

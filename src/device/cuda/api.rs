@@ -8,7 +8,8 @@ use cudarc::driver::sys::{
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-// Driver API manual: CU_STREAM_NON_BLOCKING, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING, CU_MEMHOSTREGISTER_PORTABLE.
+// Driver API manual: CU_STREAM_NON_BLOCKING, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING, CU_MEMHOSTREGISTER_PORTABLE,
+// which CU_MEMHOSTALLOC_PORTABLE equals.
 const NON_BLOCKING: u32 = 1;
 const BLOCKING_SYNC_WITHOUT_TIMING: u32 = 1 | 2;
 const PORTABLE: u32 = 1;
@@ -181,6 +182,18 @@ impl Api for Cuda {
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the address comes from `allocate`; the recycler has blocks that nobody uses, and frees each once.
         call("cuMemFree", unsafe { sys::cuMemFree_v2(base as CUdeviceptr) })
+    }
+
+    fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError> {
+        let mut address = ptr::null_mut();
+        // SAFETY: the result has a place.
+        call("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&mut address, bytes, PORTABLE) })?;
+        Ok(address.expose_provenance())
+    }
+
+    unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
+        // SAFETY: the address comes from `allocate_host`; the recycler has blocks that nobody uses, and frees each once.
+        call("cuMemFreeHost", unsafe { sys::cuMemFreeHost(ptr::with_exposed_provenance_mut(base)) })
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {

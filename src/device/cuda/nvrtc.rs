@@ -1,4 +1,7 @@
-//! NVRTC: makes the code of an architecture that it knows, else PTX for the newest one below.
+//! NVRTC: makes code that an architecture runs, or PTX, which the driver compiles.
+//!
+//! The driver takes code of any NVRTC of its major release, and PTX only of one that is not newer than itself. So PTX is for
+//! architectures newer than all that NVRTC knows, and for drivers that refuse the code.
 
 use crate::device::gpu::{Compiler, RawUnit, Recipe};
 use cudarc::nvrtc::sys;
@@ -72,12 +75,11 @@ enum Target {
     Ptx(u32),
 }
 
-/// What to make for an architecture, if there is anything that runs there.
-fn target(architecture: u32, known: &[u32]) -> Option<Target> {
-    if known.contains(&architecture) {
-        return Some(Target::Code(architecture));
-    }
-    known.iter().copied().filter(|known| *known < architecture).max().map(Target::Ptx)
+/// What runs on an architecture, the best first: its own code; or that of an older one of the same generation; or PTX.
+fn targets(architecture: u32, known: &[u32]) -> Vec<Target> {
+    let newest = known.iter().copied().filter(|known| *known <= architecture).max();
+    let code = newest.filter(|newest| newest / 10 == architecture / 10).map(Target::Code);
+    code.into_iter().chain(newest.map(Target::Ptx)).collect()
 }
 
 fn makes_ptx(recipe: &Recipe) -> bool {
@@ -92,18 +94,19 @@ impl Compiler for Nvrtc {
         LOADED.get_or_init(look).as_ref().map_err(String::as_str)
     }
 
-    fn options(&self, architecture: &str, _: bool) -> Result<Vec<String>, String> {
+    fn options(&self, architecture: &str, _: bool) -> Result<Vec<Vec<String>>, String> {
         let number = architecture.strip_prefix("sm_").and_then(|number| number.parse().ok());
         let number = number.ok_or("CUDA's architectures are sm_75, sm_90 and the like")?;
-        let option = match target(number, &self.architectures) {
-            Some(Target::Code(number)) => format!("--gpu-architecture=sm_{number}"),
-            Some(Target::Ptx(number)) => format!("--gpu-architecture=compute_{number}"),
-            None => {
-                let oldest = self.architectures.iter().min().copied().unwrap_or_default();
-                return Err(format!("{self} compiles for sm_{oldest} and newer; an older NVRTC may for sm_{number}"));
-            }
+        let targets = targets(number, &self.architectures);
+        if targets.is_empty() {
+            let oldest = self.architectures.iter().min().copied().unwrap_or_default();
+            return Err(format!("{self} compiles for sm_{oldest} and newer; an older NVRTC may for sm_{number}"));
+        }
+        let option = |target| match target {
+            Target::Code(number) => format!("--gpu-architecture=sm_{number}"),
+            Target::Ptx(number) => format!("--gpu-architecture=compute_{number}"),
         };
-        Ok(vec![option])
+        Ok(targets.into_iter().map(|target| vec![option(target)]).collect())
     }
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {
@@ -161,10 +164,10 @@ mod tests {
     #[test]
     fn what_is_made_runs_on_the_device() {
         let known = [75, 80, 86, 90, 100, 120];
-        assert_eq!(target(90, &known), Some(Target::Code(90)));
-        assert_eq!(target(89, &known), Some(Target::Ptx(86)));
-        assert_eq!(target(130, &known), Some(Target::Ptx(120)));
-        assert_eq!(target(70, &known), None);
-        assert_eq!(target(90, &[]), None);
+        assert_eq!(targets(90, &known), [Target::Code(90), Target::Ptx(90)]);
+        assert_eq!(targets(89, &known), [Target::Code(86), Target::Ptx(86)]);
+        assert_eq!(targets(130, &known), [Target::Ptx(120)]);
+        assert_eq!(targets(70, &known), []);
+        assert_eq!(targets(90, &[]), []);
     }
 }

@@ -14,6 +14,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Owns device memory; freed when dropped, when nothing uses it any more.
     type Memory: Send + Sync;
+    /// Owns page-locked host memory; for others when dropped.
+    type HostMemory: Send + Sync;
     type Stream: Send + Sync;
     /// A moment in a stream.
     type Event: Send + Sync + Clone;
@@ -28,11 +30,23 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Tells apart the groups of devices that can copy among each other.
     fn domain(&self) -> usize;
 
+    /// About how many threads run at once; 0 if that is not known.
+    fn threads_at_once(&self) -> u64 {
+        0
+    }
+
     /// The bytes that are free for the runtime.
     fn free_bytes(&self) -> u64;
 
     /// Device memory and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
+
+    /// Page-locked host memory and its address; none where copies from and to other memory hold nobody up, or where the
+    /// interface has none left.
+    fn host_memory(&self, bytes: usize) -> Result<Option<(Self::HostMemory, *mut u8)>, DeviceError> {
+        let _ = bytes;
+        Ok(None)
+    }
 
     fn stream(&self) -> Result<Self::Stream, DeviceError>;
 
@@ -83,6 +97,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
         groups: [u32; 3],
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError>;
+
+    /// Sees to it that the device begins with what was enqueued.
+    fn flush(&self, stream: &Self::Stream) -> Result<(), DeviceError> {
+        let _ = stream;
+        Ok(())
+    }
 
     /// The moment when all that was enqueued so far has ended. Sees to it that the device begins.
     fn record(&self, stream: &Self::Stream) -> Result<Self::Event, DeviceError>;

@@ -1,7 +1,8 @@
 //! Compiled programs on disk, so that a program compiles once on a machine and not once in a run.
 //!
-//! A file's name is the digest of all that determines its content: compiler, options, source. The file has the digest of its
-//! content in front. The folder is `THALWEG_CACHE_DIR` (empty: no cache), or else `thalweg` in the XDG cache directory
+//! A file's name consists of two digests of all that determines its content: of target and source, and of compiler and
+//! options. So what was made for a target is found where there is no compiler, too. The file has the digest of its content in
+//! front. The folder is `THALWEG_CACHE_DIR` (empty: no cache), or else `thalweg` in the XDG cache directory
 //! (`$XDG_CACHE_HOME`, or `~/.cache`).
 //!
 //! It never fails: what can't be read is compiled, and what can't be written is logged. It never removes files but its own
@@ -29,9 +30,11 @@ pub(in crate::device) struct Cache {
 /// All that a compiled program depends on.
 #[derive(Debug, Clone)]
 pub(in crate::device) struct Recipe {
+    /// The architecture.
+    pub(in crate::device) target: String,
     /// The compiler, with its version.
     pub(in crate::device) compiler: String,
-    /// What it is told: the architecture is among that.
+    /// What it is told.
     pub(in crate::device) options: Vec<String>,
 }
 
@@ -72,6 +75,17 @@ impl Cache {
         }
         Ok(content)
     }
+
+    /// What some compiler has made of a program for a target, the newest.
+    pub(in crate::device) fn get_any(&self, target: &str, source: &str) -> Option<Vec<u8>> {
+        let prefix = digest([target, source]);
+        let files = fs::read_dir(self.folder.as_ref()?).ok()?.flatten();
+        let made = files.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix));
+        let mut made: Vec<_> =
+            made.map(|file| (file.metadata().and_then(|file| file.modified()).ok(), file.path())).collect();
+        made.sort_unstable();
+        made.iter().rev().find_map(|(_, path)| read(path))
+    }
 }
 
 /// The user's cache folder by the XDG Base Directory Specification, which ignores paths that are not absolute.
@@ -81,14 +95,19 @@ fn users_own(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     cache.map(|cache| cache.join("thalweg"))
 }
 
-/// Lengths are hashed before texts, so that no two lists of texts look alike.
 fn name(recipe: &Recipe, source: &str) -> String {
+    let made_by = [recipe.compiler.as_str()].into_iter().chain(recipe.options.iter().map(String::as_str));
+    format!("{}-{}", digest([recipe.target.as_str(), source]), digest(made_by))
+}
+
+/// Lengths are hashed before texts, so that no two lists of texts look alike.
+fn digest<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hasher = Sha256::new();
-    for text in [recipe.compiler.as_str(), source].into_iter().chain(recipe.options.iter().map(String::as_str)) {
+    for text in texts {
         hasher.update((text.len() as u64).to_le_bytes());
         hasher.update(text);
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {
@@ -143,7 +162,8 @@ mod tests {
     }
 
     fn recipe(options: &[&str]) -> Recipe {
-        Recipe { compiler: "compiler 1.0".to_owned(), options: options.iter().map(|&o| o.to_owned()).collect() }
+        let target = "sm_90".to_owned();
+        Recipe { target, compiler: "compiler 1.0".to_owned(), options: options.iter().map(|&o| o.to_owned()).collect() }
     }
 
     /// What the cache gives, and whether it compiled.
@@ -209,13 +229,28 @@ mod tests {
     fn whatever_matters_makes_another_name() {
         let one = name(&recipe(&["ab", "c"]), "source");
         assert_eq!(one, name(&recipe(&["ab", "c"]), "source"));
-        assert_eq!(one.len(), 64);
+        assert_eq!(one.len(), 65);
         let newer = Recipe { compiler: "compiler 1.1".to_owned(), ..recipe(&["ab", "c"]) };
-        for other in
-            [name(&recipe(&["a", "bc"]), "source"), name(&newer, "source"), name(&recipe(&["ab", "c"]), "Source")]
-        {
+        let elsewhere = Recipe { target: "sm_80".to_owned(), ..recipe(&["ab", "c"]) };
+        for other in [
+            name(&elsewhere, "source"),
+            name(&recipe(&["a", "bc"]), "source"),
+            name(&newer, "source"),
+            name(&recipe(&["ab", "c"]), "Source"),
+        ] {
             assert_ne!(one, other);
         }
+    }
+
+    #[test]
+    fn what_any_compiler_has_made_is_found_without_one() {
+        let (_folder, cache) = cache();
+        assert_eq!(cache.get_any("sm_90", "source"), None);
+        get(&cache, &recipe(&["ab"]), "source", b"object");
+        assert_eq!(cache.get_any("sm_90", "source"), Some(b"object".to_vec()));
+        assert_eq!((cache.get_any("sm_80", "source"), cache.get_any("sm_90", "Source")), (None, None));
+        fs::write(only_file(&cache), "damaged").unwrap();
+        assert_eq!(cache.get_any("sm_90", "source"), None);
     }
 
     #[test]

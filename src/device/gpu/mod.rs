@@ -5,12 +5,15 @@
 //!
 //! Invariants:
 //! 1. A stream's flights end in order; the oldest is looked at first.
-//! 2. A task goes to the stream of one of the tasks it comes after, and waits for events of the others: so a chain of
-//!    tasks needs no event at all, and never the host.
+//! 2. A task goes to the stream of a task it comes after, if nothing else was enqueued there since, and waits for events of
+//!    the others: so a chain of tasks needs no event at all, and never the host; what branches off goes to another stream.
 //! 3. Scratch memory belongs to a stream. It is given to the next task as soon as the last one is enqueued, because the
 //!    stream does one after the other.
 //! 4. No body is called under a lock (see [`streams`]).
-//! 5. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
+//! 5. An event is recorded when somebody is to wait for it, once for all that was enqueued before ([`streams::Moment`]); for
+//!    each task at its end only where that pays: it takes long, or several tasks wait for it.
+//! 6. The lock of one stream is held at a time; that of `tasks` inside it or alone.
+//! 7. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
 //!    on nonsense.
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
@@ -21,6 +24,7 @@ mod cache;
 mod kernels;
 mod session;
 mod slabs;
+mod staging;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -39,6 +43,7 @@ pub(super) use slabs::{Pitches, Slab};
 
 use self::kernels::Kernels;
 use self::session::Session;
+use self::staging::Staged;
 use self::streams::{Flight, Stream};
 use super::{Accelerator, Buffer, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, TaskSession, Waker};
 use crate::coherence::CopyId;
@@ -49,14 +54,17 @@ use crate::region::MAX_DIMS;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Streams for kernels; behind them those for copies.
-const KERNEL_STREAMS: usize = 4;
+const KERNEL_STREAMS: usize = 16;
 const COPIES_IN: usize = KERNEL_STREAMS;
 const COPIES_OUT: usize = KERNEL_STREAMS + 1;
 const COPIES_ACROSS: usize = KERNEL_STREAMS + 2;
 const STREAMS: usize = KERNEL_STREAMS + 3;
+
+/// Of tasks that take longer each has an event of its own, which costs little then, and lets its end be seen at once.
+const LONG_NS: u64 = 10_000;
 
 /// An accelerator behind a backend.
 pub(super) struct Gpu<B: Backend> {
@@ -64,8 +72,10 @@ pub(super) struct Gpu<B: Backend> {
     capacity_bytes: u64,
     streams: Vec<Stream<B>>,
     kernels: Kernels<B>,
-    /// The stream and the end of every task in flight.
-    tasks: Mutex<FxHashMap<TaskId, (usize, B::Event)>>,
+    /// The stream of every task in flight, and its number there.
+    tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
+    /// How long tasks took lately.
+    mean_ns: AtomicU64,
 }
 
 impl<B: Backend> Gpu<B> {
@@ -80,26 +90,106 @@ impl<B: Backend> Gpu<B> {
             capacity_bytes: backend.free_bytes(),
             kernels: Kernels::default(),
             tasks: Mutex::default(),
+            mean_ns: AtomicU64::new(LONG_NS),
             backend: Arc::new(backend),
         })
     }
 
-    /// The stream for a task, and what it has to wait for there.
-    fn stream_behind(&self, after: &[TaskId]) -> (usize, Vec<B::Event>) {
-        let tasks = self.tasks.lock();
-        let before: Vec<_> = after.iter().filter_map(|task| tasks.get(task)).collect();
-        let Some(&&(stream, _)) = before.last() else {
-            let least = (0..KERNEL_STREAMS).min_by_key(|n| self.streams[*n].state.lock().flights.len());
-            return (least.unwrap_or(0), Vec::new());
+    /// The stream for a task that comes after these, which has been told to wait for them.
+    fn stream_behind(&self, after: &[TaskId]) -> Result<usize, DeviceError> {
+        let before: Vec<_> = {
+            let tasks = self.tasks.lock();
+            after.iter().filter_map(|task| tasks.get(task).copied()).collect()
         };
-        (stream, before.iter().filter(|(other, _)| *other != stream).map(|(_, event)| event.clone()).collect())
+        let is_last = |(stream, number): &&(usize, u64)| self.streams[*stream].state.lock().is_last(*number);
+        let stream = before.iter().find(is_last).map_or_else(|| self.least_busy(), |(stream, _)| *stream);
+        for (other, number) in before {
+            self.wait_for(stream, other, number)?;
+        }
+        Ok(stream)
     }
 
-    /// Enqueues a copy, and the event of its end.
+    /// The first of those streams that have least in flight: one that has nothing already keeps memory for the next task.
+    fn least_busy(&self) -> usize {
+        let in_flight = |n: &usize| self.streams[*n].state.lock().flights.len();
+        (0..KERNEL_STREAMS).min_by_key(in_flight).expect("there are some")
+    }
+
+    /// Has a stream wait for a flight of another one, unless it has been told before.
+    fn wait_for(&self, stream: usize, other: usize, number: u64) -> Result<(), DeviceError> {
+        let Stream { stream: waiting, state } = &self.streams[stream];
+        if other == stream || state.lock().behind[other] > number {
+            return Ok(());
+        }
+        let (event, mut behind) = {
+            let Stream { stream, state } = &self.streams[other];
+            let mut state = state.lock();
+            let moment = state.moment_of(&self.backend, stream, number)?;
+            let mut behind = moment.behind;
+            behind[other] = moment.below;
+            (moment.event.clone(), behind)
+        };
+        self.backend.wait(waiting, &event)?;
+        let mut state = state.lock();
+        behind.iter_mut().zip(state.behind).for_each(|(theirs, ours)| *theirs = ours.max(*theirs));
+        state.behind = behind;
+        Ok(())
+    }
+
+    /// Whether tasks take so long that each may have an event of its own.
+    fn tasks_are_long(&self) -> bool {
+        self.mean_ns.load(Ordering::Relaxed) >= LONG_NS
+    }
+
+    /// Device memory. If there is none left, what streams keep for tasks to come is given up first.
+    fn allocate_memory(&self, bytes: usize) -> Result<(B::Memory, usize), DeviceError> {
+        match self.backend.allocate(bytes) {
+            Err(DeviceError::OutOfMemory { .. }) if self.give_up_scratch()? => self.backend.allocate(bytes),
+            result => result,
+        }
+    }
+
+    /// Gives up the memory that streams keep, once nothing uses it any more; whether there was any.
+    fn give_up_scratch(&self) -> Result<bool, DeviceError> {
+        let mut any = false;
+        for Stream { stream, state } in &self.streams {
+            let mut state = state.lock();
+            let scratch = std::mem::take(&mut state.scratch);
+            if scratch.is_empty() {
+                continue;
+            }
+            any = true;
+            if !state.flights.is_empty() {
+                let last = state.next - 1;
+                let end = state.moment_of(&self.backend, stream, last)?.event.clone();
+                self.backend.synchronize(&end)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Enqueues a copy; what it has of page-locked memory until it has ended.
     ///
     /// # Safety
     /// As for [`Device::copy`].
-    unsafe fn enqueue_copy(&self, stream: &Stream<B>, copy: &DeviceCopy) -> Result<B::Event, DeviceError> {
+    unsafe fn enqueue_copy(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<Option<Staged<B>>, DeviceError> {
+        // SAFETY: the caller has the host's end valid and for us alone until the copy has ended.
+        let (staged, copy) = match unsafe { Staged::of(&*self.backend, copy)? } {
+            Some((staged, copy)) => (Some(staged), copy),
+            None => (None, *copy),
+        };
+        // SAFETY: as for the whole; page-locked memory of ours is kept with what is returned.
+        if let Err(error) = unsafe { self.enqueue_slabs(stream, &copy) } {
+            // What was enqueued before still uses both ends.
+            let _ = self.backend.record(stream).and_then(|end| self.backend.synchronize(&end));
+            return Err(error);
+        }
+        Ok(staged)
+    }
+
+    /// # Safety
+    /// As for [`Device::copy`].
+    unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
         let slabs = slabs::slabs(&copy.extents, copy.element_bytes, strides(&copy.from), strides(&copy.to));
         for mut slab in slabs {
             slab.from.offset_bytes += offset(&copy.from);
@@ -108,29 +198,26 @@ impl<B: Backend> Gpu<B> {
             unsafe {
                 match (&copy.from, &copy.to) {
                     (End::Host { first, .. }, End::Device(to)) => {
-                        self.backend.copy_in(&stream.stream, *first, to.base, &slab)?;
+                        self.backend.copy_in(stream, *first, to.base, &slab)?;
                     }
                     (End::Device(from), End::Host { first, .. }) => {
-                        self.backend.copy_out(&stream.stream, from.base, *first, &slab)?;
+                        self.backend.copy_out(stream, from.base, *first, &slab)?;
                     }
                     (End::Device(from), End::Device(to)) => {
-                        self.backend.copy_across(&stream.stream, from.base, to.base, &slab)?;
+                        self.backend.copy_across(stream, from.base, to.base, &slab)?;
                     }
                     (End::Host { .. }, End::Host { .. }) => unreachable!("a device copies from or to a device"),
                 }
             }
         }
-        self.backend.record(&stream.stream)
+        Ok(())
     }
 
     /// Ends everything in flight as failed, when it has stopped.
     fn fail_all(&self, error: &DeviceError, ended: &mut Vec<Completion>) {
-        for stream in &self.streams {
-            let flights = std::mem::take(&mut stream.state.lock().flights);
-            for flight in flights {
-                let _ = self.backend.synchronize(&flight.end); // failed or not, it has stopped
-                ended.push(Completion { mark: flight.mark, result: Err(error.clone()) });
-            }
+        for Stream { stream, state } in &self.streams {
+            let stopped = state.lock().stop(&self.backend, stream);
+            ended.extend(stopped.into_iter().map(|mark| Completion { mark, result: Err(error.clone()) }));
         }
         self.tasks.lock().clear();
     }
@@ -172,7 +259,7 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
-        let (memory, base) = self.backend.allocate(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
+        let (memory, base) = self.allocate_memory(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
         Ok(Buffer::new(base, memory))
     }
 
@@ -186,73 +273,76 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError> {
-        let stream = &self.streams[stream_of(copy)];
-        let mut state = stream.state.lock(); // copies come from any thread
+        let Stream { stream, state } = &self.streams[stream_of(copy)];
+        let mut state = state.lock(); // copies come from any thread
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
-        let end = unsafe { self.enqueue_copy(stream, copy)? };
-        state.flights.push_back(Flight::new(Mark::Copy(id), end, Vec::new()));
+        let staged = unsafe { self.enqueue_copy(stream, copy)? };
+        let end = self.backend.record(stream)?;
+        state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect()));
+        state.add_moment(end);
         Ok(Copying::Enqueued)
     }
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        let stream = &self.streams[stream_of(copy)];
-        let end = {
-            let _alone = stream.state.lock();
+        let Stream { stream, state } = &self.streams[stream_of(copy)];
+        let (staged, end) = {
+            let _alone = state.lock();
             // SAFETY: the caller keeps both ends valid until the copy has ended: before this returns.
-            unsafe { self.enqueue_copy(stream, copy)? }
+            (unsafe { self.enqueue_copy(stream, copy)? }, self.backend.record(stream)?)
         };
-        self.backend.synchronize(&end)
+        self.backend.synchronize(&end)?;
+        staged.into_iter().for_each(Staged::bring_back);
+        Ok(())
     }
 }
 
 impl<B: Backend> Accelerator for Gpu<B> {
     fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {
-        let (number, events) = self.stream_behind(after);
-        let stream = &self.streams[number];
-        for event in &events {
-            self.backend.wait(&stream.stream, event)?;
-        }
-        let record_end = move |end| _ = self.tasks.lock().insert(task, (number, end));
-        Ok(Box::new(Session::open(&*self.backend, &self.kernels, stream, task, record_end)))
+        Ok(Box::new(Session::open(self, self.stream_behind(after)?, task)))
     }
 
     fn poll(&self, ended: &mut Vec<Completion>) {
-        for stream in &self.streams {
-            let mut stream = stream.state.lock();
-            let done = match stream.done(&*self.backend) {
+        for Stream { stream, state } in &self.streams {
+            let mut state = state.lock();
+            let count = match state.look(&self.backend, stream) {
                 Ok(0) => continue,
-                Ok(done) => done,
+                Ok(count) => count,
                 Err(error) => {
-                    drop(stream);
+                    drop(state);
                     return self.fail_all(&error, ended);
                 }
             };
-            let now = Instant::now();
-            let began = stream.flights[0].enqueued.max(stream.last_end);
-            stream.last_end = now;
-            // What was seen to have ended together has taken equal parts, as far as anybody can tell.
-            let each_ns = (now - began).as_nanos() as u64 / done as u64;
             let mut tasks = self.tasks.lock();
-            for Flight { mark, .. } in stream.flights.drain(..done) {
+            state.end(count, |mark, elapsed_ns| {
                 if let Mark::Task(task) = mark {
                     tasks.remove(&task);
+                    let mean_ns = self.mean_ns.load(Ordering::Relaxed);
+                    self.mean_ns.store((mean_ns * 7 + elapsed_ns) / 8, Ordering::Relaxed);
                 }
-                ended.push(Completion { mark, result: Ok(each_ns) });
-            }
+                ended.push(Completion { mark, result: Ok(elapsed_ns) });
+            });
         }
     }
 
     fn arm(&self, waker: &Waker) -> bool {
         let mut any = false;
-        for stream in &self.streams {
-            let mut stream = stream.state.lock();
-            let Some(oldest) = stream.flights.front_mut() else { continue };
-            any = true;
-            if !std::mem::replace(&mut oldest.armed, true) {
-                let waker = waker.clone();
-                if self.backend.notify(&oldest.end, Box::new(move || waker())).is_err() {
-                    oldest.armed = false;
+        for Stream { stream, state } in &self.streams {
+            let mut state = state.lock();
+            let asked = match state.oldest(&self.backend, stream) {
+                Ok(None) => continue,
+                Ok(Some(moment)) if moment.armed => Ok(()),
+                Ok(Some(moment)) => {
+                    let waker = waker.clone();
+                    let asked = self.backend.notify(&moment.event, Box::new(move || waker()));
+                    moment.arm(asked.is_ok());
+                    asked
                 }
+                Err(error) => Err(error),
+            };
+            any = true;
+            if asked.is_err() {
+                drop(state);
+                waker(); // whoever looks finds the error
             }
         }
         any

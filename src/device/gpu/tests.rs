@@ -19,6 +19,12 @@ enum Call {
     Synchronize(Moment),
 }
 
+impl Call {
+    fn recorded(&self) -> Option<Moment> {
+        if let Self::Record(moment) = self { Some(*moment) } else { None }
+    }
+}
+
 #[derive(Default)]
 struct Scripted {
     streams: AtomicUsize,
@@ -31,6 +37,7 @@ struct Scripted {
 impl Backend for Arc<Scripted> {
     const API: &'static str = "scripted";
     type Memory = ();
+    type HostMemory = ();
     type Stream = usize;
     type Event = Moment;
     type Module = ();
@@ -124,32 +131,89 @@ impl Bench {
         Self { gpu: Gpu::new(backend.clone()).unwrap(), backend }
     }
 
-    /// Issues a task; the moments that its stream has been told to wait for, and the moment of its end.
-    fn issue(&self, task: u64, after: &[u64]) -> (Vec<Moment>, Moment) {
+    /// Issues a task; its stream, and the moments that this has been told to wait for.
+    fn issue(&self, task: u64, after: &[u64], forks: bool) -> (usize, Vec<Moment>) {
         let after: Vec<_> = after.iter().map(|task| TaskId(*task)).collect();
-        self.gpu.open(TaskId(task), &after).unwrap().close().unwrap();
-        let calls = std::mem::take(&mut *self.backend.calls.lock());
-        let (Some(Call::Record((stream, _))), waits) = (calls.last().cloned(), &calls[..calls.len() - 1]) else {
-            panic!("a task ends with an event: {calls:?}")
+        let before = self.backend.calls.lock().len();
+        self.gpu.open(TaskId(task), &after).unwrap().close(forks).unwrap();
+        let stream = self.gpu.tasks.lock()[&TaskId(task)].0;
+        let calls = self.backend.calls.lock();
+        let wait = |call: &Call| match call {
+            Call::Wait(on, event) => {
+                assert_eq!(*on, stream, "not on the task's own stream");
+                Some(*event)
+            }
+            _ => None,
         };
-        let waits = waits.iter().map(|call| match call {
-            Call::Wait(on, event) if *on == stream => *event,
-            other => panic!("not on the task's own stream: {other:?}"),
-        });
-        // The log was emptied, so moments are numbered by task here.
-        (waits.collect(), (stream, 0))
+        (stream, calls[before..].iter().filter_map(wait).collect())
+    }
+
+    /// How many events were recorded.
+    fn recorded(&self) -> usize {
+        self.backend.calls.lock().iter().filter(|call| matches!(call, Call::Record(_))).count()
+    }
+
+    /// From now on no task counts as long.
+    fn with_short_tasks(self) -> Self {
+        self.gpu.mean_ns.store(0, Ordering::Relaxed);
+        self
     }
 }
 
 #[test]
 fn a_task_waits_for_the_events_of_those_before_it_on_other_streams() {
     let bench = Bench::new();
-    let (_, (one, _)) = bench.issue(1, &[]);
-    let (_, (other, _)) = bench.issue(2, &[]);
+    let (one, _) = bench.issue(1, &[], false);
+    let (other, _) = bench.issue(2, &[], false);
     assert_ne!(one, other, "tasks that know nothing of each other go to different streams");
-    let (waits, (third, _)) = bench.issue(3, &[1, 2]);
-    assert_eq!((waits, third), (vec![(one, 0)], other), "behind the second, after the event of the first");
-    assert_eq!(bench.issue(4, &[3]), (vec![], (other, 0)), "a chain needs no event");
+    let (third, waits) = bench.issue(3, &[1, 2], false);
+    assert_eq!((third, waits), (one, vec![(other, 0)]), "behind the first, after the event of the second");
+    assert_eq!(
+        bench.issue(4, &[3, 2], false),
+        (one, vec![]),
+        "a chain needs no event, and what was waited for is not again"
+    );
+}
+
+#[test]
+fn what_branches_off_goes_to_streams_of_its_own() {
+    let bench = Bench::new().with_short_tasks();
+    let (one, _) = bench.issue(0, &[], true);
+    let streams: BTreeSet<_> = (1..9).map(|task| bench.issue(task, &[0], false)).collect();
+    assert_eq!(streams.len(), 8, "{streams:?}");
+    for (stream, waits) in streams {
+        let expected = if stream == one { vec![] } else { vec![(one, 0)] };
+        assert_eq!(waits, expected, "the event of the first alone, not of what came behind it on its stream");
+    }
+    assert_eq!(bench.recorded(), 1);
+}
+
+#[test]
+fn a_chain_of_short_tasks_has_one_event_between_two_looks() {
+    let bench = Bench::new().with_short_tasks();
+    for round in 0..3 {
+        for task in 0..50u64 {
+            let before = (task > 0).then(|| round * 50 + task - 1);
+            bench.issue(round * 50 + task, before.as_slice(), false);
+        }
+        let mut ended = Vec::new();
+        bench.gpu.poll(&mut ended);
+        assert!(ended.is_empty(), "nothing has ended yet");
+        let calls = std::mem::take(&mut *bench.backend.calls.lock());
+        let [Call::Record(end)] = calls[..] else { panic!("{calls:?}") };
+        bench.backend.complete.lock().insert(end);
+        (0..2).for_each(|_| bench.gpu.poll(&mut ended));
+        assert_eq!(ended.len(), 50);
+        bench.backend.complete.lock().clear();
+        bench.gpu.mean_ns.store(0, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn long_tasks_have_an_event_each() {
+    let bench = Bench::new();
+    (1..5).for_each(|task| _ = bench.issue(task, if task > 1 { &[0] } else { &[] }, false));
+    assert_eq!(bench.recorded(), 4);
 }
 
 /// Issues a task whose body uses its own device: it issues another, polls, and asks to be woken.
@@ -162,7 +226,7 @@ fn issue_busy(gpu: &Gpu<Arc<Scripted>>, task: u64, nested: usize) {
     gpu.poll(&mut Vec::new());
     gpu.arm(&(Arc::new(|| ()) as Waker));
     assert_ne!(session.scratch(1000).unwrap(), of_ours, "it is still in use");
-    session.close().unwrap();
+    session.close(false).unwrap();
 }
 
 #[test]
@@ -184,7 +248,7 @@ fn what_is_given_up_is_waited_for_and_not_in_flight() {
     let calls = std::mem::take(&mut *bench.backend.calls.lock());
     assert!(matches!(calls[..], [Call::Record(end), Call::Synchronize(waited)] if end == waited), "{calls:?}");
     assert!(!bench.gpu.arm(&(Arc::new(|| ()) as Waker)), "nothing is in flight");
-    assert!(bench.issue(2, &[1]).0.is_empty());
+    assert!(bench.issue(2, &[1], false).1.is_empty());
     let scratch: usize = bench.gpu.streams.iter().map(|stream| stream.state.lock().scratch.len()).sum();
     assert_eq!(scratch, 1, "it is given back");
 }
@@ -192,13 +256,29 @@ fn what_is_given_up_is_waited_for_and_not_in_flight() {
 #[test]
 fn what_has_ended_is_reported_in_order_and_not_waited_for() {
     let bench = Bench::new();
-    let (_, (stream, _)) = bench.issue(1, &[]);
+    let (stream, _) = bench.issue(1, &[], false);
     let mut ended = Vec::new();
     bench.gpu.poll(&mut ended);
     assert!(ended.is_empty(), "nothing has ended yet");
     bench.backend.complete.lock().insert((stream, 0));
     bench.gpu.poll(&mut ended);
     assert!(matches!(&ended[..], [Completion { mark: Mark::Task(TaskId(1)), result: Ok(_) }]), "{ended:?}");
-    bench.issue(2, &[]);
-    assert!(bench.issue(3, &[1]).0.is_empty(), "the first task is not in flight any more");
+    bench.issue(2, &[], false);
+    assert!(bench.issue(3, &[1], false).1.is_empty(), "the first task is not in flight any more");
+}
+
+#[test]
+fn who_is_told_of_an_end_finds_it_however_often_it_has_looked() {
+    for looks_before in 0..6 {
+        let bench = Bench::new().with_short_tasks();
+        (0..9).for_each(|task| _ = bench.issue(task, if task > 0 { &[0] } else { &[] }, false));
+        assert!(bench.gpu.arm(&(Arc::new(|| ()) as Waker)));
+        let mut ended = Vec::new();
+        (0..looks_before).for_each(|_| bench.gpu.poll(&mut ended));
+        assert!(ended.is_empty());
+        let recorded: Vec<_> = bench.backend.calls.lock().iter().filter_map(Call::recorded).collect();
+        bench.backend.complete.lock().extend(recorded);
+        bench.gpu.poll(&mut ended); // as the waker asks for
+        assert!(!ended.is_empty(), "after {looks_before} looks");
+    }
 }

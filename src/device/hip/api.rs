@@ -3,7 +3,8 @@
 use super::library::{self, Functions, call};
 use super::types::{
     Copy3d, CopyKind, DEVICE_ORDINAL, DEVICE_TO_DEVICE, DEVICE_TO_HOST, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING,
-    Extent, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, PitchedPointer, Position, STREAM_NON_BLOCKING,
+    Extent, HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, PitchedPointer, Position,
+    STREAM_NON_BLOCKING,
 };
 use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer, all_are_peers};
 use std::ffi::{CStr, c_int, c_void};
@@ -66,6 +67,18 @@ impl Api for Hip {
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the address comes from `allocate`; the recycler has blocks that nobody uses, and frees each once.
         call("hipFree", unsafe { (self.functions().hipFree)(ptr::with_exposed_provenance_mut(base)) })
+    }
+
+    fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError> {
+        let mut address = ptr::null_mut();
+        // SAFETY: the result has a place.
+        call("hipHostMalloc", unsafe { (self.functions().hipHostMalloc)(&mut address, bytes, HOST_MALLOC_PORTABLE) })?;
+        Ok(address.expose_provenance())
+    }
+
+    unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
+        // SAFETY: the address comes from `allocate_host`; the recycler has blocks that nobody uses, and frees each once.
+        call("hipHostFree", unsafe { (self.functions().hipHostFree)(ptr::with_exposed_provenance_mut(base)) })
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {

@@ -89,11 +89,11 @@ impl Compiler for HipRtc {
         LOADED.get_or_init(look).as_ref().map_err(String::as_str)
     }
 
-    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<String>, String> {
+    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<Vec<String>>, String> {
         if !is_there && !knows(architecture, self.version) {
             return Err(format!("{self} is not known to compile for it"));
         }
-        Ok(vec![format!("--gpu-architecture={architecture}"), "-O3".to_owned()])
+        Ok(vec![vec![format!("--gpu-architecture={architecture}"), "-O3".to_owned()]])
     }
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {

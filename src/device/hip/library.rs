@@ -42,6 +42,8 @@ functions! { Functions {
     hipEventSynchronize(Object);
     hipFree(*mut c_void);
     hipGetDeviceCount(*mut c_int);
+    hipHostFree(*mut c_void);
+    hipHostMalloc(*mut *mut c_void, usize, c_uint);
     hipHostRegister(*mut c_void, usize, c_uint);
     hipHostUnregister(*mut c_void);
     hipInit(c_uint);
@@ -62,6 +64,10 @@ functions! { Functions {
     hipStreamDestroy(Object);
     hipStreamWaitEvent(Object, Object, c_uint);
 } }
+
+/// Releases that are looked for, by their major numbers.
+const OLDEST: c_int = 5;
+const NEWEST: c_int = 15;
 
 /// The library, with its functions.
 pub(super) struct Library {
@@ -109,8 +115,11 @@ pub(super) fn open_first(names: &[&str]) -> Option<libloading::Library> {
 }
 
 fn open() -> Result<Library, String> {
-    let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
-    let raw = open_first(&names).ok_or("the runtime's library (libamdhip64.so of ROCm 5 or newer) is not installed")?;
+    // Releases to come as well: what is missing in one is found out below.
+    let releases = (OLDEST..=NEWEST).rev().map(|release| format!("libamdhip64.so.{release}"));
+    let names: Vec<_> = releases.chain(["libamdhip64.so".to_owned()]).collect();
+    let raw = open_first(&names.iter().map(String::as_str).collect::<Vec<_>>())
+        .ok_or("the runtime's library (libamdhip64.so of ROCm 5 or newer) is not installed")?;
     let lacks = |symbol| format!("the runtime's library has no {symbol}");
     // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get
     // another name, as those for properties did; the library stays open as long as the process runs.
@@ -133,7 +142,7 @@ fn open() -> Result<Library, String> {
     }
     // The manual: HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH
     let version @ [major, minor, _] = [number / 10_000_000, number / 100_000 % 100, number % 100_000];
-    if major < 5 {
+    if major < OLDEST {
         return Err(format!("the runtime is HIP {major}.{minor}, which is too old; try ROCm 5 or newer"));
     }
     Ok(Library { raw, functions, describe, properties, architecture_at: architecture_at(is_r0600), version })

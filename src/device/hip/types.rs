@@ -26,6 +26,7 @@ pub(super) const MULTIPROCESSOR_COUNT: DeviceAttribute = 63;
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
 pub(super) const EVENT_BLOCKING_SYNC: c_uint = 1;
 pub(super) const EVENT_DISABLE_TIMING: c_uint = 2;
+pub(super) const HOST_MALLOC_PORTABLE: c_uint = 1;
 pub(super) const HOST_REGISTER_PORTABLE: c_uint = 1;
 
 /// `hipPos`
@@ -154,6 +155,7 @@ mod tests {
             (EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING),
             (sys::hipEventBlockingSync, sys::hipEventDisableTiming)
         );
+        assert_eq!(HOST_MALLOC_PORTABLE, sys::hipHostMallocPortable);
         assert_eq!(HOST_REGISTER_PORTABLE, sys::hipHostRegisterPortable);
     }
 }

@@ -133,6 +133,8 @@ impl Backend for OpenCl {
     const API: &'static str = "OpenCL";
 
     type Memory = Memory;
+    /// Its copies hold nobody up.
+    type HostMemory = ();
     type Stream = Stream;
     type Event = Arc<Event>;
     type Module = opencl3::program::Program;
@@ -343,13 +345,17 @@ impl Backend for OpenCl {
         self.enqueued(stream, "clEnqueueNDRangeKernel", event)
     }
 
+    fn flush(&self, stream: &Stream) -> Result<(), DeviceError> {
+        stream.queue.flush().map_err(|error| self.failed("clFlush", error))
+    }
+
     fn record(&self, stream: &Stream) -> Result<Arc<Event>, DeviceError> {
         if stream.last.lock().is_none() {
             // SAFETY: the queue is alive, and no event is waited for.
             let marker = unsafe { enqueue_marker_with_wait_list(stream.queue.get(), 0, ptr::null()) };
             self.enqueued(stream, "clEnqueueMarkerWithWaitList", marker)?;
         }
-        stream.queue.flush().map_err(|error| self.failed("clFlush", error))?;
+        self.flush(stream)?;
         Ok(stream.last.lock().clone().expect("something was enqueued"))
     }
 

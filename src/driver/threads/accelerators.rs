@@ -25,13 +25,14 @@ impl Threads {
             if !launch.after.is_empty() {
                 engine.on(Event::Issuing(&launch.task), out);
             }
+            let mut share = 0;
             let outcome = self.shared.refusal(&launch.task).or_else(|| {
                 let issued = host.inside(|| enqueue(*id, devices, accelerator, &mut launch));
-                issued.err().map(Outcome::Failed)
+                issued.map(|taken| share = taken).err().map(Outcome::Failed)
             });
             match outcome {
                 None => {
-                    engine.on(Event::Issued(&launch.task), out);
+                    engine.on(Event::Issued(&launch.task, share), out);
                     devices.queue(device).push(launch.task);
                 }
                 Some(outcome) => {
@@ -82,14 +83,14 @@ impl Threads {
     }
 }
 
-/// Enqueues a task: opens a session on the device, calls the body with it, and closes it. Nothing of the task is in
-/// flight if that fails.
+/// Enqueues a task: opens a session on the device, calls the body with it, and closes it; how much of the device it takes.
+/// Nothing of the task is in flight if that fails.
 fn enqueue(
     runtime: u64,
     devices: &Devices,
     device: &dyn Accelerator,
     launch: &mut Launch,
-) -> Result<(), FailureReason> {
+) -> Result<u32, FailureReason> {
     let Launch { task, places, after, .. } = launch;
     let mut sites = devices.device_sites(task, places).map_err(FailureReason::Device)?;
     let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
@@ -101,7 +102,7 @@ fn enqueue(
     }
     let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut *session), &sites));
     match running::as_part_of(runtime, task, || catch_unwind(body)) {
-        Ok(Ok(())) => session.close().map_err(FailureReason::Device),
+        Ok(Ok(())) => session.close(task.forks()).map_err(FailureReason::Device),
         Ok(Err(error)) => Err(match error.downcast::<DeviceError>() {
             Ok(error) => FailureReason::Device(*error),
             Err(error) => FailureReason::from_returned(error),

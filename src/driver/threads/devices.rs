@@ -13,10 +13,15 @@ use crate::kernel::DeviceSite;
 use crate::memory::{DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
 use dashmap::{DashMap, Entry};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 
-/// Smaller arrays are not page-locked: that takes longer than it saves.
+/// Smaller arrays are not page-locked, and smaller copies ask for no lock: that takes longer than it saves.
 const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
+/// An array is page-locked for its second copy: what is copied once, or never, is not worth it, and who writes an array first
+/// decides where its pages lie.
+const PAGE_LOCK_AT_COPY: usize = 2;
 
 /// All devices of one runtime.
 pub(super) struct Devices {
@@ -24,7 +29,7 @@ pub(super) struct Devices {
     /// What each accelerator has in flight.
     queues: Vec<DeviceQueue>,
     replicas: DashMap<ReplicaId, Buffer>,
-    homes: DashMap<DataId, Home>,
+    homes: DashMap<DataId, Arc<Home>>,
     engines: Vec<Sender<CopyJob>>,
 }
 
@@ -34,8 +39,18 @@ struct Home {
     strides: [usize; MAX_DIMS],
     /// What addresses of elements are multiples of, in replicas, too.
     element_align: usize,
-    /// Undoes what was done for accelerators' copies.
-    _page_lock: Option<Box<dyn Send + Sync>>,
+    /// How many bytes may be page-locked, if that is worth it.
+    lockable_bytes: usize,
+    /// How many copies were large enough to ask for it.
+    copies: AtomicUsize,
+    /// Undoes what was done for accelerators' copies; none if the array can't be locked.
+    page_lock: OnceLock<Option<Box<dyn Send + Sync>>>,
+}
+
+impl Home {
+    fn is_locked(&self) -> bool {
+        matches!(self.page_lock.get(), Some(Some(_)))
+    }
 }
 
 // SAFETY: only an address; what is copied or run there is kept apart by the directory and the dependences.
@@ -107,14 +122,34 @@ impl Devices {
     pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         // What lies in the gaps of a home that is lent is not ours to lock.
-        let locks = bytes >= PAGE_LOCK_FROM_BYTES && cell.is_contiguous(&cell.datum.whole());
-        let devices = self.devices.iter().filter(|_| locks);
-        let page_lock = { devices }.find_map(|device| {
-            // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
-            unsafe { device.page_lock(cell.base(), bytes) }
-        });
-        let (base, strides, element_align) = (cell.base(), cell.strides(), cell.element_align());
-        self.homes.insert(cell.datum.id, Home { base, strides, element_align, _page_lock: page_lock });
+        let lockable = bytes >= PAGE_LOCK_FROM_BYTES && cell.is_contiguous(&cell.datum.whole());
+        let home = Home {
+            base: cell.base(),
+            strides: cell.strides(),
+            element_align: cell.element_align(),
+            lockable_bytes: if lockable { bytes } else { 0 },
+            copies: AtomicUsize::new(0),
+            page_lock: OnceLock::new(),
+        };
+        self.homes.insert(cell.datum.id, Arc::new(home));
+    }
+
+    /// A home from or to which so many bytes are about to be copied by an accelerator: page-locks it if that is worth it.
+    fn prepare_home(&self, data: DataId, bytes: u64) {
+        let home = self.home(data);
+        if home.lockable_bytes == 0 || bytes < PAGE_LOCK_FROM_BYTES as u64 {
+            return;
+        }
+        if home.copies.fetch_add(1, Ordering::Relaxed) + 1 >= PAGE_LOCK_AT_COPY {
+            home.page_lock.get_or_init(|| {
+                // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
+                self.devices.iter().find_map(|device| unsafe { device.page_lock(home.base, home.lockable_bytes) })
+            });
+        }
+    }
+
+    fn home(&self, data: DataId) -> Arc<Home> {
+        self.homes.get(&data).expect("a data object in use has a home").clone()
     }
 
     /// An accelerator among the devices.
@@ -198,7 +233,15 @@ impl Devices {
     /// Makes a copy, or has it made; whether it has arrived.
     fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
-        let [from, to] = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
+        let bytes = (block.volume() * element_bytes) as u64;
+        let [from, to] = [&order.from, &order.to].map(|place| {
+            // Of an emulated device nothing needs page-locked memory.
+            let other = order.to.space.device().or(order.from.space.device());
+            if place.space.device().is_none() && other.is_some_and(|device| self.accelerator(device).is_some()) {
+                self.prepare_home(place.data, bytes);
+            }
+            self.end(place, block, *element_bytes)
+        });
         let copy = DeviceCopy { from: from?, to: to?, extents: block.extents(), element_bytes: *element_bytes };
         let (source, target) = (order.from.space.device(), order.to.space.device());
         // Who has memory that the host cannot reach makes it; of two, the one that it goes to.
@@ -249,7 +292,7 @@ impl Devices {
     /// Where a block lies in a replica that the host can reach.
     fn host_site(&self, place: &ReplicaRef, block: &Block, element_bytes: usize) -> Option<Site> {
         match self.end(place, block, element_bytes) {
-            Ok(End::Host { first, strides }) => Some(Site { first, strides }),
+            Ok(End::Host { first, strides, .. }) => Some(Site { first, strides }),
             Ok(End::Device(_)) | Err(_) => None,
         }
     }
@@ -260,10 +303,10 @@ impl Devices {
             let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
             offset * element_bytes
         };
-        let home = || self.homes.get(&place.data).expect("a data object in use has a home");
         let Some(device) = place.space.device() else {
-            let home = home();
-            return Ok(End::Host { first: home.base.wrapping_add(offset_bytes(&home.strides)), strides: home.strides });
+            let home = self.home(place.data);
+            let first = home.base.wrapping_add(offset_bytes(&home.strides));
+            return Ok(End::Host { first, strides: home.strides, locked: home.is_locked() });
         };
         let strides = strides_of(&place.holds.extents());
         let device = &self.devices[device.index()];
@@ -271,7 +314,7 @@ impl Devices {
             Entry::Occupied(known) => known.get().base(),
             Entry::Vacant(new) => {
                 let bytes = (place.holds.volume() * element_bytes) as u64;
-                new.insert(device.allocate(bytes, home().element_align)?).base()
+                new.insert(device.allocate(bytes, self.home(place.data).element_align)?).base()
             }
         };
         Ok(device.end(DeviceSite { base, offset_bytes: offset_bytes(&strides), strides, extents: block.extents() }))
@@ -284,7 +327,7 @@ impl Devices {
 /// As for [`Device::copy_now`].
 unsafe fn copy_through_host(source: &dyn Device, target: &dyn Device, copy: &DeviceCopy) -> Result<(), DeviceError> {
     let mut staging = vec![0u8; copy.extents.iter().product::<usize>() * copy.element_bytes];
-    let middle = End::Host { first: staging.as_mut_ptr(), strides: strides_of(&copy.extents) };
+    let middle = End::Host { first: staging.as_mut_ptr(), strides: strides_of(&copy.extents), locked: false };
     // SAFETY: the caller keeps both ends valid until this returns; the staging memory is ours, and outlives both copies.
     unsafe {
         source.copy_now(&DeviceCopy { to: middle, ..*copy })?;

@@ -118,10 +118,10 @@ impl Flow {
     }
 
     /// A launched task is in its device's queue; the unit that it counts for no more.
-    pub(super) fn issue(&mut self, task: TaskId) -> Option<(&Launched, Option<UnitId>)> {
+    pub(super) fn issue(&mut self, task: TaskId, share: u32) -> Option<(&Launched, Option<UnitId>)> {
         let launched = self.launched.get_mut(&task)?;
         let counted_for = launched.counted_for();
-        launched.issued = true;
+        (launched.issued, launched.share) = (true, share);
         let counts_no_more = counted_for.filter(|_| launched.counted_for().is_none());
         Some((launched, counts_no_more))
     }

@@ -144,8 +144,8 @@ impl Placement {
     }
 
     /// A task is in its device's queue.
-    pub(super) fn issued(&mut self, task: &OwnedTask, out: &mut Vec<Command>) {
-        let Some((launched, counts_no_more)) = self.flow.issue(task.shared().id) else { return };
+    pub(super) fn issued(&mut self, task: &OwnedTask, share: u32, out: &mut Vec<Command>) {
+        let Some((launched, counts_no_more)) = self.flow.issue(task.shared().id, share) else { return };
         self.residency.issued(task, &launched.reserved.replicas);
         if let Some(unit) = counts_no_more {
             self.queue.take_from(unit);
@@ -191,7 +191,7 @@ impl Placement {
                 self.residency.ended(task, began, &launched);
             } // else what it accessed is gone
             if let Some(unit) = launched.unit {
-                let ran = |elapsed_ns| End::Ran { elapsed_ns, issued: launched.issued };
+                let ran = |elapsed_ns| End::Ran { elapsed_ns, issued: launched.issued.then_some(launched.share) };
                 self.queue.left(task, unit, &elapsed_ns.map_or(End::Failed, ran));
             }
             let waiters = self.let_go(launched, out);

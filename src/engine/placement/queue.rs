@@ -41,7 +41,7 @@ struct Suited {
 /// How a task left its unit.
 pub(super) enum End {
     /// It has run for so long; an issued one's time says how many to give ahead.
-    Ran { elapsed_ns: Nanos, issued: bool },
+    Ran { elapsed_ns: Nanos, issued: Option<u32> },
     /// It did not run to its end.
     Failed,
 }

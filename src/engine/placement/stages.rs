@@ -39,6 +39,8 @@ pub(super) struct Launched {
     pub(super) suspended: bool,
     /// Its device has it in its queue.
     pub(super) issued: bool,
+    /// Then how much of the device it takes, in thousandths.
+    pub(super) share: u32,
     /// Who waits for its end to plan copies.
     pub(super) waiters: Vec<TaskId>,
 }
@@ -47,7 +49,7 @@ impl Launched {
     /// A task with its memory, launched.
     pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
         let Placed { assigned: Assigned { task, unit, space }, reserved } = placed;
-        (task, Self { unit, space, reserved, behind, suspended: false, issued: false, waiters: Vec::new() })
+        (task, Self { unit, space, reserved, behind, suspended: false, issued: false, share: 0, waiters: Vec::new() })
     }
 
     /// The unit that it counts for.

@@ -28,7 +28,7 @@ pub(super) struct Units {
     with_room: BTreeSet<Room>,
     /// How long each has run tasks.
     busy_ns: Vec<u64>,
-    /// How long issued tasks took each lately.
+    /// How long issued tasks took each lately, had they had all of the device.
     mean_ns: Vec<u64>,
 }
 
@@ -76,11 +76,12 @@ impl Units {
         self.change(unit, |view, _| view.in_flight -= 1);
     }
 
-    /// A unit has run a task for so long. How long issued ones take decides how many a device is given ahead.
-    pub(super) fn ran(&mut self, unit: usize, elapsed_ns: Nanos, issued: bool) {
+    /// A unit has run a task for so long. How long issued ones take, and how much of the device meanwhile, decides how many a
+    /// device is given ahead: it runs several at once that do not fill it.
+    pub(super) fn ran(&mut self, unit: usize, elapsed_ns: Nanos, issued: Option<u32>) {
         self.busy_ns[unit] += elapsed_ns;
-        if issued {
-            self.mean_ns[unit] = (self.mean_ns[unit] * 7 + elapsed_ns) / 8;
+        if let Some(share) = issued {
+            self.mean_ns[unit] = (self.mean_ns[unit] * 7 + elapsed_ns * Nanos::from(share) / 1000) / 8;
             let ahead = ((AHEAD_NS / self.mean_ns[unit].max(1)) as usize).min(MOST_AHEAD);
             self.change(unit, |view, depth| *depth = ahead.max(DEVICE_DEPTH * view.spaces.len().max(1)));
         }
@@ -117,5 +118,32 @@ impl Deref for Units {
 
     fn deref(&self) -> &[UnitView] {
         &self.views
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Topology;
+
+    /// How many tasks a device is given that has run such ones.
+    fn given(elapsed_ns: Nanos, share: u32) -> usize {
+        let (machine, _) = Machine::plan(&"1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
+        let mut units = Units::new(&machine);
+        (0..100).for_each(|_| units.ran(0, elapsed_ns, Some(share)));
+        let mut given = 0;
+        while units.next_with_room(None).is_some() {
+            units.give(0);
+            given += 1;
+        }
+        given
+    }
+
+    #[test]
+    fn a_device_is_given_as_many_as_fill_it() {
+        assert_eq!(given(1_000_000, 1000), DEVICE_DEPTH, "each of them fills it for long");
+        assert_eq!(given(10_000, 1000), 20, "short ones");
+        assert_eq!(given(1_000_000, 10), 20, "long ones that take a hundredth of it each");
+        assert_eq!(given(1_000_000, 1), MOST_AHEAD);
     }
 }

@@ -38,6 +38,9 @@ pub(in crate::device) trait Api: Platform {
 
     fn allocate(&self, bytes: usize) -> Result<usize, ApiError>;
     unsafe fn free(&self, base: usize) -> Result<(), ApiError>;
+    /// Page-locked host memory, for copies of every device.
+    fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError>;
+    unsafe fn free_host(&self, base: usize) -> Result<(), ApiError>;
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError>;
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError>;
 

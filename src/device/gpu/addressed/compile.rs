@@ -10,20 +10,22 @@ use crate::kernel::Program;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
-/// How programs are compiled for an architecture. Errors call what can't be compiled `program`, and the target `device`.
-pub(super) fn recipe<A: Platform>(
+/// How programs are compiled for an architecture, the best way first. Errors call what can't be compiled `program`, and the target `device`.
+pub(super) fn recipes<A: Platform>(
     architecture: &str,
     is_there: bool,
     program: &str,
     device: &str,
-) -> Result<Recipe, DeviceError> {
-    let recipe = || {
+) -> Result<Vec<Recipe>, DeviceError> {
+    let recipes = || {
         let compiler = A::Compiler::load()?;
-        let mut options = compiler.options(architecture, is_there)?;
-        options.push("-DTHALWEG_FMA".to_owned());
-        Ok(Recipe { compiler: compiler.to_string(), options })
+        let recipe = |mut options: Vec<String>| {
+            options.push("-DTHALWEG_FMA".to_owned());
+            Recipe { target: architecture.to_owned(), compiler: compiler.to_string(), options }
+        };
+        Ok(compiler.options(architecture, is_there)?.into_iter().map(recipe).collect())
     };
-    recipe().map_err(|why: String| DeviceError::NoCompiler {
+    recipes().map_err(|why: String| DeviceError::NoCompiler {
         program: program.to_owned(),
         device: device.to_owned(),
         why,
@@ -35,8 +37,8 @@ pub(in crate::device) fn compile_for<A: Platform>(
     program: &Program,
     architecture: &str,
 ) -> Result<Vec<u8>, DeviceError> {
-    let recipe = recipe::<A>(architecture, false, program.name(), architecture)?;
-    compile::<A>(program, &recipe, architecture)
+    let recipes = recipes::<A>(architecture, false, program.name(), architecture)?;
+    compile::<A>(program, recipes.first().expect("there is one way at least"), architecture)
 }
 
 /// Compiles a program; `device` is what errors call the target.

@@ -18,11 +18,12 @@ pub(in crate::device) trait Compiler: Display + Sized + 'static {
     /// Why it can't be used.
     fn load() -> Result<&'static Self, &'static str>;
 
-    /// What it is told so that it compiles for an architecture, which a device `is_there` of or perhaps not.
+    /// What it is told so that it compiles for an architecture, which a device `is_there` of or perhaps not: one way at
+    /// least, and further ones for devices that refuse what came of those before.
     ///
     /// # Errors
     /// Why it does not compile for it.
-    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<String>, String>;
+    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<Vec<String>>, String>;
 
     /// A code, in words.
     fn describe(&self, code: c_int) -> String {

@@ -85,12 +85,13 @@ fn text(chars: &[c_char]) -> String {
 /// Opens a device.
 ///
 /// # Errors
-/// If nothing can be compiled for it, or it gives no context or stream.
+/// If it gives no context or stream.
 fn open<A: Api>(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
-    let DeviceFacts { name, architecture, .. } = &found.facts;
-    let recipe = compile::recipe::<A>(architecture, true, "kernels", name)?;
+    let DeviceFacts { name, architecture, processors, .. } = &found.facts;
+    // Without a compiler, programs that were compiled before still run.
+    let recipes = compile::recipes::<A>(architecture, true, "kernels", name);
     let api = A::open(found.number).map_err(|refusal| A::error(refusal, name))?;
-    Ok(Box::new(Gpu::new(Addressed::open(api, name.clone(), recipe)?)?))
+    Ok(Box::new(Gpu::new(Addressed::open(api, name.clone(), *processors, architecture, recipes)?)?))
 }
 
 #[cfg(test)]

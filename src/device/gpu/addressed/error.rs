@@ -12,6 +12,8 @@ pub(super) const OUT_OF_MEMORY: i32 = 2;
 /// That there is no device; which of both says so depends on the version.
 pub(super) const NO_DEVICE: i32 = 100;
 pub(super) const INVALID_DEVICE: i32 = 101;
+pub(super) const INVALID_CONTEXT: i32 = 201;
+pub(super) const INVALID_HANDLE: i32 = 400;
 pub(super) const NOT_READY: i32 = 600;
 pub(super) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 
@@ -19,6 +21,12 @@ impl ApiError {
     /// `Ok` for code 0.
     pub(in crate::device) fn unless_success(call: &'static str, code: i32) -> Result<(), Self> {
         if code == 0 { Ok(()) } else { Err(Self { call, code }) }
+    }
+
+    /// Whether code was refused that another compiler, or another way to compile, may make better: an image that is not valid,
+    /// no code for the device, PTX that is not valid, or newer than the driver.
+    pub(super) fn refuses_code(self) -> bool {
+        matches!(self.code, 200 | 209 | 218 | 222)
     }
 
     /// Whether nothing on the device can be used after this any more. In the order of the codes: deinitialized, device

@@ -2,7 +2,8 @@
 //!
 //! Memory is used again rather than freed, events as well; a thread per stream waits for those that somebody wants to be
 //! told of. Compiled programs are kept on disk. Invariants:
-//! 1. Every call to the interface comes behind [`Api::bind`] on the same thread.
+//! 1. Every call to the interface comes behind [`Api::bind`] on the same thread. Calls with a stream or an event trust that
+//!    it still holds what it was bound to last, since the interface refuses them otherwise; all others bind again.
 //! 2. A raw object is destroyed by the one owner of it here, and each owner keeps the device open.
 
 mod api;
@@ -28,7 +29,7 @@ pub(in crate::device) use platform::{Found, Platform};
 pub(in crate::device) use transfer::{Direction, Pitched, Transfer};
 
 use self::arguments::Arguments;
-use self::error::{INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::error::{INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
 use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
@@ -37,28 +38,51 @@ use super::{Backend, Cache, Recipe, Slab};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Program};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::ffi::CString;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A device behind the calls that [`Backend`] asks for.
 pub(in crate::device) struct Addressed<A: Api> {
     device: Arc<Device<A>>,
     free_bytes: u64,
-    recipe: Recipe,
+    threads_at_once: u64,
+    /// The architecture, and how to compile for it: the best way first, or why there is none.
+    target: String,
+    recipes: Result<Vec<Recipe>, DeviceError>,
     cache: Cache,
     peers: Peers,
+}
+
+/// That a multiprocessor of either vendor has room for, in the largest.
+const THREADS_OF_A_PROCESSOR: u64 = 2048;
+
+thread_local! {
+    /// The device that the thread was bound to last, by our own numbers; 0 for none.
+    static BOUND: Cell<u64> = const { Cell::new(0) };
 }
 
 /// An open device, for as long as anything of it is left.
 struct Device<A: Api> {
     api: A,
+    /// No other device has had it in this process.
+    number: u64,
     name: String,
     memory: Recycler,
+    /// Page-locked host memory.
+    host_memory: Recycler,
     /// Events that nobody has.
     events: Mutex<Vec<Handle>>,
 }
 
 pub(in crate::device) struct Memory<A: Api> {
+    device: Arc<Device<A>>,
+    base: usize,
+    bytes: usize,
+}
+
+pub(in crate::device) struct HostMemory<A: Api> {
     device: Arc<Device<A>>,
     base: usize,
     bytes: usize,
@@ -93,8 +117,33 @@ impl<A: Api> Device<A> {
     }
 
     fn try_call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
-        self.api.bind()?;
+        self.bind()?;
         call(&self.api)
+    }
+
+    fn bind(&self) -> Result<(), ApiError> {
+        self.api.bind()?;
+        BOUND.set(self.number);
+        Ok(())
+    }
+
+    /// Calls the interface with a stream or an event.
+    fn call_stream<T>(&self, call: impl FnMut(&A) -> Result<T, ApiError>) -> Result<T, DeviceError> {
+        self.try_call_stream(call).map_err(|refusal| self.error(refusal))
+    }
+
+    fn try_call_stream<T>(&self, mut call: impl FnMut(&A) -> Result<T, ApiError>) -> Result<T, ApiError> {
+        if BOUND.get() != self.number {
+            self.bind()?;
+        }
+        match call(&self.api) {
+            // Somebody else's code has bound the thread meanwhile.
+            Err(ApiError { code: INVALID_CONTEXT | INVALID_HANDLE, .. }) => {
+                self.bind()?;
+                call(&self.api)
+            }
+            result => result,
+        }
     }
 
     /// Calls the interface where nobody can be told that it refuses.
@@ -112,11 +161,17 @@ impl<A: Api> Device<A> {
         // SAFETY: the recycler has blocks that nobody uses, each once.
         self.clean_up(|api| unsafe { api.free(base) });
     }
+
+    fn free_host(&self, base: usize) {
+        // SAFETY: as above.
+        self.clean_up(|api| unsafe { api.free_host(base) });
+    }
 }
 
 impl<A: Api> Drop for Device<A> {
     fn drop(&mut self) {
         self.memory.clear(|base| self.free(base));
+        self.host_memory.clear(|base| self.free_host(base));
         for event in self.events.lock().drain(..) {
             // SAFETY: nobody has the event.
             self.clean_up(|api| unsafe { api.destroy_event(event) });
@@ -127,6 +182,12 @@ impl<A: Api> Drop for Device<A> {
 impl<A: Api> Drop for Memory<A> {
     fn drop(&mut self) {
         self.device.memory.give_back(self.base, self.bytes);
+    }
+}
+
+impl<A: Api> Drop for HostMemory<A> {
+    fn drop(&mut self) {
+        self.device.host_memory.give_back(self.base, self.bytes);
     }
 }
 
@@ -160,11 +221,35 @@ impl<A: Api> Drop for PageLock<A> {
 
 impl<A: Api> Addressed<A> {
     /// A device that was found.
-    fn open(api: A, name: String, recipe: Recipe) -> Result<Self, DeviceError> {
-        let device = Device { api, name, memory: Recycler::default(), events: Mutex::default() };
+    fn open(
+        api: A,
+        name: String,
+        processors: u32,
+        target: &str,
+        recipes: Result<Vec<Recipe>, DeviceError>,
+    ) -> Result<Self, DeviceError> {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
+        let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
+        let device = Device {
+            api,
+            number,
+            name,
+            memory: Recycler::default(),
+            host_memory: Recycler::default(),
+            events: Mutex::default(),
+        };
         let free_bytes = device.call(A::free_bytes)?;
         let cache = Cache::from_environment();
-        Ok(Self { device: Arc::new(device), free_bytes, recipe, cache, peers: Peers::default() })
+        let threads_at_once = u64::from(processors) * THREADS_OF_A_PROCESSOR;
+        Ok(Self {
+            device: Arc::new(device),
+            free_bytes,
+            threads_at_once,
+            target: target.to_owned(),
+            recipes,
+            cache,
+            peers: Peers::default(),
+        })
     }
 
     /// # Safety
@@ -209,6 +294,7 @@ impl<A: Api> Backend for Addressed<A> {
     const API: &'static str = A::NAME;
 
     type Memory = Memory<A>;
+    type HostMemory = HostMemory<A>;
     type Stream = Stream<A>;
     type Event = Arc<Event<A>>;
     type Module = Arc<Module<A>>;
@@ -221,6 +307,10 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn domain(&self) -> usize {
         self.device.api.domain()
+    }
+
+    fn threads_at_once(&self) -> u64 {
+        self.threads_at_once
     }
 
     fn free_bytes(&self) -> u64 {
@@ -241,10 +331,23 @@ impl<A: Api> Backend for Addressed<A> {
         Ok((Memory { device: device.clone(), base, bytes }, base))
     }
 
+    fn host_memory(&self, bytes: usize) -> Result<Option<(HostMemory<A>, *mut u8)>, DeviceError> {
+        let device = &self.device;
+        let allocate = |bytes| device.try_call(|api| api.allocate_host(bytes));
+        match device.host_memory.take(bytes, allocate, |base| device.free_host(base)) {
+            Ok((base, bytes)) => {
+                let memory = HostMemory { device: device.clone(), base, bytes };
+                Ok(Some((memory, std::ptr::with_exposed_provenance_mut(base))))
+            }
+            Err(ApiError { code: OUT_OF_MEMORY, .. }) => Ok(None), // a system may limit what is locked
+            Err(refusal) => Err(device.error(refusal)),
+        }
+    }
+
     fn stream(&self) -> Result<Stream<A>, DeviceError> {
         let watcher = Watcher::spawn(|event: &Arc<Event<A>>| {
             // SAFETY: the event is alive. If it fails, whoever is told will see that.
-            event.device.clean_up(|api| unsafe { api.synchronize(event.raw) });
+            let _ = event.device.try_call_stream(|api| unsafe { api.synchronize(event.raw) });
         });
         let watcher = watcher.map_err(|error| DeviceError::Call {
             device: self.device.name.clone(),
@@ -284,10 +387,36 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
-        let compile = || compile::compile::<A>(program, &self.recipe, &self.device.name);
-        let image = self.cache.get_or_compile(&self.recipe, &program.source(), compile)?;
-        let raw = self.device.call(|api| api.load_module(&image))?;
-        Ok(Arc::new(Module { device: self.device.clone(), raw }))
+        let (device, source) = (&self.device, program.source());
+        let load = |image: &[u8]| device.try_call(|api| api.load_module(image));
+        let loaded = |raw| Ok(Arc::new(Module { device: device.clone(), raw }));
+        let recipes = match &self.recipes {
+            Ok(recipes) => recipes,
+            Err(none) => {
+                let image = self.cache.get_any(&self.target, &source).ok_or_else(|| none.clone())?;
+                return load(&image).map_err(|refusal| device.error(refusal)).and_then(loaded);
+            }
+        };
+        let mut refused = String::new();
+        for recipe in recipes {
+            let compile = || compile::compile::<A>(program, recipe, &device.name);
+            let image = self.cache.get_or_compile(recipe, &source, compile)?;
+            match load(&image) {
+                Ok(raw) => return loaded(raw),
+                Err(refusal) if refusal.refuses_code() => {
+                    let (layer, name, version) = (A::LAYER, A::NAME, A::version());
+                    let (compiler, what) = (&recipe.compiler, A::describe(refusal.code));
+                    refused = format!(
+                        "{layer} ({name} {version}) refuses what {compiler} makes: {what} (error {}); try a compiler \
+                         that is not newer than {layer}, by LD_LIBRARY_PATH",
+                        refusal.code
+                    );
+                }
+                Err(refusal) => return Err(device.error(refusal)),
+            }
+        }
+        let (program, device) = (program.name().to_owned(), device.name.clone());
+        Err(DeviceError::NoCompiler { program, device, why: refused })
     }
 
     fn function(&self, module: &Arc<Module<A>>, kernel: &KernelText) -> Result<Self::Function, DeviceError> {
@@ -313,7 +442,7 @@ impl<A: Api> Backend for Addressed<A> {
             return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });
         }
         let mut arguments = Arguments::new(arguments);
-        self.device.call(|api| {
+        self.device.call_stream(|api| {
             // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; the values are
             // read before the call returns.
             unsafe { api.launch(stream.raw, *function, groups, kernel.group, &mut arguments.pointers()) }
@@ -322,21 +451,21 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn record(&self, stream: &Stream<A>) -> Result<Arc<Event<A>>, DeviceError> {
         let used = self.device.events.lock().pop();
-        let raw = self.device.call(|api| used.map_or_else(|| api.create_event(), Ok))?;
+        let raw = used.map_or_else(|| self.device.call(A::create_event), Ok)?;
         let event = Event { device: self.device.clone(), raw, watcher: stream.watcher.clone() };
         // SAFETY: both are alive.
-        self.device.call(|api| unsafe { api.record(stream.raw, raw) })?;
+        self.device.call_stream(|api| unsafe { api.record(stream.raw, raw) })?;
         Ok(Arc::new(event))
     }
 
     fn wait(&self, stream: &Stream<A>, event: &Arc<Event<A>>) -> Result<(), DeviceError> {
         // SAFETY: both are alive.
-        self.device.call(|api| unsafe { api.wait(stream.raw, event.raw) })
+        self.device.call_stream(|api| unsafe { api.wait(stream.raw, event.raw) })
     }
 
     fn is_complete(&self, event: &Arc<Event<A>>) -> Result<bool, DeviceError> {
         // SAFETY: it is alive.
-        match self.device.try_call(|api| unsafe { api.query(event.raw) }) {
+        match self.device.try_call_stream(|api| unsafe { api.query(event.raw) }) {
             Err(ApiError { code: NOT_READY, .. }) => Ok(false),
             result => result.map(|()| true).map_err(|refusal| self.device.error(refusal)),
         }
@@ -349,6 +478,6 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn synchronize(&self, event: &Arc<Event<A>>) -> Result<(), DeviceError> {
         // SAFETY: it is alive.
-        self.device.call(|api| unsafe { api.synchronize(event.raw) })
+        self.device.call_stream(|api| unsafe { api.synchronize(event.raw) })
     }
 }

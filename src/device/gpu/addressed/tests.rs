@@ -41,8 +41,8 @@ impl Compiler for Echo {
         Ok(&Self)
     }
 
-    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<String>, String> {
-        if is_there { Ok(vec![architecture.to_owned()]) } else { Err("it is not there".to_owned()) }
+    fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<Vec<String>>, String> {
+        if is_there { Ok(vec![vec![architecture.to_owned()]]) } else { Err("it is not there".to_owned()) }
     }
 
     unsafe fn create(&self, unit: &mut RawUnit, _: *const c_char, name: *const c_char) -> c_int {
@@ -119,6 +119,8 @@ impl Api for Compiling {
 
     fn allocate(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn free(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
+    fn allocate_host(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
+    unsafe fn free_host(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
     unsafe fn page_lock(&self, _: *mut u8, _: usize) -> Result<(), ApiError> { unreachable!() }
     unsafe fn page_unlock(&self, _: *mut u8) -> Result<(), ApiError> { unreachable!() }
 
@@ -150,7 +152,7 @@ impl Api for Compiling {
 }
 
 fn recipe(compiler: &str) -> Recipe {
-    Recipe { compiler: compiler.to_owned(), options: Vec::new() }
+    Recipe { target: "c1".to_owned(), compiler: compiler.to_owned(), options: Vec::new() }
 }
 
 fn program(name: &'static str) -> Program {
@@ -162,7 +164,7 @@ fn program(name: &'static str) -> Program {
 fn a_program_is_compiled_once_in_two_runs_and_anew_for_another_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let run = |compiler: &str| {
-        let device = Addressed::open(Compiling, "one".to_owned(), recipe(compiler)).unwrap();
+        let device = Addressed::open(Compiling, "one".to_owned(), 1, "c1", Ok(vec![recipe(compiler)])).unwrap();
         let device = Addressed { cache: Cache::named(Some(folder.path().into())), ..device };
         device.module(&program("one.cl")).unwrap();
         COMPILED.get()
@@ -182,7 +184,8 @@ fn what_does_not_compile_comes_back_with_what_the_compiler_said() {
 
 #[test]
 fn a_recipe_is_the_compilers_options_and_ours() {
-    let recipe = compile::recipe::<Compiling>("c1", true, "kernels", "one").unwrap();
+    let recipes = compile::recipes::<Compiling>("c1", true, "kernels", "one").unwrap();
+    let [recipe] = &recipes[..] else { panic!("{recipes:?}") };
     assert_eq!(
         (recipe.compiler.as_str(), &recipe.options[..]),
         ("echo", &["c1".to_owned(), "-DTHALWEG_FMA".to_owned()][..])

@@ -1,0 +1,179 @@
+//! CUDA and HIP without a GPU: the real backends on stand-in drivers (`tests/standin/core.hpp` says what these are and what
+//! they can't show). Every program runs in a process of its own, whose loader finds the stand-in first, and leaves a report
+//! of what was called and of what is left.
+//!
+//! Needs a C++ compiler `c++`; without one all is skipped, unless `THALWEG_REQUIRE` has `standin`.
+
+#![allow(unsafe_code, unreachable_pub)] // texts of kernels are vouched for; the modules below are parts of this file
+
+#[path = "standin/drivers.rs"]
+mod drivers;
+#[path = "standin/programs.rs"]
+mod programs;
+
+use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, Report, Settings, run};
+
+/// An example program, which has to verify what it computes.
+fn example(settings: &Settings, name: &str, arguments: &str) {
+    let Some(built) = drivers::built() else { return };
+    let arguments: Vec<_> = arguments.split(' ').chain(["--no-progress"]).collect();
+    let (output, report) = run(settings, &built.of(name), &arguments);
+    assert_eq!(output.lines().last(), Some("VERIFIED"), "{name} {arguments:?}: {output}");
+    report.is_clean();
+    report.has_launched();
+}
+
+/// The examples on one device, on one beside a core, and on two. What takes long runs optimized only, as CI has it.
+fn examples(settings: &Settings) {
+    let kind = settings.units;
+    let programs = [
+        "jacobi --size 48 --block 24",
+        "cg --class S",
+        "npb_mz bt --class S",
+        "npb_mz sp --class S",
+        "npb_mz lu --class S",
+    ];
+    for units in [format!("1:{kind}:1"), format!("1:{kind}:1,1:CPU:1"), format!("2:{kind}:1")] {
+        let settings = settings.clone().with("STANDIN_DEVICES", 2);
+        for program in programs.iter().take(if cfg!(debug_assertions) { 1 } else { programs.len() }) {
+            let (name, arguments) = program.split_once(' ').unwrap();
+            example(&settings, name, &format!("{arguments} --units {units}"));
+        }
+    }
+}
+
+#[test]
+fn examples_on_cuda() {
+    examples(&CUDA);
+}
+
+#[test]
+fn examples_on_hip() {
+    examples(&HIP);
+}
+
+/// The whole suite that every kind of device has to pass, on two devices.
+fn conformance(settings: &Settings) {
+    let Some(built) = drivers::built() else { return };
+    let settings = settings.clone().with("STANDIN_DEVICES", 2).with("THALWEG_REQUIRE", settings.units.to_lowercase());
+    let tests = format!("{}::", settings.units.to_lowercase());
+    let (output, report) = run(&settings, &built.of("conformance"), &[&tests]);
+    assert!(output.contains("test result: ok. 16 passed; 0 failed; 0 ignored"), "{output}");
+    report.is_clean();
+}
+
+#[test]
+fn conformance_on_cuda() {
+    conformance(&CUDA);
+}
+
+#[test]
+fn conformance_on_hip() {
+    conformance(&HIP);
+}
+
+/// What one of our own programs has called; all there is left is a report.
+fn report(settings: &Settings, program: &str) -> Option<Report> {
+    let report = drivers::run_own(settings, program)?;
+    report.is_clean();
+    Some(report)
+}
+
+/// Tests what one of our own programs calls, on both interfaces.
+fn on_both(test: impl Fn(&Settings)) {
+    test(&CUDA);
+    test(&HIP);
+}
+
+/// Whatever calls take a context with them is bound once, not for each.
+#[test]
+fn a_chain_takes_few_calls_and_one_stream() {
+    on_both(|settings| {
+        let Some(report) = report(&settings.clone().with("STANDIN_DELAY_US", 0), "chain") else { return };
+        println!(
+            "{}: {} launches, {} other calls",
+            settings.units,
+            report.launches(),
+            report.calls() - report.launches()
+        );
+        assert_eq!(report.launches(), programs::CHAIN as i64);
+        let waits = report.of("cuStreamWaitEvent") + report.of("hipStreamWaitEvent");
+        let binds = report.of("cuCtxSetCurrent") + report.of("hipSetDevice");
+        assert!(waits == 0 && binds < programs::CHAIN as i64 / 4 && report.of("blocking copies") == 0, "{report:?}");
+    });
+}
+
+#[test]
+fn independent_chains_go_to_all_streams() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "chains") else { return };
+        let streams: Vec<_> = report.starting("launches on stream").map(|(_, launches)| launches).collect();
+        println!("{}: launches {streams:?}, {} other calls", settings.units, report.calls() - report.launches());
+        assert_eq!(streams.iter().sum::<i64>(), (programs::CHAINS * 20 + 1) as i64);
+        assert!(streams.len() >= 12, "{report:?}");
+        assert_eq!(report.of("blocking copies"), 0);
+    });
+}
+
+#[test]
+fn reductions_hold_nobody_up() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "reductions") else { return };
+        assert_eq!(report.of("blocking copies"), 0, "{report:?}");
+        assert!(report.of("copies out") >= programs::REDUCTIONS as i64, "{report:?}");
+    });
+}
+
+#[test]
+fn bodies_may_bind_their_thread_elsewhere() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_DEVICES", 2), "strangers"));
+}
+
+#[test]
+fn kept_scratch_memory_makes_room() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_MEMORY", 12 << 20), "scratch"));
+}
+
+#[test]
+fn arrays_are_page_locked_for_their_second_copy() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "large_arrays") else { return };
+        assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8 << 18, "{report:?}");
+    });
+}
+
+/// The suite of the public API, with the compilers' messages.
+#[test]
+fn the_public_api_on_both() {
+    on_both(|settings| {
+        let Some(built) = drivers::built() else { return };
+        let settings = settings.clone().with("THALWEG_REQUIRE", settings.units.to_lowercase());
+        let (_, report) = run(&settings, &built.of("accelerators"), &[]);
+        report.is_clean();
+        report.has_launched();
+    });
+}
+
+#[test]
+fn compilers_and_drivers_of_different_releases() {
+    // Of the same major release the driver takes code, also that of an older architecture of its generation.
+    let newer = CUDA.clone().with("STANDIN_DRIVER", 12040).with("STANDIN_NVRTC", 12080).with("STANDIN_ARCH", 89);
+    let Some(_) = report(&newer, "one") else { return };
+    // Where it takes no code there is PTX.
+    report(&CUDA.clone().with("STANDIN_REFUSE_CODE", 1), "one");
+    // A compiler of the next major release is of no use.
+    let expected = "try a compiler that is not newer than the driver";
+    let too_new = newer.with("STANDIN_NVRTC", 13000).with("STANDIN_EXPECTED", expected);
+    report(&too_new, "without_a_compiler");
+}
+
+#[test]
+fn what_was_compiled_before_runs_without_a_compiler() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().display().to_string();
+    let settings = CUDA_WITHOUT_NVRTC.clone().with("STANDIN_EXPECTED", "NVRTC").with("THALWEG_CACHE_DIR", &cache);
+    let Some(_) = report(&settings, "without_a_compiler") else { return };
+    report(&CUDA.clone().with("THALWEG_CACHE_DIR", &cache), "one");
+    let report = report(&settings, "one").unwrap();
+    assert_eq!((report.of("compilations"), report.launches()), (0, 1), "{report:?}");
+}

@@ -1,0 +1,309 @@
+// Devices, memory, page locks, streams, events and copies: see core.hpp.
+#include "core.hpp"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+#include <thread>
+#include <time.h>
+#include <unistd.h>
+
+namespace standin {
+
+long setting(const char *name, long otherwise) {
+    const char *value = getenv(name);
+    return value && *value ? atol(value) : otherwise;
+}
+
+// What is counted. Never destroyed: threads of streams outlive `main`.
+struct Ledger {
+    std::mutex lock;
+    std::map<std::string, long> counts;
+    std::vector<std::string> broken;
+};
+static void report();
+static Ledger &ledger() {
+    static Ledger *one = [] {
+        atexit(report);
+        return new Ledger;
+    }();
+    return *one;
+}
+
+void count(const std::string &what, long by) {
+    std::lock_guard guard(ledger().lock);
+    ledger().counts[what] += by;
+}
+
+void broken(const std::string &rule) {
+    fprintf(stderr, "stand-in driver: %s\n", rule.c_str());
+    std::lock_guard guard(ledger().lock);
+    ledger().broken.push_back(rule);
+}
+
+static void report() {
+    const char *path = getenv("STANDIN_REPORT");
+    FILE *file = path ? fopen(path, "w") : nullptr;
+    if (!file) return;
+    std::lock_guard guard(ledger().lock);
+    for (auto &[what, number] : ledger().counts) fprintf(file, "%s %ld\n", what.c_str(), number);
+    for (auto &rule : ledger().broken) fprintf(file, "broken rule %s\n", rule.c_str());
+    fclose(file);
+}
+
+std::atomic<bool> fault_ends_process{false};
+
+std::vector<Device *> &devices() {
+    static auto *all = [] {
+        auto *made = new std::vector<Device *>;
+        int lost = -1;
+        long at = -1;
+        if (const char *lose = getenv("STANDIN_LOSE")) sscanf(lose, "%d:%ld", &lost, &at);
+        for (int n = 0; n < setting("STANDIN_DEVICES", 1); n++) {
+            auto *device = new Device;
+            device->number = n;
+            device->capacity = setting("STANDIN_MEMORY", 256 << 20);
+            device->lost_at = n == lost ? at : -1;
+            made->push_back(device);
+        }
+        return made;
+    }();
+    return *all;
+}
+
+static size_t up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr size_t PAGE = 4096, ALIGNMENT = 512;
+
+Code Device::allocate(size_t bytes, void **address) {
+    std::lock_guard guard(lock);
+    if (bytes == 0) return INVALID_VALUE;
+    if (bytes > capacity || used + bytes > capacity) return OUT_OF_MEMORY;
+    size_t pages = up(bytes, PAGE);
+    char *mapped = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return OUT_OF_MEMORY;
+    mprotect(mapped + pages, PAGE, PROT_NONE);
+    memset(mapped, 0xff, pages); // as numbers: NaN, -1
+    char *first = mapped + pages - up(bytes, ALIGNMENT);
+    blocks[(uintptr_t)first] = bytes;
+    used += bytes;
+    count("live bytes", bytes);
+    count("live blocks");
+    *address = first;
+    return SUCCESS;
+}
+
+Code Device::release(void *address) {
+    std::lock_guard guard(lock);
+    auto found = blocks.find((uintptr_t)address);
+    if (found == blocks.end()) return INVALID_VALUE;
+    uintptr_t mapped = found->first / PAGE * PAGE;
+    // The addresses are never given out again, so that whoever still uses them faults.
+    size_t pages = up(found->first + found->second - mapped, PAGE);
+    madvise((void *)mapped, pages, MADV_DONTNEED);
+    mprotect((void *)mapped, pages, PROT_NONE);
+    used -= found->second;
+    count("live bytes", -(long)found->second);
+    count("live blocks", -1);
+    blocks.erase(found);
+    return SUCCESS;
+}
+
+bool Device::owns(uintptr_t first, size_t bytes) {
+    std::lock_guard guard(lock);
+    auto behind = blocks.upper_bound(first);
+    if (behind == blocks.begin()) return false;
+    auto &[base, size] = *std::prev(behind);
+    return first + bytes <= base + size;
+}
+
+void Device::fail(Code code) {
+    Code none = SUCCESS;
+    stuck.compare_exchange_strong(none, code);
+}
+
+Device *owner_of(uintptr_t address) {
+    for (Device *device : devices())
+        if (device->owns(address, 1)) return device;
+    return nullptr;
+}
+
+// Page-locked ranges: first byte and length.
+struct Locks {
+    std::mutex lock;
+    std::map<uintptr_t, size_t> ranges;
+};
+static Locks &locks() {
+    static auto *one = new Locks;
+    return *one;
+}
+
+Code page_lock(void *first, size_t bytes) {
+    std::lock_guard guard(locks().lock);
+    uintptr_t begin = (uintptr_t)first;
+    if (!bytes) return INVALID_VALUE;
+    for (auto &[other, size] : locks().ranges)
+        if (begin < other + size && other < begin + bytes) return ALREADY_REGISTERED;
+    locks().ranges[begin] = bytes;
+    count("live page locks");
+    count("page-locked bytes", bytes);
+    return SUCCESS;
+}
+
+Code page_unlock(void *first) {
+    std::lock_guard guard(locks().lock);
+    if (!locks().ranges.erase((uintptr_t)first)) return NOT_REGISTERED;
+    count("live page locks", -1);
+    return SUCCESS;
+}
+
+enum class Locked { NO, IN_PART, YES };
+static Locked is_locked(uintptr_t first, size_t bytes) {
+    std::lock_guard guard(locks().lock);
+    for (auto &[other, size] : locks().ranges) {
+        if (first >= other && first + bytes <= other + size) return Locked::YES;
+        if (first < other + size && other < first + bytes) return Locked::IN_PART;
+    }
+    return Locked::NO;
+}
+
+bool Event::has_come(long which) {
+    std::lock_guard guard(lock);
+    return come >= which;
+}
+long Event::last() {
+    std::lock_guard guard(lock);
+    return recorded;
+}
+void Event::wait_for(long which) {
+    std::unique_lock guard(lock);
+    // Whoever fails tells nobody: so this looks from time to time.
+    while (come < which && !device->stuck) changed.wait_for(guard, std::chrono::milliseconds(1));
+}
+
+Stream *Stream::create(Device *device) {
+    static std::atomic<int> streams{0};
+    auto *stream = new Stream;
+    stream->device = device;
+    stream->number = streams++;
+    stream->random = (setting("STANDIN_SEED", 1) + 1) * 0x9e3779b97f4a7c15u + stream->number;
+    count("live streams");
+    std::thread([stream] { stream->serve(); }).detach();
+    return stream;
+}
+
+void Stream::destroy(Stream *stream) {
+    count("live streams", -1);
+    std::lock_guard guard(stream->lock);
+    stream->ends = true;
+    stream->changed.notify_one();
+}
+
+void Stream::delay() {
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    static const long longest = setting("STANDIN_DELAY_US", 50);
+    if (!longest || random % 8 > 2) return;
+    if (random % 8 > 0) return (void)sched_yield();
+    timespec time{0, long(random / 8 % (longest * 1000))};
+    nanosleep(&time, nullptr);
+}
+
+void Stream::serve() {
+    for (;;) {
+        std::unique_lock guard(lock);
+        changed.wait(guard, [this] { return ends || !queue.empty(); });
+        if (queue.empty()) {
+            guard.unlock();
+            break;
+        }
+        auto operation = std::move(queue.front());
+        queue.pop_front();
+        guard.unlock();
+        operation();
+    }
+    delete this;
+}
+
+void Stream::push_always(std::function<void()> operation) {
+    std::lock_guard guard(lock);
+    queue.push_back(std::move(operation));
+    changed.notify_one();
+}
+
+void Stream::push(std::function<void()> operation) {
+    push_always([this, operation = std::move(operation)] {
+        if (device->stuck) return;
+        delay();
+        if (device->executed++ == device->lost_at) return device->fail(LAUNCH_FAILURE);
+        if (!faults(operation)) return;
+        if (fault_ends_process) {
+            fprintf(stderr, "Memory access fault on device %d\n", device->number);
+            abort();
+        }
+        device->fail(ILLEGAL_ADDRESS);
+    });
+}
+
+void record(Stream *stream, const EventHandle &event) {
+    std::unique_lock guard(event->lock);
+    long which = ++event->recorded;
+    guard.unlock();
+    stream->push_always([event, which] {
+        std::lock_guard guard(event->lock);
+        event->come = std::max(event->come, which);
+        event->changed.notify_all();
+    });
+}
+
+void wait(Stream *stream, const EventHandle &event) {
+    long which = event->last();
+    if (event->has_come(which)) count("waits for what has come");
+    stream->push_always([event, which, device = stream->device] {
+        if (!device->stuck) event->wait_for(which);
+    });
+}
+
+static size_t span(const Copy &copy, const End &end) {
+    return ((copy.slices - 1) * end.height + copy.rows - 1) * end.pitch + copy.width;
+}
+
+static void transfer(const Copy &copy) {
+    auto at = [](const End &end, size_t slice, size_t row) { return end.first + (slice * end.height + row) * end.pitch; };
+    for (size_t slice = 0; slice < copy.slices; slice++)
+        for (size_t row = 0; row < copy.rows; row++)
+            memcpy(at(copy.to, slice, row), at(copy.from, slice, row), copy.width);
+}
+
+Code copy(Device *current, Stream *stream, const Copy &copy) {
+    if (!copy.width || !copy.rows || !copy.slices) return SUCCESS;
+    if (stream->device != current) return INVALID_HANDLE;
+    bool is_box = copy.rows > 1 || copy.slices > 1, blocks = false;
+    std::vector<std::pair<uintptr_t, size_t>> locked;
+    for (const End *end : {&copy.from, &copy.to}) {
+        uintptr_t first = (uintptr_t)end->first;
+        if (is_box && (end->pitch < copy.width || end->height < copy.rows)) return INVALID_VALUE;
+        if (!end->is_host) {
+            if (!end->device->owns(first, span(copy, *end))) return INVALID_VALUE;
+            continue;
+        }
+        switch (is_locked(first, span(copy, *end))) {
+        case Locked::IN_PART: return INVALID_VALUE;
+        case Locked::NO: blocks = true; break;
+        case Locked::YES: locked.push_back({first, span(copy, *end)});
+        }
+    }
+    count(copy.from.is_host ? "copies in" : copy.to.is_host ? "copies out" : "copies across");
+    auto made = std::make_shared<Event>(stream->device);
+    stream->push([copy, locked] {
+        for (auto [first, bytes] : locked)
+            if (is_locked(first, bytes) != Locked::YES) broken("host memory was unlocked under a copy");
+        transfer(copy);
+    });
+    if (blocks) {
+        count("blocking copies");
+        record(stream, made);
+        made->wait_for(1);
+    }
+    return stream->device->stuck;
+}
+
+} // namespace standin

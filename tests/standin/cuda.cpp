@@ -1,0 +1,210 @@
+// The doors of CUDA's driver and of NVRTC: what the runtime calls of them, and no more.
+//
+// Besides what core.hpp lists: STANDIN_ARCH the devices' compute capability (90), STANDIN_DRIVER the driver's version
+// (13000), STANDIN_NVRTC the compiler's (13000), STANDIN_REFUSE_CODE whether the driver takes nothing but PTX (0).
+#include "core.hpp"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace standin;
+using Address = unsigned long long;
+
+static thread_local Device *current = nullptr;
+static long driver() { return setting("STANDIN_DRIVER", 13000); }
+static long compiler() { return setting("STANDIN_NVRTC", 13000); }
+static long capability() { return setting("STANDIN_ARCH", 90); }
+
+/// Counts a call that wants a context, and refuses it without one or after an error.
+#define IN_CONTEXT                                \
+    CALLED;                                       \
+    if (!current) return INVALID_CONTEXT;         \
+    if (current->stuck) return current->stuck
+
+static Device *at(int number) {
+    return number >= 0 && number < (int)devices().size() ? devices()[number] : nullptr;
+}
+static End host(const void *first, size_t pitch, size_t height) { return {(char *)first, pitch, height, true, nullptr}; }
+static End on(Device *device, Address first, size_t pitch, size_t height) {
+    return {(char *)first, pitch, height, false, device};
+}
+
+extern "C" {
+
+Code cuInit(unsigned) { CALLED; return SUCCESS; }
+Code cuDriverGetVersion(int *version) { *version = driver(); return SUCCESS; }
+Code cuDeviceGetCount(int *number) { *number = devices().size(); return SUCCESS; }
+Code cuDeviceGet(int *device, int number) { *device = number; return at(number) ? SUCCESS : INVALID_DEVICE; }
+Code cuDeviceGetName(char *name, int bytes, int device) { snprintf(name, bytes, "Stand-in %d", device); return SUCCESS; }
+Code cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = at(device)->capacity; return SUCCESS; }
+Code cuDeviceGetPCIBusId(char *name, int bytes, int device) { snprintf(name, bytes, "0000:%02X:00.0", device); return SUCCESS; }
+Code cuDeviceCanAccessPeer(int *can, int, int) { *can = setting("STANDIN_PEERS", 1); return SUCCESS; }
+Code cuDeviceGetAttribute(int *value, int attribute, int) {
+    *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : attribute == 16 ? 4 : 1;
+    return SUCCESS;
+}
+Code cuGetErrorString(int code, const char **text) {
+    static thread_local char place[40];
+    snprintf(place, sizeof place, "the stand-in's error %d", code);
+    *text = place;
+    return SUCCESS;
+}
+
+Code cuDevicePrimaryCtxRetain(Device **context, int device) { CALLED; count("live contexts"); *context = at(device); return SUCCESS; }
+Code cuDevicePrimaryCtxRelease_v2(int) { CALLED; count("live contexts", -1); return SUCCESS; }
+Code cuCtxSetCurrent(Device *context) { CALLED; current = context; return SUCCESS; }
+Code cuCtxEnablePeerAccess(Device *peer, unsigned) {
+    IN_CONTEXT;
+    if (!setting("STANDIN_PEERS", 1)) return 217;
+    std::lock_guard guard(current->lock);
+    return current->peers.insert(peer).second ? SUCCESS : PEER_ALREADY_ENABLED;
+}
+
+Code cuMemGetInfo_v2(size_t *free, size_t *total) {
+    IN_CONTEXT;
+    std::lock_guard guard(current->lock);
+    *free = current->capacity - current->used, *total = current->capacity;
+    return SUCCESS;
+}
+Code cuMemAlloc_v2(void **address, size_t bytes) { IN_CONTEXT; return current->allocate(bytes, address); }
+Code cuMemFree_v2(void *address) { CALLED; return current ? current->release(address) : (Code)INVALID_CONTEXT; }
+Code cuMemHostRegister_v2(void *first, size_t bytes, unsigned) { IN_CONTEXT; return page_lock(first, bytes); }
+Code cuMemHostUnregister(void *first) { CALLED; return page_unlock(first); }
+Code cuMemHostAlloc(void **address, size_t bytes, unsigned) {
+    IN_CONTEXT;
+    *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    memset(*address, 0xff, bytes);
+    count("staging bytes", bytes);
+    return page_lock(*address, bytes);
+}
+Code cuMemFreeHost(void *address) {
+    CALLED;
+    Code code = page_unlock(address);
+    if (code == SUCCESS) free(address);
+    return code;
+}
+Code cuPointerGetAttribute(void *value, int, Address address) {
+    IN_CONTEXT;
+    *(Device **)value = owner_of(address);
+    return *(Device **)value ? SUCCESS : INVALID_VALUE;
+}
+
+Code cuStreamCreate(Stream **stream, unsigned) { IN_CONTEXT; *stream = Stream::create(current); return SUCCESS; }
+Code cuStreamDestroy_v2(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
+Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
+    IN_CONTEXT;
+    if (stream->device != current) return INVALID_HANDLE;
+    wait(stream, *event);
+    return SUCCESS;
+}
+Code cuEventCreate(EventHandle **event, unsigned) {
+    IN_CONTEXT;
+    count("live events");
+    *event = new EventHandle(std::make_shared<Event>(current));
+    return SUCCESS;
+}
+Code cuEventDestroy_v2(EventHandle *event) { CALLED; count("live events", -1); delete event; return SUCCESS; }
+Code cuEventRecord(EventHandle *event, Stream *stream) {
+    IN_CONTEXT;
+    if ((*event)->device != stream->device || stream->device != current) return INVALID_HANDLE;
+    record(stream, *event);
+    return SUCCESS;
+}
+Code cuEventQuery(EventHandle *event) { IN_CONTEXT; return (*event)->has_come((*event)->last()) ? SUCCESS : NOT_READY; }
+Code cuEventSynchronize(EventHandle *event) { IN_CONTEXT; (*event)->wait_for((*event)->last()); return current->stuck; }
+
+Code cuMemcpyHtoDAsync_v2(Address to, const void *from, size_t bytes, Stream *stream) {
+    IN_CONTEXT;
+    return copy(current, stream, {host(from, bytes, 1), on(current, to, bytes, 1), bytes, 1, 1});
+}
+Code cuMemcpyDtoHAsync_v2(void *to, Address from, size_t bytes, Stream *stream) {
+    IN_CONTEXT;
+    return copy(current, stream, {on(current, from, bytes, 1), host(to, bytes, 1), bytes, 1, 1});
+}
+Code cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream *stream) {
+    IN_CONTEXT;
+    return copy(current, stream, {on(current, from, bytes, 1), on(current, to, bytes, 1), bytes, 1, 1});
+}
+Code cuMemcpyPeerAsync(Address to, Device *target, Address from, Device *source, size_t bytes, Stream *stream) {
+    IN_CONTEXT;
+    return copy(current, stream, {on(source, from, bytes, 1), on(target, to, bytes, 1), bytes, 1, 1});
+}
+
+struct Box {
+    size_t x, y, z, level;
+    unsigned kind;
+    void *host;
+    Address device;
+    void *array;
+    Device *context;
+    size_t pitch, height;
+};
+struct BoxCopy {
+    Box from, to;
+    size_t width, rows, slices;
+};
+static End end_of(const Box &box, Device *device) {
+    return box.kind == 1 ? host(box.host, box.pitch, box.height) : on(device, box.device, box.pitch, box.height);
+}
+Code cuMemcpy3DAsync_v2(const BoxCopy *box, Stream *stream) {
+    IN_CONTEXT;
+    return copy(current, stream, {end_of(box->from, current), end_of(box->to, current), box->width, box->rows, box->slices});
+}
+Code cuMemcpy3DPeerAsync(const BoxCopy *box, Stream *stream) {
+    IN_CONTEXT;
+    return copy(current, stream, {end_of(box->from, box->from.context), end_of(box->to, box->to.context), box->width, box->rows,
+                         box->slices});
+}
+
+Code cuModuleLoadData(Module **module, const void *image) {
+    IN_CONTEXT;
+    const ImageHead *head = head_of(image);
+    if (!head) return INVALID_IMAGE;
+    // The manual: text wants a driver as new as its compiler; code one of the same major release, and its own architecture.
+    if (head->is_text && head->toolkit > driver()) return UNSUPPORTED_PTX;
+    if (!head->is_text && head->toolkit / 1000 > driver() / 1000) return INVALID_IMAGE;
+    if (!head->is_text && setting("STANDIN_REFUSE_CODE", 0)) return NO_BINARY;
+    if (!head->is_text && (head->architecture / 10 != capability() / 10 || head->architecture > capability())) return NO_BINARY;
+    return load(image, module);
+}
+Code cuModuleUnload(Module *module) { CALLED; return unload(module); }
+Code cuModuleGetFunction(Function **found, Module *module, const char *name) { IN_CONTEXT; return function(module, name, found); }
+Code cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y, unsigned in_z, unsigned,
+                    Stream *stream, void **arguments, void **) {
+    IN_CONTEXT;
+    if (stream->device != current) return INVALID_HANDLE;
+    unsigned grid[3] = {x, y, z}, block[3] = {in_x, in_y, in_z};
+    return launch(stream, function, grid, block, arguments);
+}
+
+// NVRTC: the target is in the unit's image.
+struct NvrtcUnit : Unit {
+    int architecture = 0;
+    std::string code(bool is_text) { return image_of(object, is_text, architecture, compiler()); }
+};
+static const int KNOWN[] = {75, 80, 86, 90};
+
+Code nvrtcVersion(int *major, int *minor) { *major = compiler() / 1000, *minor = compiler() % 1000 / 10; return 0; }
+Code nvrtcGetNumSupportedArchs(int *number) { *number = 4; return 0; }
+Code nvrtcGetSupportedArchs(int *numbers) { memcpy(numbers, KNOWN, sizeof KNOWN); return 0; }
+const char *nvrtcGetErrorString(Code) { return "the stand-in's NVRTC refuses"; }
+Code nvrtcCreateProgram(NvrtcUnit **unit, const char *source, const char *name, int, const char *const *, const char *const *) {
+    *unit = new NvrtcUnit;
+    (*unit)->source = source, (*unit)->name = name;
+    return 0;
+}
+Code nvrtcDestroyProgram(NvrtcUnit **unit) { delete *unit; *unit = nullptr; return 0; }
+Code nvrtcCompileProgram(NvrtcUnit *unit, int number, const char *const *options) {
+    std::vector<std::string> all(options, options + number);
+    for (auto &option : all)
+        if (size_t at = option.find("_"); option.rfind("--gpu-architecture=", 0) == 0) unit->architecture = atoi(&option[at + 1]);
+    return unit->compile(all, true) ? 0 : 6;
+}
+Code nvrtcGetProgramLogSize(Unit *unit, size_t *bytes) { *bytes = unit->log.size() + 1; return 0; }
+Code nvrtcGetProgramLog(Unit *unit, char *to) { strcpy(to, unit->log.c_str()); return 0; }
+Code nvrtcGetCUBINSize(NvrtcUnit *unit, size_t *bytes) { *bytes = unit->code(false).size(); return 0; }
+Code nvrtcGetPTXSize(NvrtcUnit *unit, size_t *bytes) { *bytes = unit->code(true).size(); return 0; }
+Code nvrtcGetCUBIN(NvrtcUnit *unit, char *to) { auto code = unit->code(false); memcpy(to, code.data(), code.size()); return 0; }
+Code nvrtcGetPTX(NvrtcUnit *unit, char *to) { auto code = unit->code(true); memcpy(to, code.data(), code.size()); return 0; }
+
+} // extern "C"

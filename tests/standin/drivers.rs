@@ -1,0 +1,194 @@
+//! Builds the stand-in drivers, runs programs on them, and reads their reports.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a process gets: an interface, and the stand-in's variables.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The kind of unit.
+    pub units: &'static str,
+    /// Where they are.
+    folder: &'static str,
+    /// Names under which the loader looks for the interface's libraries.
+    libraries: &'static [&'static str],
+    variables: BTreeMap<&'static str, String>,
+}
+
+const fn settings(units: &'static str, folder: &'static str, libraries: &'static [&'static str]) -> Settings {
+    Settings { units, folder, libraries, variables: BTreeMap::new() }
+}
+
+pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so"]);
+pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
+/// A release that is not there yet.
+pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
+
+impl Settings {
+    pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.variables.insert(name, value.to_string());
+        self
+    }
+}
+
+/// What was built: the folder of everything, and programs by name.
+pub struct Built {
+    folder: PathBuf,
+    programs: BTreeMap<String, PathBuf>,
+}
+
+impl Built {
+    pub fn of(&self, program: &str) -> PathBuf {
+        self.programs.get(program).unwrap_or_else(|| panic!("{program} was built")).clone()
+    }
+}
+
+/// Builds everything once in this process; nothing if there is no compiler for the stand-in.
+pub fn built() -> Option<&'static Built> {
+    static BUILT: OnceLock<Option<Built>> = OnceLock::new();
+    BUILT.get_or_init(build).as_ref()
+}
+
+fn build() -> Option<Built> {
+    if Command::new("c++").arg("--version").output().is_err() {
+        let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == "standin"), "there is no C++ compiler `c++`");
+        println!("skipped: there is no C++ compiler `c++`");
+        return None;
+    }
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("standin");
+    std::fs::create_dir_all(&folder).unwrap();
+    // Under a name of this process first: another one may be doing the same.
+    let (library, mine) = (folder.join("libstandin.so"), folder.join(format!("{}.so", std::process::id())));
+    let files = ["core.cpp", "kernels.cpp", "cuda.cpp", "hip.cpp"].map(|name| sources.join(name));
+    let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+    let headers = ["core.hpp", "host.h"].map(|name| sources.join(name));
+    if changed(&library) < files.iter().chain(&headers).map(|file| changed(file)).max().flatten() {
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread"]);
+        compiler
+            .arg(format!("-DSTANDIN_FOLDER=\"{}\"", sources.display()))
+            .args(&files)
+            .arg("-o")
+            .arg(&mine)
+            .arg("-ldl");
+        let output = compiler.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::rename(&mine, &library).unwrap();
+        let _ = std::fs::remove_dir_all(folder.join("cache")); // what was compiled by the one before
+    }
+    for settings in [&CUDA, &CUDA_WITHOUT_NVRTC, &HIP] {
+        for name in settings.libraries {
+            let link = folder.join(settings.folder).join(name);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            let made = std::os::unix::fs::symlink(&library, &link);
+            assert!(made.is_ok() || link.exists(), "{made:?}");
+        }
+    }
+    Some(Built { programs: build_programs(), folder })
+}
+
+/// What else is run: as cargo has built it for this test, in the same profile.
+fn build_programs() -> BTreeMap<String, PathBuf> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--message-format=json", "--test", "conformance", "--test", "accelerators"]);
+    ["jacobi", "cg", "npb_mz"].into_iter().for_each(|name| _ = cargo.args(["--example", name]));
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let messages = messages.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let program = |message: serde_json::Value| {
+        let path = message["executable"].as_str()?.into();
+        Some((message["target"]["name"].as_str()?.to_owned(), path))
+    };
+    messages.filter_map(program).collect()
+}
+
+/// What a process has called and left behind.
+#[derive(Debug)]
+pub struct Report(BTreeMap<String, i64>);
+
+impl Report {
+    fn read(text: &str) -> Self {
+        let line = |line: &str| {
+            let (what, number) = line.rsplit_once(' ').unwrap();
+            number.parse().map_or_else(|_| (line.to_owned(), 1), |number| (what.to_owned(), number))
+        };
+        Self(text.lines().map(line).collect())
+    }
+
+    /// How often a function was called, or how much there was of something.
+    pub fn of(&self, what: &str) -> i64 {
+        self.0.get(what).copied().unwrap_or(0)
+    }
+
+    /// Sums over everything that begins like this.
+    pub fn sum(&self, prefix: &str) -> i64 {
+        self.starting(prefix).map(|(_, number)| number).sum()
+    }
+
+    pub fn starting<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, i64)> {
+        self.0.iter().filter(move |(what, _)| what.starts_with(prefix)).map(|(what, number)| (what.as_str(), *number))
+    }
+
+    pub fn launches(&self) -> i64 {
+        self.sum("launches on stream")
+    }
+
+    /// All calls of the driver or the runtime.
+    pub fn calls(&self) -> i64 {
+        let is_call = |what: &str| what.starts_with("cu") || (what.starts_with("hip") && !what.starts_with("hiprtc"));
+        self.0.iter().filter(|(what, _)| is_call(what)).map(|(_, number)| number).sum()
+    }
+
+    /// Nothing is left, and no rule was broken.
+    pub fn is_clean(&self) {
+        let left: Vec<_> = self.starting("live ").filter(|(_, number)| *number != 0).collect();
+        let broken: Vec<_> = self.starting("broken rule").collect();
+        assert!(left.is_empty() && broken.is_empty(), "left: {left:?}, broken: {broken:?}");
+    }
+
+    pub fn has_launched(&self) {
+        assert!(self.launches() > 0, "{self:?}");
+    }
+}
+
+/// Runs a program on a stand-in; it has to succeed.
+pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, Report) {
+    static REPORTS: AtomicUsize = AtomicUsize::new(0);
+    let built = built().expect("somebody asked whether it is");
+    let number = REPORTS.fetch_add(1, Ordering::Relaxed);
+    let report = built.folder.join(format!("report-{}-{number}", std::process::id()));
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_LIBRARY_PATH", built.folder.join(settings.folder));
+    command.env("STANDIN_REPORT", &report).env("THALWEG_CACHE_DIR", built.folder.join("cache"));
+    command
+        .env_remove("THALWEG_REQUIRE")
+        .env("RUST_BACKTRACE", "0")
+        .env("THALWEG_TEST_UNITS", settings.units)
+        .envs(&settings.variables);
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(output.status.success(), "{} {arguments:?}: {:?}\n{text}", program.display(), output.status);
+    let read = std::fs::read_to_string(&report).unwrap_or_default();
+    let _ = std::fs::remove_file(&report);
+    (text, Report::read(&read))
+}
+
+/// Runs a test of this binary, one of [`programs`](super::programs), on a stand-in.
+pub fn run_own(settings: &Settings, name: &str) -> Option<Report> {
+    built()?;
+    let settings = settings.clone().with("STANDIN_UNITS", settings.units);
+    let this = std::env::current_exe().unwrap();
+    let (output, report) =
+        run(&settings, &this, &["--exact", &format!("programs::{name}"), "--ignored", "--nocapture"]);
+    assert!(output.contains("1 passed"), "{output}");
+    Some(report)
+}

@@ -1,0 +1,172 @@
+// The doors of HIP's runtime and of hipRTC: what our backend calls of them, and no more.
+//
+// Besides what core.hpp lists: STANDIN_HIP the runtime's version (60200000).
+#include "core.hpp"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace standin;
+
+static thread_local Device *current = nullptr;
+
+/// Counts a call, and refuses it after an error. Threads begin with the first device.
+#define ON_DEVICE                                    \
+    CALLED;                                          \
+    if (!current) current = devices()[0];            \
+    if (current->stuck) return current->stuck
+
+static Device *at(int number) {
+    return number >= 0 && number < (int)devices().size() ? devices()[number] : nullptr;
+}
+enum Kind : unsigned { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2, DEVICE_TO_DEVICE = 3 };
+
+extern "C" {
+
+Code hipInit(unsigned) { CALLED; fault_ends_process = true; return SUCCESS; }
+Code hipRuntimeGetVersion(int *version) { *version = setting("STANDIN_HIP", 60200000); return SUCCESS; }
+Code hipGetDeviceCount(int *number) { *number = devices().size(); return SUCCESS; }
+Code hipDeviceGetName(char *name, int bytes, int device) { snprintf(name, bytes, "Stand-in %d", device); return SUCCESS; }
+Code hipDeviceTotalMem(size_t *bytes, int device) { *bytes = at(device)->capacity; return SUCCESS; }
+Code hipDeviceGetPCIBusId(char *name, int bytes, int device) { snprintf(name, bytes, "0000:%02X:00.0", device); return SUCCESS; }
+Code hipDeviceGetAttribute(int *value, int, int) { *value = 4; return SUCCESS; }
+Code hipDeviceCanAccessPeer(int *can, int, int) { *can = setting("STANDIN_PEERS", 1); return SUCCESS; }
+Code hipGetDevicePropertiesR0600(char *properties, int device) {
+    if (!at(device)) return INVALID_DEVICE;
+    strcpy(properties + 1160, "gfx90a:sramecc+:xnack-"); // where ROCm 6 has the architecture
+    return SUCCESS;
+}
+const char *hipGetErrorString(unsigned code) {
+    static thread_local char place[40];
+    snprintf(place, sizeof place, "the stand-in's error %u", code);
+    return place;
+}
+
+Code hipSetDevice(int number) { CALLED; current = at(number); return current ? SUCCESS : INVALID_DEVICE; }
+Code hipDeviceEnablePeerAccess(int peer, unsigned) {
+    ON_DEVICE;
+    if (!setting("STANDIN_PEERS", 1)) return 217;
+    std::lock_guard guard(current->lock);
+    return current->peers.insert(at(peer)).second ? SUCCESS : PEER_ALREADY_ENABLED;
+}
+
+Code hipMemGetInfo(size_t *free, size_t *total) {
+    ON_DEVICE;
+    std::lock_guard guard(current->lock);
+    *free = current->capacity - current->used, *total = current->capacity;
+    return SUCCESS;
+}
+Code hipMalloc(void **address, size_t bytes) { ON_DEVICE; return current->allocate(bytes, address); }
+Code hipFree(void *address) { CALLED; return current ? current->release(address) : (Code)INVALID_DEVICE; }
+Code hipHostRegister(void *first, size_t bytes, unsigned) { ON_DEVICE; return page_lock(first, bytes); }
+Code hipHostUnregister(void *first) { CALLED; return page_unlock(first); }
+Code hipHostMalloc(void **address, size_t bytes, unsigned) {
+    ON_DEVICE;
+    *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    memset(*address, 0xff, bytes);
+    count("staging bytes", bytes);
+    return page_lock(*address, bytes);
+}
+Code hipHostFree(void *address) {
+    CALLED;
+    Code code = page_unlock(address);
+    if (code == SUCCESS) free(address);
+    return code;
+}
+Code hipPointerGetAttribute(void *value, unsigned, void *address) {
+    ON_DEVICE;
+    Device *owner = owner_of((uintptr_t)address);
+    if (!owner) return INVALID_VALUE;
+    *(int *)value = owner->number;
+    return SUCCESS;
+}
+
+Code hipStreamCreateWithFlags(Stream **stream, unsigned) { ON_DEVICE; *stream = Stream::create(current); return SUCCESS; }
+Code hipStreamDestroy(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
+Code hipStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
+    ON_DEVICE;
+    if (stream->device != current) return INVALID_HANDLE;
+    wait(stream, *event);
+    return SUCCESS;
+}
+Code hipEventCreateWithFlags(EventHandle **event, unsigned flags) {
+    ON_DEVICE;
+    count("live events");
+    if (!(flags & 0x20000000)) count("events with system fences"); // hipEventDisableSystemFence
+    *event = new EventHandle(std::make_shared<Event>(current));
+    return SUCCESS;
+}
+Code hipEventDestroy(EventHandle *event) { CALLED; count("live events", -1); delete event; return SUCCESS; }
+Code hipEventRecord(EventHandle *event, Stream *stream) {
+    ON_DEVICE;
+    if ((*event)->device != stream->device || stream->device != current) return INVALID_HANDLE;
+    record(stream, *event);
+    return SUCCESS;
+}
+Code hipEventQuery(EventHandle *event) { ON_DEVICE; return (*event)->has_come((*event)->last()) ? SUCCESS : NOT_READY; }
+Code hipEventSynchronize(EventHandle *event) { ON_DEVICE; (*event)->wait_for((*event)->last()); return current->stuck; }
+
+static End end_of(const void *first, bool is_host, size_t pitch, size_t height, Device *device) {
+    return {(char *)first, pitch, height, is_host, is_host ? nullptr : device};
+}
+Code hipMemcpyAsync(void *to, const void *from, size_t bytes, unsigned kind, Stream *stream) {
+    ON_DEVICE;
+    return copy(current, stream, {end_of(from, kind == HOST_TO_DEVICE, bytes, 1, current),
+                         end_of(to, kind == DEVICE_TO_HOST, bytes, 1, current), bytes, 1, 1});
+}
+Code hipMemcpyPeerAsync(void *to, int target, const void *from, int source, size_t bytes, Stream *stream) {
+    ON_DEVICE;
+    return copy(current, stream, {end_of(from, false, bytes, 1, at(source)), end_of(to, false, bytes, 1, at(target)), bytes, 1, 1});
+}
+struct Pitched { void *first; size_t pitch, width, height; };
+struct BoxCopy {
+    void *from_array;
+    size_t from_at[3];
+    Pitched from;
+    void *to_array;
+    size_t to_at[3];
+    Pitched to;
+    size_t width, rows, slices;
+    unsigned kind;
+};
+Code hipMemcpy3DAsync(const BoxCopy *box, Stream *stream) {
+    ON_DEVICE;
+    Device *source = current;
+    if (box->kind == DEVICE_TO_DEVICE) {
+        source = owner_of((uintptr_t)box->from.first);
+        std::lock_guard guard(current->lock);
+        if (source != current && !current->peers.count(source)) return INVALID_VALUE; // no call names both devices
+    }
+    return copy(current, stream, {end_of(box->from.first, box->kind == HOST_TO_DEVICE, box->from.pitch, box->from.height, source),
+                         end_of(box->to.first, box->kind == DEVICE_TO_HOST, box->to.pitch, box->to.height, current),
+                         box->width, box->rows, box->slices});
+}
+
+Code hipModuleLoadData(Module **module, const void *image) { ON_DEVICE; return load(image, module); }
+Code hipModuleUnload(Module *module) { CALLED; return unload(module); }
+Code hipModuleGetFunction(Function **found, Module *module, const char *name) { ON_DEVICE; return function(module, name, found); }
+Code hipModuleLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned in_x, unsigned in_y, unsigned in_z,
+                           unsigned, Stream *stream, void **arguments, void **) {
+    ON_DEVICE;
+    if (stream->device != current) return INVALID_HANDLE;
+    unsigned grid[3] = {x, y, z}, block[3] = {in_x, in_y, in_z};
+    return launch(stream, function, grid, block, arguments);
+}
+
+// hipRTC
+Code hiprtcVersion(int *major, int *minor) { *major = 9, *minor = 0; return 0; }
+Code hiprtcCreateProgram(Unit **unit, const char *source, const char *name, int, const char *const *, const char *const *) {
+    *unit = new Unit;
+    (*unit)->source = source, (*unit)->name = name;
+    return 0;
+}
+Code hiprtcDestroyProgram(Unit **unit) { delete *unit; *unit = nullptr; return 0; }
+Code hiprtcCompileProgram(Unit *unit, int number, const char *const *options) {
+    return unit->compile(std::vector<std::string>(options, options + number), false) ? 0 : 6;
+}
+Code hiprtcGetProgramLogSize(Unit *unit, size_t *bytes) { *bytes = unit->log.size() + 1; return 0; }
+Code hiprtcGetProgramLog(Unit *unit, char *to) { strcpy(to, unit->log.c_str()); return 0; }
+Code hiprtcGetCodeSize(Unit *unit, size_t *bytes) { *bytes = image_of(unit->object, false, 0, 0).size(); return 0; }
+Code hiprtcGetCode(Unit *unit, char *to) { auto code = image_of(unit->object, false, 0, 0); memcpy(to, code.data(), code.size()); return 0; }
+
+} // extern "C"

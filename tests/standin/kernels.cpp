@@ -1,0 +1,301 @@
+// Kernels on the host: texts become shared objects; a launch calls the kernel's function for each thread of each group.
+//
+// Threads of a group are fibers, so that they can wait for each other at barriers. One fiber runs thread after thread until
+// one comes to a barrier; then another goes on with the rest. So a kernel without barriers is a plain loop. Threads start
+// in an order that changes from group to group. A barrier that some threads do not come to is a broken rule.
+#include "core.hpp"
+#include <csetjmp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fstream>
+#include <sstream>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+namespace standin {
+
+// As in host.h.
+struct Triple { unsigned x, y, z; };
+struct Place { Triple thread, group, threads, groups; void (*barrier)(); };
+
+namespace {
+
+constexpr size_t STACK = 256 << 10;
+
+struct Fiber {
+    jmp_buf at;
+    ucontext_t context;
+    bool begun = false;
+    unsigned thread = 0; // which it runs
+};
+
+/// Runs groups, one after the other, on one thread of the system.
+struct Runner {
+    std::vector<Fiber *> idle, parked;
+    Fiber *current = nullptr;
+    jmp_buf home;
+    const Function *function = nullptr;
+    const unsigned char *arguments = nullptr;
+    Place *place = nullptr;
+    unsigned threads = 0, next = 0, turn = 0;
+
+    void run_group();
+    void resume(Fiber *fiber);
+    void run_threads();
+    void show(unsigned thread);
+};
+
+thread_local Runner *runner = nullptr;
+
+void go_home() {
+    Fiber *fiber = runner->current;
+    if (!_setjmp(fiber->at)) _longjmp(runner->home, 1);
+}
+
+void barrier() {
+    runner->parked.push_back(runner->current);
+    go_home();
+}
+
+void begin() {
+    for (;;) {
+        runner->run_threads();
+        runner->idle.push_back(runner->current);
+        go_home();
+    }
+}
+
+void Runner::show(unsigned thread) {
+    Triple &n = place->threads;
+    place->thread = {thread % n.x, thread / n.x % n.y, thread / n.x / n.y};
+}
+
+void Runner::run_threads() {
+    while (next < threads) {
+        unsigned n = next++;
+        current->thread = turn % 2 ? threads - 1 - n : n;
+        show(current->thread);
+        function->call(arguments);
+    }
+}
+
+void Runner::resume(Fiber *fiber) {
+    current = fiber;
+    if (_setjmp(home)) return;
+    if (fiber->begun) _longjmp(fiber->at, 1);
+    fiber->begun = true;
+    getcontext(&fiber->context);
+    fiber->context.uc_stack.ss_sp =
+        mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    fiber->context.uc_stack.ss_size = STACK;
+    makecontext(&fiber->context, begin, 0);
+    setcontext(&fiber->context);
+}
+
+void Runner::run_group() {
+    next = 0, turn++;
+    while (next < threads) {
+        if (idle.empty()) idle.push_back(new Fiber);
+        Fiber *fiber = idle.back();
+        idle.pop_back();
+        resume(fiber);
+    }
+    while (!parked.empty()) {
+        if (parked.size() != threads) broken(function->name + ": a barrier that not all threads come to");
+        std::vector<Fiber *> round;
+        round.swap(parked);
+        for (Fiber *fiber : round) {
+            show(fiber->thread);
+            resume(fiber);
+        }
+    }
+}
+
+thread_local sigjmp_buf *rescue = nullptr;
+struct sigaction before[2];
+
+void on_fault(int signal, siginfo_t *info, void *context) {
+    if (rescue) {
+        // Of what runs here nothing holds a lock that this needs: kernels and copies call nothing.
+        char text[200];
+        int bytes = snprintf(text, sizeof text, "stand-in driver: %s touches %p\n",
+                             runner && runner->function ? runner->function->name.c_str() : "a copy", info->si_addr);
+        if (write(2, text, bytes) < 0) _exit(1);
+        siglongjmp(*rescue, 1);
+    }
+    auto &other = before[signal == SIGBUS];
+    if (other.sa_flags & SA_SIGINFO) return other.sa_sigaction(signal, info, context);
+    ::signal(signal, SIG_DFL);
+}
+
+} // namespace
+
+bool faults(const std::function<void()> &operation) {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action {};
+        action.sa_sigaction = on_fault;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigaction(SIGSEGV, &action, &before[0]);
+        sigaction(SIGBUS, &action, &before[1]);
+    });
+    sigjmp_buf here;
+    if (sigsetjmp(here, 1)) {
+        rescue = nullptr;
+        runner = nullptr; // its fibers are lost
+        return true;
+    }
+    rescue = &here;
+    operation();
+    rescue = nullptr;
+    return false;
+}
+
+Code launch(Stream *stream, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments) {
+    unsigned threads = block[0] * block[1] * block[2];
+    if (!threads || threads > 1024 || !grid[0] || !grid[1] || !grid[2]) return INVALID_VALUE;
+    auto packed = std::make_shared<std::array<unsigned char, 64 * 8>>();
+    function->pack(arguments, packed->data());
+    count("launches on stream " + std::to_string(stream->number));
+    Triple groups{grid[0], grid[1], grid[2]}, in{block[0], block[1], block[2]};
+    stream->push([function, packed, groups, in, threads] {
+        if (!runner) runner = new Runner;
+        auto *place = (Place *)function->place();
+        *place = {{}, {}, in, groups, barrier};
+        runner->function = function, runner->arguments = packed->data(), runner->place = place, runner->threads = threads;
+        for (unsigned z = 0; z < groups.z; z++)
+            for (unsigned y = 0; y < groups.y; y++)
+                for (unsigned x = 0; x < groups.x; x++) {
+                    place->group = {x, y, z};
+                    runner->run_group();
+                }
+    });
+    return stream->device->stuck;
+}
+
+static std::string contents(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+/// A folder of our own, which goes away at the end.
+static std::string folder() {
+    static std::string *one = [] {
+        char name[] = "/tmp/standin-XXXXXX";
+        auto *made = new std::string(mkdtemp(name));
+        atexit([] {
+            if (system(("rm -rf " + folder()).c_str())) perror("a folder is left");
+        });
+        return made;
+    }();
+    return *one;
+}
+static std::string fresh(const char *end) {
+    static std::atomic<int> made{0};
+    return folder() + "/" + std::to_string(made++) + end;
+}
+
+/// Names of kernels: what follows `__launch_bounds__(...)` in a preprocessed text.
+static std::vector<std::string> kernels_in(const std::string &text) {
+    std::vector<std::string> names;
+    const std::string mark = "__launch_bounds__";
+    for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
+        at = text.find('(', at);
+        for (int depth = 0; at < text.size();) {
+            depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
+            at++;
+            if (!depth) break;
+        }
+        while (at < text.size() && isspace(text[at])) at++;
+        size_t end = at;
+        while (end < text.size() && (isalnum(text[end]) || text[end] == '_')) end++;
+        names.push_back(text.substr(at, end - at));
+    }
+    return names;
+}
+
+/// `file:line:column: rest` as NVRTC writes it: `file(line): rest`.
+static std::string in_brackets(const std::string &log) {
+    std::stringstream lines(log);
+    std::string line, result;
+    while (std::getline(lines, line)) {
+        char file[200], rest[2000] = "";
+        int row, column;
+        if (sscanf(line.c_str(), "%199[^:]:%d:%d: %1999[^\n]", file, &row, &column, rest) == 4)
+            line = std::string(file) + "(" + std::to_string(row) + "): " + rest;
+        result += line + "\n";
+    }
+    return result;
+}
+
+bool Unit::compile(const std::vector<std::string> &options, bool places_in_brackets) {
+    count("compilations");
+    const char *given = getenv("STANDIN_CXX");
+    std::string compiler = given ? given : "c++", defines, text = fresh(".cpp"), plain = text + ".i", out = text + ".so";
+    for (auto &option : options)
+        if (option.rfind("-D", 0) == 0) defines += " '" + option + "'";
+    std::ofstream(text) << source;
+    auto run = [&](const std::string &command) { return system((command + " 2>>" + text + ".log").c_str()) == 0; };
+    bool compiled = run(compiler + defines + " -E -x c++ " + text + " -o " + plain);
+    if (compiled) {
+        std::string preprocessed = contents(plain), doors;
+        for (auto &name : kernels_in(preprocessed)) doors += "STANDIN_KERNEL(" + name + ")\n";
+        std::ofstream(text) << "#include \"" STANDIN_FOLDER "/host.h\"\n" << preprocessed << "\n" << doors;
+        compiled = run(compiler + " -std=c++17 -O1 -w -fPIC -shared -Wl,-Bsymbolic -fno-strict-aliasing -ffp-contract=off " + text +
+                       " -o " + out);
+    }
+    log = contents(text + ".log");
+    if (places_in_brackets) log = in_brackets(log);
+    if (compiled) object = contents(out);
+    return compiled;
+}
+
+constexpr char MAGIC[8] = {'s', 't', 'a', 'n', 'd', 'i', 'n', 1};
+
+std::string image_of(const std::string &object, bool is_text, int architecture, int toolkit) {
+    ImageHead head{{}, object.size(), is_text, architecture, toolkit, 0};
+    memcpy(head.magic, MAGIC, sizeof MAGIC);
+    return std::string((char *)&head, sizeof head) + object;
+}
+
+const ImageHead *head_of(const void *image) {
+    return memcmp(image, MAGIC, sizeof MAGIC) == 0 ? (const ImageHead *)image : nullptr;
+}
+
+Code load(const void *image, Module **module) {
+    const ImageHead *head = head_of(image);
+    if (!head) return INVALID_IMAGE;
+    std::string file = fresh(".so");
+    std::ofstream(file, std::ios::binary).write((const char *)(head + 1), head->bytes);
+    void *opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    unlink(file.c_str());
+    if (!opened) return INVALID_IMAGE;
+    count("live modules");
+    *module = new Module{opened, file};
+    return SUCCESS;
+}
+
+Code unload(Module *module) {
+    // It stays open, as its functions' threads may have memory of their own in it.
+    count("live modules", -1);
+    delete module;
+    return SUCCESS;
+}
+
+Code function(Module *module, const char *name, Function **function) {
+    auto find = [&](const std::string &prefix) { return dlsym(module->object, (prefix + name).c_str()); };
+    void *pack = find("standin_pack_"), *call = find("standin_call_"), *place = dlsym(module->object, "standin_where");
+    if (!pack || !call || !place) return NOT_FOUND;
+    *function = new Function{name, (unsigned (*)(void **, unsigned char *))pack, (void (*)(const unsigned char *))call,
+                             (void *(*)())place};
+    return SUCCESS;
+}
+
+} // namespace standin

@@ -1,0 +1,203 @@
+//! Programs for a stand-in, which tests run in processes of their own: alone they would find no device.
+
+use thalweg::kernel::{Kernel, Program, Read, Write};
+use thalweg::prelude::*;
+
+const TEXT: &str = "
+    KERNEL(64, 1, 1) next(INOUT(UINT64, y, n), UINT64 salt, int n)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] = y[i] * 31 + salt;
+    }
+    KERNEL(64, 1, 1) sum(IN(double, x, n), INOUT(double, total, 1), int n)
+    {
+        REGION(x); REGION(total);
+        int i = GLOBAL_ID(0);
+        if (i < n) ATOMIC_ADD(total, x[i]);
+    }
+";
+// SAFETY: indices are compared with the numbers that the heads name.
+const PROGRAM: Program = unsafe { Program::new("standin.cl", TEXT) };
+static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
+static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
+
+/// One device of the interface that the parent process has named.
+fn runtime() -> Runtime {
+    let kind = std::env::var("STANDIN_UNITS").expect("a test runs this in a process of its own");
+    Runtime::builder().compute_units(format!("1:{kind}:1")).scheduler("dynamic").build().unwrap()
+}
+
+/// `y ← 31 y + salt` on the device.
+fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
+    rt.task("next", (y.inout(),))
+        .gpu(move |k, (mut y,)| {
+            let n = y.len();
+            k.launch(&NEXT, n, (&mut y, salt, n as i32))
+        })
+        .submit()
+        .unwrap();
+}
+
+fn nexts(mut y: u64, salts: std::ops::Range<u64>) -> u64 {
+    salts.for_each(|salt| y = y.wrapping_mul(31).wrapping_add(salt));
+    y
+}
+
+pub const CHAIN: u64 = 2000;
+
+/// A chain of tasks.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn chain() {
+    let rt = runtime();
+    let y = rt.data(vec![1; 10]);
+    (0..CHAIN).for_each(|salt| next(&rt, &y, salt));
+    assert_eq!(rt.take(y).unwrap(), [nexts(1, 0..CHAIN); 10]);
+}
+
+pub const CHAINS: u64 = 32;
+
+/// Chains that know nothing of each other, except that all begin with one task.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn chains() {
+    let rt = runtime();
+    let y: Vec<_> = (0..CHAINS).map(|n| rt.data(vec![n; 10])).collect();
+    let first = rt.data(vec![0u64; 10]);
+    next(&rt, &first, 1);
+    for y in &y {
+        rt.task("begin", (first.input(), y.inout()))
+            .gpu(move |k, (_, mut y)| {
+                let n = y.len();
+                k.launch(&NEXT, n, (&mut y, 0, n as i32))
+            })
+            .submit()
+            .unwrap();
+    }
+    for salt in 1..20 {
+        y.iter().for_each(|y| next(&rt, y, salt));
+    }
+    for (n, y) in (0..).zip(y) {
+        assert_eq!(rt.take(y).unwrap(), [nexts(n, 0..20); 10]);
+    }
+}
+
+pub const REDUCTIONS: u64 = 200;
+
+/// Reductions to a few numbers.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn reductions() {
+    let rt = runtime();
+    let x = rt.data((0..100).map(f64::from).collect::<Vec<_>>());
+    let totals: Vec<_> = (0..10).map(|_| rt.scalar(0.0)).collect();
+    for n in 0..REDUCTIONS {
+        rt.task("sum", (x.input(), totals[n as usize % 10].reduction(Sum)))
+            .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
+            .submit()
+            .unwrap();
+    }
+    for total in &totals {
+        assert_eq!(rt.read_scalar(total).unwrap(), 4950.0 * 20.0);
+    }
+}
+
+/// Bodies that leave the thread bound to something else, as libraries that they call may.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn strangers() {
+    let rt = runtime();
+    let y = rt.data(vec![1; 10]);
+    for salt in 0..100 {
+        rt.task("stranger", (y.inout(),))
+            .gpu(move |k, (mut y,)| {
+                unbind();
+                let n = y.len();
+                k.launch(&NEXT, n, (&mut y, salt, n as i32))?;
+                unbind();
+                Ok::<(), DeviceError>(())
+            })
+            .submit()
+            .unwrap();
+    }
+    assert_eq!(rt.take(y).unwrap(), [nexts(1, 0..100); 10]);
+}
+
+/// Takes CUDA's context from the thread, or binds it to HIP's second device.
+fn unbind() {
+    let (library, name) = match std::env::var("STANDIN_UNITS").as_deref() {
+        Ok("CUDA") => (c"libcuda.so.1", c"cuCtxSetCurrent"),
+        _ => (c"libamdhip64.so.8", c"hipSetDevice"),
+    };
+    // SAFETY: the library is open already; both functions take one number or address, null and 1 are among those.
+    unsafe {
+        let bind = libc::dlsym(libc::dlopen(library.as_ptr(), libc::RTLD_NOW), name.as_ptr());
+        assert!(!bind.is_null());
+        let bind: extern "C" fn(usize) -> i32 = std::mem::transmute(bind);
+        assert_eq!(bind(usize::from(name == c"hipSetDevice")), 0);
+    }
+}
+
+/// More scratch memory than the device has at once, in sizes of which none serves for another.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn scratch() {
+    let rt = runtime();
+    let y: Vec<_> = (0..8).map(|n| rt.data(vec![n; 10])).collect();
+    for megabytes in 1..6usize {
+        for y in &y {
+            rt.task("scratch", (y.inout(),))
+                .gpu(move |k, (mut y,)| {
+                    k.scratch::<f64>(megabytes << 17)?;
+                    let n = y.len();
+                    k.launch(&NEXT, n, (&mut y, megabytes as u64 - 1, n as i32))
+                })
+                .submit()
+                .unwrap();
+        }
+    }
+    for (n, y) in (0..).zip(y) {
+        assert_eq!(rt.take(y).unwrap(), [nexts(n, 0..5); 10]);
+    }
+}
+
+/// Large arrays: one that no device touches, one that is copied once, and one that comes back each time.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn large_arrays() {
+    let rt = runtime();
+    let [never, once, often] = [0, 1, 2].map(|n| rt.data(vec![n; 1 << 18]));
+    for _ in 0..3 {
+        rt.task("cores", (never.inout(),)).cpu(|_, (y,)| y[0] += 1).submit().unwrap();
+    }
+    next(&rt, &once, 0);
+    for salt in 0..4 {
+        next(&rt, &often, salt);
+        rt.task("cores", (often.inout(),)).cpu(|_, (y,)| y[0] += 1).submit().unwrap();
+    }
+    let often = rt.take(often).unwrap();
+    assert_eq!((often.len(), often[1]), (1 << 18, nexts(2, 0..4)));
+    rt.wait().unwrap();
+}
+
+/// One task.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn one() {
+    let rt = runtime();
+    let y = rt.data(vec![1; 10]);
+    next(&rt, &y, 5);
+    assert_eq!(rt.take(y).unwrap(), [nexts(1, 5..6); 10]);
+}
+
+/// One task, for which nothing can be compiled; the error has these words.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn without_a_compiler() {
+    let rt = runtime();
+    let y = rt.data(vec![1; 10]);
+    next(&rt, &y, 5);
+    let error = rt.wait().unwrap_err().to_string();
+    assert!(error.contains(&std::env::var("STANDIN_EXPECTED").unwrap()), "{error}");
+}
