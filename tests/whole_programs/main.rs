@@ -51,7 +51,7 @@ use std::time::Duration;
 fn failure(program: &Program) -> Option<String> {
     let (judge, judged) = channel();
     let (own, patience) = (program.clone(), Duration::from_secs(variable("THALWEG_PATIENCE", 60)));
-    let thread = thread::spawn(move || judge.send(Oracle::judge(&own, &run::run(&own)).err()).unwrap());
+    let thread = thread::spawn(move || _ = judge.send(Oracle::judge(&own, &run::run(&own)).err())); // it may be too late
     match judged.recv_timeout(patience) {
         Ok(failure) => thread.join().map_or(Some("a panic".to_owned()), |()| failure),
         Err(RecvTimeoutError::Timeout) => Some("it hangs".to_owned()),
