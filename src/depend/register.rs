@@ -246,6 +246,7 @@ impl Newcomer<'_> {
             recorder.edge(predecessor.shared().id, self.task.shared().id, flow);
         }
         if self.task.wait_for(predecessor, flow).is_err() {
+            predecessor.set_stamp(0); // there is no edge: who stands in its place is asked for at each access
             self.inherit(predecessor, flow);
         }
     }
@@ -278,6 +279,7 @@ impl Newcomer<'_> {
     /// Waits for those in the place of a predecessor whose body has ended.
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
+        self.latest = 0; // at the next access others may stand in its place
         let Some(access) = self.accesses.get(self.current) else { return };
         let (mut found, mut pieces) = (Vec::new(), Vec::new());
         domain.read_in_place(access, &mut pieces);
