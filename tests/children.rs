@@ -333,6 +333,29 @@ fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
     });
 }
 
+/// Not only at the first of its accesses that the parent shares.
+#[test]
+fn who_comes_after_a_finished_parent_waits_for_its_children_at_each_access() {
+    for read in [0, 1] {
+        watched("2:CPU:1", move || {
+            let rt = builder("2:CPU:1", false).build().unwrap();
+            let data = [rt.data(vec![0u64]), rt.data(vec![0u64])];
+            let (inner, (open, wait), (tell, told)) = (data[read].clone(), gate(), channel());
+            inside(&rt, (data[0].input(), data[1].input()), move |at| {
+                let child = at.task("child", inner.input());
+                child.host(move |_, x| (wait(), tell.send(x[0]).unwrap()).1).submit().unwrap();
+            });
+            let writer = rt.task("writer", (data[0].inout(), data[1].inout()));
+            let writer = writer.cpu(|_, (x, y)| (x[0], y[0]) = (1, 1)).submit_handle().unwrap();
+            // Long enough for a writer that nobody holds up.
+            (0..1000).take_while(|_| !writer.is_finished()).for_each(|_| std::thread::yield_now());
+            drop(open);
+            assert_eq!(told.recv().unwrap(), 0, "the child read before the writer wrote");
+            rt.wait().unwrap();
+        });
+    }
+}
+
 #[test]
 fn what_nobody_has_any_more_lives_as_long_as_children_read_it() {
     struct Gone(Arc<AtomicBool>);
