@@ -22,7 +22,7 @@ use clap::Parser;
 use serde::Serialize;
 
 use cliffs::{ALL, Bound, Cliff};
-use harness::{Launch, Table, answer_within, least, write_json};
+use harness::{Launch, Table, answer_within, exit, least, write_json};
 
 /// How long one measurement may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -84,10 +84,7 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    run(&Arguments::parse()).unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        ExitCode::FAILURE
-    })
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {

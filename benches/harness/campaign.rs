@@ -3,22 +3,26 @@
 //! A campaign never stops at a contender's failure: it notes it, leaves that contender out of the
 //! case, and goes on; the bench reports the failures at its end.
 
+use std::error::Error;
+use std::process::ExitCode;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::child::{Contender, Failure, Launch};
+
+/// What a bench's process ends with; an error is printed.
+pub(crate) fn exit(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
 
 /// One contender's samples of one case, a sample for each repetition.
 #[derive(Debug)]
 pub(crate) struct Series<S> {
     pub(crate) contender: &'static str,
     pub(crate) samples: Vec<S>,
-}
-
-/// Whether the whole campaign went without a contender failing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Sound,
-    Failed,
 }
 
 /// The contenders that take part, and how they fared.
@@ -106,12 +110,12 @@ impl Campaign {
         series
     }
 
-    /// Prints the failures and says whether there were any.
-    pub(crate) fn outcome(&self) -> Outcome {
+    /// Prints the failures; what the bench ends with, which says whether there were any.
+    pub(crate) fn conclude(&self) -> ExitCode {
         for failure in &self.failures {
             println!("failed: {failure}");
         }
-        if self.failures.is_empty() { Outcome::Sound } else { Outcome::Failed }
+        if self.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
 

@@ -19,7 +19,7 @@ mod statistics;
 
 pub(crate) use arguments::Common;
 pub(crate) use build::{Workshop, tracks_dependences};
-pub(crate) use campaign::{Campaign, Outcome, Series};
+pub(crate) use campaign::{Campaign, Series, exit};
 pub(crate) use child::{Contender, Failure, Launch, agree, answer, answer_within};
 pub(crate) use report::{Table, write_json};
 pub(crate) use statistics::{least, median, median_ratio};

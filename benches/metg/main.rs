@@ -30,7 +30,7 @@ use serde::Serialize;
 use contenders::{SERIAL, THALWEG};
 use efficiency::Sweep;
 use harness::{
-    Campaign, Common, Contender, Failure, Launch, Outcome, Series, Table, Workshop, agree, answer, least, median,
+    Campaign, Common, Contender, Failure, Launch, Series, Table, Workshop, agree, answer, exit, least, median,
     median_ratio, tracks_dependences, write_json,
 };
 use patterns::{Grid, Pattern};
@@ -97,10 +97,7 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    run(&Arguments::parse()).unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        ExitCode::FAILURE
-    })
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
@@ -160,10 +157,7 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &common.json {
         write_json(path, &rows)?;
     }
-    Ok(match campaign.outcome() {
-        Outcome::Sound => ExitCode::SUCCESS,
-        Outcome::Failed => ExitCode::FAILURE,
-    })
+    Ok(campaign.conclude())
 }
 
 fn chosen(patterns: &[Pattern]) -> Vec<Pattern> {

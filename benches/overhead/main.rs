@@ -24,7 +24,7 @@ use serde::Serialize;
 use contenders::{Answer, RAYON, THALWEG, is_rival, offers};
 use goals::Case;
 use harness::{
-    Campaign, Common, Contender, Failure, Launch, Outcome, Series, Table, Workshop, agree, answer, least, median,
+    Campaign, Common, Contender, Failure, Launch, Series, Table, Workshop, agree, answer, exit, least, median,
     write_json,
 };
 use problems::Problem;
@@ -82,10 +82,7 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    run(&Arguments::parse()).unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        ExitCode::FAILURE
-    })
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
@@ -121,10 +118,7 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &common.json {
         write_json(path, &rows)?;
     }
-    Ok(match campaign.outcome() {
-        Outcome::Sound => ExitCode::SUCCESS,
-        Outcome::Failed => ExitCode::FAILURE,
-    })
+    Ok(campaign.conclude())
 }
 
 fn chosen(problems: &[Problem]) -> Vec<Problem> {

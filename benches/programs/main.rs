@@ -7,6 +7,8 @@
 //!
 //! `--json FILE` writes the rows `{problem, contender, workers, figure, best, per_core, size, samples}`.
 
+#[path = "../../examples/smith_waterman/kernel.rs"]
+mod alignment;
 mod cholesky;
 mod goals;
 #[path = "../harness/mod.rs"]
@@ -26,7 +28,7 @@ use serde::Serialize;
 
 use goals::Case;
 use harness::{
-    Campaign, Common, Contender, Failure, Outcome, Series, Table, Workshop, answer, least, median, median_ratio,
+    Campaign, Common, Contender, Failure, Series, Table, Workshop, answer, exit, least, median, median_ratio,
     write_json,
 };
 use problems::{Answer, PLAIN, Problem, RAYON, THALWEG};
@@ -78,10 +80,7 @@ struct Row {
 }
 
 fn main() -> ExitCode {
-    run(&Arguments::parse()).unwrap_or_else(|error| {
-        eprintln!("error: {error}");
-        ExitCode::FAILURE
-    })
+    exit(run(&Arguments::parse()))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
@@ -115,10 +114,7 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &common.json {
         write_json(path, &rows)?;
     }
-    Ok(match campaign.outcome() {
-        Outcome::Sound => ExitCode::SUCCESS,
-        Outcome::Failed => ExitCode::FAILURE,
-    })
+    Ok(campaign.conclude())
 }
 
 fn measure(

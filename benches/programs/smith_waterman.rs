@@ -2,22 +2,17 @@
 //! or no more of it than the tiles' borders.
 
 use std::error::Error;
-use std::sync::Arc;
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
+use ndarray::{Array2, s};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use thalweg::prelude::*;
 
+use crate::alignment::{score, sequence, step};
 use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
 /// Rows and columns of a tile.
 const TILE: usize = 32;
-/// What it adds to a score that two letters are equal, that they are not, and that one is left out.
-const EQUAL: i32 = 2;
-const DIFFERENT: i32 = -1;
-const GAP: i32 = -1;
-
 /// Fills the whole table.
 pub(crate) fn table(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let [a, b] = [1, 2].map(|seed| sequence(size, seed));
@@ -26,7 +21,7 @@ pub(crate) fn table(name: &str, size: usize, workers: usize, passes: usize) -> R
             let (mut scores, above, left) =
                 (Array2::zeros((size + 1, size + 1)), Array2::zeros((1, size + 1)), Array2::zeros((size, 1)));
             let mut inner = scores.slice_mut(s![1.., 1..]);
-            let (elapsed, best) = timed(|| fill(&a, &b, above.view(), left.view(), &mut inner));
+            let (elapsed, best) = timed(|| score(&a, &b, above.view(), left.view(), &mut inner));
             Ok((elapsed, best.into()))
         });
     }
@@ -41,7 +36,7 @@ pub(crate) fn table(name: &str, size: usize, workers: usize, passes: usize) -> R
                 rt.task("score", (above.input(), left.input(), tile.output(), best.reduction(Max)))
                     .cpu(move |_, (above, left, mut tile, best)| {
                         let (a, b) = (&a[rows.start - 1..rows.end - 1], &b[columns.start - 1..columns.end - 1]);
-                        best[0] = best[0].max(fill(a, b, above, left, &mut tile));
+                        best[0] = best[0].max(score(a, b, above, left, &mut tile));
                     })
                     .submit()?;
             }
@@ -135,42 +130,4 @@ fn sweep(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
         *left = west;
     }
     best
-}
-
-/// Fills a part of the table; its largest score. `above` begins one to the left.
-fn fill(
-    a: &[u8],
-    b: &[u8],
-    above: ArrayView2<'_, i32>,
-    left: ArrayView2<'_, i32>,
-    scores: &mut ArrayViewMut2<'_, i32>,
-) -> i32 {
-    let mut best = 0;
-    let (mut upper, mut corner) = (above.row(0).to_slice().expect("rows are contiguous"), above[[0, 0]]);
-    upper = &upper[1..];
-    for ((a, row), first) in a.iter().zip(scores.rows_mut()).zip(left) {
-        let row = row.into_slice().expect("rows are contiguous");
-        let (mut diagonal, mut west) = (corner, *first);
-        for ((score, upper), b) in row.iter_mut().zip(upper).zip(b) {
-            west = step(a == b, diagonal, *upper, west);
-            (*score, diagonal) = (west, *upper);
-            best = best.max(west);
-        }
-        (upper, corner) = (row, *first);
-    }
-    best
-}
-
-/// A score, by its neighbours.
-#[inline(always)]
-fn step(equal: bool, diagonal: i32, upper: i32, west: i32) -> i32 {
-    let same = diagonal + if equal { EQUAL } else { DIFFERENT };
-    same.max(upper + GAP).max(west + GAP).max(0)
-}
-
-/// Letters drawn by Knuth's linear congruential generator.
-fn sequence(len: usize, seed: u64) -> Arc<[u8]> {
-    let step =
-        |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
-    std::iter::successors(Some(seed), step).skip(1).map(|state| b"ACGT"[(state >> 62) as usize]).take(len).collect()
 }

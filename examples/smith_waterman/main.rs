@@ -3,7 +3,9 @@
 //! A score follows from its upper, left and upper left neighbours, so tiles can be worked on along a wave that goes
 //! through the table. Each task declares the strips that it reads around its tile; the wave follows from that.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod kernel;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,13 +13,9 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::{Machine, Outcome, integer};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
+use kernel::{score, sequence};
+use ndarray::{Array2, s};
 use thalweg::prelude::*;
-
-/// What it adds to a score that two letters are equal, that they are not, and that one is left out.
-const EQUAL: i32 = 2;
-const DIFFERENT: i32 = -1;
-const GAP: i32 = -1;
 
 /// Local alignment of two random sequences
 #[derive(Parser)]
@@ -92,38 +90,6 @@ fn align_serially(a: &[u8], b: &[u8]) -> (Array2<i32>, i32) {
     let (above, left) = (Array2::zeros((1, b.len() + 1)), Array2::zeros((a.len(), 1)));
     let best = score(a, b, above.view(), left.view(), &mut scores.slice_mut(s![1.., 1..]));
     (scores, best)
-}
-
-/// Fills a part of the table; its largest score. `above` begins one to the left.
-fn score(
-    a: &[u8],
-    b: &[u8],
-    above: ArrayView2<'_, i32>,
-    left: ArrayView2<'_, i32>,
-    scores: &mut ArrayViewMut2<'_, i32>,
-) -> i32 {
-    let mut best = 0;
-    let (mut upper, mut corner) = (above.row(0).to_slice().expect("rows are contiguous"), above[[0, 0]]);
-    upper = &upper[1..];
-    for ((a, row), first) in a.iter().zip(scores.rows_mut()).zip(left) {
-        let row = row.into_slice().expect("rows are contiguous");
-        let (mut diagonal, mut west) = (corner, *first);
-        for ((score, upper), b) in row.iter_mut().zip(upper).zip(b) {
-            let same = diagonal + if a == b { EQUAL } else { DIFFERENT };
-            west = same.max(*upper + GAP).max(west + GAP).max(0);
-            (*score, diagonal) = (west, *upper);
-            best = best.max(west);
-        }
-        (upper, corner) = (row, *first);
-    }
-    best
-}
-
-/// Letters drawn by Knuth's linear congruential generator.
-fn sequence(len: usize, seed: u64) -> Arc<[u8]> {
-    let step =
-        |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
-    std::iter::successors(Some(seed), step).skip(1).map(|state| b"ACGT"[(state >> 62) as usize]).take(len).collect()
 }
 
 fn judge(elapsed: Duration, best: i32, found: Option<(Array2<i32>, i32)>) -> Outcome {
