@@ -156,6 +156,19 @@ Code page_unlock(void *first) {
     return SUCCESS;
 }
 
+Code allocate_host(void **address, size_t bytes) {
+    *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    memset(*address, 0xff, bytes);
+    count("staging bytes", bytes);
+    return page_lock(*address, bytes);
+}
+
+Code free_host(void *address) {
+    Code code = page_unlock(address);
+    if (code == SUCCESS) free(address);
+    return code;
+}
+
 enum class Locked { NO, IN_PART, YES };
 static Locked is_locked(uintptr_t first, size_t bytes) {
     std::lock_guard guard(locks().lock);

@@ -80,6 +80,9 @@ Device *owner_of(uintptr_t address);
 
 Code page_lock(void *first, size_t bytes);
 Code page_unlock(void *first);
+/// Page-locked memory of the interface's own.
+Code allocate_host(void **address, size_t bytes);
+Code free_host(void *address);
 
 /// A moment that is recorded again and again: what waits for it waits for the last time it was recorded before.
 struct Event {

@@ -70,19 +70,8 @@ Code cuMemAlloc_v2(void **address, size_t bytes) { IN_CONTEXT; return current->a
 Code cuMemFree_v2(void *address) { CALLED; return current ? current->release(address) : (Code)INVALID_CONTEXT; }
 Code cuMemHostRegister_v2(void *first, size_t bytes, unsigned) { IN_CONTEXT; return page_lock(first, bytes); }
 Code cuMemHostUnregister(void *first) { CALLED; return page_unlock(first); }
-Code cuMemHostAlloc(void **address, size_t bytes, unsigned) {
-    IN_CONTEXT;
-    *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    memset(*address, 0xff, bytes);
-    count("staging bytes", bytes);
-    return page_lock(*address, bytes);
-}
-Code cuMemFreeHost(void *address) {
-    CALLED;
-    Code code = page_unlock(address);
-    if (code == SUCCESS) free(address);
-    return code;
-}
+Code cuMemHostAlloc(void **address, size_t bytes, unsigned) { IN_CONTEXT; return allocate_host(address, bytes); }
+Code cuMemFreeHost(void *address) { CALLED; return free_host(address); }
 Code cuPointerGetAttribute(void *value, int, Address address) {
     IN_CONTEXT;
     *(Device **)value = owner_of(address);

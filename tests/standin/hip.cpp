@@ -60,19 +60,8 @@ Code hipMalloc(void **address, size_t bytes) { ON_DEVICE; return current->alloca
 Code hipFree(void *address) { CALLED; return current ? current->release(address) : (Code)INVALID_DEVICE; }
 Code hipHostRegister(void *first, size_t bytes, unsigned) { ON_DEVICE; return page_lock(first, bytes); }
 Code hipHostUnregister(void *first) { CALLED; return page_unlock(first); }
-Code hipHostMalloc(void **address, size_t bytes, unsigned) {
-    ON_DEVICE;
-    *address = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    memset(*address, 0xff, bytes);
-    count("staging bytes", bytes);
-    return page_lock(*address, bytes);
-}
-Code hipHostFree(void *address) {
-    CALLED;
-    Code code = page_unlock(address);
-    if (code == SUCCESS) free(address);
-    return code;
-}
+Code hipHostMalloc(void **address, size_t bytes, unsigned) { ON_DEVICE; return allocate_host(address, bytes); }
+Code hipHostFree(void *address) { CALLED; return free_host(address); }
 Code hipPointerGetAttribute(void *value, unsigned, void *address) {
     ON_DEVICE;
     Device *owner = owner_of((uintptr_t)address);
