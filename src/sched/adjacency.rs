@@ -18,7 +18,7 @@
 //! space does not say how many there are. Without neighbours
 //! ([`IterationSpace::with_neighbours`](crate::task::IterationSpace::with_neighbours)) it is `clustered-guided`.
 
-mod graph;
+pub(super) mod graph;
 mod grow;
 mod refine;
 
@@ -115,10 +115,6 @@ impl Adjacency {
     }
 }
 
-fn longest(times: &Times) -> f64 {
-    times.slot_ns.iter().copied().fold(0.0, f64::max)
-}
-
 impl Distribution for Adjacency {
     fn name(&self) -> &'static str {
         "adjacency"
@@ -138,16 +134,16 @@ impl Distribution for Adjacency {
             }
             (Phase::Measure, Some(times)) => {
                 self.phase = Phase::Steady;
-                if let Some(better) = self.better(workload, &self.present, longest(times)) {
+                if let Some(better) = self.better(workload, &self.present, times.longest_ns()) {
                     self.phase = Phase::Try(2);
-                    self.one_dimensional = Some((std::mem::replace(&mut self.present, better), longest(times)));
+                    self.one_dimensional = Some((std::mem::replace(&mut self.present, better), times.longest_ns()));
                 }
             }
             (Phase::Try(left), Some(times)) => {
                 self.phase = if left > 1 { Phase::Try(left - 1) } else { Phase::Steady };
                 if self.phase == Phase::Steady
                     && let Some((line, before)) = self.one_dimensional.take()
-                    && longest(times) > before * (1.0 + self.slack)
+                    && times.longest_ns() > before * (1.0 + self.slack)
                 {
                     self.present = line;
                 }

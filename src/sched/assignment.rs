@@ -123,6 +123,11 @@ impl Times {
         let (cpus, devices) = self.slot_ns.split_at(team.cpus.min(self.slot_ns.len()));
         [cpus, devices].map(|cluster| cluster.iter().copied().fold(0.0, f64::max))
     }
+
+    /// The longest time of all units.
+    pub(super) fn longest_ns(&self) -> f64 {
+        self.slot_ns.iter().copied().fold(0.0, f64::max)
+    }
 }
 
 /// What is to be shared out, and among whom.

@@ -97,7 +97,7 @@ impl Certified {
 /// A map for these times per kind.
 fn map(workload: &Workload<'_>, ns: &[[f64; 2]], slack: f64) -> Assignment {
     let team = workload.team;
-    let on_device = share::split(ns, team).on_device;
+    let on_device = share::on_device(ns, team);
     let mut slots = vec![0; ns.len()];
     let mut loads = Loads::new(team, ns);
     let [mut cpus, devices]: [Vec<usize>; 2] =
@@ -139,7 +139,7 @@ impl Distribution for Certified {
             return self.present.clone();
         };
         self.learn(workload, times);
-        let took = times.slot_ns.iter().copied().fold(0.0, f64::max);
+        let took = times.longest_ns();
         if self.best.as_ref().is_none_or(|(best, _)| took < *best) {
             self.best = Some((took, self.present.clone()));
         }

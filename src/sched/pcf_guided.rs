@@ -74,7 +74,7 @@ impl Distribution for PcfGuided {
                     times.index_ns.iter().zip(&times.slot).map(|(ns, slot)| ns * speed(*slot)).collect();
                 let share = |slot: usize| if self.literal { 1.0 } else { speed(slot) };
                 let next = balanced_chunks(&converted, &(0..team.len()).map(share).collect::<Vec<_>>());
-                self.descent.go(times.slot_ns.iter().copied().fold(0.0, f64::max), next);
+                self.descent.go(times.longest_ns(), next);
             }
         }
         self.descent.chunks.clone().into()

@@ -152,7 +152,7 @@ impl<D: Distribution + Clone> Distribution for TeamSized<D> {
             if !self.inner.is_steady() {
                 self.present = self.inner.assign(&self.narrow(workload), Some(&times));
             } else if !self.settled {
-                self.judge(workload, times.slot_ns.iter().copied().fold(0.0, f64::max));
+                self.judge(workload, times.longest_ns());
             }
         }
         self.widen(workload)
@@ -193,7 +193,7 @@ mod tests {
             let ns = workload.weights.iter().zip(assignment.slots()).map(time).collect();
             let times = Times::of(&assignment, team.len(), ns);
             if distribution.is_steady() {
-                return (times.slot_ns.iter().copied().fold(0.0, f64::max), instances);
+                return (times.longest_ns(), instances);
             }
             assignment = distribution.assign(workload, Some(&times));
         }

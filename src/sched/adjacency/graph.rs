@@ -5,13 +5,13 @@ use crate::sched::Team;
 
 /// An undirected graph without loops; every edge stands at both of its ends, once.
 #[derive(Debug)]
-pub(super) struct Graph {
+pub(in crate::sched) struct Graph {
     neighbours: Vec<Vec<usize>>,
 }
 
 impl Graph {
     /// From lists that may name an edge once or twice; what lies outside is left out.
-    pub(super) fn new(lists: &[Vec<usize>], len: usize) -> Self {
+    pub(in crate::sched) fn new(lists: &[Vec<usize>], len: usize) -> Self {
         let mut neighbours = vec![Vec::new(); len];
         for (one, list) in lists.iter().enumerate().take(len) {
             for &other in list.iter().filter(|other| **other < len && **other != one) {
@@ -26,7 +26,7 @@ impl Graph {
         Self { neighbours }
     }
 
-    pub(super) fn of(&self, index: usize) -> &[usize] {
+    pub(in crate::sched) fn of(&self, index: usize) -> &[usize] {
         &self.neighbours[index]
     }
 
@@ -50,7 +50,7 @@ impl Graph {
     }
 
     /// How many neighbours of an index are in a memory.
-    pub(super) fn in_memory(&self, index: usize, slots: &[usize], team: Team, memory: usize) -> i64 {
+    pub(in crate::sched) fn in_memory(&self, index: usize, slots: &[usize], team: Team, memory: usize) -> i64 {
         self.of(index).iter().filter(|other| team.memory(slots[**other]) == memory).count() as i64
     }
 }

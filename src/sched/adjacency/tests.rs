@@ -44,7 +44,7 @@ fn settle(
         let ns = workload.weights.iter().zip(assignment.slots()).map(time).collect();
         let times = Times::of(&assignment, workload.team.len(), ns);
         if distribution.is_steady() {
-            return (assignment, longest(&times));
+            return (assignment, times.longest_ns());
         }
         assignment = distribution.assign(workload, Some(&times));
     }

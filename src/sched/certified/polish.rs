@@ -1,6 +1,8 @@
 //! Moves and swaps of single indices: first for time, then for neighbours.
 
 use crate::sched::Team;
+use crate::sched::adjacency::graph::Graph;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Moves are few in practice; this many for every unit end it in any case.
@@ -48,10 +50,6 @@ impl<'a> Loads<'a> {
         let longest = self.loads.iter().copied().enumerate().max_by(|one, other| one.1.total_cmp(&other.1));
         longest.unwrap_or((0, 0.0))
     }
-
-    fn space(&self, slot: usize) -> usize {
-        self.team.memory(slot)
-    }
 }
 
 /// Takes from the unit that takes longest, by moves and swaps with the least busy of each kind, while that helps.
@@ -93,32 +91,20 @@ pub(super) fn shorten(slots: &mut [usize], loads: &mut Loads<'_>) {
 
 /// Moves indices to the memory where more of their neighbours are, while every unit stays within `slack` of the longest.
 pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec<usize>], slack: f64) {
-    let len = slots.len();
-    let mut both = vec![Vec::new(); len];
-    for (one, list) in neighbours.iter().enumerate().take(len) {
-        for &other in list.iter().filter(|other| **other < len && **other != one) {
-            both[one].push(other);
-            both[other].push(one);
-        }
-    }
-    both.iter_mut().for_each(|list| {
-        list.sort_unstable();
-        list.dedup();
-    });
+    let (graph, team) = (Graph::new(neighbours, slots.len()), loads.team);
     let limit = loads.longest().1 * (1.0 + slack);
     for _ in 0..PASSES {
         let mut moved = false;
-        for index in 0..len {
-            let (own, from) = (loads.space(slots[index]), slots[index]);
-            let there = |space: usize| both[index].iter().filter(|other| loads.space(slots[**other]) == space).count();
-            let mut spaces: Vec<usize> = both[index].iter().map(|other| loads.space(slots[*other])).collect();
-            spaces.sort_unstable();
-            spaces.dedup();
+        for index in 0..slots.len() {
+            let (own, from) = (team.memory(slots[index]), slots[index]);
+            let there = |memory: usize| graph.in_memory(index, slots, team, memory);
+            let mut memories: Vec<usize> = graph.of(index).iter().map(|other| team.memory(slots[*other])).collect();
+            memories.sort_unstable();
+            memories.dedup();
             let stays = there(own);
-            let best = spaces.into_iter().filter(|space| *space != own && there(*space) > stays);
-            let Some(space) = best.max_by_key(|space| (there(*space), std::cmp::Reverse(*space))) else { continue };
-            let candidates =
-                if space == 0 { 0..loads.team.cpus } else { loads.team.cpus + space - 1..loads.team.cpus + space };
+            let best = memories.into_iter().filter(|memory| *memory != own && there(*memory) > stays);
+            let Some(memory) = best.max_by_key(|memory| (there(*memory), Reverse(*memory))) else { continue };
+            let candidates = if memory == 0 { 0..team.cpus } else { team.cpus + memory - 1..team.cpus + memory };
             let Some(to) = loads.least_busy(candidates) else { continue };
             if loads.loads[to] + loads.takes(index, to) <= limit {
                 loads.take(index, from);

@@ -38,11 +38,6 @@ impl std::fmt::Display for LowerBound {
     }
 }
 
-/// Which indices go to devices.
-pub(super) struct Split {
-    pub(super) on_device: Vec<bool>,
-}
-
 /// In the order in which indices go to devices.
 fn order(ns: &[[f64; 2]], key: impl Fn(f64) -> f64) -> Vec<usize> {
     let gain = |index: usize| key(ns[index][0] / ns[index][1]);
@@ -51,11 +46,12 @@ fn order(ns: &[[f64; 2]], key: impl Fn(f64) -> f64) -> Vec<usize> {
     order
 }
 
-/// The first indices of an order for devices so that the kinds end together, as nearly as whole indices allow.
-pub(super) fn split(ns: &[[f64; 2]], team: Team) -> Split {
+/// Whether each index goes to a device: the first of an order, so that the kinds end together, as nearly as whole indices
+/// allow.
+pub(super) fn on_device(ns: &[[f64; 2]], team: Team) -> Vec<bool> {
     let mut on_device = vec![team.cpus == 0; ns.len()];
     if team.cpus == 0 || team.devices == 0 {
-        return Split { on_device };
+        return on_device;
     }
     let mut cpus = ns.iter().map(|ns| ns[0]).sum::<f64>() / team.cpus as f64;
     let mut devices = 0.0;
@@ -67,7 +63,7 @@ pub(super) fn split(ns: &[[f64; 2]], team: Team) -> Split {
         (cpus, devices) = (cpus - on_cpu, devices + on_device_ns);
         on_device[index] = true;
     }
-    Split { on_device }
+    on_device
 }
 
 /// No map takes less: the larger of what it would be if indices could be divided, and of the longest index where it is
