@@ -279,7 +279,7 @@ impl Domain {
                     false if is_weak => out.push((join::at_piece(&task, flow, piece), flow)),
                     false => out.push((task, flow)),
                     true => {
-                        pass_failure_on(&task, flow, heir);
+                        task.pass_poison(flow, heir);
                         visited.extend(live_domain(&task).map(|inner| (inner.clone(), piece)));
                     }
                 });
@@ -360,16 +360,6 @@ pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
     task.shared().domain.get().filter(|domain| domain.is_live())
 }
 
-/// Who relies on the value that a finished task should have left has its failure too.
-#[inline]
-pub(super) fn pass_failure_on(finished: &Task, flow: Flow, heir: &Task) {
-    if flow == Flow::Value
-        && let Some(cause) = finished.poison()
-    {
-        heir.set_poison(cause);
-    }
-}
-
 /// Ends a task: whoever waited for it and now waits for nobody is handed to `ready`, the last submitted first. Those who
 /// must wait for its children go on to these.
 #[inline(always)] // on the way of every task
@@ -394,7 +384,7 @@ fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
         }
         Some(domain) => {
             domain.histories.lock().sealed = true;
-            task.finish_into(|successor, body, _| domain.next_for(successor, body), ready);
+            task.finish_into(|successor, body| domain.next_for(successor, body), ready);
             child.into_iter().for_each(Child::leave_by_domain);
             domain.leave();
         }

@@ -12,7 +12,7 @@
 //!
 //! Where the graph is recorded there are no others: it shows what was declared.
 
-use super::domain::{live_domain, pass_failure_on};
+use super::domain::live_domain;
 use super::node::{Bodiless, Body, Kinds, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
 use super::{AccessRecord, Accumulation, Datum, Mode};
 use crate::ids::{DataId, TaskId};
@@ -128,7 +128,7 @@ fn make<B: Body + 'static>(
         if join.wait_for(&task, flow).is_ok() {
             continue;
         }
-        pass_failure_on(&task, flow, &join);
+        task.pass_poison(flow, &join);
         if let Some(domain) = live_domain(&task) {
             join.body().stands_at().iter().for_each(|piece| domain.predecessors(*piece, &join, &mut left));
         }

@@ -1,6 +1,6 @@
 //! Entering one task's accesses into the histories of its data.
 
-use super::domain::{Domain, live_domain, pass_failure_on};
+use super::domain::{Domain, live_domain};
 use super::fragment::Fragment;
 use super::graph::Recorder;
 use super::history::History;
@@ -254,7 +254,7 @@ impl Newcomer<'_> {
     /// Takes over the poison of a finished predecessor whose value the newcomer uses.
     #[inline]
     fn inherit(&mut self, predecessor: &TaskRef, flow: Flow) {
-        pass_failure_on(predecessor, flow, self.task);
+        predecessor.pass_poison(flow, self.task);
         if let Some(domain) = live_domain(predecessor) {
             self.wait_within(domain);
         }
@@ -263,7 +263,7 @@ impl Newcomer<'_> {
     /// Waits for what `predecessor`, which holds `part` weakly, lets be done there.
     #[cold]
     pub(super) fn wait_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) {
-        pass_failure_on(predecessor, flow, self.task);
+        predecessor.pass_poison(flow, self.task);
         let join = self.join_at(predecessor, flow, part);
         self.wait_for(&join, flow);
         self.latest = 0;

@@ -11,7 +11,7 @@ use super::access::{Commute, Follow, In, Out, Reduce, Update};
 use super::accumulate::Accumulate;
 use super::{AccessList, Element, List, Reducer, Shape};
 use crate::depend::{Context, Detachment, Hold};
-use crate::error::{BoxError, FailureReason};
+use crate::error::BoxError;
 use crate::sealed::Sealed;
 use ndarray::{ArrayRef, ArrayViewMut, Dimension};
 use std::fmt;
@@ -73,13 +73,12 @@ impl<L: Lendable + ?Sized, M> Lent<L, M> {
 
     /// Gives the region back: the work on it is done.
     pub fn finish(self) {
-        self.hold.give_back(Ok(()));
+        self.hold.finish();
     }
 
     /// Gives the region back: the task has failed, and what it should have written is not to be used.
     pub fn fail(self, error: impl Into<BoxError>) {
-        let error = error.into();
-        self.hold.give_back(Err(FailureReason::Returned(error)));
+        self.hold.fail(error);
     }
 }
 
@@ -130,13 +129,12 @@ impl Completion {
 
     /// The task's work is done, as far as this is concerned.
     pub fn finish(self) {
-        self.0.give_back(Ok(()));
+        self.0.finish();
     }
 
     /// The task has failed.
     pub fn fail(self, error: impl Into<BoxError>) {
-        let error = error.into();
-        self.0.give_back(Err(FailureReason::Returned(error)));
+        self.0.fail(error);
     }
 
     /// Another one: the task ends when both are finished.

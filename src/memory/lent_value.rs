@@ -7,7 +7,7 @@
 use super::lent::{Completion, Lend, Lender, ReadOnly, Writable, describe};
 use super::{Commutes, Follows, OfValue, Overwrites, ReadResult, Reads, Shares, Unseen, Updates, ValueMode};
 use crate::depend::Hold;
-use crate::error::{BoxError, FailureReason};
+use crate::error::BoxError;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -55,13 +55,12 @@ impl<T, M> LentValue<T, M> {
 
     /// Gives the value back: the work on it is done.
     pub fn finish(self) {
-        self.hold.give_back(Ok(()));
+        self.hold.finish();
     }
 
     /// Gives the value back: the task has failed, and what it should have written is not to be used.
     pub fn fail(self, error: impl Into<BoxError>) {
-        let error = error.into();
-        self.hold.give_back(Err(FailureReason::Returned(error)));
+        self.hold.fail(error);
     }
 }
 

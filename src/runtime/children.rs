@@ -55,6 +55,13 @@ pub(super) enum Kin {
     Child(Arc<Domain>),
 }
 
+impl Kin {
+    /// Of what is submitted by the context of the body that runs here.
+    fn of_children(runtime: u64) -> Self {
+        running::domain_here(runtime).map_or(Self::Missing, Self::Child)
+    }
+}
+
 impl Context {
     /// Begins the description of a child: a task that is a part of this one, and stands in its place in the order.
     ///
@@ -98,7 +105,7 @@ impl Context {
     /// [`SubmitError::NoParent`] on a thread that runs no part of the body.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         let entrance = self.entrance();
-        let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
+        let kin = Kin::of_children(door(&entrance).id);
         TaskBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 
@@ -121,7 +128,7 @@ impl Context {
     /// ```
     pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
         let entrance = self.entrance();
-        let kin = running::domain_here(door(&entrance).id).map_or(Kin::Missing, Kin::Child);
+        let kin = Kin::of_children(door(&entrance).id);
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 

@@ -334,15 +334,13 @@ where
         }
         let ancestry = running::ancestry(*runtime);
         let mut side = self.side()?;
+        let no_parent = || SubmitError::NoParent { task: self.name.clone().into_owned() };
         let child = match self.kin {
             Kin::None => None,
-            Kin::Missing => return Err(SubmitError::NoParent { task: self.name.into_owned() }),
+            Kin::Missing => return Err(no_parent()),
             Kin::Child(parent) => {
                 parent.admit(&self.name, records)?;
-                match Child::of(parent) {
-                    None => return Err(SubmitError::NoParent { task: self.name.into_owned() }),
-                    child => child,
-                }
+                Some(Child::of(parent).ok_or_else(no_parent)?)
             }
         };
         if !ancestry.is_empty() {

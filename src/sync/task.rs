@@ -167,6 +167,16 @@ impl<K: Kind> Task<K> {
         }
     }
 
+    /// Who relies on the value that this task, which has finished, should have left has its failure too.
+    #[inline]
+    pub(crate) fn pass_poison(&self, flow: Flow, heir: &Self) {
+        if flow == Flow::Value
+            && let Some(cause) = self.poison()
+        {
+            heir.set_poison(cause);
+        }
+    }
+
     /// Drops the body. A panic of a destructor ends here: nothing depends on it.
     ///
     /// # Safety
@@ -532,11 +542,11 @@ impl<K: Kind> OwnedTask<K> {
     }
 
     /// As [`finish`](Self::finish), where others may stand in the task's place: whoever waited for it goes on to wait for
-    /// what `next` says, with what it is waited for, until that is nobody. `next` gets the successor, its body and what the
-    /// task was waited for; of the body it reads what does not change.
+    /// what `next` says, with what it is waited for, until that is nobody. `next` gets the successor and its body, of which it
+    /// reads what does not change.
     pub(crate) fn finish_into(
         self,
-        mut next: impl FnMut(&Task<K>, &K::Body, Flow) -> Option<(TaskRef<K>, Flow)>,
+        mut next: impl FnMut(&Task<K>, &K::Body) -> Option<(TaskRef<K>, Flow)>,
         mut ready: impl FnMut(OwnedTask<K>),
     ) {
         let this = ManuallyDrop::new(self);
@@ -553,7 +563,7 @@ impl<K: Kind> OwnedTask<K> {
             {
                 task.set_poison(cause.clone());
             }
-            while let Some((in_its_place, flow)) = next(task, body, flow) {
+            while let Some((in_its_place, flow)) = next(task, body) {
                 // SAFETY: the edge is in no list, and stays where it is until the next list that it is in was walked: that
                 // counts the successor down in place of this one.
                 let pushed = unsafe {
@@ -563,11 +573,7 @@ impl<K: Kind> OwnedTask<K> {
                 if pushed.is_ok() {
                     return;
                 }
-                if flow == Flow::Value
-                    && let Some(cause) = in_its_place.poison()
-                {
-                    task.set_poison(cause);
-                }
+                in_its_place.pass_poison(flow, task);
             }
             if task.blockers.fetch_sub(1, Ordering::AcqRel) == 1 {
                 ready(OwnedTask::of(successor));

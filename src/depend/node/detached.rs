@@ -13,7 +13,7 @@
 //! Nothing here runs a body, and no code of a user's runs under the lock.
 
 use super::OwnedTask;
-use crate::error::FailureReason;
+use crate::error::{BoxError, FailureReason};
 use crate::ids::UnitId;
 use crate::sync::{Detached, drop_quietly};
 use parking_lot::Mutex;
@@ -175,13 +175,16 @@ impl Hold {
         self.detachment().hold()
     }
 
-    /// Gives it back: well, or with the reason for which the task has failed.
-    pub(crate) fn give_back(mut self, result: Result<(), FailureReason>) {
-        let Some(detachment) = self.0.take() else { return };
-        if let Err(reason) = result {
-            detachment.fail(reason);
-        }
-        detachment.give_back();
+    /// Gives it back: the work is done.
+    pub(crate) fn finish(mut self) {
+        self.0.take().into_iter().for_each(|detachment| detachment.give_back());
+    }
+
+    /// Gives it back: the task has failed.
+    pub(crate) fn fail(self, error: impl Into<BoxError>) {
+        let error = error.into();
+        self.detachment().fail(FailureReason::Returned(error));
+        self.finish();
     }
 
     /// Looks at the task, if its body has returned.

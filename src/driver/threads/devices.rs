@@ -233,17 +233,15 @@ impl Devices {
     /// Makes a copy, or has it made; whether it has arrived.
     fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
-        let bytes = (block.volume() * element_bytes) as u64;
-        let [from, to] = [&order.from, &order.to].map(|place| {
-            // Of an emulated device nothing needs page-locked memory.
-            let other = order.to.space.device().or(order.from.space.device());
-            if place.space.device().is_none() && other.is_some_and(|device| self.accelerator(device).is_some()) {
-                self.prepare_home(place.data, bytes);
-            }
-            self.end(place, block, *element_bytes)
-        });
-        let copy = DeviceCopy { from: from?, to: to?, extents: block.extents(), element_bytes: *element_bytes };
         let (source, target) = (order.from.space.device(), order.to.space.device());
+        // Copies of an emulated device need no page-locked memory.
+        if target.or(source).is_some_and(|device| self.accelerator(device).is_some()) {
+            let bytes = (block.volume() * element_bytes) as u64;
+            let homes = [&order.from, &order.to].into_iter().filter(|place| place.space.is_host());
+            homes.for_each(|place| self.prepare_home(place.data, bytes));
+        }
+        let [from, to] = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
+        let copy = DeviceCopy { from: from?, to: to?, extents: block.extents(), element_bytes: *element_bytes };
         // Who has memory that the host cannot reach makes it; of two, the one that it goes to.
         let maker = match (copy.from, copy.to) {
             (End::Device(_), End::Host { .. }) => source,

@@ -10,7 +10,8 @@ use crate::kernel::Program;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
-/// How programs are compiled for an architecture, the best way first. Errors call what can't be compiled `program`, and the target `device`.
+/// How programs are compiled for an architecture, the best way first. Errors call what can't be compiled `program`, and the
+/// target `device`.
 pub(super) fn recipes<A: Platform>(
     architecture: &str,
     is_there: bool,
