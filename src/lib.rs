@@ -65,6 +65,7 @@ pub use ndarray;
 #[macro_use]
 mod tuples;
 
+pub mod energy;
 pub mod error;
 pub mod ids;
 pub mod kernel;
