@@ -44,7 +44,8 @@
 //! # Features
 //!
 //! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
-//! whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
+//! whatever else is read from TOML files, `profile` for profiles by measurement, `graph` for the graph of tasks as a
+//! petgraph value.
 //!
 //! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
 
@@ -70,6 +71,8 @@ pub mod error;
 pub mod ids;
 pub mod kernel;
 pub mod machine;
+#[cfg(feature = "profile")]
+pub mod measure;
 pub mod memory;
 pub mod region;
 pub mod sched;
