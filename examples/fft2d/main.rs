@@ -141,7 +141,7 @@ static FFT_ROWS: Kernel<(Write<f64>, i32, i32, i32)> = Kernel::new(&FFT, "fft_ro
 fn launch_fft_rows(k: &mut Launcher<'_>, x: &mut DeviceViewMut<'_, f64>) -> std::result::Result<(), DeviceError> {
     let [rows, columns, ..] = x.extents();
     let n = columns / 2;
-    k.launch(&FFT_ROWS, [256 * rows], (x, rows as i32, n as i32, n.ilog2() as i32))
+    k.launch(&FFT_ROWS, 256 * rows, (x, rows as i32, n as i32, n.ilog2() as i32))
 }
 
 /// Whether some numbers are those of the definition, and the sum of squares is the signal's.

@@ -28,9 +28,7 @@ fn panel(
 ) -> Result<()> {
     let mut sizes: Vec<usize> = rows.iter().map(|row| row.size).collect();
     sizes.dedup();
-    let mut kinds: Vec<&str> = Vec::new();
-    rows.iter().filter(|row| !kinds.contains(&row.who)).for_each(|row| kinds.push(row.who));
-    kinds.dedup();
+    let kinds: Vec<&str> = rows.iter().filter(|row| row.size == sizes[0]).map(|row| row.who).collect();
     let group = kinds.len() as f64 + 2.0;
     let highest = rows.iter().filter_map(value).fold(0.0, f64::max).max(1e-12);
     let mut chart = ChartBuilder::on(area)

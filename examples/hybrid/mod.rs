@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use comfy_table::Table;
 use thalweg::energy::Power;
-use thalweg::machine::{UnitConfig, UnitKind};
+use thalweg::machine::{UnitConfig, UnitTerm};
 use thalweg::prelude::*;
 
 use crate::common::{Machine, Outcome, Result, integer};
@@ -173,23 +173,21 @@ struct Parts {
 impl Parts {
     /// The CPU alone has the cores that else lead devices, as further units or, where it is one unit, as part of it.
     fn of(config: &UnitConfig) -> Result<Self> {
-        let (devices, cpus): (Vec<_>, Vec<_>) = config.terms().iter().partition(|term| term.kind.is_device());
+        let (devices, cpus): (Vec<UnitTerm>, Vec<UnitTerm>) =
+            config.terms().iter().partition(|term| term.kind.is_device());
         let hosting: usize = devices.iter().map(|term| term.count).sum();
         if cpus.is_empty() || devices.is_empty() {
             return Err(format!("{config} has not both CPU and devices to compare; try 1:CPU:1,1:EMU:1").into());
         }
-        let join = |terms: &[String]| terms.join(",");
-        let term = |count: usize, kind: UnitKind, size: usize| format!("{count}:{kind}:{size}");
-        let cpu = match cpus.as_slice() {
-            [one] if one.count == 1 => term(1, UnitKind::Cpu, one.size + hosting),
-            all => join(
-                &all.iter()
-                    .map(|t| term(t.count, t.kind, t.size))
-                    .chain([term(hosting, UnitKind::Cpu, 1)])
-                    .collect::<Vec<_>>(),
-            ),
+        let join = |terms: &[UnitTerm]| {
+            let term = |UnitTerm { count, kind, size }: &UnitTerm| format!("{count}:{kind}:{size}");
+            terms.iter().map(term).collect::<Vec<_>>().join(",")
         };
-        let devices = join(&devices.iter().map(|t| term(t.count, t.kind, t.size)).collect::<Vec<_>>());
+        let cpu = match cpus.as_slice() {
+            [one] if one.count == 1 => join(&[UnitTerm { size: one.size + hosting, ..*one }]),
+            all => join(&[all, &[UnitTerm { count: hosting, kind: UnitKind::Cpu, size: 1 }]].concat()),
+        };
+        let devices = join(&devices);
         Ok(Self { cpu, devices, both: config.to_string() })
     }
 }
