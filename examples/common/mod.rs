@@ -61,6 +61,7 @@ impl Machine {
     /// Builds the runtime, runs the program on it, and prints statistics, time and verdict.
     ///
     /// The calling thread executes tasks itself while it waits, as CPU unit 0.
+    #[allow(dead_code, reason = "some programs say more of their runtime")]
     pub(crate) fn run(&self, program: impl FnOnce(&Runtime) -> Result<Outcome>) -> ExitCode {
         self.run_with(|builder| builder, program)
     }
