@@ -387,7 +387,11 @@ fn energy_follows_from_powers_and_busy_times() {
     let energy = rt.statistics().energy;
     let [unit, rest] = &energy[..] else { panic!("{energy:?}") };
     assert_eq!((unit.total_j, unit.dynamic_j), (Some(64.0), Some(60.0)));
-    assert_eq!((rest.total_j, rest.dynamic_j), (Some(112.0), Some(0.0)), "the machine, a core and a GPU that nobody has");
+    assert_eq!(
+        (rest.total_j, rest.dynamic_j),
+        (Some(112.0), Some(0.0)),
+        "the machine, a core and a GPU that nobody has"
+    );
     assert!(rt.statistics().to_string().contains("energy of machine (power): 112.000 J"));
     let none = runtime(plain(false), "1:CPU:1", "dynamic");
     assert!(none.statistics().energy.is_empty());

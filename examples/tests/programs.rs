@@ -156,7 +156,8 @@ fn the_simulated_server_divides_a_product_as_the_real_one_did() {
     let output = run("matmul", &format!("--size 20480 {server} --blocks 512 --steps 8 --scheduler fpm --no-progress"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shares = text.lines().find_map(|line| line.strip_prefix("shares: ")).unwrap_or_else(|| panic!("{text}"));
-    let sizes: Vec<f64> = shares.split(" of ").next().unwrap_or("").split(" + ").map(|d| d.parse().unwrap_or(0.0)).collect();
+    let sizes: Vec<f64> =
+        shares.split(" of ").next().unwrap_or("").split(" + ").map(|d| d.parse().unwrap_or(0.0)).collect();
     assert!((sizes[1] - sizes[2]).abs() <= 2.0 * 40.0 && sizes.iter().sum::<f64>() == 20480.0, "{sizes:?}");
 }
 
@@ -285,9 +286,20 @@ fn bad_values_are_named_and_refused() {
 
 #[test]
 fn help_names_the_common_flags() {
-    for example in
-        ["hello", "jacobi", "cg", "npb_mz", "sparse", "ingest", "quicksort", "cholesky", "smith_waterman", "kmeans", "matmul", "fft2d"]
-    {
+    for example in [
+        "hello",
+        "jacobi",
+        "cg",
+        "npb_mz",
+        "sparse",
+        "ingest",
+        "quicksort",
+        "cholesky",
+        "smith_waterman",
+        "kmeans",
+        "matmul",
+        "fft2d",
+    ] {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));

@@ -94,14 +94,13 @@ fn trace(grid: Grid, values: &[Values], time: f64, layers: &[[Bits; 2]]) -> (Vec
     let (mut left, mut way, mut with_tail) = (grid.grains, grid.ways() - 1, None);
     for (unit, values) in values.iter().enumerate().rev() {
         // This unit has the tail, or one before it does.
-        for own in 0..=way {
+        let found = (0..=way).find_map(|own| {
             let fits = |k: &usize| values[own][*k] <= time && layers[unit][way - own].has(left - k);
-            if let Some(k) = (0..=left).find(fits) {
-                (grains[unit], left, way) = (k, left - k, way - own);
-                with_tail = with_tail.or((own == 1).then_some(unit));
-                break;
-            }
-        }
+            Some((own, (0..=left).find(fits)?))
+        });
+        let (own, k) = found.expect("the layers say that there is a way");
+        (grains[unit], left, way) = (k, left - k, way - own);
+        with_tail = with_tail.or((own == 1).then_some(unit));
     }
     (grains, with_tail)
 }
