@@ -33,10 +33,10 @@ KERNEL(256, 1, 1) fft_rows(INOUT(double, x, [rows][2 * n]), int rows, int n, int
     }
     for (int stage = 0; stage < bits; stage++) {
         BARRIER();
-        int half = 1 << stage;
+        int apart = 1 << stage;
         for (int k = thread; k < numbers / 2; k += 256) {
-            int offset = k & (half - 1), i = ((k >> stage) << (stage + 1)) + offset, j = i + half;
-            double angle = -TURN * offset / (2 * half), c = cos(angle), s = sin(angle);
+            int offset = k & (apart - 1), i = ((k >> stage) << (stage + 1)) + offset, j = i + apart;
+            double angle = -TURN * offset / (2 * apart), c = cos(angle), s = sin(angle);
             double re = c * own[2 * j] - s * own[2 * j + 1], im = s * own[2 * j] + c * own[2 * j + 1];
             own[2 * j] = own[2 * i] - re;
             own[2 * j + 1] = own[2 * i + 1] - im;

@@ -37,7 +37,8 @@
 //! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
 //!
 //! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz` (the
-//! multi-zone NAS Parallel Benchmarks) and `schedulers`, which compares work distributions. The guide in `docs/guide`
+//! multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (one work divided between CPU and devices, best in time or in
+//! energy) and `schedulers`, which compares work distributions. The guide in `docs/guide`
 //! explains the same step by step: regions, values and results, scopes, completion from outside, failure and recovery, units
 //! and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
 //!

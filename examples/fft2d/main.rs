@@ -1,8 +1,7 @@
 //! A two-dimensional Fourier transform divided between CPU and devices: all rows, a transpose, all rows, a transpose.
 //!
 //! Farrelly et al. 2024, figures 8 to 10. The transforms of rows are tasks at the indices of an iteration space, so that the
-//! scheduler decides who gets which; transposes are tasks of the CPU, or of the threads that lead devices where there is no
-//! CPU unit. The transform is scaled so that it keeps the sum of squares: four of them are the identity, and one of them can
+//! scheduler decides who gets which; transposes are tasks of the CPU, where there is a CPU unit. The transform is scaled so that it keeps the sum of squares: four of them are the identity, and one of them can
 //! be compared with the definition.
 //!
 //! ```text
@@ -88,9 +87,11 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
             for (block, rows) in sizes.iter().enumerate() {
                 let first = block * sizes[0];
                 let columns = from.block((.., 2 * first..2 * (first + rows)));
-                rt.task("transpose", (columns.input(), transposed.part(block).output()))
-                    .host(|_, (x, mut y)| transpose(&x, &mut y))
-                    .submit()?;
+                let task = rt.task("transpose", (columns.input(), transposed.part(block).output()));
+                match rt.machine().num_cpu_units() {
+                    0 => task.cpu(|_, (x, mut y)| transpose(&x, &mut y)).submit()?,
+                    _ => task.host(|_, (x, mut y)| transpose(&x, &mut y)).submit()?,
+                };
             }
         }
         if step == 0 && !rt.is_simulated() {

@@ -6,7 +6,6 @@
 
 use super::Buffer;
 use crate::coherence::CopyId;
-use crate::energy::{EnergyMeter, MeterError};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::{DeviceSite, Enqueue};
@@ -118,11 +117,6 @@ pub(crate) trait Device: Send + Sync {
     /// # Safety
     /// Both boxes are valid until the copy has ended; until then nobody writes the one or touches the other.
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError>;
-
-    /// The meter of the device's energy, or why it cannot be read; none if devices of this sort have none.
-    fn meter(&self) -> Option<Result<Box<dyn EnergyMeter>, MeterError>> {
-        None
-    }
 
     /// Makes a copy and waits for it.
     ///

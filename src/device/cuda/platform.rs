@@ -1,8 +1,10 @@
 //! What the driver says of its devices, before one is open.
 
 use super::Cuda;
+use super::nvml;
 use super::library::{self, attribute, call};
 use super::nvrtc::Nvrtc;
+use crate::energy::{EnergyMeter, MeterError};
 use crate::device::gpu::{ApiError, Found, Platform};
 use crate::machine::UnitKind;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
@@ -74,6 +76,10 @@ impl Platform for Cuda {
         let (device, size) = (library::device(number)?, address.len() as c_int);
         // SAFETY: the device was just returned; the text has a place of the size that is given.
         call("cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(address.as_mut_ptr(), size, device) })
+    }
+
+    fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
+        nvml::meter(pci)
     }
 
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {

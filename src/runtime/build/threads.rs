@@ -3,7 +3,7 @@
 use super::super::{Builder, Runtime};
 use super::parts::{dynamic_w, places_error};
 use crate::depend::Entrance;
-use crate::device::{self, Device};
+use crate::device::{self, MeterOf, Opened};
 use crate::driver::threads::{ThreadStyle, Threads};
 use crate::energy::{self, Account, Metered, OfUnit};
 use crate::engine::Placement;
@@ -25,11 +25,12 @@ impl Builder {
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
-        let devices = device::open(&machine, &self.emulated)?;
+        let opened = device::open(&machine, &self.emulated)?.into_iter();
+        let (devices, meters_of): (Vec<_>, Vec<_>) = opened.map(|Opened { device, meter }| (device, meter)).unzip();
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
         let powers = self.powers(&machine, |_| None)?;
-        let meters = self.all_meters(&machine, &devices, &mut warnings);
+        let meters = self.all_meters(&machine, &meters_of, &mut warnings);
         let policy = self.take_scheduler(&machine, &config)?;
         let fast_path = devices.is_empty() && policy.fast_path();
         let placement = (!fast_path).then(|| {
@@ -84,7 +85,7 @@ impl Builder {
     fn all_meters(
         &mut self,
         machine: &Machine,
-        devices: &[Box<dyn Device>],
+        meters_of: &[MeterOf],
         warnings: &mut Vec<Warning>,
     ) -> Vec<Metered> {
         let mut all = self.meters(machine);
@@ -93,7 +94,7 @@ impl Builder {
         }
         let mut found = energy::meters();
         for unit in machine.device_units() {
-            for meter in unit.devices.iter().filter_map(|device| devices[device.index()].meter()) {
+            for meter in unit.devices.iter().filter_map(|device| meters_of[device.index()]()) {
                 match meter {
                     Ok(meter) => found.add(Box::new(OfUnit { meter, unit: unit.id })),
                     Err(why) => found.absent.push(why.to_string()),
