@@ -140,7 +140,7 @@ fn hybrid_programs_are_right_however_the_rows_are_shared_out() {
 #[test]
 fn the_simulated_server_divides_a_product_as_the_real_one_did() {
     let server = "--units 1:CPU:62,2:GPU:1 --simulate machines/icelake-2xa40.toml";
-    let output = run("matmul", &format!("--size 20480 --compare {server} --blocks 512 --steps 8"));
+    let output = run("matmul", &format!("--size 20480 --compare {server} --blocks 256 --steps 6"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let lines = lines(&output);
     let figures = |who: &str| -> [f64; 2] {
@@ -153,12 +153,12 @@ fn the_simulated_server_divides_a_product_as_the_real_one_did() {
     assert!(both[0] < 0.75 * cpu[0] && both[0] < 0.75 * devices[0], "{both:?} {cpu:?} {devices:?}");
     assert!(thrifty[1] < 0.9 * both[1] && thrifty[1] < 0.9 * devices[1], "{thrifty:?}");
     assert!((thrifty[1] / cpu[1] - 1.0).abs() < 0.03, "as the CPU alone: {thrifty:?} {cpu:?}");
-    let output = run("matmul", &format!("--size 20480 {server} --blocks 512 --steps 8 --scheduler fpm --no-progress"));
+    let output = run("matmul", &format!("--size 20480 {server} --blocks 256 --steps 6 --scheduler fpm --no-progress"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let shares = text.lines().find_map(|line| line.strip_prefix("shares: ")).unwrap_or_else(|| panic!("{text}"));
     let sizes: Vec<f64> =
         shares.split(" of ").next().unwrap_or("").split(" + ").map(|d| d.parse().unwrap_or(0.0)).collect();
-    assert!((sizes[1] - sizes[2]).abs() <= 2.0 * 40.0 && sizes.iter().sum::<f64>() == 20480.0, "{sizes:?}");
+    assert!((sizes[1] - sizes[2]).abs() <= 80.0 && sizes.iter().sum::<f64>() == 20480.0, "{sizes:?}");
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn every_program_can_be_simulated() {
         ("cg", "--class S"),
         ("sparse", "--size 20 --steps 3"),
         ("quicksort", "--size 100"),
-        ("matmul", "--size 100000"),
-        ("fft2d", "--size 8192"),
+        ("matmul", "--size 10000"),
+        ("fft2d", "--size 4096"),
         ("npb_mz", "bt --class A"),
         ("npb_mz", "lu --class E --niter 1"),
     ] {

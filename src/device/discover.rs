@@ -19,10 +19,7 @@ pub(crate) struct Opened {
 pub(crate) type MeterOf = Box<dyn Fn() -> Option<Result<Box<dyn EnergyMeter>, MeterError>>>;
 
 /// The machine's devices, by number. `emulated` describes the emulated ones.
-pub(crate) fn open(
-    machine: &Machine,
-    emulated: impl Fn(usize) -> EmulatedDevice,
-) -> Result<Vec<Opened>, BuildError> {
+pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice) -> Result<Vec<Opened>, BuildError> {
     let mut search = Search::default();
     let mut devices: Vec<Opened> = Vec::new();
     for unit in machine.device_units() {

@@ -1,11 +1,11 @@
 //! What the driver says of its devices, before one is open.
 
 use super::Cuda;
-use super::nvml;
 use super::library::{self, attribute, call};
+use super::nvml;
 use super::nvrtc::Nvrtc;
-use crate::energy::{EnergyMeter, MeterError};
 use crate::device::gpu::{ApiError, Found, Platform};
+use crate::energy::{EnergyMeter, MeterError};
 use crate::machine::UnitKind;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use std::ffi::{c_char, c_int};

@@ -3,10 +3,10 @@
 use super::Hip;
 use super::hiprtc::HipRtc;
 use super::library::{self, call, loaded};
-use super::types::{ARCHITECTURE_BYTES, MULTIPROCESSOR_COUNT, Properties};
 use super::rocm_smi;
-use crate::energy::{EnergyMeter, MeterError};
+use super::types::{ARCHITECTURE_BYTES, MULTIPROCESSOR_COUNT, Properties};
 use crate::device::gpu::{ApiError, Found, Platform};
+use crate::energy::{EnergyMeter, MeterError};
 use crate::machine::UnitKind;
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;

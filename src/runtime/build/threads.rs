@@ -82,12 +82,7 @@ impl Builder {
     }
 
     /// The meters that were given, and those that are found if they are to be; if there is none then, a warning.
-    fn all_meters(
-        &mut self,
-        machine: &Machine,
-        meters_of: &[MeterOf],
-        warnings: &mut Vec<Warning>,
-    ) -> Vec<Metered> {
+    fn all_meters(&mut self, machine: &Machine, meters_of: &[MeterOf], warnings: &mut Vec<Warning>) -> Vec<Metered> {
         let mut all = self.meters(machine);
         if !self.find_meters {
             return all;
