@@ -191,7 +191,7 @@ fn turns_of(task: &mut OwnedTask) -> Option<&mut Turns> {
 mod tests {
     use super::*;
     use crate::depend::Own;
-    use crate::depend::{Body, Kinds, Meta, Side, Submitting};
+    use crate::depend::{Body, Kinds, Lane, Meta, Side, Submitting};
     use crate::ids::TaskId;
     use crate::memory::{NoBody, Payload};
     use std::borrow::Cow;
@@ -209,7 +209,7 @@ mod tests {
             internal: false,
             queues: true,
             join: false,
-            lane: 0,
+            lane: Lane::new(0),
             domain: OnceLock::new(),
         };
         let mut side = Box::<Side>::default();

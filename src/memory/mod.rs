@@ -32,6 +32,7 @@ mod replica;
 mod result;
 mod shape;
 mod shared;
+mod staying;
 mod value;
 
 pub use crate::depend::OpId;
@@ -55,13 +56,14 @@ pub use lent_value::LentValue;
 pub use num_complex::Complex;
 pub use outside::{Async, Detached};
 pub use parameter::ReadParameter;
-pub(crate) use parameter::{AnySetting, Setting};
+pub(crate) use parameter::{AnySetting, Setting, settle};
 pub(crate) use payload::{HostBody, Payload, Several, nothing};
 pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub use result::{Always, Fallibly, Producing, ReadResult, Yields};
 pub(crate) use result::{Producer, Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
+pub(crate) use staying::Staying;
 pub use value::{
     Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads, WeaklyUpdates,
 };

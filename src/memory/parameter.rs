@@ -10,7 +10,9 @@
 use super::Replicated;
 use super::access::Record;
 use super::access_list::{AccessList, DeviceSites, Sites, Span};
+use crate::depend::Settle;
 use crate::sealed::{Internal, Sealed};
+use crate::sync::Idle;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -32,7 +34,6 @@ pub(crate) struct Setting<T> {
 unsafe impl<T: Send + Sync> Sync for Setting<T> {}
 
 /// A parameter of any type.
-#[allow(dead_code)] // FROZEN
 pub(crate) trait AnySetting: Any + Send + Sync {
     fn name(&self) -> &str;
 
@@ -44,11 +45,22 @@ pub(crate) trait AnySetting: Any + Send + Sync {
     /// The value of the next replay, for [`Self::settle`].
     fn next(&self) -> Box<dyn Any + Send>;
 
-    /// Gives the tasks that stay the value that was the next.
+    /// Gives the tasks that stay the value that was the next; what they had comes back.
     ///
     /// # Safety
     /// No task of the recording runs, or can be run before this returns.
-    unsafe fn settle(&self, value: Box<dyn Any + Send>);
+    unsafe fn settle(&self, value: Box<dyn Any + Send>) -> Box<dyn Any + Send>;
+}
+
+/// Gives the tasks of a recording that stay the values of now, when its turn comes.
+pub(crate) fn settle(settings: &[Arc<dyn AnySetting>]) -> Settle {
+    let values: Vec<_> = settings.iter().map(|setting| (setting.clone(), setting.next())).collect();
+    Box::new(move |_: &Idle<'_>| {
+        // SAFETY: the graph of the recording is idle, as the caller shows, and stays so until this returns. No other reads
+        // its parameters (`runtime/record` refuses those of others).
+        let settle = |(setting, value): (Arc<dyn AnySetting>, _)| unsafe { setting.settle(value) };
+        Box::new(values.into_iter().map(settle).collect::<Vec<_>>())
+    })
 }
 
 impl<T: Send + Sync + 'static> Setting<T> {
@@ -84,11 +96,11 @@ impl<T: Send + Sync + 'static> AnySetting for Setting<T> {
         Box::new(Setting::next(self))
     }
 
-    unsafe fn settle(&self, value: Box<dyn Any + Send>) {
-        let value = value.downcast::<Arc<T>>().expect("it was made by this parameter");
+    unsafe fn settle(&self, value: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
+        let mut value = value.downcast::<Arc<T>>().expect("it was made by this parameter");
         // SAFETY: the caller's promise: nobody reads it.
-        let before = std::mem::replace(unsafe { &mut *self.now.get() }, *value);
-        drop(before);
+        std::mem::swap(unsafe { &mut *self.now.get() }, &mut *value);
+        value
     }
 }
 

@@ -151,7 +151,7 @@ impl AnyDriver {
         let mut task = shared.admit(description, payload, accesses)?;
         let is_inside = running::is_inside(shared.id);
         if is_inside && is_asked_by(shared.id) {
-            return Err(shared.uncount(task.shared().lane, SubmitError::InsidePolicy { call: "submit" }));
+            return Err(shared.uncount(task.shared().lane.get(), SubmitError::InsidePolicy { call: "submit" }));
         }
         let unless_entered = BreakOnUnwind { shared, during: "a submission" };
         if is_inside {

@@ -7,13 +7,16 @@
 //!
 //! What never happens here: no task is executed, and no history is looked at.
 
+mod freeze;
 mod step;
 mod task;
 
 pub use task::{LoopRecorder, TaskRecorder};
 
+use self::freeze::Frozen;
 use self::step::Step;
 use super::{Door, Runtime};
+use crate::depend::Mode;
 use crate::error::SubmitError;
 use crate::memory::{AnySetting, Setting};
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Parameter};
@@ -60,19 +63,20 @@ impl Runtime {
         program: impl FnOnce(&Recorder<'_>) -> Result<(), SubmitError>,
     ) -> Result<Recording, SubmitError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (steps, settings) = (RefCell::default(), RefCell::default());
-        let recorder = Recorder { door: &self.door, id: NEXT.fetch_add(1, Ordering::Relaxed), steps, settings };
+        let (steps, spaces, settings) = (RefCell::default(), RefCell::default(), RefCell::default());
+        let recorder = Recorder { door: &self.door, id: NEXT.fetch_add(1, Ordering::Relaxed), steps, spaces, settings };
         program(&recorder)?;
-        let Recorder { id, steps, settings, .. } = recorder;
-        let settings = settings.into_inner();
+        let Recorder { id, steps, spaces, settings, .. } = recorder;
+        let (settings, spaces) = (settings.into_inner(), spaces.into_inner());
         let is_repeated =
             |(i, one): (usize, &Arc<dyn AnySetting>)| settings[..i].iter().any(|other| other.name() == one.name());
         if let Some(repeated) = settings.iter().enumerate().find(|one| is_repeated((one.0, one.1))) {
             let problem = "the recording has two of this name".to_owned();
             return Err(SubmitError::Parameter { parameter: repeated.1.name().to_owned(), problem });
         }
-        let explanation = Explanation::NotReplayed;
-        Ok(Recording { id, door: Arc::downgrade(&self.door), steps: steps.into_inner(), settings, explanation })
+        let (steps, door) = (steps.into_inner(), Arc::downgrade(&self.door));
+        let (frozen, explanation) = (Frozen::Unknown, Explanation::NotReplayed);
+        Ok(Recording { id, door, steps, spaces, settings, frozen, explanation })
     }
 }
 
@@ -81,6 +85,7 @@ pub struct Recorder<'rt> {
     door: &'rt Door,
     id: u64,
     steps: RefCell<Vec<Box<dyn Step>>>,
+    spaces: RefCell<Vec<IterationSpace>>,
     settings: RefCell<Vec<Arc<dyn AnySetting>>>,
 }
 
@@ -120,6 +125,7 @@ impl Recorder<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn begin(&self, space: &IterationSpace) {
+        self.spaces.borrow_mut().push(space.clone());
         self.steps.borrow_mut().push(Box::new(space.clone()));
     }
 }
@@ -136,7 +142,10 @@ pub struct Recording {
     id: u64,
     door: Weak<Door>,
     steps: Vec<Box<dyn Step>>,
+    /// Of which each replay begins an instance.
+    spaces: Vec<IterationSpace>,
     settings: Vec<Arc<dyn AnySetting>>,
+    frozen: Frozen,
     explanation: Explanation,
 }
 
@@ -149,11 +158,20 @@ impl Recording {
     /// is submitted then, unless another thread takes a data object meanwhile: then those before the refused one are.
     pub fn replay(&mut self) -> Result<(), SubmitError> {
         let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
-        self.steps.iter().try_for_each(|step| step.check())?;
-        self.steps.iter().try_for_each(|step| step.resubmit(&door))?;
-        let obstacle = self.steps.iter().find_map(|step| step.obstacle());
-        self.explanation = Explanation::Resubmitted(obstacle.unwrap_or(Obstacle::Placement));
+        self.explanation = match self.replay_frozen(&door)? {
+            None => Explanation::Frozen,
+            Some(obstacle) => {
+                self.check()?;
+                self.steps.iter().try_for_each(|step| step.resubmit(&door))?;
+                Explanation::Resubmitted(obstacle)
+            }
+        };
         Ok(())
+    }
+
+    /// Refuses what can not be submitted any more.
+    fn check(&self) -> Result<(), SubmitError> {
+        self.steps.iter().try_for_each(|step| step.check())
     }
 
     /// Gives a parameter another value in the replays to come.
@@ -230,6 +248,17 @@ impl Recording {
     }
 }
 
+impl Drop for Recording {
+    /// What was replayed runs to its end.
+    fn drop(&mut self) {
+        if let (Frozen::Graph(replays), Some(door)) = (&self.frozen, self.door.upgrade())
+            && let Some(threads) = door.driver.fast_path()
+        {
+            threads.interrupt_replays(Some(replays));
+        }
+    }
+}
+
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parameters: Vec<_> = self.settings.iter().map(|setting| setting.name()).collect();
@@ -245,6 +274,9 @@ impl fmt::Debug for Recording {
 pub enum Explanation {
     /// There was none yet.
     NotReplayed,
+    /// As a whole: the edges of its graph are those that were found once, and nothing is registered but its border, if
+    /// anything else was submitted in between.
+    Frozen,
     /// Task by task, as if nothing had been recorded, for this reason.
     Resubmitted(Obstacle),
 }
@@ -255,12 +287,28 @@ pub enum Explanation {
 pub enum Obstacle {
     /// The scheduler decides where each task runs, since there are devices, or since it is made for that.
     Placement,
+    /// Time is simulated.
+    Simulation,
+    /// The call was made inside a task's body.
+    Body,
+    /// The graph of all tasks is recorded ([`Builder::record_graph`](crate::Builder::record_graph)).
+    Graph,
+    /// A task accesses a region in a way that is settled anew each time.
+    Access {
+        /// The task's name.
+        task: String,
+        /// The way.
+        mode: Mode,
+    },
+    /// There are no tasks.
+    Nothing,
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReplayed => f.write_str("it was not replayed yet"),
+            Self::Frozen => f.write_str("it was replayed as a whole"),
             Self::Resubmitted(obstacle) => write!(f, "its tasks were submitted one by one: {obstacle}"),
         }
     }
@@ -270,6 +318,11 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Placement => f.write_str("the scheduler decides where each of them runs"),
+            Self::Simulation => f.write_str("time is simulated"),
+            Self::Body => f.write_str("the call was made inside a task's body"),
+            Self::Graph => f.write_str("the graph of all tasks is recorded"),
+            Self::Access { task, mode } => write!(f, "task `{task}` has a {mode} access"),
+            Self::Nothing => f.write_str("there are none"),
         }
     }
 }

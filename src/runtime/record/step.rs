@@ -5,16 +5,17 @@ use super::super::{Door, for_each::LoopBody};
 use super::Obstacle;
 use super::task::Hints;
 use crate::Context;
-use crate::depend::{AccessRecord, Mode};
+use crate::depend::{AccessRecord, Body, Freezer, Lane, Meta, Mode, Own, Submitting};
 use crate::error::SubmitError;
-use crate::memory::{AccessList, IntoOutcome, NoBody, Span};
+use crate::ids::TaskId;
+use crate::memory::{AccessList, IntoOutcome, NoBody, Span, Staying};
 use crate::region::Block;
 use crate::runtime::children::{EntranceOf, Kin};
-use crate::sealed::{Internal, Sealed};
+use crate::sealed::{INTERNAL, Internal, Sealed};
 use crate::task::{Accesses, IterationSpace, Kept, Recorded};
 use std::borrow::Cow;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A region that a recorded task accesses.
 pub(super) struct RecordedRegion {
@@ -42,6 +43,9 @@ pub(super) trait Step: Send {
 
     /// Why the runtime can not keep it as it is from replay to replay.
     fn obstacle(&self) -> Option<Obstacle>;
+
+    /// Adds it to a graph that stays, with this number. There is no obstacle.
+    fn freeze(&self, id: TaskId, graph: &mut Freezer);
 }
 
 /// A recorded task.
@@ -66,6 +70,9 @@ pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
 
     /// Refuses `task` with this body for what `submit` would.
     fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError>;
+
+    /// A task with this body that stays; none if there is no body.
+    fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting>;
 }
 
 impl<S: AccessList> RecordedBody<S> for NoBody {
@@ -80,6 +87,10 @@ impl<S: AccessList> RecordedBody<S> for NoBody {
 
     fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError> {
         hints.give(task).check()
+    }
+
+    fn stay(&self, _: Meta, _: S) -> Option<Submitting> {
+        None
     }
 }
 
@@ -106,6 +117,11 @@ where
         let body = move |context: &Context, views: S::Views<'_>| body(context, views);
         let task = if hints.host_only { task.host(body) } else { task.cpu(body) };
         hints.give(task).check()
+    }
+
+    fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting> {
+        let body = Staying::new(accesses, self.0.clone());
+        Some(Submitting::new(|| meta, Own::default(), body, 1, |body| body as *mut (dyn Body + 'static)))
     }
 }
 
@@ -149,7 +165,26 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
-        None
+        let is_hard = |mode: Mode| mode.is_weak() || mode.queues();
+        let mode = self.regions.iter().map(|region| region.mode).find(|mode| is_hard(*mode))?;
+        Some(Obstacle::Access { task: self.name.clone().into_owned(), mode })
+    }
+
+    fn freeze(&self, id: TaskId, graph: &mut Freezer) {
+        let meta = Meta {
+            id,
+            name: self.name.clone(),
+            location: self.location,
+            priority: self.hints.priority,
+            internal: false,
+            queues: false,
+            join: false,
+            lane: Lane::new(0),
+            domain: OnceLock::new(),
+        };
+        let accesses = self.stored.again(INTERNAL, Span::Always);
+        let task = self.body.stay(meta, accesses).expect("a task for cores has a body for them");
+        graph.add(task, self.regions.iter().map(|region| (region.kept.clone(), region.block, region.mode)).collect());
     }
 }
 
@@ -171,6 +206,8 @@ impl Step for IterationSpace {
     fn obstacle(&self) -> Option<Obstacle> {
         None
     }
+
+    fn freeze(&self, _: TaskId, _: &mut Freezer) {}
 }
 
 /// The accesses of a recorded task, for one more submission.

@@ -70,7 +70,7 @@ pub(super) struct Hints<S: AccessList> {
     pub(super) host_only: bool,
     emulated: Option<Emulated<S>>,
     gpu: Option<Enqueue<S>>,
-    priority: i32,
+    pub(super) priority: i32,
     cost: Option<f64>,
     /// Its iteration space, and whether it runs beside the index.
     space: Option<(IterationSpace, usize, bool)>,
