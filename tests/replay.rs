@@ -98,6 +98,7 @@ fn a_replay_is_what_its_tasks_are_on_every_kind_of_unit() -> Outcome {
             step.set_by_name("n", n)?;
             step.replay()?;
         }
+        assert_eq!(step.explain() == &Explanation::Frozen, !units.contains("EMU"), "{}", step.explain());
         let (x, y, text, hits) = Program::expected(&replays);
         assert_eq!(rt.read(&program.x)?, x, "{units}");
         assert_eq!(rt.read(&program.y)?, y, "{units}");

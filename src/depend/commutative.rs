@@ -51,7 +51,7 @@ struct Queue {
 }
 
 /// A task's place in a line, taken or yet to be taken.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     line: Arc<Line>,
     /// Together with others that share it.
@@ -138,6 +138,11 @@ impl Turns {
             self.all.push(Turn { line: line.clone(), shared: true });
             outer = line.outer.as_ref();
         }
+    }
+
+    /// The same turns, yet to be taken.
+    pub(super) fn again(&self) -> Self {
+        Self { all: self.all.clone(), got: 0 }
     }
 
     /// All parts have been joined: puts the turns in order.

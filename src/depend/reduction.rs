@@ -174,6 +174,14 @@ impl Ticket {
     }
 }
 
+/// The same tickets once more, behind all that were issued.
+pub(super) fn issue_again(tickets: &[Ticket]) -> Vec<Ticket> {
+    let again = |ticket: &Ticket| Ticket::new(ticket.lane.clone(), ticket.access, ticket.block);
+    let mut issued: Vec<_> = tickets.iter().rev().map(again).collect(); // the last is used first
+    issued.reverse();
+    issued
+}
+
 impl Contribution {
     fn is_poisoned(&self) -> bool {
         self.task.is_poisoned()

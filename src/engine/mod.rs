@@ -267,10 +267,18 @@ impl Engine {
             depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
         if !has_contributions(&task) {
-            depend::finish(task, |successor| self.ready(successor, out));
-            return;
+            return self.let_go(task, out);
         }
         depend::combine_in_turn(task, &mut Combining { engine: self, out });
+    }
+
+    /// The task has left all that it was to leave.
+    #[inline]
+    fn let_go(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        match task.is_in_rounds() {
+            true => self.done_round(task, &mut |task| out.push(Command::Run(task))),
+            false => depend::finish(task, |successor| self.ready(successor, out)),
+        }
     }
 
     #[inline]

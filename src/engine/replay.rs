@@ -16,12 +16,24 @@ impl Engine {
     /// As [`done_anywhere`](Self::done_anywhere), of a task that stays for the next round.
     #[inline]
     pub(crate) fn done_again(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
+        if task.shared().queues {
+            return self.done_in_turn(task, ready);
+        }
+        self.done_round(task, ready);
+    }
+
+    /// The task lets go of those that wait for it in this round.
+    #[inline]
+    pub(super) fn done_round(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
         let lane = task.shared().lane.get();
         let mut joins = Vec::new();
         let end = |task: OwnedTask, joins: &mut Vec<OwnedTask>, ready: &mut dyn FnMut(OwnedTask)| {
             task.end_round(
                 |successor| successor.shared().lane.set(lane),
-                |successor| if successor.shared().join { joins.push(successor) } else { ready(successor) },
+                |successor| match successor.shared().join {
+                    true => joins.push(successor),
+                    false => self.in_turn(successor).into_iter().for_each(&mut *ready),
+                },
             );
         };
         end(task, &mut joins, ready);
@@ -33,9 +45,16 @@ impl Engine {
         }
     }
 
+    /// As [`Self::done_again`], of a task that has turns to give up, or something to combine.
+    #[cold]
+    pub(super) fn done_in_turn(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
+        collect(|out| self.finished(task, out), ready);
+    }
+
     #[cold]
     fn round_ended(&self, replays: Arc<Replays>, last: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
-        let aftermath = replays.ended(last, self.failures.count(), ready);
+        let mut ready_in_turn = |task| self.in_turn(task).into_iter().for_each(&mut *ready);
+        let aftermath = replays.ended(last, self.failures.count(), &mut ready_in_turn);
         self.settle(aftermath, ready);
         running::inside(self.runtime, || drop_quietly(|| drop(replays)));
     }
@@ -53,6 +72,7 @@ impl Engine {
         ready: &mut dyn FnMut(OwnedTask),
     ) -> Result<Aftermath, SubmitError> {
         let failures = self.failures.count();
+        let ready = &mut |task| self.in_turn(task).into_iter().for_each(&mut *ready);
         if follows { Ok(replays.follow(round, failures, ready)) } else { replays.enter(round, failures, ready) }
     }
 
@@ -65,7 +85,7 @@ impl Engine {
         out: &mut Vec<Command>,
     ) -> Option<OwnedTask> {
         let Some(gate) = join.owned_mut().as_mut().and_then(|side| side.gate.take()) else { return Some(join) };
-        let mut run = |task| out.push(Command::Run(task));
+        let mut run = |task| out.extend(self.in_turn(task).map(Command::Run));
         let mut aftermath = Replays::arrived(&gate, join, self.failures.count(), &mut run);
         joins.append(&mut aftermath.joins);
         running::inside(self.runtime, || drop_quietly(|| drop((aftermath, gate))));

@@ -107,6 +107,13 @@ impl<K: Kind> Rounds<K> {
         unsafe { self.all[number].as_ref() }
     }
 
+    /// The owner's part of the task with this number, if none runs.
+    pub(crate) fn owned_mut(&mut self, number: usize) -> Option<&mut K::Owned> {
+        self.idle()?;
+        // SAFETY: as for `task`; between rounds nobody owns the task but the graph, which is borrowed mutably.
+        Some(unsafe { self.all[number].as_ref() }.owned.with_mut(|owned| unsafe { &mut **owned }))
+    }
+
     /// Whether no task runs.
     pub(crate) fn idle(&mut self) -> Option<Idle<'_>> {
         (!self.under_way.load(Ordering::Acquire)).then_some(Idle(PhantomData))

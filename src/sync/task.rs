@@ -84,7 +84,7 @@ pub(crate) struct Task<K: Kind> {
     /// Whether dropping the body does anything.
     drops_body: bool,
     pub(super) linked: UnsafeCell<u32>,
-    owned: UnsafeCell<ManuallyDrop<K::Owned>>,
+    pub(super) owned: UnsafeCell<ManuallyDrop<K::Owned>>,
     shared: K::Shared,
 }
 

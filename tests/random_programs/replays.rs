@@ -131,7 +131,7 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
         let done = match *act {
             Act::Replay(number) => {
                 recordings[number].replay().unwrap();
-                let is_hard = |step: &Step| !matches!(step.kind, Kind::Out | Kind::Inout | Kind::Concurrent);
+                let is_hard = |step: &Step| step.kind == Kind::Accumulate;
                 let stays = program.scheduler == "stealing" && !program.units.contains("EMU") && !program.record;
                 let stays = stays && !parts[number].is_empty() && !parts[number].iter().any(is_hard);
                 let explanation = recordings[number].explain();

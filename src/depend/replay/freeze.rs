@@ -2,8 +2,10 @@
 
 use super::border::{Cell, Part};
 use super::{Gate, Poison};
+use crate::depend::commutative::Turns;
 use crate::depend::join::bodiless;
 use crate::depend::node::{Node, Own, OwnedTask, Side, Submitting, Task, TaskRef};
+use crate::depend::reduction::{Ticket, issue_again};
 use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::ids::DataId;
@@ -23,6 +25,14 @@ pub(crate) struct Freezer {
     data: Vec<FrozenData>,
     tasks: Vec<TaskRef>,
     ready: Vec<OwnedTask>,
+    queued: Vec<Queued>,
+}
+
+/// What a task needs each time beside its edges.
+struct Queued {
+    task: usize,
+    turns: Turns,
+    tickets: Vec<Ticket>,
 }
 
 /// A data object of a recording.
@@ -38,6 +48,7 @@ pub(crate) struct Frozen {
     pub(super) rounds: Rounds<Node>,
     data: Vec<Box<dyn Keeps>>,
     pub(super) border: Vec<Part>,
+    queued: Vec<Queued>,
 }
 
 impl Freezer {
@@ -46,7 +57,7 @@ impl Freezer {
         self.tasks.len()
     }
 
-    /// Adds a task with these regions. None of them is weak, and none makes it wait for a turn.
+    /// Adds a task with these regions. None of them is weak, or accumulates.
     pub(crate) fn add<K: Keeps + 'static>(&mut self, mut task: Submitting, regions: Vec<(K, Block, Mode)>) {
         let number = self.tasks.len() as u32;
         let mut places = Vec::new();
@@ -70,13 +81,17 @@ impl Freezer {
             .collect();
         let left = register(&mut task, &records, None).expect("nobody takes what nobody else knows");
         debug_assert!(left.is_none(), "what accumulates is not frozen");
+        if let Some(side) = &mut **task.owned_mut() {
+            let (turns, tickets) = (std::mem::take(&mut side.turns), std::mem::take(&mut side.tickets));
+            self.queued.push(Queued { task: number as usize, turns, tickets });
+        }
         self.tasks.push(task.share());
         self.ready.extend(task.commit());
     }
 
     /// The graph, with this in its last task.
     pub(super) fn close(self, last: Gate) -> Frozen {
-        let Self { data, tasks, ready, .. } = self;
+        let Self { data, tasks, ready, queued, .. } = self;
         let (mut border, mut kept) = (Vec::new(), Vec::new());
         for (at, FrozenData { keeps, apart, cells }) in data.into_iter().enumerate() {
             drop(apart);
@@ -89,7 +104,7 @@ impl Freezer {
             let side = gate.map(|gate| Box::new(Side { gate: Some(gate), ..Side::default() }));
             bodiless(Own { side, child: None })
         });
-        Frozen { rounds, data: kept, border }
+        Frozen { rounds, data: kept, border, queued }
     }
 }
 
@@ -112,6 +127,16 @@ impl Frozen {
     /// The tasks that use what others have left in a part of the border.
     pub(super) fn readers(&self, part: usize) -> impl Iterator<Item = &Task> {
         self.border[part].readers.iter().map(|task| self.rounds.task(*task as usize))
+    }
+
+    /// Before a round: tasks that wait for turns get new ones, behind those of the round before.
+    pub(super) fn queue_again(&mut self) {
+        for Queued { task, turns, tickets } in &mut self.queued {
+            if let Some(side) = self.rounds.owned_mut(*task).and_then(|own| own.side.as_mut()) {
+                let issued = issue_again(tickets);
+                (side.turns, side.tickets) = (turns.again(), issued);
+            }
+        }
     }
 
     /// After a round: why parts are not good, as they were before.

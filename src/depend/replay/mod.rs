@@ -267,6 +267,7 @@ impl Replays {
             *spoilt = true;
             frozen.readers(part).for_each(|task| task.set_poison(cause.clone()));
         }
+        frozen.queue_again();
         let lane = round.lane;
         frozen.rounds.begin(|root| {
             root.shared().lane.set(lane);

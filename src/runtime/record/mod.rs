@@ -293,7 +293,7 @@ pub enum Obstacle {
     Body,
     /// The graph of all tasks is recorded ([`Builder::record_graph`](crate::Builder::record_graph)).
     Graph,
-    /// A task accesses a region in a way that is settled anew each time.
+    /// A task accesses a region in a way that is settled anew each time: weakly, or accumulating.
     Access {
         /// The task's name.
         task: String,

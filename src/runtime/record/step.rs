@@ -165,7 +165,8 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
-        let is_hard = |mode: Mode| mode.is_weak() || mode.queues();
+        let accumulates = |mode: Mode| matches!(mode, Mode::Reduction(operation) if operation.is_accumulated());
+        let is_hard = |mode: Mode| mode.is_weak() || accumulates(mode);
         let mode = self.regions.iter().map(|region| region.mode).find(|mode| is_hard(*mode))?;
         Some(Obstacle::Access { task: self.name.clone().into_owned(), mode })
     }
@@ -177,7 +178,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             location: self.location,
             priority: self.hints.priority,
             internal: false,
-            queues: false,
+            queues: self.regions.iter().any(|region| region.mode.queues()),
             join: false,
             lane: Lane::new(0),
             domain: OnceLock::new(),
