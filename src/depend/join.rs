@@ -109,10 +109,19 @@ fn make_plain(
 
 /// A task without a body, in nobody's order yet; its number is no other task's.
 pub(super) fn bodiless(own: Own) -> Submitting {
+    helper(own, true)
+}
+
+/// The same, which is run as a task is, and does nothing.
+pub(super) fn starter(own: Own) -> Submitting {
+    helper(own, false)
+}
+
+fn helper(own: Own, join: bool) -> Submitting {
     /// Above all numbers that tasks are given.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
     let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));
-    let meta = header((id, Cow::Borrowed("replay"), Location::caller()));
+    let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), Location::caller())) };
     let body = Bodiless::new(Kinds::NONE, |_| ());
     Submitting::new(|| meta, own, body, 1, |body| body as *mut (dyn Body + 'static))
 }

@@ -28,13 +28,13 @@ impl Engine {
         let lane = task.shared().lane.get();
         let mut joins = Vec::new();
         let end = |task: OwnedTask, joins: &mut Vec<OwnedTask>, ready: &mut dyn FnMut(OwnedTask)| {
-            task.end_round(
-                |successor| successor.shared().lane.set(lane),
-                |successor| match successor.shared().join {
+            task.end_round(|successor| {
+                successor.shared().lane.set(lane);
+                match successor.shared().join {
                     true => joins.push(successor),
                     false => self.in_turn(successor).into_iter().for_each(&mut *ready),
-                },
-            );
+                }
+            });
         };
         end(task, &mut joins, ready);
         while let Some(join) = joins.pop() {

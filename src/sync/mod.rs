@@ -43,7 +43,7 @@ pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};
 pub(crate) use prefetch::prefetch;
 pub(crate) use readers::Readers;
-pub(crate) use rounds::{Idle, Rounds};
+pub(crate) use rounds::{Helper, Idle, Rounds};
 pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
 pub(crate) use suspended::{Behind, Key, Search, Step, Suspended};

@@ -13,6 +13,8 @@
 //! 4. The stamp of each task says that it is in such a graph: nobody else writes it, as none of them is in a history.
 
 use super::atomic::{AtomicBool, Ordering};
+use super::edges::{EdgeStore, Link};
+use super::successors::Edge;
 use super::task::{Flow, Kind, OwnedTask, Submitting, Task, TaskRef, drop_quietly};
 use rustc_hash::FxHashSet;
 use std::marker::PhantomData;
@@ -24,6 +26,20 @@ pub(super) const IN_ROUNDS: u64 = u64::MAX;
 
 /// As many tasks are gathered by one: threads that end tasks side by side seldom meet at the same.
 const GATHERED: usize = 32;
+
+/// As many tasks that wait for nobody are handed out by one, when it is run itself: they are in the cache when they run.
+const STARTED: usize = 32;
+
+/// What a graph needs beside its tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Helper {
+    /// It is run as a task is, and does nothing but begin others.
+    Starter,
+    /// It waits for others, and is not run.
+    Gatherer,
+    /// As the one before; there is one.
+    Last,
+}
 
 /// A graph that runs any number of times.
 pub(crate) struct Rounds<K: Kind> {
@@ -46,11 +62,11 @@ pub(crate) struct Idle<'a>(PhantomData<&'a mut ()>);
 
 impl<K: Kind> Rounds<K> {
     /// The graph of these tasks, which are all committed, and of those that wait for them. `ready` are those of them that
-    /// wait for nobody. `gather` makes a task without a body, the one that is asked for last with `true`.
+    /// wait for nobody. `make` makes helpers, the last one last.
     pub(crate) fn new(
         tasks: Vec<TaskRef<K>>,
         ready: Vec<OwnedTask<K>>,
-        mut gather: impl FnMut(bool) -> Submitting<K>,
+        mut make: impl FnMut(Helper) -> Submitting<K>,
     ) -> Self {
         let mut all: Vec<NonNull<Task<K>>> = tasks.iter().map(|task| task.0).collect();
         drop(tasks);
@@ -75,8 +91,12 @@ impl<K: Kind> Rounds<K> {
         }
         let mut roots: Vec<_> = ready.iter().map(|task| task.address_of()).collect();
         ready.into_iter().for_each(std::mem::forget);
-        let mut behind = |tasks: &[NonNull<Task<K>>], is_last: bool| {
-            let mut join = gather(is_last);
+        if roots.len() > STARTED {
+            roots = roots.chunks(STARTED).map(|roots| start(roots, make(Helper::Starter))).collect();
+            all.extend(&roots);
+        }
+        let mut behind = |tasks: &[NonNull<Task<K>>], helper: Helper| {
+            let mut join = make(helper);
             for task in tasks {
                 // SAFETY: the task lives by its run reference.
                 let task = unsafe { TaskRef::to(*task) };
@@ -91,9 +111,9 @@ impl<K: Kind> Rounds<K> {
             this
         };
         while sinks.len() > GATHERED {
-            sinks = sinks.chunks(GATHERED).map(|tasks| behind(tasks, false)).collect();
+            sinks = sinks.chunks(GATHERED).map(|tasks| behind(tasks, Helper::Gatherer)).collect();
         }
-        let last = behind(&sinks, true);
+        let last = behind(&sinks, Helper::Last);
         for task in &all {
             // SAFETY: the task lives by its run reference.
             unsafe { task.as_ref() }.set_stamp(IN_ROUNDS);
@@ -159,6 +179,25 @@ impl<K: Kind> Rounds<K> {
     }
 }
 
+/// Lets tasks that wait for nobody wait for one that does not either.
+fn start<K: Kind>(tasks: &[NonNull<Task<K>>], starter: Submitting<K>) -> NonNull<Task<K>> {
+    for task in tasks {
+        // SAFETY: the task waits for nobody, so all its slots are free, and nobody owns it but the graph that is being made,
+        // which keeps the slot as long as the starter.
+        unsafe {
+            let header = task.as_ref();
+            let edge = header.edges.with_mut(|edges| EdgeStore::slot(edges, 0));
+            edge.write(Edge::new(Link::new(*task, Flow::Order)));
+            starter.successors.push(edge).expect("the starter has not run");
+            header.linked.with_mut(|linked| *linked = 1);
+            header.blockers.store(1, Ordering::Relaxed);
+        }
+    }
+    let this = starter.address_of();
+    std::mem::forget(starter.commit().expect("it waits for nobody"));
+    this
+}
+
 impl<K: Kind> Drop for Rounds<K> {
     /// Drops all bodies.
     fn drop(&mut self) {
@@ -181,10 +220,9 @@ impl<K: Kind> Task<K> {
 }
 
 impl<K: Kind> OwnedTask<K> {
-    /// As [`finish`](Self::finish), of a task that runs in rounds: body and edges stay for the next. `pass` is called with
-    /// each successor before it is counted down.
+    /// As [`finish`](Self::finish), of a task that runs in rounds: body and edges stay for the next.
     #[inline]
-    pub(crate) fn end_round(self, pass: impl Fn(&Task<K>), mut ready: impl FnMut(OwnedTask<K>)) {
+    pub(crate) fn end_round(self, mut ready: impl FnMut(OwnedTask<K>)) {
         assert!(self.is_in_rounds(), "only such tasks stay");
         let poison = self.poison();
         let this = std::mem::ManuallyDrop::new(self);
@@ -199,7 +237,6 @@ impl<K: Kind> OwnedTask<K> {
                 {
                     task.set_poison(cause.clone());
                 }
-                pass(task);
                 // Nobody writes the count of a graph that is closed (invariant 3).
                 let linked = task.linked.with(|linked| *linked);
                 if linked == 1 {

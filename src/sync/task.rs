@@ -76,14 +76,15 @@ pub(crate) struct Task<K: Kind> {
     pub(super) poison: AtomicPtr<K::Cause>,
     stamp: AtomicU64,
     body: NonNull<K::Body>,
-    edges: UnsafeCell<EdgeStore<K>>,
-    block_bytes: usize,
+    pub(super) linked: UnsafeCell<u32>,
+    /// Whether dropping the body does anything.
+    drops_body: bool,
     /// The block's alignment, as a power of two.
     block_align: u8,
     block_class: u8,
-    /// Whether dropping the body does anything.
-    drops_body: bool,
-    pub(super) linked: UnsafeCell<u32>,
+    block_bytes: usize,
+    // Up to here one cache line: all that a predecessor touches but the edge.
+    pub(super) edges: UnsafeCell<EdgeStore<K>>,
     pub(super) owned: UnsafeCell<ManuallyDrop<K::Owned>>,
     shared: K::Shared,
 }

@@ -74,6 +74,13 @@ impl Cell {
     }
 }
 
+impl Part {
+    /// Nothing of a data object, which is not to be given up before the graph has ended.
+    pub(super) fn looked_on(data: usize, block: Block) -> Self {
+        Self { data, block, readers: Numbers::new(), writers: None }
+    }
+}
+
 /// Enters the border of a batch into the histories of all its data at once. What is known not to be good is so for all who
 /// come later; with entries, it is found out whether what is read there is good. Where there is no batch, nothing is held.
 ///

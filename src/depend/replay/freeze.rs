@@ -3,14 +3,14 @@
 use super::border::{Cell, Part};
 use super::{Gate, Poison};
 use crate::depend::commutative::Turns;
-use crate::depend::join::bodiless;
+use crate::depend::join::{bodiless, starter};
 use crate::depend::node::{Node, Own, OwnedTask, Side, Submitting, Task, TaskRef};
 use crate::depend::reduction::{Ticket, issue_again};
 use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::ids::DataId;
 use crate::region::{Block, RegionMap};
-use crate::sync::Rounds;
+use crate::sync::{Helper, Rounds};
 use rustc_hash::FxHashMap;
 
 /// What keeps a data object registered.
@@ -41,6 +41,8 @@ struct FrozenData {
     /// With a history of its own.
     apart: Box<Datum>,
     cells: RegionMap<Cell>,
+    /// An empty region of it that a task declares.
+    nothing: Option<Block>,
 }
 
 /// A graph that runs any number of times.
@@ -67,13 +69,15 @@ impl Freezer {
                 let datum = keeps.datum();
                 let cells = RegionMap::new(datum.whole(), datum.ndim(), Cell::default());
                 let apart = Box::new(datum.alike());
-                data.push(FrozenData { keeps: Box::new(keeps), apart, cells });
+                data.push(FrozenData { keeps: Box::new(keeps), apart, cells, nothing: None });
                 data.len() - 1
             });
             places.push((at, block, mode));
         }
         for (at, block, mode) in &places {
-            self.data[*at].cells.visit(block, |_, cell| cell.enter(number, *mode));
+            let data = &mut self.data[*at];
+            data.cells.visit(block, |_, cell| cell.enter(number, *mode));
+            data.nothing = data.nothing.or_else(|| block.is_empty().then_some(*block));
         }
         let records: Vec<_> = places
             .iter()
@@ -93,16 +97,18 @@ impl Freezer {
     pub(super) fn close(self, last: Gate) -> Frozen {
         let Self { data, tasks, ready, queued, .. } = self;
         let (mut border, mut kept) = (Vec::new(), Vec::new());
-        for (at, FrozenData { keeps, apart, cells }) in data.into_iter().enumerate() {
+        for (at, FrozenData { keeps, apart, cells, nothing }) in data.into_iter().enumerate() {
             drop(apart);
             cells.peek(&keeps.datum().whole(), |block, cell| border.extend(cell.part(at, block)));
+            border.extend(nothing.map(|block| Part::looked_on(at, block)));
             kept.push(keeps);
         }
         let mut last = Some(last);
-        let rounds = Rounds::new(tasks, ready, |is_last| {
-            let gate = if is_last { last.take() } else { None };
+        let rounds = Rounds::new(tasks, ready, |helper| {
+            let gate = if helper == Helper::Last { last.take() } else { None };
             let side = gate.map(|gate| Box::new(Side { gate: Some(gate), ..Side::default() }));
-            bodiless(Own { side, child: None })
+            let own = Own { side, child: None };
+            if helper == Helper::Starter { starter(own) } else { bodiless(own) }
         });
         Frozen { rounds, data: kept, border, queued }
     }

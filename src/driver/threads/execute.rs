@@ -96,9 +96,11 @@ impl Threads {
                 if let Some(domain) = task.shared().domain.get() {
                     self.await_children(&task, domain);
                 }
-                let lane = task.shared().lane.get();
+                let (lane, counts) = (task.shared().lane.get(), !task.shared().internal);
                 self.shared.engine.done_again(task, &mut ready);
-                self.shared.progress.finish(slot, lane, false);
+                if counts {
+                    self.shared.progress.finish(slot, lane, false);
+                }
             }
             Ok(()) => self.shared.end_anywhere(task, Outcome::Done { elapsed_ns: 0 }, slot, ready),
             Err(ran) => {
