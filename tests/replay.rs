@@ -407,3 +407,59 @@ fn a_recording_may_be_empty_wide_and_long() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn reductions_and_turns_are_in_order_in_each_replay() -> Outcome {
+    for units in ["1:CPU:1", "3:CPU:1"] {
+        let rt = on(units);
+        let (x, sum, order) = (rt.data((0..40).map(|n| 0.1 + f64::from(n)).collect()), rt.scalar(0.0), rt.scalar(1.0));
+        let mut step = rt.record(|r| {
+            for block in x.blocks(1) {
+                let task = r.task("add", (block.inout(), sum.reduction(Sum), order.commutative()));
+                task.cpu(|_, (x, sum, order)| {
+                    sum[0] += x[0];
+                    (x[0], order[0]) = (x[0] * 1.01, order[0] + 1.0);
+                })
+                .submit()?;
+            }
+            Ok(())
+        })?;
+        let (mut by_hand, mut terms) = (0.0, (0..40).map(|n| 0.1 + f64::from(n)).collect::<Vec<_>>());
+        for replays in 1..5 {
+            (0..replays).try_for_each(|_| step.replay())?;
+            for _ in 0..replays {
+                terms.iter_mut().for_each(|x| (by_hand, *x) = (by_hand + *x, *x * 1.01));
+            }
+            assert_eq!(rt.read_scalar(&sum)?.to_bits(), f64::to_bits(by_hand), "{units}: bit for bit");
+        }
+        assert_eq!((rt.read_scalar(&order)?, step.explain()), (401.0, &Explanation::Frozen));
+    }
+    Ok(())
+}
+
+#[test]
+fn bodies_that_stay_have_children_and_wait_for_nobody_else() -> Outcome {
+    let rt = Arc::new(on("2:CPU:1"));
+    let (x, y, seen) = (rt.data(vec![1u64; 8]), rt.scalar(0u64), Arc::new(Mutex::new(Vec::new())));
+    let (inner, held, noted) = (rt.clone(), x.clone(), seen.clone());
+    let mut step = rt.record(|r| {
+        let inner = inner.clone();
+        r.task("add", x.inout()).cpu(|_, x| x[0] += 1).submit()?;
+        r.task("parent", (x.input(), y.inout()))
+            .host(move |cx, (x, y)| {
+                let refused = inner.read(&held).unwrap_err();
+                assert!(matches!(refused, RunError::Refused(SubmitError::InsideTask { .. })), "{refused}");
+                let (held, noted) = (held.clone(), noted.clone());
+                cx.task("child", held.input()).cpu(move |_, x| noted.lock().unwrap().push(x[0])).submit().unwrap();
+                y[0] += x[0];
+            })
+            .submit()?;
+        r.task("after", x.inout()).cpu(|_, x| x[0] += 1).submit()
+    })?;
+    (0..3).try_for_each(|_| step.replay())?;
+    assert_eq!(step.explain(), &Explanation::Frozen);
+    assert_eq!(rt.read_scalar(&y)?, 2 + 4 + 6);
+    assert_eq!(*seen.lock().unwrap(), [2, 4, 6], "before what comes after their parent");
+    drop(step); // which holds the runtime
+    Ok(())
+}

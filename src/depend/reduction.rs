@@ -50,7 +50,7 @@ struct Queue {
 }
 
 /// The right, and duty, to combine one part of one access at a certain turn.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ticket {
     lane: Arc<Lane>,
     number: u64,
@@ -99,6 +99,13 @@ impl Lane {
     pub(super) fn new(any_order: bool, elements: usize) -> Arc<Self> {
         let ahead = (FEW_ELEMENTS / elements.max(1)) as u64;
         Arc::new(Self { any_order, ahead, issued: AtomicU64::new(0), queue: Mutex::default() })
+    }
+
+    /// It is the first one's turn again. Nobody is at work here.
+    fn begin_anew(&self) {
+        let mut queue = self.queue.lock();
+        debug_assert!(queue.waiting.is_empty() && queue.early.is_empty() && !queue.combining);
+        queue.turn = 0;
     }
 
     /// Whether the turn with this number is so far ahead that who has it is early.
@@ -174,12 +181,10 @@ impl Ticket {
     }
 }
 
-/// The same tickets once more, behind all that were issued.
+/// The same tickets once more: their lanes begin anew. All that were issued in these have been used, or none.
 pub(super) fn issue_again(tickets: &[Ticket]) -> Vec<Ticket> {
-    let again = |ticket: &Ticket| Ticket::new(ticket.lane.clone(), ticket.access, ticket.block);
-    let mut issued: Vec<_> = tickets.iter().rev().map(again).collect(); // the last is used first
-    issued.reverse();
-    issued
+    tickets.iter().for_each(|ticket| ticket.lane.begin_anew());
+    tickets.to_vec()
 }
 
 impl Contribution {

@@ -140,7 +140,7 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
             }
             Act::Submit => {
                 let last = parts[RECORDINGS];
-                last.iter().for_each(|step| drop(S::submit(Front::Outside(&rt), &handles, step, || ()).unwrap()));
+                last.iter().for_each(|step| _ = S::submit(Front::Outside(&rt), &handles, step, || ()).unwrap());
                 last
             }
             Act::Wait => {
