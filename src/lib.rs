@@ -95,8 +95,9 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Builder, LinkStatistics, LoopBody, LoopBuilder, Pending, Reading, ResultFuture, Returning, RunningTask, Runtime,
-    Scope, ScopedTask, Stall, Statistics, TaskBuilder, TaskGroup, TaskHandle,
+    Builder, Explanation, LinkStatistics, LoopBody, LoopBuilder, LoopRecorder, Obstacle, Pending, Reading, Recorder,
+    Recording, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall, Statistics, TaskBuilder,
+    TaskGroup, TaskHandle, TaskRecorder,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
@@ -116,7 +117,7 @@ pub mod prelude {
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Completion, Element, Lent, LentValue, Max, Min, Reduction, Sum};
-    pub use crate::task::{Data, Face, IterationSpace, Partition, Region, Token, Value, blocks};
-    pub use crate::{Context, EmulatedDevice, Pending, Runtime, TaskHandle};
+    pub use crate::task::{Data, Face, IterationSpace, Parameter, Partition, Region, Token, Value, blocks};
+    pub use crate::{Context, EmulatedDevice, Pending, Recorder, Recording, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }
