@@ -37,14 +37,16 @@
 //! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
 //!
 //! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz` (the
-//! multi-zone NAS Parallel Benchmarks) and `schedulers`, which compares work distributions. The guide in `docs/guide`
+//! multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (one work divided between CPU and devices, best in time or in
+//! energy) and `schedulers`, which compares work distributions. The guide in `docs/guide`
 //! explains the same step by step: regions, values and results, scopes, completion from outside, failure and recovery, units
 //! and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
 //!
 //! # Features
 //!
 //! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
-//! whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
+//! whatever else is read from TOML files, `profile` for profiles by measurement, `graph` for the graph of tasks as a
+//! petgraph value.
 //!
 //! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
 
@@ -65,10 +67,13 @@ pub use ndarray;
 #[macro_use]
 mod tuples;
 
+pub mod energy;
 pub mod error;
 pub mod ids;
 pub mod kernel;
 pub mod machine;
+#[cfg(feature = "profile")]
+pub mod measure;
 pub mod memory;
 pub mod region;
 pub mod sched;

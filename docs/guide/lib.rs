@@ -24,6 +24,7 @@ chapters! {
     failure,
     units,
     schedulers,
+    sharing,
     accelerators,
     porting_openmp,
     porting_ompss,

@@ -52,6 +52,7 @@ use self::scope::OpenScopes;
 #[cfg(feature = "graph")]
 use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
+use crate::energy::Account;
 use crate::ids::SpaceId;
 use crate::machine::{Machine, Warning};
 use crate::memory::{Element, Shape};
@@ -93,6 +94,7 @@ pub struct Runtime {
     schedule: Option<Arc<Mutex<Schedule>>>,
     next_space: AtomicU32,
     scopes: OpenScopes,
+    energy: Account,
 }
 
 impl Runtime {
@@ -196,7 +198,7 @@ impl Runtime {
 
     /// What ran where, and what moved.
     pub fn statistics(&self) -> Statistics {
-        Statistics::of(self.shared())
+        Statistics::of(self.shared(), &self.energy, self.now())
     }
 
     /// Conflicts between running tasks, if [`Builder::detect_conflicts`] was asked for: none, unless the runtime is
