@@ -48,6 +48,7 @@ pub trait Access: Replicated + Send + 'static {
 
     /// The same access for another task.
     #[doc(hidden)]
+    #[must_use]
     fn again(&self, right: Internal) -> Self;
 }
 

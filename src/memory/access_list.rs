@@ -57,6 +57,7 @@ pub trait AccessList: Sealed + Send + 'static {
 
     /// The same accesses for another task.
     #[doc(hidden)]
+    #[must_use]
     fn again(&self, right: Internal, span: Span) -> Self;
 }
 

@@ -22,24 +22,18 @@ impl Threads {
             let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a replay" };
             let (entered, before) = session.replay(replays, progress, |follows| {
                 let admission = progress.admit_replay(tasks as u64);
-                let refused = |error| Err((admission.lane, error));
-                if !admission.open {
-                    return refused(self.shared.broken().err().unwrap_or(SubmitError::ShutDown));
-                }
                 let round = Round { lane: admission.lane, settle };
-                self.queueing(host, |ready| engine.replay(replays, round, follows, ready)).or_else(refused)
+                let entered = match admission.open {
+                    true => self.queueing(host, |ready| engine.replay(replays, round, follows, ready)),
+                    false => Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown)),
+                };
+                if entered.is_err() {
+                    self.shared.uncount_all(admission.lane, tasks);
+                }
+                entered
             });
             self.clear_up(host, before);
-            let entered = match entered {
-                Ok(aftermath) => {
-                    self.clear_up(host, aftermath);
-                    Ok(())
-                }
-                Err((lane, error)) => {
-                    self.shared.uncount_all(lane, tasks);
-                    Err(error)
-                }
-            };
+            let entered = entered.map(|aftermath| self.clear_up(host, aftermath));
             forget(unless_entered);
             if entered.is_ok() {
                 self.respect_window(host);
