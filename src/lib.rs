@@ -35,6 +35,8 @@
 //! | `07_failure` | poison, and how to mend it | [`Runtime::wait`], [`Runtime::clear`] |
 //! | `08_simulate` | a machine that is not there | `Builder::simulate` |
 //! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
+//! | `10_own_opencl` | kernels of one's own, by OpenCL's own calls | [`TaskBuilder::opencl`], [`kernel::OpenClTask`] |
+//! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::CudaTask::keep`] |
 //!
 //! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz` (the
 //! multi-zone NAS Parallel Benchmarks) and `schedulers`, which compares work distributions. The guide in `docs/guide`

@@ -129,6 +129,10 @@ impl Engine {
                 self.failures.sweep(SWEEP_AT_FAILURE);
                 device_lost = is_loss.then_some(failure);
             }
+            Outcome::FailedAndLost(reason) => {
+                device_lost = Some(self.fail(&task, reason));
+                self.failures.sweep(SWEEP_AT_FAILURE);
+            }
             Outcome::Skipped => {
                 let others = |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
                 if let Some(cause) = task.poison().filter(others) {

@@ -1,6 +1,6 @@
 //! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
 
-use crate::depend::{AccessRecord, Body, Submitting, running};
+use crate::depend::{AccessRecord, Body, Kinds, Submitting, running};
 use crate::driver::Driver;
 use crate::driver::circle::Circle;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
@@ -58,6 +58,15 @@ impl AnyDriver {
     #[inline]
     pub(super) fn runs_on_devices(&self) -> bool {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
+    }
+
+    /// Whether each device of units of kind `GPU`, of which there are some, has an interface that is among these kinds. Of
+    /// simulated ones nobody knows: any is.
+    pub(super) fn all_gpus_are_among(&self, kinds: Kinds) -> bool {
+        match self {
+            Self::Threads(threads) => threads.gpu_interfaces().is_some_and(|interfaces| interfaces.are_among(kinds)),
+            Self::Simulated(_) => true,
+        }
     }
 
     /// Whether tasks come to their ends while nobody waits.

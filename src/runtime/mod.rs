@@ -20,6 +20,7 @@ mod handle;
 mod made_inside;
 mod outside;
 mod pending;
+mod raw;
 mod recovery;
 mod release;
 mod retries;

@@ -23,13 +23,21 @@ static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 
 /// One device of the interface that the parent process has named.
-fn runtime() -> Runtime {
-    let kind = std::env::var("STANDIN_UNITS").expect("a test runs this in a process of its own");
-    Runtime::builder().compute_units(format!("1:{kind}:1")).scheduler("dynamic").build().unwrap()
+pub fn runtime() -> Runtime {
+    with_units(&format!("1:{}:1", kind()))
+}
+
+/// The kind of unit that the parent process has named.
+pub fn kind() -> String {
+    std::env::var("STANDIN_UNITS").expect("a test runs this in a process of its own")
+}
+
+pub fn with_units(units: &str) -> Runtime {
+    Runtime::builder().compute_units(units).scheduler("dynamic").build().unwrap()
 }
 
 /// `y ← 31 y + salt` on the device.
-fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
+pub fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
     rt.task("next", (y.inout(),))
         .gpu(move |k, (mut y,)| {
             let n = y.len();
@@ -39,7 +47,7 @@ fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
         .unwrap();
 }
 
-fn nexts(mut y: u64, salts: std::ops::Range<u64>) -> u64 {
+pub fn nexts(mut y: u64, salts: std::ops::Range<u64>) -> u64 {
     salts.for_each(|salt| y = y.wrapping_mul(31).wrapping_add(salt));
     y
 }

@@ -2,5 +2,6 @@ mod api;
 mod library;
 mod nvrtc;
 mod platform;
+mod types;
 
 pub(super) use api::Cuda;

@@ -3,9 +3,9 @@
 use super::library::Found;
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
-use crate::device::gpu::{Backend, Gpu, Pitches, Slab};
+use crate::device::gpu::{Backend, Gpu, Pitches, Slab, no_code};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Program, Value};
+use crate::kernel::{ArgumentValue, Code, KernelText, Module, Program, RawHandles, Value};
 use crate::machine::UnitKind;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
@@ -106,6 +106,24 @@ impl OpenCl {
         }
     }
 
+    /// Compiles a program that was made.
+    fn built(
+        &self,
+        mut module: opencl3::program::Program,
+        name: &str,
+        options: &str,
+    ) -> Result<opencl3::program::Program, DeviceError> {
+        module.build(&[self.id], options).map_err(|error| DeviceError::Compilation {
+            program: name.to_owned(),
+            device: self.name.clone(),
+            log: match module.get_build_log(self.id) {
+                Ok(log) if !log.trim().is_empty() => log.trim().to_owned(),
+                _ => error_text(error.0).to_owned(),
+            },
+        })?;
+        Ok(module)
+    }
+
     fn enqueued(
         &self,
         stream: &Stream,
@@ -131,6 +149,7 @@ fn region(slab: &Slab) -> [usize; 3] {
 
 impl Backend for OpenCl {
     const API: &'static str = "OpenCL";
+    const KIND: UnitKind = UnitKind::OpenCl;
 
     type Memory = Memory;
     /// Its copies hold nobody up.
@@ -282,17 +301,31 @@ impl Backend for OpenCl {
     }
 
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError> {
-        let mut module = opencl3::program::Program::create_from_source(&self.context, &program.source())
+        let module = opencl3::program::Program::create_from_source(&self.context, &program.source())
             .map_err(|error| self.failed("clCreateProgramWithSource", error))?;
-        module.build(&[self.id], "-cl-std=CL1.2 -DTHALWEG_FMA").map_err(|error| DeviceError::Compilation {
-            program: program.name().to_owned(),
-            device: self.name.clone(),
-            log: match module.get_build_log(self.id) {
-                Ok(log) if !log.trim().is_empty() => log.trim().to_owned(),
-                _ => error_text(error.0).to_owned(),
-            },
-        })?;
-        Ok(module)
+        self.built(module, program.name(), "-cl-std=CL1.2 -DTHALWEG_FMA")
+    }
+
+    fn own_module(&self, module: &Module) -> Result<Self::Module, DeviceError> {
+        let made = match module.code(Self::KIND) {
+            Some(Code::Text(text)) => opencl3::program::Program::create_from_source(&self.context, text)
+                .map_err(|error| self.failed("clCreateProgramWithSource", error))?,
+            Some(Code::SpirV(code)) => {
+                opencl3::program::Program::create_from_il(&self.context, code).map_err(|error| {
+                    let ClError(code) = error;
+                    DeviceError::NoCompiler {
+                        program: module.name().to_owned(),
+                        device: self.name.clone(),
+                        why: format!(
+                            "the device takes no such SPIR-V: {} (OpenCL error {code}); try `Module::opencl`",
+                            error_text(code)
+                        ),
+                    }
+                })?
+            }
+            Some(Code::Ptx(_) | Code::Image(_)) | None => return Err(no_code(self, module)),
+        };
+        self.built(made, module.name(), "")
     }
 
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Function, DeviceError> {
@@ -319,6 +352,7 @@ impl Backend for OpenCl {
         for ArgumentValue(value) in arguments {
             match value {
                 Value::Scalar { bytes, len } => set(*len, bytes.as_ptr().cast())?,
+                Value::Plain { words, len } => set(*len, words.as_ptr().cast())?,
                 Value::Memory { base, offset_bytes, element_bytes, .. } => {
                     let first = (offset_bytes / element_bytes) as u64;
                     set(size_of::<cl_mem>(), ptr::from_ref(&mem(*base)).cast())?;
@@ -343,6 +377,18 @@ impl Backend for OpenCl {
             )
         };
         self.enqueued(stream, "clEnqueueNDRangeKernel", event)
+    }
+
+    fn raw(&self, stream: &Stream) -> Result<RawHandles, DeviceError> {
+        Ok(RawHandles {
+            stream: stream.queue.get().expose_provenance(),
+            context: self.context.get().expose_provenance(),
+            device: self.id.expose_provenance(),
+        })
+    }
+
+    fn after_raw(&self, stream: &Stream) {
+        *stream.last.lock() = None; // that there is something behind it, no event of ours says
     }
 
     fn flush(&self, stream: &Stream) -> Result<(), DeviceError> {

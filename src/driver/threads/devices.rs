@@ -4,12 +4,13 @@
 
 use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
-use crate::depend::{AccessRecord, OwnedTask, Site};
+use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
 use crate::engine::{CopyOrder, Event, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
+use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
 use dashmap::{DashMap, Entry};
@@ -104,6 +105,14 @@ impl Devices {
     /// Whether one of these devices has something for its hosting thread to look at.
     pub(super) fn have_news(&self, devices: &[DeviceId]) -> bool {
         devices.iter().any(|device| self.queue(*device).has_news())
+    }
+
+    /// The kinds of unit that devices of units of kind `GPU` would make up, each by its interface; nothing where there is no
+    /// such unit.
+    pub(super) fn gpu_interfaces(&self, machine: &Machine) -> Option<Kinds> {
+        let gpus = machine.device_units().filter(|unit| unit.kind == UnitKind::Gpu).flat_map(|unit| &unit.devices);
+        let interfaces = gpus.filter_map(|device| Some(self.accelerator(*device)?.interface()));
+        interfaces.fold(None, |kinds, kind| Some(kinds.unwrap_or(Kinds::NONE).with(kind)))
     }
 
     /// Whether a device is gone.

@@ -4,7 +4,7 @@ use super::devices::{CopyJob, Devices};
 use super::host::Host;
 use super::hosting::Hosting;
 use super::ready::{OwnQueue, ReadyQueues};
-use crate::depend::{Entrance, OwnedTask};
+use crate::depend::{Entrance, Kinds, OwnedTask};
 use crate::device::Device;
 use crate::driver::shared::Shared;
 use crate::ids::DeviceId;
@@ -89,6 +89,12 @@ impl Threads {
     /// Whether tasks come to their ends while nobody waits: no unit needs a thread of the user's, or others stand in for it.
     pub(crate) fn goes_on_by_itself(&self) -> bool {
         self.seat.get().is_none() || self.on_fast_path() && self.shared.machine.num_units() > 1
+    }
+
+    /// The kinds of unit that devices of units of kind `GPU` would make up, each by its interface; nothing where there is no
+    /// such unit.
+    pub(crate) fn gpu_interfaces(&self) -> Option<Kinds> {
+        self.devices.as_ref()?.gpu_interfaces(&self.shared.machine)
     }
 
     /// The devices, which placement has asked something of.
