@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let x = rt.data((0..1000).map(|i| i as f32).collect::<Vec<_>>());
     for part in x.blocks(300) {
-        let increment = |part: &Region<f32>| {
+        let increment = |part: &Region<'_, f32>| {
             rt.task("increment", (part.inout(),))
                 .gpu(|k, (mut x,)| {
                     let n = x.len();

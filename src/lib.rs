@@ -105,6 +105,11 @@ pub mod devices {
     pub use crate::device::{Measurement, measurement};
 }
 
+/// Arrays of other libraries, by DLPack: [`Runtime::adopt`] takes them, [`Tensor::of`](dlpack::Tensor::of) makes them.
+pub mod dlpack {
+    pub use crate::memory::dlpack::{AdoptError, DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
+}
+
 /// What most programs need.
 pub mod prelude {
     #[cfg(feature = "sim")]

@@ -408,3 +408,25 @@ fn modules_that_a_device_refuses() {
     rt.task("fill", (y.output(),)).cpu(|_, (y,)| y.fill(3.0)).submit().unwrap();
     assert_eq!(rt.take(y).unwrap(), [3.0; 10]);
 }
+
+/// Devices of OpenCL may lack 64-bit atomics: kernels that use none run there.
+#[test]
+fn atomics_are_asked_of_devices_where_they_are_used() {
+    const DIALECT: &str = concat!("#undef cl_khr_int64_base_atomics\n", include_str!("../kernels/dialect.h"));
+    let Some(rt) = opencl("1:OPENCL:1") else { return };
+    let y = rt.data(vec![1.0; 10]);
+    for (value, expected) in [("y[0] = 7;", None), ("ATOMIC_ADD(y, 7);", Some("cl_khr_int64_base_atomics"))] {
+        let text = format!("{DIALECT} KERNEL(1, 1, 1) f(INOUT(double, y, 1)) {{ REGION(y); {value} }}");
+        let module = Module::new("atomics").opencl(text.leak());
+        let kernel: &'static _ = Box::leak(Box::new(ModuleKernel::<(Write<f64>,)>::unchecked(&module, "f", [1, 1, 1])));
+        rt.task("f", (y.inout(),))
+            // SAFETY: the kernel touches the first element.
+            .gpu(move |k, (mut y,)| unsafe { k.launch_module(kernel, 1, (&mut y,)) })
+            .submit()
+            .unwrap();
+        match expected {
+            None => rt.wait().unwrap(),
+            Some(words) => assert!(rt.wait().unwrap_err().to_string().contains(words)),
+        }
+    }
+}

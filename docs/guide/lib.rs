@@ -25,6 +25,7 @@ chapters! {
     units,
     schedulers,
     accelerators,
+    own_kernels,
     porting_openmp,
     porting_ompss,
     porting_starpu,

@@ -101,6 +101,11 @@ pub(crate) trait Device: Send + Sync {
     /// How many bytes of replicas it can hold.
     fn capacity_bytes(&self) -> u64;
 
+    /// How many bytes one replica can have.
+    fn largest_buffer_bytes(&self) -> u64 {
+        self.capacity_bytes()
+    }
+
     /// Memory for a replica, whose elements are aligned to `align`; its content is not defined.
     fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError>;
 

@@ -136,6 +136,7 @@ pub struct Kernel<P> {
 
 /// Where a kernel comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(clippy::large_enum_variant)] // constants cannot be boxed
 pub(crate) enum Source {
     Program(Program),
     Module(Module),

@@ -12,6 +12,7 @@ mod builder;
 mod capacities;
 mod children;
 mod door;
+mod elsewhere;
 mod end;
 mod for_each;
 mod futures;

@@ -118,7 +118,7 @@ bool Device::owns(uintptr_t first, size_t bytes) {
 
 void Device::fail(Code code) {
     Code none = SUCCESS;
-    stuck.compare_exchange_strong(none, code);
+    if (stuck.compare_exchange_strong(none, code)) count("devices lost");
 }
 
 Device *owner_of(uintptr_t address) {
@@ -209,10 +209,10 @@ bool Stream::is_there(Stream *stream) {
 }
 
 Stream *Stream::create(Device *device) {
-    static std::atomic<int> streams{0};
+    static std::atomic<int> made{0};
     auto *stream = new Stream;
     stream->device = device;
-    stream->number = streams++;
+    stream->number = made++;
     stream->random = (setting("STANDIN_SEED", 1) + 1) * 0x9e3779b97f4a7c15u + stream->number;
     count("live streams");
     {

@@ -50,6 +50,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// The bytes that are free for the runtime.
     fn free_bytes(&self) -> u64;
 
+    /// How many bytes can be allocated at once, if the interface says so.
+    fn largest_buffer_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Device memory and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
 

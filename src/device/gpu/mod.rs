@@ -262,6 +262,10 @@ impl<B: Backend> Device for Gpu<B> {
         self.capacity_bytes
     }
 
+    fn largest_buffer_bytes(&self) -> u64 {
+        self.backend.largest_buffer_bytes()
+    }
+
     fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
         let (memory, base) = self.allocate_memory(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
         Ok(Buffer::new(base, memory))

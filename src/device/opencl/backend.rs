@@ -29,6 +29,8 @@ const DEVICE_NOT_AVAILABLE: cl_int = -2;
 const MEM_OBJECT_ALLOCATION_FAILURE: cl_int = -4;
 const OUT_OF_RESOURCES: cl_int = -5;
 const OUT_OF_HOST_MEMORY: cl_int = -6;
+const INVALID_CONTEXT: cl_int = -34;
+const INVALID_COMMAND_QUEUE: cl_int = -36;
 const INVALID_BUFFER_SIZE: cl_int = -61;
 
 impl Discovered for Found {
@@ -52,6 +54,8 @@ pub(in crate::device) struct OpenCl {
     platform: usize,
     name: String,
     memory_bytes: u64,
+    /// Of one buffer.
+    largest_buffer_bytes: u64,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
@@ -82,18 +86,27 @@ impl OpenCl {
 
     fn new(found: &Found) -> Result<Self, DeviceError> {
         let Found { id, context, platform, name, .. } = found;
-        let mut device =
-            Self { id: *id, context: context.clone(), platform: *platform, name: name.clone(), memory_bytes: 0 };
+        let mut device = Self {
+            id: *id,
+            context: context.clone(),
+            platform: *platform,
+            name: name.clone(),
+            memory_bytes: 0,
+            largest_buffer_bytes: 0,
+        };
         let total = Device::new(*id).global_mem_size();
         // The rest is for scratch memory and for whoever else computes there.
         device.memory_bytes = total.map_err(|error| device.failed("clGetDeviceInfo", error))? / 4 * 3;
+        let largest = Device::new(*id).max_mem_alloc_size();
+        device.largest_buffer_bytes = largest.map_err(|error| device.failed("clGetDeviceInfo", error))?;
         Ok(device)
     }
 
     fn failed(&self, call: &'static str, error: impl Into<ClError>) -> DeviceError {
         let ClError(code) = error.into();
         match code {
-            DEVICE_NOT_AVAILABLE => {
+            // What was valid is not so any more only if the device is gone, or the interface has given it up.
+            DEVICE_NOT_AVAILABLE | INVALID_CONTEXT | INVALID_COMMAND_QUEUE => {
                 DeviceError::Lost { device: self.name.clone(), what: format!("{call}: OpenCL error {code}") }
             }
             _ => DeviceError::Call {
@@ -169,6 +182,10 @@ impl Backend for OpenCl {
 
     fn free_bytes(&self) -> u64 {
         self.memory_bytes
+    }
+
+    fn largest_buffer_bytes(&self) -> u64 {
+        self.largest_buffer_bytes
     }
 
     fn allocate(&self, bytes: usize) -> Result<(Memory, usize), DeviceError> {
@@ -416,6 +433,12 @@ impl Backend for OpenCl {
         let status = event.command_execution_status().map_err(|error| self.failed("clGetEventInfo", error))?;
         match status.0 {
             COMPLETE => Ok(true),
+            // The manual has no promise for what comes behind a command that was terminated abnormally, and drivers for GPUs
+            // have none either. That a buffer found no memory is another matter.
+            code if code < 0 && code != MEM_OBJECT_ALLOCATION_FAILURE => Err(DeviceError::Lost {
+                device: self.name.clone(),
+                what: format!("a command: OpenCL error {code}: {}", error_text(code)),
+            }),
             code if code < 0 => Err(self.failed("a command", ClError(code))),
             _ => Ok(false),
         }

@@ -91,7 +91,7 @@ impl Threads {
 struct Refused {
     reason: FailureReason,
     /// What has become of the device by the body that failed, if anything has.
-    loss: Option<DeviceError>,
+    loss: Option<Box<DeviceError>>,
 }
 
 impl From<FailureReason> for Refused {
@@ -122,7 +122,7 @@ fn enqueue(runtime: u64, devices: &Devices, device: &dyn Accelerator, launch: &m
         Err(payload) => FailureReason::from_panic(payload),
     };
     // A body that calls the interface itself can break the device without our seeing more of it than its own error.
-    let loss = session.abandon().err().filter(DeviceError::is_loss);
+    let loss = session.abandon().err().filter(DeviceError::is_loss).map(Box::new);
     Err(Refused { reason, loss })
 }
 

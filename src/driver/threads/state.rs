@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::driver::shared::Shared;
 use crate::ids::DeviceId;
 use crate::machine::CoresTaken;
+use crate::memory::DataCell;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -95,6 +96,16 @@ impl Threads {
     /// such unit.
     pub(crate) fn gpu_interfaces(&self) -> Option<Kinds> {
         self.devices.as_ref()?.gpu_interfaces(&self.shared.machine)
+    }
+
+    /// Page-locks a data object's home, if that helps; whether it is locked.
+    pub(crate) fn page_lock(&self, cell: &DataCell) -> bool {
+        self.devices.as_ref().is_some_and(|devices| devices.page_lock(cell))
+    }
+
+    /// How many bytes one replica can have on a device.
+    pub(crate) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
+        self.placed().largest_buffer_bytes(device)
     }
 
     /// The devices, which placement has asked something of.
