@@ -133,7 +133,7 @@ fn empty_arrays_and_many_tensors() {
         assert_eq!(freed.load(Ordering::SeqCst), 1);
     }
     let all: Vec<Data<u64>> =
-        (0..100).map(|n| rt.adopt(Tensor::of(ndarray::Array1::from(vec![n; 10]))).unwrap()).collect();
+        (0..100u64).map(|n| rt.adopt(Tensor::of(ndarray::Array1::from(vec![n; 10]))).unwrap()).collect();
     for (n, x) in (0..).zip(all) {
         assert_eq!(rt.take(x).unwrap(), [n; 10]);
     }
