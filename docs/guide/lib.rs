@@ -26,6 +26,7 @@ chapters! {
     schedulers,
     accelerators,
     own_kernels,
+    memory_elsewhere,
     porting_openmp,
     porting_ompss,
     porting_starpu,
