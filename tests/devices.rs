@@ -405,6 +405,7 @@ fn what_is_discarded_is_not_copied_to_make_room() {
             if discards {
                 rt.discard(x.slice(20..)).unwrap();
             }
+            rt.wait().unwrap(); // nothing else orders it before what needs the room
             add_one(&rt, y.all());
             rt.wait().unwrap();
             let expected = if discards { 160 } else { 800 };
