@@ -24,6 +24,7 @@ chapters! {
     failure,
     units,
     schedulers,
+    sharing,
     accelerators,
     own_kernels,
     memory_elsewhere,

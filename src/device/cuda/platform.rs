@@ -2,9 +2,11 @@
 
 use super::Cuda;
 use super::library::{self, attribute, call, functions};
+use super::nvml;
 use super::nvrtc::Nvrtc;
 use super::types::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, MULTIPROCESSOR_COUNT};
 use crate::device::gpu::{ApiError, Found, Platform};
+use crate::energy::{EnergyMeter, MeterError};
 use crate::machine::UnitKind;
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
@@ -76,6 +78,10 @@ impl Platform for Cuda {
         let (device, size) = (library::device(number)?, address.len() as c_int);
         // SAFETY: the device was just returned; the text has a place of the size that is given.
         call("cuDeviceGetPCIBusId", unsafe { (functions().cuDeviceGetPCIBusId)(address.as_mut_ptr(), size, device) })
+    }
+
+    fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
+        nvml::meter(pci)
     }
 
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
