@@ -40,7 +40,9 @@
 #if defined(__OPENCL_VERSION__)
 
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#ifdef cl_khr_int64_base_atomics
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#endif
 #ifndef THALWEG_FMA
 #pragma OPENCL FP_CONTRACT OFF
 #endif
@@ -96,8 +98,11 @@
 /* Before a loop over a constant range, whose index chooses among numbers that are to stay in registers. */
 #define UNROLL _Pragma("unroll")
 
-/* *sum += value, as one step: even where other threads of any group do the same. */
-#if defined(__OPENCL_VERSION__)
+/* *sum += value, as one step: even where other threads of any group do the same. Devices of OpenCL that lack 64-bit
+ * atomics refuse kernels that use this, or what follows, and no others. */
+#if defined(__OPENCL_VERSION__) && !defined(cl_khr_int64_base_atomics)
+#define ATOMIC_ADD(sum, value) this_device_lacks_cl_khr_int64_base_atomics(sum, value)
+#elif defined(__OPENCL_VERSION__)
 DEVICE void thalweg_atomic_add(GLOBAL double *sum, double value)
 {
     GLOBAL UINT64 *bits = (GLOBAL UINT64 *)sum;
@@ -112,6 +117,9 @@ DEVICE void thalweg_atomic_add(GLOBAL double *sum, double value)
 #define ATOMIC_ADD(sum, value) ((void)atomicAdd(sum, value))
 #endif
 
+#if defined(__OPENCL_VERSION__) && !defined(cl_khr_int64_base_atomics)
+#define ATOMIC_MAX(most, value) this_device_lacks_cl_khr_int64_base_atomics(most, value)
+#else
 /* *most = the larger of *most and value, as one step. What is there is found by an exchange, too: a plain read beside
  * other threads' exchanges would be a race. */
 DEVICE void thalweg_atomic_max(GLOBAL double *most, double value)
@@ -125,3 +133,4 @@ DEVICE void thalweg_atomic_max(GLOBAL double *most, double value)
 }
 
 #define ATOMIC_MAX(most, value) thalweg_atomic_max(most, value)
+#endif

@@ -35,6 +35,8 @@
 //! | `07_failure` | poison, and how to mend it | [`Runtime::wait`], [`Runtime::clear`] |
 //! | `08_simulate` | a machine that is not there | `Builder::simulate` |
 //! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
+//! | `10_own_opencl` | kernels of one's own, by OpenCL's own calls | [`TaskBuilder::opencl`], [`kernel::OpenClTask`] |
+//! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::CudaTask::keep`] |
 //!
 //! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz` (the
 //! multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (one work divided between CPU and devices, best in time or in
@@ -107,6 +109,11 @@ pub mod devices {
     pub use crate::device::{DeviceFacts, Interface, interfaces};
     #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
     pub use crate::device::{Measurement, measurement};
+}
+
+/// Arrays of other libraries, by DLPack: [`Runtime::adopt`] takes them, [`Tensor::of`](dlpack::Tensor::of) makes them.
+pub mod dlpack {
+    pub use crate::memory::dlpack::{AdoptError, DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 }
 
 /// What most programs need.

@@ -393,3 +393,29 @@ fn the_next_tasks_data_come_while_a_task_runs() {
         assert_eq!(rt.take(y).unwrap(), [3; 20]);
     });
 }
+
+#[test]
+fn what_is_discarded_is_not_copied_to_make_room() {
+    for discards in [false, true] {
+        watched("discard", move || {
+            let rt = Runtime::builder().compute_units("1:EMU:1").device_memory_bytes(1000);
+            let rt = rt.detect_conflicts(true).build().unwrap();
+            let (x, y) = (rt.data(vec![1u64; 100]), rt.data(vec![2u64; 100]));
+            add_one(&rt, x.all());
+            if discards {
+                rt.discard(x.slice(20..)).unwrap();
+            }
+            rt.wait().unwrap(); // nothing else orders it before what needs the room
+            add_one(&rt, y.all());
+            rt.wait().unwrap();
+            let expected = if discards { 160 } else { 800 };
+            assert_eq!((moved(&rt, FIRST, HOST).1, rt.statistics().evictions), (expected, 1));
+            assert_eq!(rt.read(&x.slice(..20)).unwrap(), [2; 20]);
+            // Its bytes are some; who overwrites it finds all as ever.
+            assert_eq!(rt.read(&x).unwrap().len(), 100);
+            rt.task("fill", (x.output(),)).cpu(|_, (x,)| x.fill(7)).submit().unwrap();
+            add_one(&rt, x.slice(50..));
+            assert_eq!(rt.take(x).unwrap(), [[7; 50], [8; 50]].concat());
+        });
+    }
+}

@@ -10,6 +10,8 @@
 mod drivers;
 #[path = "standin/programs.rs"]
 mod programs;
+#[path = "standin/raw.rs"]
+mod raw;
 
 use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, Report, Settings, run};
 
@@ -140,6 +142,65 @@ fn arrays_are_page_locked_for_their_second_copy() {
     on_both(|settings| {
         let Some(report) = report(settings, "large_arrays") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8 << 18, "{report:?}");
+    });
+}
+
+#[test]
+fn bodies_call_the_interface_themselves() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "raw::copies") else { return };
+        assert!(report.of("copies across") >= raw::COPIES as i64, "{report:?}");
+    });
+}
+
+#[test]
+fn a_unit_of_kind_gpu_runs_bodies_of_its_interface() {
+    on_both(|settings| _ = report(settings, "raw::on_any_gpu"));
+}
+
+#[test]
+fn what_a_raw_body_fails_with_fails_its_task_alone() {
+    on_both(|settings| _ = report(settings, "raw::failures"));
+}
+
+/// AMD's runtime ends the process instead.
+#[test]
+fn a_raw_body_that_breaks_the_device_loses_it() {
+    report(&CUDA, "raw::breaks_the_device");
+}
+
+#[test]
+fn modules_of_ones_own() {
+    on_both(|settings| _ = report(settings, "raw::modules"));
+}
+
+#[test]
+fn code_that_the_driver_refuses() {
+    on_both(|settings| _ = report(settings, "raw::refused_code"));
+}
+
+#[test]
+fn arrays_are_page_locked_by_request() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "page_lock") else { return };
+        assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8000, "{report:?}");
+    });
+}
+
+/// A device that is lost at some operation of many: in a copy or a kernel, early or late; beside others and alone.
+#[test]
+fn devices_that_get_lost() {
+    on_both(|settings| {
+        let kind = settings.units;
+        for (units, devices) in [("1:CPU:1,2:KIND:1", 2), ("2:KIND:1", 2), ("1:KIND:1", 1)] {
+            for operation in [0, 3, 30, 60, 200, 500] {
+                let settings =
+                    settings.clone().with("STANDIN_DEVICES", devices).with("STANDIN_LOSE", format!("0:{operation}"));
+                let settings = settings.with("STANDIN_MACHINE", units.replace("KIND", kind));
+                let Some(report) = report(&settings, "loss") else { return };
+                assert_eq!(report.of("devices lost"), 1, "{units} {operation} {report:?}");
+            }
+        }
     });
 }
 

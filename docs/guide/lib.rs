@@ -26,6 +26,8 @@ chapters! {
     schedulers,
     sharing,
     accelerators,
+    own_kernels,
+    memory_elsewhere,
     porting_openmp,
     porting_ompss,
     porting_starpu,

@@ -70,7 +70,8 @@ fn agrees_everywhere(example: &str, flags: &str, results: &[&str]) {
 #[test]
 fn every_step_of_the_ladder_checks_its_result() {
     let steps = ["01_hello", "02_reduction", "03_stencil", "04_pipeline"];
-    let more = ["05_matmul", "06_gpu_axpy", "07_failure", "08_simulate", "09_own_scheduler"];
+    let more =
+        ["05_matmul", "06_gpu_axpy", "07_failure", "08_simulate", "09_own_scheduler", "10_own_opencl", "11_cublas"];
     for step in steps.into_iter().chain(more) {
         let output = run(step, "");
         assert!(output.status.success() && !output.stdout.is_empty(), "{step}: {output:?}");

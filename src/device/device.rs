@@ -9,6 +9,7 @@ use crate::coherence::CopyId;
 use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::{DeviceSite, Enqueue};
+use crate::machine::UnitKind;
 use crate::region::MAX_DIMS;
 use std::sync::Arc;
 
@@ -65,6 +66,9 @@ pub(crate) trait TaskSession: Enqueue {
     /// The task is complete, and in flight from now on; how much of the device it takes while it runs, in thousandths. If it
     /// `forks`, several tasks are to come behind it.
     fn close(self: Box<Self>, forks: bool) -> Result<u32, DeviceError>;
+
+    /// The task has failed: waits until all that was enqueued has stopped, and says whether the device is as before.
+    fn abandon(self: Box<Self>) -> Result<(), DeviceError>;
 }
 
 /// What becomes of a copy that a device is asked for.
@@ -96,6 +100,11 @@ pub(crate) trait Device: Send + Sync {
 
     /// How many bytes of replicas it can hold.
     fn capacity_bytes(&self) -> u64;
+
+    /// How many bytes one replica can have.
+    fn largest_buffer_bytes(&self) -> u64 {
+        self.capacity_bytes()
+    }
 
     /// Memory for a replica, whose elements are aligned to `align`; its content is not defined.
     fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError>;
@@ -136,6 +145,9 @@ pub(crate) trait Synchronous: Device {
 
 /// A device with queues of its own.
 pub(crate) trait Accelerator: Device {
+    /// The kind of units whose interface it has, which a unit of kind `GPU` does not tell.
+    fn interface(&self) -> UnitKind;
+
     /// Begins to enqueue a task, behind those in `after` that are still in flight.
     fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError>;
 

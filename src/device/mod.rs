@@ -19,6 +19,8 @@ mod device;
 mod discover;
 mod discovered;
 mod emulated;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+mod functions;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 mod gpu;
 #[cfg(feature = "hip")]

@@ -40,6 +40,8 @@ pub(crate) enum Outcome {
     Done { elapsed_ns: Nanos },
     /// The body ran and failed.
     Failed(FailureReason),
+    /// The body ran and failed, and its device is gone.
+    FailedAndLost(FailureReason),
     /// The body was not run, because of the poison that the task carries.
     Skipped,
 }

@@ -231,3 +231,28 @@ fn a_hosting_thread_outlives_its_devices() {
     driver.submit(3, GPU, &[(&x, Mode::In)], None);
     assert!(matches!(driver.commands.pop(), Some(Command::Skip(task)) if task.is_poisoned()));
 }
+
+/// While a task is being enqueued, another thread may find its device gone.
+#[test]
+fn a_task_that_is_issued_after_the_loss_of_its_device_leaves_nothing_there() {
+    let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[800]), datum(1, 10), datum(2, 10));
+    driver.submit(1, GPU, &[(&x, Mode::Inout)], None);
+    driver.submit(2, GPU, &[(&y, Mode::In)], None);
+    driver.settle();
+    let (late, finder) = (driver.launch().unwrap(), driver.launch().unwrap());
+    let lost = || {
+        let (device, what) = ("d".to_owned(), String::new());
+        Outcome::Failed(FailureReason::Device(DeviceError::Lost { device, what }))
+    };
+    driver.on(Event::Finished(finder.task, lost()));
+    driver.on(Event::Issued(&late.task, 1000));
+    driver.on(Event::Finished(late.task, lost()));
+    driver.settle();
+    driver.submit(3, CPU, &[(&x, Mode::In)], None);
+    let Some(Command::Skip(reader)) = driver.commands.pop() else { panic!("what it would read is lost") };
+    driver.on(Event::Finished(reader, Outcome::Skipped));
+    driver.submit(4, CPU, &[(&x, Mode::Out)], None);
+    driver.run(4);
+    driver.submit(5, CPU, &[(&x, Mode::In)], None);
+    driver.run(5);
+}

@@ -142,6 +142,11 @@ impl Engine {
                 self.failures.sweep(SWEEP_AT_FAILURE);
                 is_loss.then_some(failure)
             }
+            Outcome::FailedAndLost(reason) => {
+                let failure = self.fail(task, reason);
+                self.failures.sweep(SWEEP_AT_FAILURE);
+                Some(failure)
+            }
             Outcome::Skipped => {
                 let others = |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
                 if let Some(cause) = task.poison().filter(others) {

@@ -248,6 +248,21 @@ pub enum SubmitError {
         /// The largest capacity among its units' memories.
         capacity_bytes: u64,
     },
+    /// A region is larger than what any device that the task could run on allocates at once.
+    #[error(
+        "cannot submit task `{task}`: {region} takes {needed_bytes} bytes in one piece, and the devices that it could use \
+         allocate {largest_bytes} at once; try smaller regions, or a body for other units"
+    )]
+    RegionTooLarge {
+        /// The task's name.
+        task: String,
+        /// The region.
+        region: String,
+        /// Its size.
+        needed_bytes: u64,
+        /// The most that one of its units' devices allocates at once.
+        largest_bytes: u64,
+    },
     /// An index outside its iteration space.
     #[error("cannot submit task `{task}`: index {index} is outside iteration space `{space}`; try one below {len}")]
     Index {

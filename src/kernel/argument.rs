@@ -106,8 +106,8 @@ pub trait Arguments<P>: Sealed {
 
 impl<T> Sealed for Read<T> {}
 impl<T> Sealed for Write<T> {}
-impl<T> Sealed for &DeviceView<'_, T> {}
-impl<T> Sealed for &DeviceViewMut<'_, T> {}
+impl<T> Sealed for DeviceView<'_, T> {}
+impl<T> Sealed for DeviceViewMut<'_, T> {}
 impl<T> Sealed for &mut DeviceViewMut<'_, T> {}
 impl<T> Sealed for &Scratch<'_, T> {}
 impl<T> Sealed for &mut Scratch<'_, T> {}
@@ -147,19 +147,19 @@ fn vector<T>(base: usize, len: usize) -> ArgumentValue {
     region::<T>(&DeviceSite { base, offset_bytes: 0, strides: [1; MAX_DIMS], extents: [len, 1, 1, 1] })
 }
 
-impl<T: Scalar> Argument<Read<T>> for &DeviceView<'_, T> {
+impl<T> Argument<Read<T>> for &DeviceView<'_, T> {
     fn value(self) -> ArgumentValue {
         region::<T>(self.site())
     }
 }
 
-impl<T: Scalar> Argument<Read<T>> for &DeviceViewMut<'_, T> {
+impl<T> Argument<Read<T>> for &DeviceViewMut<'_, T> {
     fn value(self) -> ArgumentValue {
         region::<T>(self.site())
     }
 }
 
-impl<T: Scalar> Argument<Write<T>> for &mut DeviceViewMut<'_, T> {
+impl<T> Argument<Write<T>> for &mut DeviceViewMut<'_, T> {
     fn value(self) -> ArgumentValue {
         region::<T>(self.site())
     }

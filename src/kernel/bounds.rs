@@ -357,7 +357,7 @@ mod tests {
         let short = |[a, b, c, d]: [u8; 4]| scalar([a, b, c, d, 0, 0, 0, 0]);
         let memory = Value::Memory { base: 0, offset_bytes: 0, element_bytes: 8, extents, strides };
         let (n, k) = (short(n.to_ne_bytes()), short(k.to_ne_bytes()));
-        let arguments = [ArgumentValue(memory), n, scalar(m.to_ne_bytes()), k, scalar(l.to_ne_bytes()), n];
+        let arguments = [ArgumentValue(memory), n.clone(), scalar(m.to_ne_bytes()), k, scalar(l.to_ne_bytes()), n];
         signature.bounds.check("f", &signature.names, &arguments).is_ok()
     }
 

@@ -1,8 +1,11 @@
 //! Enqueuing kernels from a task's body.
 
 use super::value::ArgumentValue;
-use super::{Arguments, Kernel, KernelText, Parameters, Scalar, Scratch};
+use super::{
+    Arguments, Kept, Kernel, KernelText, ModuleKernel, ModuleParameters, Parameters, RawHandles, Scalar, Scratch,
+};
 use crate::error::DeviceError;
+use crate::machine::UnitKind;
 use std::fmt;
 
 /// What a device does for a launcher.
@@ -13,6 +16,15 @@ pub(crate) trait Enqueue {
 
     /// Memory that lasts as long as what this task enqueues; its handle.
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError>;
+
+    /// The kind of units whose interface it is.
+    fn interface(&self) -> UnitKind;
+
+    /// Makes the device the calling thread's, for a body that enqueues by itself from here on.
+    fn raw(&mut self) -> Result<RawHandles, DeviceError>;
+
+    /// What users keep with the stream.
+    fn kept(&mut self) -> &mut Kept;
 }
 
 /// A task's way to its device: enqueues kernels, which run one after another.
@@ -46,6 +58,15 @@ impl<'a> Launcher<'a> {
         Self { device, values: Vec::new() }
     }
 
+    pub(super) fn device(&mut self) -> &mut dyn Enqueue {
+        &mut *self.device
+    }
+
+    /// The kind of units whose interface takes what is enqueued.
+    pub(crate) fn interface(&self) -> UnitKind {
+        self.device.interface()
+    }
+
     /// Enqueues a kernel with at least this many threads: as many whole groups as that takes. The kernel sees to the
     /// threads that are too many. Without threads nothing is enqueued.
     ///
@@ -63,24 +84,41 @@ impl<'a> Launcher<'a> {
         P: Parameters,
         A: Arguments<P>,
     {
-        let Threads(threads) = threads.into();
-        if threads.contains(&0) {
-            return Ok(());
-        }
         let text = kernel.text();
-        let mut groups = [0; 3];
-        for d in 0..3 {
-            let count = threads[d].div_ceil(text.group[d] as usize);
-            // Threads count themselves as `int`: with more, some would have negative numbers.
-            let fits = count.checked_mul(text.group[d] as usize).is_some_and(|threads| i32::try_from(threads).is_ok());
-            if !fits {
-                return Err(DeviceError::Geometry { kernel: text.name.to_owned(), threads });
-            }
-            groups[d] = count as u32;
-        }
+        let Some(groups) = groups(text, threads.into())? else { return Ok(()) };
         self.values.clear();
         arguments.values(&mut self.values);
         text.bounds.check(text.name, &text.names, &self.values)?;
+        self.device.launch(text, groups, &self.values)
+    }
+
+    /// As [`launch`](Self::launch), of a kernel that is written for one interface, or for several one by one. See
+    /// [`Module`](super::Module) for how regions are passed.
+    ///
+    /// # Errors
+    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; [`DeviceError::NoCompiler`] if the module has no
+    /// code for the device's interface; or if its text does not compile, or the device refuses its code. Nothing is
+    /// enqueued then.
+    ///
+    /// # Safety
+    /// With these arguments and as many threads, rounded up to whole groups, the kernel touches no memory but its own and,
+    /// of each buffer, elements of the region that was given for it; of a [`Read`](super::Read), it only reads. Where its
+    /// parameters could not be compared with `P` (compiled code, [`ModuleKernel::unchecked`]), they are those.
+    #[allow(unsafe_code)] // a promise that is asked for; nothing unsafe is done here
+    pub unsafe fn launch_module<P, A>(
+        &mut self,
+        kernel: &ModuleKernel<P>,
+        threads: impl Into<Threads>,
+        arguments: A,
+    ) -> Result<(), DeviceError>
+    where
+        P: ModuleParameters,
+        A: Arguments<P>,
+    {
+        let text = kernel.text();
+        let Some(groups) = groups(text, threads.into())? else { return Ok(()) };
+        self.values.clear();
+        arguments.values(&mut self.values);
         self.device.launch(text, groups, &self.values)
     }
 
@@ -92,6 +130,24 @@ impl<'a> Launcher<'a> {
         let bytes = len.saturating_mul(size_of::<T>());
         Ok(Scratch::new(self.device.scratch(bytes)?, len))
     }
+}
+
+/// So many groups that they have these threads; nothing if there are none.
+fn groups(kernel: &KernelText, Threads(threads): Threads) -> Result<Option<[u32; 3]>, DeviceError> {
+    if threads.contains(&0) {
+        return Ok(None);
+    }
+    let mut groups = [0; 3];
+    for d in 0..3 {
+        let count = threads[d].div_ceil(kernel.group[d] as usize);
+        // Threads count themselves as `int`: with more, some would have negative numbers.
+        let fits = count.checked_mul(kernel.group[d] as usize).is_some_and(|threads| i32::try_from(threads).is_ok());
+        if !fits {
+            return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });
+        }
+        groups[d] = count as u32;
+    }
+    Ok(Some(groups))
 }
 
 impl fmt::Debug for Launcher<'_> {

@@ -2,7 +2,7 @@
 //!
 //! A [`Program`] is a text in the dialect of `kernels/dialect.h`; a [`Kernel`] is one function of it, with the types of
 //! its parameters. A task's `.gpu` body gets a [`Launcher`] and a view of each of its regions, and enqueues kernels
-//! with them.
+//! with them. What is written for one interface is a [`Module`]; a body for one interface may call it itself (`raw.rs`).
 //!
 //! Nothing here opens a device or compiles a text; that is `device/`'s matter. Invariants:
 //! 1. A [`Kernel`]'s parameters are those of its text: this is checked when the constant is evaluated, so that a
@@ -15,7 +15,10 @@ mod argument;
 mod bounds;
 mod cursor;
 mod launcher;
+mod module;
+mod module_head;
 mod program;
+mod raw;
 mod scalar;
 mod signature;
 mod value;
@@ -25,12 +28,16 @@ mod view;
 pub use crate::device::compile_for;
 pub use argument::{Argument, Arguments, Parameters, Read, Write};
 pub use launcher::{Launcher, Threads};
+pub use module::{CParameter, CType, Module, ModuleError, ModuleKernel, ModuleParameter, ModuleParameters, Plain};
 pub use program::{Kernel, Program};
+pub use raw::{CudaTask, DeviceRegion, HipTask, OpenClRegion, OpenClTask};
 pub use scalar::Scalar;
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
 pub(crate) use launcher::Enqueue;
-pub(crate) use program::KernelText;
+pub(crate) use module::Code;
+pub(crate) use program::{KernelText, Source};
+pub(crate) use raw::{Kept, RawHandles};
 pub(crate) use value::{ArgumentValue, Value};
 pub(crate) use view::DeviceSite;

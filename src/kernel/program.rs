@@ -2,7 +2,7 @@
 
 use super::bounds::Bounds;
 use super::signature::{self, Signature};
-use super::{MOST_PARAMETERS, Parameters, SignatureError};
+use super::{MOST_PARAMETERS, Module, Parameters, SignatureError};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
@@ -134,10 +134,18 @@ pub struct Kernel<P> {
     parameters: PhantomData<fn(P)>,
 }
 
+/// Where a kernel comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(clippy::large_enum_variant)] // constants cannot be boxed
+pub(crate) enum Source {
+    Program(Program),
+    Module(Module),
+}
+
 /// A kernel without its types.
 #[derive(Debug)]
 pub(crate) struct KernelText {
-    pub(crate) program: Program,
+    pub(crate) source: Source,
     pub(crate) name: &'static str,
     pub(crate) group: [u32; 3],
     /// Of its parameters.
@@ -148,14 +156,24 @@ pub(crate) struct KernelText {
 }
 
 impl KernelText {
-    /// Tells programs apart.
-    pub(crate) fn program_key(&self) -> u64 {
+    pub(super) const fn new(
+        source: Source,
+        name: &'static str,
+        group: [u32; 3],
+        names: [&'static str; MOST_PARAMETERS],
+        bounds: Bounds,
+    ) -> Self {
+        Self { source, name, group, names, bounds, key: AtomicU64::new(0) }
+    }
+
+    /// Tells programs and modules apart.
+    pub(crate) fn source_key(&self) -> u64 {
         let known = self.key.load(Ordering::Relaxed);
         if known != 0 {
             return known;
         }
         let mut hasher = DefaultHasher::new();
-        self.program.hash(&mut hasher);
+        self.source.hash(&mut hasher);
         let key = hasher.finish() | 1;
         self.key.store(key, Ordering::Relaxed);
         key
@@ -184,7 +202,7 @@ impl<P: Parameters> Kernel<P> {
             Ok(signature) => signature,
             Err(error) => return Err(error),
         };
-        let text = KernelText { program: *program, name, group, names, bounds, key: AtomicU64::new(0) };
+        let text = KernelText::new(Source::Program(*program), name, group, names, bounds);
         Ok(Self { text, parameters: PhantomData })
     }
 
@@ -217,7 +235,7 @@ impl<P> Kernel<P> {
 
 impl<P> fmt::Debug for Kernel<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kernel").field("program", &self.text.program).field("name", &self.text.name).finish()
+        f.debug_struct("Kernel").field("source", &self.text.source).field("name", &self.text.name).finish()
     }
 }
 

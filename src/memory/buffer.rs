@@ -1,6 +1,7 @@
 //! The home of a data object in host memory: ours, or lent by a caller.
 
 use super::Element;
+use super::dlpack::{ForeignArray, Layout as TensorLayout};
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
 use crate::depend::{Datum, Residence};
@@ -140,6 +141,12 @@ impl DataCell {
         let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), buffer.first());
         let strides = strides_of(datum.shape());
         Self::with_home::<T>(runtime, datum, Some(Home::Array(buffer)), base, strides)
+    }
+
+    /// A data object whose home another library has made.
+    pub(crate) fn foreign<T: Element>(runtime: u64, id: DataId, layout: &TensorLayout, home: ForeignArray) -> Self {
+        let datum = Datum::new(id, &layout.shape, size_of::<T>(), false);
+        Self::with_home::<T>(runtime, datum, Some(Home::Foreign(home)), layout.first, layout.strides)
     }
 
     /// A data object whose home is lent: elements of this type at `base`, so far apart. Nothing is freed here, and it goes

@@ -3,6 +3,7 @@
 //! A home belongs to its [`DataCell`](super::DataCell) until it is taken out, by the task that gives the data object up.
 //! Nothing here is looked at by bodies: their views are made from addresses.
 
+use super::dlpack::ForeignArray;
 use super::{Element, HostBuffer};
 use std::any::Any;
 use std::fmt;
@@ -13,6 +14,8 @@ use std::ptr::NonNull;
 pub(crate) enum Home {
     /// An array's elements.
     Array(HostBuffer),
+    /// Those of an array that another library has made.
+    Foreign(ForeignArray),
     /// A value of any type, with its destructor.
     Value(BoxedValue),
 }
@@ -25,6 +28,7 @@ impl Home {
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         match self {
             Self::Array(buffer) => buffer.into_vec(),
+            Self::Foreign(array) => array.into_vec(),
             Self::Value(_) => unreachable!("the home of a value is no array"),
         }
     }
@@ -35,7 +39,7 @@ impl Home {
     /// If it is not one of this type.
     pub(crate) fn into_value<T: 'static>(self) -> T {
         match self {
-            Self::Array(_) => unreachable!("the home of an array is no value"),
+            Self::Array(_) | Self::Foreign(_) => unreachable!("the home of an array is no value"),
             Self::Value(value) => value.into_inner(),
         }
     }

@@ -142,7 +142,7 @@ impl<'scope> Lease<'scope> {
 
 /// The strides of an array whose rows lie one behind the other, perhaps with gaps between them; those of dimensions of
 /// one index, which mean nothing, as if there were none.
-fn strides_of_view(shape: &[usize], strides: &[isize]) -> Result<[usize; MAX_DIMS], SubmitError> {
+pub(super) fn strides_of_view(shape: &[usize], strides: &[isize]) -> Result<[usize; MAX_DIMS], SubmitError> {
     let refuse = |problem| Err(SubmitError::Layout { shape: shape.to_vec(), strides: strides.to_vec(), problem });
     let mut padded = [1; MAX_DIMS];
     padded[..shape.len()].copy_from_slice(shape);

@@ -20,6 +20,7 @@ mod again;
 mod buffer;
 mod combine;
 mod copy;
+pub(crate) mod dlpack;
 mod home;
 mod iteration;
 mod lease;

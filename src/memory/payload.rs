@@ -239,11 +239,13 @@ pub(crate) struct Several<A: AccessList> {
     pub(crate) emulated: Option<Box<dyn HostBody<A>>>,
     /// For accelerators.
     pub(crate) gpu: Option<Box<dyn DeviceBody<A>>>,
+    /// For those of one interface: by the kind of its units.
+    pub(crate) own: Vec<(UnitKind, Box<dyn DeviceBody<A>>)>,
 }
 
 impl<A: AccessList> Default for Several<A> {
     fn default() -> Self {
-        Self { cpu: None, emulated: None, gpu: None }
+        Self { cpu: None, emulated: None, gpu: None, own: Vec::new() }
     }
 }
 
@@ -258,7 +260,7 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
 
     unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
         let mut several = bodies.take().expect("a body runs once");
-        drop(several.gpu.take());
+        drop((several.gpu.take(), std::mem::take(&mut several.own)));
         let own = several.emulated.take().filter(|_| at.0.context.kind == UnitKind::Emulated);
         let body = own.or(several.cpu.take()).expect("tasks are placed only on units that they have a body for");
         // SAFETY: the caller's promise.
@@ -278,9 +280,12 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
     }
 
     fn enqueue(self, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
-        let Several { cpu, emulated, gpu } = *self;
+        let Several { cpu, emulated, gpu, mut own } = *self;
         drop((cpu, emulated));
-        gpu.expect("tasks are placed only on units that they have a body for").call(launcher, views)
+        let interface = launcher.interface();
+        let own = own.iter().position(|(kind, _)| *kind == interface).map(|n| own.swap_remove(n).1);
+        let body = own.or(gpu).expect("tasks are placed only on units that they have a body for");
+        body.call(launcher, views)
     }
 }
 

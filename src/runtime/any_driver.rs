@@ -1,6 +1,6 @@
 //! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
 
-use crate::depend::{AccessRecord, Body, Submitting, running};
+use crate::depend::{AccessRecord, Body, Kinds, Submitting, running};
 use crate::driver::Driver;
 use crate::driver::circle::Circle;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
@@ -9,6 +9,7 @@ use crate::driver::threads::Threads;
 use crate::driver::waiters::Awaited;
 use crate::engine::is_asked_by;
 use crate::error::SubmitError;
+use crate::ids::DeviceId;
 use crate::memory::DataCell;
 use crate::sync::Key;
 use std::sync::atomic::Ordering;
@@ -60,6 +61,23 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
     }
 
+    /// Whether each device of units of kind `GPU`, of which there are some, has an interface that is among these kinds. Of
+    /// simulated ones nobody knows: any is.
+    pub(super) fn all_gpus_are_among(&self, kinds: Kinds) -> bool {
+        match self {
+            Self::Threads(threads) => threads.gpu_interfaces().is_some_and(|interfaces| interfaces.are_among(kinds)),
+            Self::Simulated(_) => true,
+        }
+    }
+
+    /// How many bytes one replica can have on a device; what that is on simulated ones, nobody says.
+    pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
+        match self {
+            Self::Threads(threads) => threads.largest_buffer_bytes(device),
+            Self::Simulated(_) => u64::MAX,
+        }
+    }
+
     /// Whether tasks come to their ends while nobody waits.
     pub(super) fn goes_on_by_itself(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.goes_on_by_itself())
@@ -108,6 +126,11 @@ impl AnyDriver {
             Self::Threads(threads) => threads.register(cell),
             Self::Simulated(simulated) => simulated.register(cell),
         }
+    }
+
+    /// Page-locks a data object's home, if that helps; whether it is locked.
+    pub(super) fn page_lock(&self, cell: &DataCell) -> bool {
+        matches!(self, Self::Threads(threads) if threads.page_lock(cell))
     }
 
     /// Returns when nothing of what is waited for is `left`, or when waiting is in vain.

@@ -8,6 +8,7 @@ use super::release::Releaser;
 use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::ids::DataId;
+use crate::memory::dlpack::{AdoptError, DlElement, ForeignArray, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
@@ -101,6 +102,17 @@ impl Door {
             return Data::new(phantom, self.owner());
         }
         self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
+    }
+
+    pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
+        let layout = match tensor.check::<T, S>() {
+            Ok(layout) => layout,
+            Err(problem) => return Err(AdoptError::new(tensor, problem)),
+        };
+        let id = self.next_data();
+        let home = ForeignArray::new::<T>(tensor, &layout, &format!("data object {}", id.0));
+        let home = home.map_err(|(tensor, problem)| AdoptError::new(tensor, problem))?;
+        Ok(Data::new(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)), self.owner()))
     }
 
     pub(super) fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {

@@ -12,6 +12,7 @@ use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, runnin
 use crate::driver::shared::Description;
 use crate::error::{BoxError, SubmitError};
 use crate::kernel::Launcher;
+use crate::machine::UnitKind;
 use crate::memory::{AccessList, IntoOutcome, NoBody, Payload, Repeated, SharedBody, Slot};
 use crate::region::Block;
 use crate::sealed::INTERNAL;
@@ -69,7 +70,7 @@ pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody> {
     entrance: EntranceOf<'rt>,
     kin: Kin,
     cpu: C,
-    rest: Rest<A>,
+    pub(super) rest: Rest<A>,
 }
 
 /// A body for CPU units that all iterations of a loop share, or all replays of a recorded task.
@@ -92,12 +93,14 @@ pub(super) type Enqueue<A> = Arc<
 type Cost = Box<dyn Fn(usize) -> f64>;
 
 /// All of a loop but its body for CPU units.
-struct Rest<A: LoopAccesses> {
+pub(super) struct Rest<A: LoopAccesses> {
     name: Cow<'static, str>,
     accesses: A,
     host_only: bool,
     emulated: Option<Emulated<A::Stored>>,
     gpu: Option<Enqueue<A::Stored>>,
+    /// Those for one interface, by the kind of its units.
+    pub(super) own: Vec<(UnitKind, Enqueue<A::Stored>)>,
     priority: i32,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
@@ -234,8 +237,8 @@ where
 
 impl<A: LoopAccesses> Rest<A> {
     fn new(name: Cow<'static, str>, accesses: A) -> Self {
-        let (host_only, emulated, gpu, priority, cost, space) = (false, None, None, 0, None, None);
-        Self { name, accesses, host_only, emulated, gpu, priority, cost, space }
+        let (host_only, emulated, gpu, own, priority, cost, space) = (false, None, None, Vec::new(), 0, None, None);
+        Self { name, accesses, host_only, emulated, gpu, own, priority, cost, space }
     }
 
     /// Checks what can be checked of all iterations at once; how many there are.
@@ -319,6 +322,10 @@ impl<A: LoopAccesses> Rest<A> {
         }
         if let Some(body) = self.gpu.clone() {
             task = task.gpu(move |launcher, views| body(launcher, views));
+        }
+        for (kind, body) in &self.own {
+            let body = body.clone();
+            task = task.for_interface(*kind, move |launcher, views| body(launcher, views));
         }
         if let Some(cost) = &self.cost {
             task = task.cost(cost(index));

@@ -1,6 +1,6 @@
-//! Mending what failures have left: regions are made zero, or taken as they are.
+//! Mending what failures have left: regions are made zero, or taken as they are; and saying that what is in one is not needed.
 //!
-//! Both are tasks of the runtime's own, ordered like any other; they take over no failure, and so end its way through the
+//! All are tasks of the runtime's own, ordered like any other; they take over no failure, and so end its way through the
 //! graph of dependences, and in the directory what is lost.
 
 use super::Runtime;
@@ -62,6 +62,36 @@ impl Runtime {
     pub fn accept<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
         let look = |_: S::View<'_, T>| ();
         self.mend(region.into_region(), "accept", Mode::Accept, Accept, look)
+    }
+
+    /// Says that nobody needs what is in a region any more, as in an array of intermediate results between two steps: no
+    /// device copies it home to make room, and none copies it from another. What is there after that is not defined, until a
+    /// task overwrites it.
+    ///
+    /// A task like any other, which moves and writes nothing. As one that overwrites, it ends a failure's way.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build()?;
+    /// let (x, between) = (rt.data(vec![1.0; 100]), rt.zeros([100]));
+    /// for _ in 0..3 {
+    ///     rt.task("first", (x.input(), between.output()))
+    ///         .cpu(|_, (x, mut y)| (0..100).for_each(|i| y[i] = x[i] + 1.0))
+    ///         .submit()?;
+    ///     rt.task("second", (between.input(), x.inout()))
+    ///         .cpu(|_, (y, x)| (0..100).for_each(|i| x[i] *= y[i]))
+    ///         .submit()?;
+    ///     rt.discard(&between)?;
+    /// }
+    /// assert_eq!(rt.take(x)?, [42.0; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`clear`](Self::clear).
+    #[track_caller]
+    pub fn discard<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
+        self.mend(region.into_region(), "discard", Mode::Out, Out, |_: S::ViewMut<'_, T>| ())
     }
 
     #[track_caller]

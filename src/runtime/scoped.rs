@@ -35,8 +35,8 @@ type Repeatable<A> = Again<LeasedRepeatable<A>, Result<(), BoxError>>;
 /// ```
 #[must_use = "a task runs only once it is submitted"]
 pub struct ScopedTask<'scope, 'env, A: Accesses, C = NoBody> {
-    scope: &'scope Scope<'scope, 'env>,
-    task: TaskBuilder<'scope, A, C>,
+    pub(super) scope: &'scope Scope<'scope, 'env>,
+    pub(super) task: TaskBuilder<'scope, A, C>,
 }
 
 impl<'scope, 'env, A: Accesses> ScopedTask<'scope, 'env, A> {

@@ -464,6 +464,18 @@ where
             let task = self.name.clone().into_owned();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }
+        let buffer = |kind| largest(kind).map(|_| capacities.largest_buffer(kind));
+        let largest_bytes = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(buffer).max();
+        let too_large =
+            |access: &&AccessRecord<'_>| !access.mode.sees_nothing() && Some(access.bytes()) > largest_bytes;
+        if let Some(access) = records.iter().find(too_large).filter(|_| !at_home) {
+            return Err(SubmitError::RegionTooLarge {
+                task: self.name.clone().into_owned(),
+                region: access.datum.describe(access.block),
+                needed_bytes: access.bytes(),
+                largest_bytes: largest_bytes.unwrap_or(0),
+            });
+        }
         Ok(())
     }
 }

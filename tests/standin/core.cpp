@@ -118,7 +118,7 @@ bool Device::owns(uintptr_t first, size_t bytes) {
 
 void Device::fail(Code code) {
     Code none = SUCCESS;
-    stuck.compare_exchange_strong(none, code);
+    if (stuck.compare_exchange_strong(none, code)) count("devices lost");
 }
 
 Device *owner_of(uintptr_t address) {
@@ -193,19 +193,42 @@ void Event::wait_for(long which) {
     while (come < which && !device->stuck) changed.wait_for(guard, std::chrono::milliseconds(1));
 }
 
+// Those that were made and not destroyed.
+struct Streams {
+    std::mutex lock;
+    std::set<Stream *> all;
+};
+static Streams &streams() {
+    static auto *one = new Streams;
+    return *one;
+}
+
+bool Stream::is_there(Stream *stream) {
+    std::lock_guard guard(streams().lock);
+    return streams().all.count(stream);
+}
+
 Stream *Stream::create(Device *device) {
-    static std::atomic<int> streams{0};
+    static std::atomic<int> made{0};
     auto *stream = new Stream;
     stream->device = device;
-    stream->number = streams++;
+    stream->number = made++;
     stream->random = (setting("STANDIN_SEED", 1) + 1) * 0x9e3779b97f4a7c15u + stream->number;
     count("live streams");
+    {
+        std::lock_guard guard(streams().lock);
+        streams().all.insert(stream);
+    }
     std::thread([stream] { stream->serve(); }).detach();
     return stream;
 }
 
 void Stream::destroy(Stream *stream) {
     count("live streams", -1);
+    {
+        std::lock_guard guard(streams().lock);
+        streams().all.erase(stream);
+    }
     std::lock_guard guard(stream->lock);
     stream->ends = true;
     stream->changed.notify_one();

@@ -109,6 +109,8 @@ struct Stream {
 
     static Stream *create(Device *device);
     static void destroy(Stream *stream);
+    /// Whether it was made and not destroyed.
+    static bool is_there(Stream *stream);
     /// Enqueues an operation, which happens unless the device has failed.
     void push(std::function<void()> operation);
     /// Enqueues something that happens even then.

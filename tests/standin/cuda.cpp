@@ -1,4 +1,4 @@
-// The doors of CUDA's driver and of NVRTC: what the runtime calls of them, and no more.
+// The doors of CUDA's driver and of NVRTC: what the runtime and its tests call of them, and no more.
 //
 // Besides what core.hpp lists: STANDIN_ARCH the devices' compute capability (90), STANDIN_DRIVER the driver's version
 // (13000), STANDIN_NVRTC the compiler's (13000), STANDIN_REFUSE_CODE whether the driver takes nothing but PTX (0).
@@ -80,6 +80,7 @@ Code cuPointerGetAttribute(void *value, int, Address address) {
 
 Code cuStreamCreate(Stream **stream, unsigned) { IN_CONTEXT; *stream = Stream::create(current); return SUCCESS; }
 Code cuStreamDestroy_v2(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
+Code cuStreamQuery(Stream *stream) { IN_CONTEXT; return Stream::is_there(stream) ? SUCCESS : INVALID_HANDLE; }
 Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
     IN_CONTEXT;
     if (stream->device != current) return INVALID_HANDLE;

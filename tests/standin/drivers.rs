@@ -22,7 +22,7 @@ const fn settings(units: &'static str, folder: &'static str, libraries: &'static
     Settings { units, folder, libraries, variables: BTreeMap::new() }
 }
 
-pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so"]);
+pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so"]);
 pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
 /// A release that is not there yet.
 pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
@@ -185,10 +185,10 @@ pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, 
 /// Runs a test of this binary, one of [`programs`](super::programs), on a stand-in.
 pub fn run_own(settings: &Settings, name: &str) -> Option<Report> {
     built()?;
+    let name = if name.contains("::") { name.to_owned() } else { format!("programs::{name}") };
     let settings = settings.clone().with("STANDIN_UNITS", settings.units);
     let this = std::env::current_exe().unwrap();
-    let (output, report) =
-        run(&settings, &this, &["--exact", &format!("programs::{name}"), "--ignored", "--nocapture"]);
+    let (output, report) = run(&settings, &this, &["--exact", &name, "--ignored", "--nocapture"]);
     assert!(output.contains("1 passed"), "{output}");
     Some(report)
 }

@@ -1,4 +1,4 @@
-// The doors of HIP's runtime and of hipRTC: what our backend calls of them, and no more.
+// The doors of HIP's runtime and of hipRTC: what our backend and its tests call of them, and no more.
 //
 // Besides what core.hpp lists: STANDIN_HIP the runtime's version (60200000).
 #include "core.hpp"
@@ -72,6 +72,7 @@ Code hipPointerGetAttribute(void *value, unsigned, void *address) {
 
 Code hipStreamCreateWithFlags(Stream **stream, unsigned) { ON_DEVICE; *stream = Stream::create(current); return SUCCESS; }
 Code hipStreamDestroy(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
+Code hipStreamQuery(Stream *stream) { ON_DEVICE; return Stream::is_there(stream) ? SUCCESS : INVALID_HANDLE; }
 Code hipStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
     ON_DEVICE;
     if (stream->device != current) return INVALID_HANDLE;

@@ -34,12 +34,11 @@ static inline double atomicAdd(double *sum, double value)
     }
 }
 
-// A kernel's arguments: copied into places of eight bytes when it is launched, and given to it for each thread.
+// A kernel's arguments: copied into places of whole words when it is launched, and given to it for each thread.
 template <class T> static void standin_keep(void **&from, unsigned char *&to)
 {
-    static_assert(sizeof(T) <= 8, "numbers and addresses");
     __builtin_memcpy(to, *from++, sizeof(T));
-    to += 8;
+    to += (sizeof(T) + 7) / 8 * 8;
 }
 template <class... P> static unsigned standin_pack(void (*)(P...), void **from, unsigned char *to)
 {
@@ -50,7 +49,7 @@ template <class T> static T standin_kept(const unsigned char *&from)
 {
     T value;
     __builtin_memcpy(&value, from, sizeof(T));
-    from += 8;
+    from += (sizeof(T) + 7) / 8 * 8;
     return value;
 }
 template <class... P> struct standin_call { template <class F> standin_call(F *f, P... values) { f(values...); } };

@@ -159,7 +159,7 @@ bool faults(const std::function<void()> &operation) {
 Code launch(Stream *stream, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments) {
     unsigned threads = block[0] * block[1] * block[2];
     if (!threads || threads > 1024 || !grid[0] || !grid[1] || !grid[2]) return INVALID_VALUE;
-    auto packed = std::make_shared<std::array<unsigned char, 64 * 8>>();
+    auto packed = std::make_shared<std::array<unsigned char, 4096>>();
     function->pack(arguments, packed->data());
     count("launches on stream " + std::to_string(stream->number));
     Triple groups{grid[0], grid[1], grid[2]}, in{block[0], block[1], block[2]};

@@ -23,13 +23,21 @@ static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 
 /// One device of the interface that the parent process has named.
-fn runtime() -> Runtime {
-    let kind = std::env::var("STANDIN_UNITS").expect("a test runs this in a process of its own");
-    Runtime::builder().compute_units(format!("1:{kind}:1")).scheduler("dynamic").build().unwrap()
+pub fn runtime() -> Runtime {
+    with_units(&format!("1:{}:1", kind()))
+}
+
+/// The kind of unit that the parent process has named.
+pub fn kind() -> String {
+    std::env::var("STANDIN_UNITS").expect("a test runs this in a process of its own")
+}
+
+pub fn with_units(units: &str) -> Runtime {
+    Runtime::builder().compute_units(units).scheduler("dynamic").build().unwrap()
 }
 
 /// `y ← 31 y + salt` on the device.
-fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
+pub fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
     rt.task("next", (y.inout(),))
         .gpu(move |k, (mut y,)| {
             let n = y.len();
@@ -39,7 +47,7 @@ fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
         .unwrap();
 }
 
-fn nexts(mut y: u64, salts: std::ops::Range<u64>) -> u64 {
+pub fn nexts(mut y: u64, salts: std::ops::Range<u64>) -> u64 {
     salts.for_each(|salt| y = y.wrapping_mul(31).wrapping_add(salt));
     y
 }
@@ -200,4 +208,75 @@ fn without_a_compiler() {
     next(&rt, &y, 5);
     let error = rt.wait().unwrap_err().to_string();
     assert!(error.contains(&std::env::var("STANDIN_EXPECTED").unwrap()), "{error}");
+}
+
+/// A machine that loses a device: what is read is right, or said to be lost; and the program goes on.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn loss() {
+    let rt = with_units(&std::env::var("STANDIN_MACHINE").unwrap());
+    let y: Vec<_> = (0..16u64).map(|n| rt.data(vec![n; 10])).collect();
+    let x = rt.data((0..100).map(f64::from).collect::<Vec<_>>());
+    let totals: Vec<_> = (0..4).map(|_| rt.scalar(0.0)).collect();
+    let step = |y: &Data<u64>, salt: u64| {
+        rt.task("step", (y.inout(),))
+            .cpu(move |_, (y,)| y.iter_mut().for_each(|y| *y = nexts(*y, salt..salt + 1)))
+            .gpu(move |k, (mut y,)| {
+                let n = y.len();
+                k.launch(&NEXT, n, (&mut y, salt, n as i32))
+            })
+            .submit()
+            .unwrap();
+    };
+    for salt in 0..40 {
+        y.iter().for_each(|y| step(y, salt));
+        rt.task("sum", (x.input(), totals[salt as usize % 4].reduction(Sum)))
+            .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
+            .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
+            .submit()
+            .unwrap();
+        if salt % 10 == 9 {
+            y.iter().for_each(|y| _ = rt.read(y)); // copies home, too
+        }
+    }
+    let ended = rt.wait();
+    let mut lost = 0;
+    let mut is_lost = |error: String| {
+        assert!(error.contains("lost") || error.contains("cannot"), "{error}");
+        lost += 1;
+    };
+    for (n, y) in (0..).zip(&y) {
+        match rt.read(y) {
+            Ok(found) => assert_eq!(found, [nexts(n, 0..40); 10]),
+            Err(error) => is_lost(error.to_string()),
+        }
+    }
+    for total in &totals {
+        match rt.read_scalar(total) {
+            Ok(found) => assert_eq!(found, 49500.0),
+            Err(error) => is_lost(error.to_string()),
+        }
+    }
+    println!("{lost} lost, {}", ended.map_or_else(|error| error.to_string(), |()| "nothing failed".to_owned()));
+    // What was lost is made anew, on what is left.
+    for y in &y {
+        rt.task("begin", (y.output(),)).cpu(|_, (y,)| y.fill(5)).submit().unwrap();
+        step(y, 1);
+    }
+    rt.wait().unwrap();
+    y.into_iter().for_each(|y| assert_eq!(rt.take(y).unwrap(), [nexts(5, 1..2); 10]));
+}
+
+/// An array that is page-locked by request, before its first copy.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn page_lock() {
+    let rt = runtime();
+    let y = rt.data(vec![1u64; 1000]);
+    assert!(rt.page_lock(&y).unwrap() && rt.page_lock(&y).unwrap());
+    next(&rt, &y, 5);
+    assert_eq!(rt.read(&y).unwrap(), [nexts(1, 5..6); 1000]);
+    let other = runtime();
+    assert!(matches!(other.page_lock(&y), Err(SubmitError::ForeignData { .. })));
+    assert_eq!(rt.take(y).unwrap().len(), 1000);
 }

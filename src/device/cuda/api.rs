@@ -1,33 +1,28 @@
 //! One CUDA device behind the calls that [`Api`] asks for.
 
-use super::library::{self, call};
-use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer};
-use cudarc::driver::sys::{
-    self, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext, CUdevice, CUdeviceptr, CUmemorytype, CUpointer_attribute,
+use super::library::{self, call, functions};
+use super::types::{
+    BLOCKING_SYNC_WITHOUT_TIMING, Copy3d, CopyEnd, DEVICE, DeviceNumber, DevicePointer, HOST, NON_BLOCKING, Object,
+    POINTER_CONTEXT, PORTABLE,
 };
+use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer};
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-// Driver API manual: CU_STREAM_NON_BLOCKING, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING, CU_MEMHOSTREGISTER_PORTABLE,
-// which CU_MEMHOSTALLOC_PORTABLE equals.
-const NON_BLOCKING: u32 = 1;
-const BLOCKING_SYNC_WITHOUT_TIMING: u32 = 1 | 2;
-const PORTABLE: u32 = 1;
-
 /// One device, in its primary context.
 pub(in crate::device) struct Cuda {
-    device: CUdevice,
+    device: DeviceNumber,
     context: Handle,
 }
 
 impl Cuda {
-    fn context(&self) -> CUcontext {
-        self.context.0.cast()
+    fn raw_context(&self) -> Object {
+        self.context.0
     }
 
     /// # Safety
     /// As for [`Api::copy`].
-    unsafe fn copy_flat(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
+    unsafe fn copy_flat(&self, stream: Object, transfer: &Transfer, owner: Object) -> Result<(), ApiError> {
         let Transfer {
             direction,
             width_bytes,
@@ -35,24 +30,29 @@ impl Cuda {
             to: Pitched { address: to, .. },
             ..
         } = *transfer;
-        let (source, target) = (from as CUdeviceptr, to as CUdeviceptr);
+        let (source, target) = (from as DevicePointer, to as DevicePointer);
         // SAFETY: `copy` has both ends valid until the copy has ended.
         unsafe {
             match direction {
                 Direction::In => call(
                     "cuMemcpyHtoDAsync",
-                    sys::cuMemcpyHtoDAsync_v2(target, ptr::with_exposed_provenance(from), width_bytes, stream),
+                    (functions().cuMemcpyHtoDAsync_v2)(target, ptr::with_exposed_provenance(from), width_bytes, stream),
                 ),
                 Direction::Out => call(
                     "cuMemcpyDtoHAsync",
-                    sys::cuMemcpyDtoHAsync_v2(ptr::with_exposed_provenance_mut(to), source, width_bytes, stream),
+                    (functions().cuMemcpyDtoHAsync_v2)(
+                        ptr::with_exposed_provenance_mut(to),
+                        source,
+                        width_bytes,
+                        stream,
+                    ),
                 ),
-                Direction::Across if owner == self.context() => {
-                    call("cuMemcpyDtoDAsync", sys::cuMemcpyDtoDAsync_v2(target, source, width_bytes, stream))
+                Direction::Across if owner == self.raw_context() => {
+                    call("cuMemcpyDtoDAsync", (functions().cuMemcpyDtoDAsync_v2)(target, source, width_bytes, stream))
                 }
                 Direction::Across => call(
                     "cuMemcpyPeerAsync",
-                    sys::cuMemcpyPeerAsync(target, self.context(), source, owner, width_bytes, stream),
+                    (functions().cuMemcpyPeerAsync)(target, self.raw_context(), source, owner, width_bytes, stream),
                 ),
             }
         }
@@ -60,84 +60,44 @@ impl Cuda {
 
     /// # Safety
     /// As for [`Api::copy`].
-    unsafe fn copy_box(&self, stream: sys::CUstream, transfer: &Transfer, owner: CUcontext) -> Result<(), ApiError> {
+    unsafe fn copy_box(&self, stream: Object, transfer: &Transfer, owner: Object) -> Result<(), ApiError> {
         let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
-        let memory =
-            |is_host| if is_host { CUmemorytype::CU_MEMORYTYPE_HOST } else { CUmemorytype::CU_MEMORYTYPE_DEVICE };
-        let (from_host, to_host) = (direction == Direction::In, direction == Direction::Out);
-        let source_host = if from_host { ptr::with_exposed_provenance(from.address) } else { ptr::null::<c_void>() };
-        let target_host =
-            if to_host { ptr::with_exposed_provenance_mut(to.address) } else { ptr::null_mut::<c_void>() };
-        let source_device = if from_host { 0 } else { from.address as CUdeviceptr };
-        let target_device = if to_host { 0 } else { to.address as CUdeviceptr };
-        if direction == Direction::Across && owner != self.context() {
-            let copy = CUDA_MEMCPY3D_PEER {
-                srcXInBytes: 0,
-                srcY: 0,
-                srcZ: 0,
-                srcLOD: 0,
-                srcMemoryType: memory(false),
-                srcHost: ptr::null(),
-                srcDevice: source_device,
-                srcArray: ptr::null_mut(),
-                srcContext: owner,
-                srcPitch: from.pitch_bytes,
-                srcHeight: from.height,
-                dstXInBytes: 0,
-                dstY: 0,
-                dstZ: 0,
-                dstLOD: 0,
-                dstMemoryType: memory(false),
-                dstHost: ptr::null_mut(),
-                dstDevice: target_device,
-                dstArray: ptr::null_mut(),
-                dstContext: self.context(),
-                dstPitch: to.pitch_bytes,
-                dstHeight: to.height,
-                WidthInBytes: width_bytes,
-                Height: rows,
-                Depth: slices,
-            };
-            // SAFETY: `copy` has both ends valid until the copy has ended; the description is read before the call
-            // returns.
-            return call("cuMemcpy3DPeerAsync", unsafe { sys::cuMemcpy3DPeerAsync(&copy, stream) });
-        }
-        let copy = CUDA_MEMCPY3D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcZ: 0,
-            srcLOD: 0,
-            srcMemoryType: memory(from_host),
-            srcHost: source_host,
-            srcDevice: source_device,
-            srcArray: ptr::null_mut(),
-            reserved0: ptr::null_mut(),
-            srcPitch: from.pitch_bytes,
-            srcHeight: from.height,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstZ: 0,
-            dstLOD: 0,
-            dstMemoryType: memory(to_host),
-            dstHost: target_host,
-            dstDevice: target_device,
-            dstArray: ptr::null_mut(),
-            reserved1: ptr::null_mut(),
-            dstPitch: to.pitch_bytes,
-            dstHeight: to.height,
-            WidthInBytes: width_bytes,
-            Height: rows,
-            Depth: slices,
+        let is_across = direction == Direction::Across && owner != self.raw_context();
+        let end = |end: &Pitched, is_host: bool, context: Object| CopyEnd {
+            x_bytes: 0,
+            y: 0,
+            z: 0,
+            level: 0,
+            memory: if is_host { HOST } else { DEVICE },
+            host: if is_host { ptr::with_exposed_provenance_mut(end.address) } else { ptr::null_mut() },
+            device: if is_host { 0 } else { end.address as DevicePointer },
+            array: ptr::null_mut(),
+            context: if is_across { context } else { ptr::null_mut() },
+            pitch: end.pitch_bytes,
+            height: end.height,
+        };
+        let copy = Copy3d {
+            from: end(&from, direction == Direction::In, owner),
+            to: end(&to, direction == Direction::Out, self.raw_context()),
+            width_bytes,
+            height: rows,
+            depth: slices,
         };
         // SAFETY: `copy` has both ends valid until the copy has ended; the description is read before the call returns.
-        call("cuMemcpy3DAsync", unsafe { sys::cuMemcpy3DAsync_v2(&copy, stream) })
+        unsafe {
+            if is_across {
+                return call("cuMemcpy3DPeerAsync", (functions().cuMemcpy3DPeerAsync)(&copy, stream));
+            }
+            call("cuMemcpy3DAsync", (functions().cuMemcpy3DAsync_v2)(&copy, stream))
+        }
     }
 }
 
 impl Drop for Cuda {
     fn drop(&mut self) {
         // SAFETY: retained once, when the device was opened; all that was in the context is gone.
-        let released = call("cuDevicePrimaryCtxRelease", unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) });
+        let released =
+            call("cuDevicePrimaryCtxRelease", unsafe { (functions().cuDevicePrimaryCtxRelease_v2)(self.device) });
         if let Err(ApiError { code, .. }) = released {
             tracing::debug!("cuDevicePrimaryCtxRelease: {}", library::describe(code));
         }
@@ -150,10 +110,10 @@ impl Api for Cuda {
 
     fn open(number: c_int) -> Result<Self, ApiError> {
         let device = library::device(number)?;
-        let mut context: CUcontext = ptr::null_mut();
+        let mut context = ptr::null_mut();
         // SAFETY: the device exists; the result has a place.
-        call("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) })?;
-        Ok(Self { device, context: Handle(context.cast()) })
+        call("cuDevicePrimaryCtxRetain", unsafe { (functions().cuDevicePrimaryCtxRetain)(&mut context, device) })?;
+        Ok(Self { device, context: Handle(context) })
     }
 
     fn domain(&self) -> usize {
@@ -162,92 +122,100 @@ impl Api for Cuda {
 
     fn bind(&self) -> Result<(), ApiError> {
         // SAFETY: the context is retained.
-        call("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context()) })
+        call("cuCtxSetCurrent", unsafe { (functions().cuCtxSetCurrent)(self.raw_context()) })
+    }
+
+    fn number(&self) -> c_int {
+        self.device
+    }
+
+    fn context(&self) -> usize {
+        self.context.0.expose_provenance()
     }
 
     fn free_bytes(&self) -> Result<u64, ApiError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the results have places.
-        call("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        call("cuMemGetInfo", unsafe { (functions().cuMemGetInfo_v2)(&mut free, &mut total) })?;
         Ok(free as u64)
     }
 
     fn allocate(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = 0;
         // SAFETY: the result has a place.
-        call("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&mut address, bytes) })?;
+        call("cuMemAlloc", unsafe { (functions().cuMemAlloc_v2)(&mut address, bytes) })?;
         Ok(address as usize)
     }
 
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the address comes from `allocate`; the recycler has blocks that nobody uses, and frees each once.
-        call("cuMemFree", unsafe { sys::cuMemFree_v2(base as CUdeviceptr) })
+        call("cuMemFree", unsafe { (functions().cuMemFree_v2)(base as DevicePointer) })
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = ptr::null_mut();
         // SAFETY: the result has a place.
-        call("cuMemHostAlloc", unsafe { sys::cuMemHostAlloc(&mut address, bytes, PORTABLE) })?;
+        call("cuMemHostAlloc", unsafe { (functions().cuMemHostAlloc)(&mut address, bytes, PORTABLE) })?;
         Ok(address.expose_provenance())
     }
 
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the address comes from `allocate_host`; the recycler has blocks that nobody uses, and frees each once.
-        call("cuMemFreeHost", unsafe { sys::cuMemFreeHost(ptr::with_exposed_provenance_mut(base)) })
+        call("cuMemFreeHost", unsafe { (functions().cuMemFreeHost)(ptr::with_exposed_provenance_mut(base)) })
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
         // SAFETY: the memory stays valid until its `PageLock` is dropped: the runtime drops that before the array.
-        call("cuMemHostRegister", unsafe { sys::cuMemHostRegister_v2(first.cast(), bytes, PORTABLE) })
+        call("cuMemHostRegister", unsafe { (functions().cuMemHostRegister_v2)(first.cast(), bytes, PORTABLE) })
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
         // SAFETY: `page_lock` has locked it, and its `PageLock` unlocks it once.
-        call("cuMemHostUnregister", unsafe { sys::cuMemHostUnregister(first.cast()) })
+        call("cuMemHostUnregister", unsafe { (functions().cuMemHostUnregister)(first.cast()) })
     }
 
     fn create_stream(&self) -> Result<Handle, ApiError> {
         let mut stream = ptr::null_mut();
         // SAFETY: the result has a place.
-        call("cuStreamCreate", unsafe { sys::cuStreamCreate(&mut stream, NON_BLOCKING) })?;
-        Ok(Handle(stream.cast()))
+        call("cuStreamCreate", unsafe { (functions().cuStreamCreate)(&mut stream, NON_BLOCKING) })?;
+        Ok(Handle(stream))
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
         // SAFETY: its `Stream`, the one owner, destroys it once.
-        call("cuStreamDestroy", unsafe { sys::cuStreamDestroy_v2(stream.0.cast()) })
+        call("cuStreamDestroy", unsafe { (functions().cuStreamDestroy_v2)(stream.0) })
     }
 
     fn create_event(&self) -> Result<Handle, ApiError> {
         let mut event = ptr::null_mut();
         // SAFETY: the result has a place.
-        call("cuEventCreate", unsafe { sys::cuEventCreate(&mut event, BLOCKING_SYNC_WITHOUT_TIMING) })?;
-        Ok(Handle(event.cast()))
+        call("cuEventCreate", unsafe { (functions().cuEventCreate)(&mut event, BLOCKING_SYNC_WITHOUT_TIMING) })?;
+        Ok(Handle(event))
     }
 
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: the device destroys each event once, when no `Event` has it.
-        call("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(event.0.cast()) })
+        call("cuEventDestroy", unsafe { (functions().cuEventDestroy_v2)(event.0) })
     }
 
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: their `Stream` and `Event` keep both alive.
-        call("cuEventRecord", unsafe { sys::cuEventRecord(event.0.cast(), stream.0.cast()) })
+        call("cuEventRecord", unsafe { (functions().cuEventRecord)(event.0, stream.0) })
     }
 
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
         // SAFETY: their `Stream` and `Event` keep both alive.
-        call("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream.0.cast(), event.0.cast(), 0) })
+        call("cuStreamWaitEvent", unsafe { (functions().cuStreamWaitEvent)(stream.0, event.0, 0) })
     }
 
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: its `Event` keeps it alive.
-        call("cuEventQuery", unsafe { sys::cuEventQuery(event.0.cast()) })
+        call("cuEventQuery", unsafe { (functions().cuEventQuery)(event.0) })
     }
 
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
         // SAFETY: its `Event` keeps it alive.
-        call("cuEventSynchronize", unsafe { sys::cuEventSynchronize(event.0.cast()) })
+        call("cuEventSynchronize", unsafe { (functions().cuEventSynchronize)(event.0) })
     }
 
     fn id(&self) -> usize {
@@ -255,13 +223,13 @@ impl Api for Cuda {
     }
 
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
-        let mut context: CUcontext = ptr::null_mut();
+        let mut context: Object = ptr::null_mut();
         // SAFETY: this attribute is a context, which has a place.
         call("cuPointerGetAttribute", unsafe {
-            sys::cuPointerGetAttribute(
+            (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut context).cast(),
-                CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
-                address as CUdeviceptr,
+                POINTER_CONTEXT,
+                address as DevicePointer,
             )
         })?;
         Ok(context.expose_provenance())
@@ -270,7 +238,7 @@ impl Api for Cuda {
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {
         let peer = ptr::with_exposed_provenance_mut(peer);
         // SAFETY: the context has memory that is being copied, so it is alive. It refuses where the hardware can't.
-        call("cuCtxEnablePeerAccess", unsafe { sys::cuCtxEnablePeerAccess(peer, 0) })
+        call("cuCtxEnablePeerAccess", unsafe { (functions().cuCtxEnablePeerAccess)(peer, 0) })
     }
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError> {
@@ -278,9 +246,9 @@ impl Api for Cuda {
         // SAFETY: the engine pins both replicas until the copy has ended, and nobody writes them meanwhile.
         unsafe {
             if transfer.is_flat() {
-                self.copy_flat(stream.0.cast(), transfer, owner)
+                self.copy_flat(stream.0, transfer, owner)
             } else {
-                self.copy_box(stream.0.cast(), transfer, owner)
+                self.copy_box(stream.0, transfer, owner)
             }
         }
     }
@@ -288,22 +256,22 @@ impl Api for Cuda {
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
         // SAFETY: code that says its own length, or text with a zero at its end; the result has a place.
-        call("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) })?;
-        Ok(Handle(module.cast()))
+        call("cuModuleLoadData", unsafe { (functions().cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
+        Ok(Handle(module))
     }
 
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
         // SAFETY: its `Module`, the one owner, unloads it once, when none of its kernels is in flight.
-        call("cuModuleUnload", unsafe { sys::cuModuleUnload(module.0.cast()) })
+        call("cuModuleUnload", unsafe { (functions().cuModuleUnload)(module.0) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
         // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, the result has a place.
         call("cuModuleGetFunction", unsafe {
-            sys::cuModuleGetFunction(&mut function, module.0.cast(), name.as_ptr())
+            (functions().cuModuleGetFunction)(&mut function, module.0, name.as_ptr())
         })?;
-        Ok(Handle(function.cast()))
+        Ok(Handle(function))
     }
 
     unsafe fn launch(
@@ -318,7 +286,7 @@ impl Api for Cuda {
         // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types with
         // the text), and the engine pins the replicas among them until the task has ended.
         call("cuLaunchKernel", unsafe {
-            sys::cuLaunchKernel(function.0.cast(), x, y, z, in_x, in_y, in_z, 0, stream.0.cast(), values, others)
+            (functions().cuLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream.0, values, others)
         })
     }
 }

@@ -1,92 +1,108 @@
-//! The driver's library.
+//! The driver's library, with its functions.
 
+use super::types::{Attribute, Copy3d, DeviceNumber, DevicePointer, NO_DEVICE, Object, STUB_LIBRARY};
+use crate::device::functions::{functions, open_first};
 use crate::device::gpu::ApiError;
-use cudarc::driver::result;
-use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUresult};
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-/// All that is called of the driver's library. `cudarc` panics if one is missing, so they are looked for first.
-const SYMBOLS: &[&str] = &[
-    "cuCtxEnablePeerAccess",
-    "cuCtxSetCurrent",
-    "cuDeviceCanAccessPeer",
-    "cuDeviceGet",
-    "cuDeviceGetAttribute",
-    "cuDeviceGetCount",
-    "cuDeviceGetName",
-    "cuDeviceGetPCIBusId",
-    "cuDevicePrimaryCtxRelease_v2",
-    "cuDevicePrimaryCtxRetain",
-    "cuDeviceTotalMem_v2",
-    "cuDriverGetVersion",
-    "cuEventCreate",
-    "cuEventDestroy_v2",
-    "cuEventQuery",
-    "cuEventRecord",
-    "cuEventSynchronize",
-    "cuGetErrorString",
-    "cuInit",
-    "cuLaunchKernel",
-    "cuMemAlloc_v2",
-    "cuMemFreeHost",
-    "cuMemFree_v2",
-    "cuMemGetInfo_v2",
-    "cuMemHostAlloc",
-    "cuMemHostRegister_v2",
-    "cuMemHostUnregister",
-    "cuMemcpy3DAsync_v2",
-    "cuMemcpy3DPeerAsync",
-    "cuMemcpyDtoDAsync_v2",
-    "cuMemcpyDtoHAsync_v2",
-    "cuMemcpyHtoDAsync_v2",
-    "cuMemcpyPeerAsync",
-    "cuModuleGetFunction",
-    "cuModuleLoadData",
-    "cuModuleUnload",
-    "cuPointerGetAttribute",
-    "cuStreamCreate",
-    "cuStreamDestroy_v2",
-    "cuStreamWaitEvent",
-];
+functions! { Functions {
+    cuCtxEnablePeerAccess(Object, c_uint);
+    cuCtxSetCurrent(Object);
+    cuDeviceCanAccessPeer(*mut c_int, DeviceNumber, DeviceNumber);
+    cuDeviceGet(*mut DeviceNumber, c_int);
+    cuDeviceGetAttribute(*mut c_int, Attribute, DeviceNumber);
+    cuDeviceGetCount(*mut c_int);
+    cuDeviceGetName(*mut c_char, c_int, DeviceNumber);
+    cuDeviceGetPCIBusId(*mut c_char, c_int, DeviceNumber);
+    cuDevicePrimaryCtxRelease_v2(DeviceNumber);
+    cuDevicePrimaryCtxRetain(*mut Object, DeviceNumber);
+    cuDeviceTotalMem_v2(*mut usize, DeviceNumber);
+    cuDriverGetVersion(*mut c_int);
+    cuEventCreate(*mut Object, c_uint);
+    cuEventDestroy_v2(Object);
+    cuEventQuery(Object);
+    cuEventRecord(Object, Object);
+    cuEventSynchronize(Object);
+    cuGetErrorString(c_int, *mut *const c_char);
+    cuInit(c_uint);
+    cuLaunchKernel(Object, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Object, *mut *mut c_void,
+        *mut *mut c_void);
+    cuMemAlloc_v2(*mut DevicePointer, usize);
+    cuMemFreeHost(*mut c_void);
+    cuMemFree_v2(DevicePointer);
+    cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
+    cuMemHostRegister_v2(*mut c_void, usize, c_uint);
+    cuMemHostUnregister(*mut c_void);
+    cuMemcpy3DAsync_v2(*const Copy3d, Object);
+    cuMemcpy3DPeerAsync(*const Copy3d, Object);
+    cuMemcpyDtoDAsync_v2(DevicePointer, DevicePointer, usize, Object);
+    cuMemcpyDtoHAsync_v2(*mut c_void, DevicePointer, usize, Object);
+    cuMemcpyHtoDAsync_v2(DevicePointer, *const c_void, usize, Object);
+    cuMemcpyPeerAsync(DevicePointer, Object, DevicePointer, Object, usize, Object);
+    cuModuleGetFunction(*mut Object, Object, *const c_char);
+    cuModuleLoadData(*mut Object, *const c_void);
+    cuModuleUnload(Object);
+    cuPointerGetAttribute(*mut c_void, c_uint, DevicePointer);
+    cuStreamCreate(*mut Object, c_uint);
+    cuStreamDestroy_v2(Object);
+    cuStreamWaitEvent(Object, Object, c_uint);
+} }
+
+/// The library, with its functions.
+struct Library {
+    functions: Functions,
+    /// Where they come from; never closed.
+    _raw: libloading::Library,
+}
+
+fn library() -> Result<&'static Library, &'static str> {
+    static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
+    LOADED.get_or_init(start).as_ref().map_err(String::as_str)
+}
 
 /// The library, opened and started once.
 ///
 /// # Errors
 /// Why it can't be used.
 pub(super) fn load() -> Result<(), &'static str> {
-    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
-    LOADED.get_or_init(start).as_ref().copied().map_err(String::as_str)
+    library().map(|_| ())
 }
 
-fn start() -> Result<(), String> {
-    // SAFETY: the library's own initialization is NVIDIA's matter.
-    if !unsafe { sys::is_culib_present() } {
-        return Err("the driver's library (libcuda.so.1) is not installed".to_owned());
-    }
-    // SAFETY: the library is there; the symbols are looked at, not called.
-    let missing = |symbol: &&&str| unsafe { sys::culib().get::<*const c_void>(symbol.as_bytes()).is_err() };
-    if let Some(symbol) = SYMBOLS.iter().find(missing) {
-        return Err(format!("the driver is too old: its library has no {symbol}"));
-    }
-    result::init().map_err(|error| match error.0 {
-        CUresult::CUDA_ERROR_NO_DEVICE => "the driver is installed and finds no device".to_owned(),
-        CUresult::CUDA_ERROR_STUB_LIBRARY => {
-            "the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned()
+/// The functions of the library, where it has found devices.
+pub(super) fn functions() -> &'static Functions {
+    &library().expect("nothing is asked of a library that is not loaded").functions
+}
+
+fn start() -> Result<Library, String> {
+    let raw = open_first(&["libcuda.so.1", "libcuda.so", "nvcuda.dll"])
+        .ok_or("the driver's library (libcuda.so.1) is not installed")?;
+    // SAFETY: the types are those of the driver's manual: a function whose type changes gets another name. The library stays
+    // open as long as the process runs.
+    let functions = unsafe { Functions::of(&raw) };
+    let functions = functions.map_err(|symbol| format!("the driver is too old: its library has no {symbol}"))?;
+    // SAFETY: no flag is defined but 0.
+    let code = unsafe { (functions.cuInit)(0) };
+    match code {
+        0 => Ok(Library { functions, _raw: raw }),
+        NO_DEVICE => Err("the driver is installed and finds no device".to_owned()),
+        STUB_LIBRARY => {
+            Err("the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned())
         }
-        _ => format!("the driver does not start: {}", describe(error.0 as i32)),
-    })
+        code => Err(format!("the driver does not start: {}", words(&functions, code as i32))),
+    }
 }
 
-pub(super) fn call(name: &'static str, result: CUresult) -> Result<(), ApiError> {
-    ApiError::unless_success(name, result as i32)
+pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
+    ApiError::unless_success(name, code as i32)
 }
 
 /// The device of this number.
-pub(super) fn device(number: c_int) -> Result<CUdevice, ApiError> {
+pub(super) fn device(number: c_int) -> Result<DeviceNumber, ApiError> {
     let mut device = 0;
     // SAFETY: the result has a place.
-    call("cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, number) })?;
+    call("cuDeviceGet", unsafe { (functions().cuDeviceGet)(&mut device, number) })?;
     Ok(device)
 }
 
@@ -94,19 +110,19 @@ pub(super) fn device(number: c_int) -> Result<CUdevice, ApiError> {
 pub(super) fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
     let (device, mut value) = (device(number)?, 0);
     // SAFETY: the device was just returned; the result has a place.
-    call("cuDeviceGetAttribute", unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) })?;
+    call("cuDeviceGetAttribute", unsafe { (functions().cuDeviceGetAttribute)(&mut value, attribute, device) })?;
     Ok(value)
 }
 
 /// A code of the driver, in words.
 pub(super) fn describe(code: i32) -> String {
-    type Describe = unsafe extern "C" fn(c_int, *mut *const std::ffi::c_char) -> c_int;
+    library().map_or_else(|_| format!("error {code}"), |library| words(&library.functions, code))
+}
+
+fn words(functions: &Functions, code: i32) -> String {
     let mut text = std::ptr::null();
-    // SAFETY: the library is loaded where there are codes. Of this function the type is stated here and not taken from
-    // the bindings, whose enumeration a code that is newer than they are would not fit.
-    let known = unsafe {
-        sys::culib().get::<Describe>(b"cuGetErrorString").is_ok_and(|describe| describe(code, &mut text) == 0)
-    };
+    // SAFETY: the result has a place; of a code that it does not know the driver says so.
+    let known = unsafe { (functions.cuGetErrorString)(code, &mut text) } == 0;
     if !known || text.is_null() {
         return format!("error {code}");
     }

@@ -3,35 +3,39 @@
 //! The driver takes code of any NVRTC of its major release, and PTX only of one that is not newer than itself. So PTX is for
 //! architectures newer than all that NVRTC knows, and for drivers that refuse the code.
 
+use crate::device::functions::{functions, open_first};
 use crate::device::gpu::{Compiler, RawUnit, Recipe};
-use cudarc::nvrtc::sys;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// All that is called of the library. `cudarc` panics if one is missing, so they are looked for first.
-const SYMBOLS: &[&str] = &[
-    "nvrtcCompileProgram",
-    "nvrtcCreateProgram",
-    "nvrtcDestroyProgram",
-    "nvrtcGetCUBIN",
-    "nvrtcGetCUBINSize",
-    "nvrtcGetNumSupportedArchs",
-    "nvrtcGetPTX",
-    "nvrtcGetPTXSize",
-    "nvrtcGetProgramLog",
-    "nvrtcGetProgramLogSize",
-    "nvrtcGetSupportedArchs",
-    "nvrtcVersion",
-];
+functions! { Functions {
+    nvrtcCompileProgram(RawUnit, c_int, *const *const c_char);
+    nvrtcCreateProgram(*mut RawUnit, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char);
+    nvrtcDestroyProgram(*mut RawUnit);
+    nvrtcGetCUBIN(RawUnit, *mut c_char);
+    nvrtcGetCUBINSize(RawUnit, *mut usize);
+    nvrtcGetNumSupportedArchs(*mut c_int);
+    nvrtcGetPTX(RawUnit, *mut c_char);
+    nvrtcGetPTXSize(RawUnit, *mut usize);
+    nvrtcGetProgramLog(RawUnit, *mut c_char);
+    nvrtcGetProgramLogSize(RawUnit, *mut usize);
+    nvrtcGetSupportedArchs(*mut c_int);
+    nvrtcVersion(*mut c_int, *mut c_int);
+} }
+
+/// Releases whose functions have these types.
+const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
 
 /// The library, with its version and the architectures that it compiles for.
-#[derive(Debug)]
 pub(in crate::device) struct Nvrtc {
+    functions: Functions,
     major: c_int,
     minor: c_int,
     architectures: Vec<u32>,
+    /// Where the functions come from; never closed.
+    _library: libloading::Library,
 }
 
 impl fmt::Display for Nvrtc {
@@ -41,29 +45,24 @@ impl fmt::Display for Nvrtc {
 }
 
 fn look() -> Result<Nvrtc, String> {
-    // SAFETY: the library's own initialization is NVIDIA's matter.
-    if !unsafe { sys::is_culib_present() } {
-        return Err(
-            "its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found: look at LD_LIBRARY_PATH".to_owned()
-        );
-    }
-    // SAFETY: the library is there; the symbols are looked at, not called.
-    let missing = |symbol: &&&str| unsafe { sys::culib().get::<*const c_void>(symbol.as_bytes()).is_err() };
-    if let Some(symbol) = SYMBOLS.iter().find(missing) {
-        return Err(format!("its compiler NVRTC is too old: the library has no {symbol}"));
-    }
+    let library = open_first(&NAMES)
+        .ok_or("its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found: look at LD_LIBRARY_PATH")?;
+    // SAFETY: the types are those of CUDA 12 and 13; the library stays open as long as the process runs.
+    let functions = unsafe { Functions::of(&library) };
+    let functions =
+        functions.map_err(|symbol| format!("its compiler NVRTC is too old: the library has no {symbol}"))?;
+    let started =
+        |code| if code == 0 { Ok(()) } else { Err(format!("its compiler NVRTC does not start (error {code})")) };
     let (mut major, mut minor, mut count) = (0, 0, 0);
-    // SAFETY: the results have places, the architectures as many as were asked for.
-    let architectures = unsafe {
-        let counted =
-            sys::nvrtcVersion(&mut major, &mut minor).result().and(sys::nvrtcGetNumSupportedArchs(&mut count).result());
-        counted.and_then(|()| {
-            let mut architectures = vec![0; count as usize];
-            sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr()).result().map(|()| architectures)
-        })
-    };
-    let architectures = architectures.map_err(|error| format!("its compiler NVRTC does not start: {error}"))?;
-    Ok(Nvrtc { major, minor, architectures: architectures.into_iter().map(|number| number as u32).collect() })
+    // SAFETY: the results have places.
+    started(unsafe { (functions.nvrtcVersion)(&mut major, &mut minor) })?;
+    // SAFETY: the result has a place.
+    started(unsafe { (functions.nvrtcGetNumSupportedArchs)(&mut count) })?;
+    let mut architectures = vec![0; count as usize];
+    // SAFETY: there are places for as many as were counted.
+    started(unsafe { (functions.nvrtcGetSupportedArchs)(architectures.as_mut_ptr()) })?;
+    let architectures = architectures.into_iter().map(|number| number as u32).collect();
+    Ok(Nvrtc { functions, major, minor, architectures, _library: library })
 }
 
 /// What NVRTC is to make.
@@ -112,35 +111,35 @@ impl Compiler for Nvrtc {
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {
         let none = ptr::null();
         // SAFETY: the caller has texts that end with a zero, and a place for the unit; there are no headers.
-        unsafe { sys::nvrtcCreateProgram(ptr::from_mut(unit).cast(), source, name, 0, none, none) as c_int }
+        unsafe { (self.functions.nvrtcCreateProgram)(unit, source, name, 0, none, none) as c_int }
     }
 
     unsafe fn destroy(&self, unit: &mut RawUnit) -> c_int {
         // SAFETY: the unit was created, and its owner calls this once.
-        unsafe { sys::nvrtcDestroyProgram(ptr::from_mut(unit).cast()) as c_int }
+        unsafe { (self.functions.nvrtcDestroyProgram)(unit) as c_int }
     }
 
     unsafe fn compile(&self, unit: RawUnit, count: c_int, options: *const *const c_char) -> c_int {
         // SAFETY: the unit was created; the caller has that many options, each ending with a zero.
-        unsafe { sys::nvrtcCompileProgram(unit.cast(), count, options) as c_int }
+        unsafe { (self.functions.nvrtcCompileProgram)(unit, count, options) as c_int }
     }
 
     unsafe fn log_bytes(&self, unit: RawUnit, bytes: &mut usize) -> c_int {
         // SAFETY: the unit was created; the result has a place.
-        unsafe { sys::nvrtcGetProgramLogSize(unit.cast(), bytes) as c_int }
+        unsafe { (self.functions.nvrtcGetProgramLogSize)(unit, bytes) as c_int }
     }
 
     unsafe fn log(&self, unit: RawUnit, place: *mut c_char) -> c_int {
         // SAFETY: the unit was created; the caller's place has the size that `log_bytes` gave.
-        unsafe { sys::nvrtcGetProgramLog(unit.cast(), place) as c_int }
+        unsafe { (self.functions.nvrtcGetProgramLog)(unit, place) as c_int }
     }
 
     unsafe fn code_bytes(&self, unit: RawUnit, recipe: &Recipe, bytes: &mut usize) -> c_int {
         // SAFETY: the unit was compiled to what the recipe says; the result has a place.
         unsafe {
             match makes_ptx(recipe) {
-                true => sys::nvrtcGetPTXSize(unit.cast(), bytes) as c_int,
-                false => sys::nvrtcGetCUBINSize(unit.cast(), bytes) as c_int,
+                true => (self.functions.nvrtcGetPTXSize)(unit, bytes) as c_int,
+                false => (self.functions.nvrtcGetCUBINSize)(unit, bytes) as c_int,
             }
         }
     }
@@ -150,8 +149,8 @@ impl Compiler for Nvrtc {
         // gave.
         unsafe {
             match makes_ptx(recipe) {
-                true => sys::nvrtcGetPTX(unit.cast(), place) as c_int,
-                false => sys::nvrtcGetCUBIN(unit.cast(), place) as c_int,
+                true => (self.functions.nvrtcGetPTX)(unit, place) as c_int,
+                false => (self.functions.nvrtcGetCUBIN)(unit, place) as c_int,
             }
         }
     }

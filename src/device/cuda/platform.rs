@@ -1,13 +1,13 @@
 //! What the driver says of its devices, before one is open.
 
 use super::Cuda;
-use super::library::{self, attribute, call};
+use super::library::{self, attribute, call, functions};
 use super::nvml;
 use super::nvrtc::Nvrtc;
+use super::types::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, MULTIPROCESSOR_COUNT};
 use crate::device::gpu::{ApiError, Found, Platform};
 use crate::energy::{EnergyMeter, MeterError};
 use crate::machine::UnitKind;
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
@@ -26,9 +26,9 @@ impl Platform for Cuda {
     fn version() -> String {
         let mut version = 0;
         // SAFETY: the result has a place.
-        match unsafe { sys::cuDriverGetVersion(&mut version) }.result() {
-            Ok(()) => format!("{}.{}", version / 1000, version % 1000 / 10),
-            Err(_) => "of an unknown version".to_owned(),
+        match unsafe { (functions().cuDriverGetVersion)(&mut version) } {
+            0 => format!("{}.{}", version / 1000, version % 1000 / 10),
+            _ => "of an unknown version".to_owned(),
         }
     }
 
@@ -44,38 +44,40 @@ impl Platform for Cuda {
     fn count() -> Result<c_int, ApiError> {
         let mut count = 0;
         // SAFETY: the result has a place.
-        call("cuDeviceGetCount", unsafe { sys::cuDeviceGetCount(&mut count) })?;
+        call("cuDeviceGetCount", unsafe { (functions().cuDeviceGetCount)(&mut count) })?;
         Ok(count)
     }
 
     fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
         let device = library::device(number)?;
         // SAFETY: the device was just returned; the text has a place of the size that is given.
-        call("cuDeviceGetName", unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int, device) })
+        call("cuDeviceGetName", unsafe {
+            (functions().cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, device)
+        })
     }
 
     /// Its compute capability.
     fn architecture_of(number: c_int) -> Result<String, ApiError> {
-        let major = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let major = attribute(number, COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(number, COMPUTE_CAPABILITY_MINOR)?;
         Ok(format!("{}{major}{minor}", Self::ARCHITECTURES))
     }
 
     fn bytes_of(number: c_int) -> Result<usize, ApiError> {
         let (device, mut bytes) = (library::device(number)?, 0);
         // SAFETY: the device was just returned; the result has a place.
-        call("cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut bytes, device) })?;
+        call("cuDeviceTotalMem", unsafe { (functions().cuDeviceTotalMem_v2)(&mut bytes, device) })?;
         Ok(bytes)
     }
 
     fn processors_of(number: c_int) -> Result<c_int, ApiError> {
-        attribute(number, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        attribute(number, MULTIPROCESSOR_COUNT)
     }
 
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
         let (device, size) = (library::device(number)?, address.len() as c_int);
         // SAFETY: the device was just returned; the text has a place of the size that is given.
-        call("cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(address.as_mut_ptr(), size, device) })
+        call("cuDeviceGetPCIBusId", unsafe { (functions().cuDeviceGetPCIBusId)(address.as_mut_ptr(), size, device) })
     }
 
     fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
@@ -85,7 +87,7 @@ impl Platform for Cuda {
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
         let (one, other, mut reaches) = (library::device(number)?, library::device(peer)?, 0);
         // SAFETY: both devices were just returned; the result has a place.
-        call("cuDeviceCanAccessPeer", unsafe { sys::cuDeviceCanAccessPeer(&mut reaches, one, other) })?;
+        call("cuDeviceCanAccessPeer", unsafe { (functions().cuDeviceCanAccessPeer)(&mut reaches, one, other) })?;
         Ok(reaches != 0)
     }
 }

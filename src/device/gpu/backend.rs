@@ -2,7 +2,17 @@
 
 use super::slabs::Slab;
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Program};
+use crate::kernel::{ArgumentValue, KernelText, Module, Program, RawHandles};
+use crate::machine::UnitKind;
+
+/// A module that has no code for an interface.
+pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
+    DeviceError::NoCompiler {
+        program: module.name().to_owned(),
+        device: backend.name().to_owned(),
+        why: format!("the module has no code for {0}; try `Module::{1}`", B::API, B::API.to_lowercase()),
+    }
+}
 
 /// A device of one interface.
 ///
@@ -11,6 +21,8 @@ use crate::kernel::{ArgumentValue, KernelText, Program};
 pub(crate) trait Backend: Send + Sync + 'static {
     /// What errors call the interface.
     const API: &'static str;
+    /// The kind of units that its devices make up.
+    const KIND: UnitKind;
 
     /// Owns device memory; freed when dropped, when nothing uses it any more.
     type Memory: Send + Sync;
@@ -37,6 +49,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// The bytes that are free for the runtime.
     fn free_bytes(&self) -> u64;
+
+    /// How many bytes can be allocated at once, if the interface says so.
+    fn largest_buffer_bytes(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Device memory and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
@@ -82,6 +99,9 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Compiles a program, or takes it from where compiled ones are kept.
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError>;
 
+    /// Compiles or loads what is written for this interface.
+    fn own_module(&self, module: &Module) -> Result<Self::Module, DeviceError>;
+
     /// A kernel of a module.
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Self::Function, DeviceError>;
 
@@ -97,6 +117,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
         groups: [u32; 3],
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError>;
+
+    /// Makes the device the calling thread's; what it takes to call the interface with this stream.
+    fn raw(&self, stream: &Self::Stream) -> Result<RawHandles, DeviceError>;
+
+    /// Others may have enqueued something on the stream, and have bound the calling thread to something else.
+    fn after_raw(&self, stream: &Self::Stream);
 
     /// Sees to it that the device begins with what was enqueued.
     fn flush(&self, stream: &Self::Stream) -> Result<(), DeviceError> {

@@ -2,7 +2,7 @@
 
 use super::Backend;
 use crate::error::DeviceError;
-use crate::kernel::KernelText;
+use crate::kernel::{KernelText, Source};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -26,12 +26,15 @@ impl<B: Backend> Default for Kernels<B> {
 impl<B: Backend> Kernels<B> {
     /// A kernel, compiled.
     pub(super) fn get(&self, backend: &B, kernel: &KernelText) -> Result<Arc<B::Function>, DeviceError> {
-        let key = (kernel.program_key(), kernel.name);
+        let key = (kernel.source_key(), kernel.name);
         if let Some(function) = self.functions.read().get(&key) {
             return Ok(function.clone());
         }
         let mut modules = self.modules.lock();
-        let module = modules.entry(key.0).or_insert_with(|| backend.module(&kernel.program));
+        let module = modules.entry(key.0).or_insert_with(|| match &kernel.source {
+            Source::Program(program) => backend.module(program),
+            Source::Module(module) => backend.own_module(module),
+        });
         let module = module.as_ref().map_err(Clone::clone)?;
         let function = Arc::new(backend.function(module, kernel)?);
         self.functions.write().insert(key, function.clone());

@@ -13,7 +13,9 @@
 //! 5. An event is recorded when somebody is to wait for it, once for all that was enqueued before ([`streams::Moment`]); for
 //!    each task at its end only where that pays: it takes long, or several tasks wait for it.
 //! 6. The lock of one stream is held at a time; that of `tasks` inside it or alone.
-//! 7. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
+//! 7. What users keep with a stream is with its task while that is being enqueued. It goes before the stream does, when
+//!    nothing is in flight.
+//! 8. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
 //!    on nonsense.
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
@@ -34,7 +36,7 @@ pub(super) use addressed::{
     Api, ApiError, Compiler, Direction, Found, Handle, Pitched, Platform, RawUnit, Transfer, all_are_peers,
     compile_for, find, survey,
 };
-pub(super) use backend::Backend;
+pub(super) use backend::{Backend, no_code};
 #[cfg(any(feature = "cuda", feature = "hip"))]
 use cache::Cache;
 #[cfg(any(feature = "cuda", feature = "hip"))]
@@ -50,7 +52,9 @@ use crate::coherence::CopyId;
 use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::DeviceSite;
+use crate::machine::UnitKind;
 use crate::region::MAX_DIMS;
+use crate::sync::drop_quietly;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -258,6 +262,10 @@ impl<B: Backend> Device for Gpu<B> {
         self.capacity_bytes
     }
 
+    fn largest_buffer_bytes(&self) -> u64 {
+        self.backend.largest_buffer_bytes()
+    }
+
     fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
         let (memory, base) = self.allocate_memory(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
         Ok(Buffer::new(base, memory))
@@ -297,6 +305,10 @@ impl<B: Backend> Device for Gpu<B> {
 }
 
 impl<B: Backend> Accelerator for Gpu<B> {
+    fn interface(&self) -> UnitKind {
+        B::KIND
+    }
+
     fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {
         Ok(Box::new(Session::open(self, self.stream_behind(after)?, task)))
     }
@@ -353,5 +365,14 @@ impl<B: Backend> Drop for Gpu<B> {
     fn drop(&mut self) {
         let (device, what) = (self.backend.name().to_owned(), "the runtime ended".to_owned());
         self.fail_all(&DeviceError::Lost { device, what }, &mut Vec::new());
+        for Stream { stream, state } in &self.streams {
+            let mut kept = std::mem::take(&mut state.lock().kept);
+            while let Some(one) = kept.pop() {
+                // Bound for each, since a destructor may leave the thread bound elsewhere. A device that is gone refuses.
+                let _ = self.backend.raw(stream);
+                drop_quietly(|| drop(one));
+                self.backend.after_raw(stream);
+            }
+        }
     }
 }

@@ -6,7 +6,9 @@ use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, KernelText};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Kept, KernelText, RawHandles};
+use crate::machine::UnitKind;
+use crate::sync::drop_quietly;
 
 /// A task that is being enqueued.
 pub(super) struct Session<'a, B: Backend> {
@@ -17,6 +19,10 @@ pub(super) struct Session<'a, B: Backend> {
     /// The stream's memory, and what of it this task has: back to the stream at the end.
     free: Vec<(usize, B::Memory, usize)>,
     scratch: Vec<(usize, B::Memory, usize)>,
+    /// What users keep with the stream: goes back to it, too.
+    kept: Kept,
+    /// The body calls the interface itself.
+    is_raw: bool,
     /// Memory of private replicas, here and on the way: kept until the task has ended.
     memory: Vec<B::Memory>,
     staged: Vec<Staged<B>>,
@@ -29,13 +35,32 @@ pub(super) struct Session<'a, B: Backend> {
 
 impl<'a, B: Backend> Session<'a, B> {
     pub(super) fn open(gpu: &'a Gpu<B>, number: usize, task: TaskId) -> Self {
-        let free = std::mem::take(&mut gpu.streams[number].state.lock().scratch);
+        let (free, kept) = {
+            let mut state = gpu.streams[number].state.lock();
+            (std::mem::take(&mut state.scratch), std::mem::take(&mut state.kept))
+        };
         let (scratch, memory, staged, privates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { gpu, number, task, free, scratch, memory, staged, privates, threads: 0, is_closed: false }
+        let (threads, is_raw, is_closed) = (0, false, false);
+        Self { gpu, number, task, free, scratch, kept, is_raw, memory, staged, privates, threads, is_closed }
     }
 
     fn stream(&self) -> &'a B::Stream {
         &self.gpu.streams[self.number].stream
+    }
+
+    /// The body has returned, whatever it has done to the stream and to the thread.
+    fn leave_body(&mut self) {
+        if std::mem::take(&mut self.is_raw) {
+            self.gpu.backend.after_raw(self.stream());
+        }
+    }
+
+    /// Waits until all that was enqueued has stopped: it still uses the task's memory.
+    fn stop(&mut self) -> Result<(), DeviceError> {
+        self.leave_body();
+        self.is_closed = true;
+        let backend = &self.gpu.backend;
+        backend.record(self.stream()).and_then(|end| backend.synchronize(&end))
     }
 
     /// Enqueues a copy of a private replica.
@@ -69,6 +94,7 @@ impl<B: Backend> TaskSession for Session<'_, B> {
     }
 
     fn close(mut self: Box<Self>, forks: bool) -> Result<u32, DeviceError> {
+        self.leave_body();
         for (base, first, bytes) in std::mem::take(&mut self.privates) {
             let (host, device) = ends(base, first, bytes);
             // SAFETY: they stay until the task has ended: the host's are the task's, the device's are in `memory`.
@@ -92,19 +118,28 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         let share = (self.threads * 1000).checked_div(backend.threads_at_once()).unwrap_or(1000);
         Ok(share.clamp(1, 1000) as u32)
     }
+
+    fn abandon(mut self: Box<Self>) -> Result<(), DeviceError> {
+        self.stop()
+    }
 }
 
 impl<B: Backend> Drop for Session<'_, B> {
     fn drop(&mut self) {
-        let Gpu { backend, streams, .. } = self.gpu;
-        if !self.is_closed {
-            // What was enqueued before still uses the task's memory.
-            let stopped = backend.record(self.stream()).and_then(|end| backend.synchronize(&end));
-            if let Err(error) = stopped {
-                tracing::warn!("{error}");
-            }
+        if !self.is_closed
+            && let Err(error) = self.stop()
+        {
+            tracing::warn!("{error}");
         }
-        streams[self.number].state.lock().scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
+        let mut twice = {
+            let mut state = self.gpu.streams[self.number].state.lock();
+            state.scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
+            state.kept.join(std::mem::take(&mut self.kept))
+        };
+        // Of a task that was issued on this stream while this one's body ran.
+        while let Some(one) = twice.pop() {
+            drop_quietly(|| drop(one));
+        }
     }
 }
 
@@ -139,5 +174,19 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         let base = block.2;
         self.scratch.push(block);
         Ok(base)
+    }
+
+    fn interface(&self) -> UnitKind {
+        B::KIND
+    }
+
+    fn raw(&mut self) -> Result<RawHandles, DeviceError> {
+        self.is_raw = true;
+        self.threads = u64::MAX / 1000; // nobody knows how many: as if all
+        self.gpu.backend.raw(self.stream())
+    }
+
+    fn kept(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 }

@@ -1,8 +1,8 @@
 //! One stream, what is in flight on it, and the moments that were asked for.
 //!
 //! What is in flight is locked for as long as it takes to look or to enqueue something of ours. A task's body, which enqueues
-//! what it likes, is called under no lock: it has the stream's scratch memory for itself meanwhile, and the stream because
-//! one thread alone issues a device's tasks.
+//! what it likes, is called under no lock: it has the stream's scratch memory and what users keep with it for itself meanwhile, and
+//! the stream because one thread alone issues a device's tasks.
 //!
 //! Flights are numbered as they are enqueued. They end in this order, so an event that is recorded behind several of them
 //! stands for all: a [`Moment`]. Invariants:
@@ -13,6 +13,7 @@ use super::staging::Staged;
 use super::{Backend, STREAMS};
 use crate::device::Mark;
 use crate::error::DeviceError;
+use crate::kernel::Kept;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -40,6 +41,8 @@ pub(super) struct State<B: Backend> {
     pub(super) last_end: Instant,
     /// Memory for tasks on this stream: capacity, owner, handle.
     pub(super) scratch: Vec<(usize, B::Memory, usize)>,
+    /// What users keep with the stream.
+    pub(super) kept: Kept,
 }
 
 /// Something enqueued that has not been seen to have ended.
@@ -77,6 +80,7 @@ impl<B: Backend> Stream<B> {
             behind: [0; STREAMS],
             last_end: Instant::now(),
             scratch: Vec::new(),
+            kept: Kept::default(),
         };
         Self { stream, state: Mutex::new(state) }
     }

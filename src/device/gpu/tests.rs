@@ -1,7 +1,7 @@
 //! Streams and events, on a backend that writes down what it is told and ends what it is told to end.
 
 use super::*;
-use crate::kernel::{ArgumentValue, KernelText, Program};
+use crate::kernel::{ArgumentValue, KernelText, Module, Program, RawHandles};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,6 +36,7 @@ struct Scripted {
 
 impl Backend for Arc<Scripted> {
     const API: &'static str = "scripted";
+    const KIND: UnitKind = UnitKind::Gpu;
     type Memory = ();
     type HostMemory = ();
     type Stream = usize;
@@ -79,6 +80,10 @@ impl Backend for Arc<Scripted> {
         Ok(())
     }
 
+    fn own_module(&self, _: &Module) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     fn function(&self, (): &(), _: &KernelText) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -93,6 +98,12 @@ impl Backend for Arc<Scripted> {
     ) -> Result<(), DeviceError> {
         Ok(())
     }
+
+    fn raw(&self, stream: &usize) -> Result<RawHandles, DeviceError> {
+        Ok(RawHandles { stream: *stream, context: 0, device: 0 })
+    }
+
+    fn after_raw(&self, _: &usize) {}
 
     fn record(&self, stream: &usize) -> Result<Moment, DeviceError> {
         let mut calls = self.calls.lock();

@@ -50,6 +50,14 @@ impl Api for Hip {
         call("hipSetDevice", unsafe { (self.functions().hipSetDevice)(self.number) })
     }
 
+    fn number(&self) -> c_int {
+        self.number
+    }
+
+    fn context(&self) -> usize {
+        0
+    }
+
     fn free_bytes(&self) -> Result<u64, ApiError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the results have places.

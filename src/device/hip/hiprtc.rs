@@ -3,10 +3,11 @@
 //! It ends the process when it is asked for an architecture that it does not know. So it is only asked for those that its
 //! version is known to know, or that a device of this machine has.
 
-use super::library::{self, functions};
+use super::library;
+use crate::device::functions::{functions, open_first};
 use crate::device::gpu::{Compiler, RawUnit, Recipe};
 use libloading::Library;
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
@@ -61,7 +62,7 @@ fn look() -> Result<HipRtc, String> {
         Ok(functions) => (functions, None),
         Err(_) => {
             let names = [format!("libhiprtc.so.{}", hip.version[0]), "libhiprtc.so".to_owned()];
-            let library = library::open_first(&names.each_ref().map(String::as_str));
+            let library = open_first(&names.each_ref().map(String::as_str));
             let library = library.ok_or("its compiler hipRTC (libhiprtc.so) is not installed")?;
             // SAFETY: the types are those of ROCm 5 to 7; the library stays open as long as the process runs.
             let functions = unsafe { Functions::of(&library) };

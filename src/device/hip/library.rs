@@ -3,30 +3,10 @@
 use super::types::{
     Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, Object, PointerAttribute, architecture_at,
 };
+use crate::device::functions::{functions, open_first};
 use crate::device::gpu::ApiError;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
-
-/// Declares a table of functions that a library has, all returning a code. Codes are numbers, so that one that is newer
-/// than this program is one too.
-macro_rules! functions {
-    ($table:ident { $($name:ident($($type:ty),*);)* }) => {
-        #[allow(non_snake_case)] // the library's names
-        pub(super) struct $table { $(pub(super) $name: unsafe extern "C" fn($($type),*) -> c_uint,)* }
-
-        impl $table {
-            /// The functions of a library, or the name of one that it does not have.
-            ///
-            /// # Safety
-            /// The library's functions have these types, and it is never closed.
-            pub(super) unsafe fn of(library: &libloading::Library) -> Result<Self, &'static str> {
-                // SAFETY: the caller has compared the types with the library's manual, and never closes it.
-                unsafe { Ok(Self { $($name: *library.get(stringify!($name)).map_err(|_| stringify!($name))?,)* }) }
-            }
-        }
-    };
-}
-pub(super) use functions;
 
 functions! { Functions {
     hipDeviceCanAccessPeer(*mut c_int, c_int, c_int);
@@ -106,12 +86,6 @@ pub(super) fn load() -> Result<&'static Library, &'static str> {
 /// The library, where it has found devices.
 pub(super) fn loaded() -> &'static Library {
     load().expect("nothing is asked of a library that is not loaded")
-}
-
-/// The first of these libraries that is installed.
-pub(super) fn open_first(names: &[&str]) -> Option<libloading::Library> {
-    // SAFETY: the library's own initialization is AMD's matter.
-    names.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok())
 }
 
 fn open() -> Result<Library, String> {

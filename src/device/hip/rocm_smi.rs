@@ -1,6 +1,6 @@
 //! What a GPU has used since its driver was loaded, by AMD's management library (ROCm SMI).
 
-use super::library::open_first;
+use crate::device::functions::open_first;
 use crate::energy::{EnergyMeter, MeterError};
 use std::ffi::c_uint;
 use std::sync::OnceLock;

@@ -3,9 +3,9 @@
 use super::library::Found;
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
-use crate::device::gpu::{Backend, Gpu, Pitches, Slab};
+use crate::device::gpu::{Backend, Gpu, Pitches, Slab, no_code};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Program, Value};
+use crate::kernel::{ArgumentValue, Code, KernelText, Module, Program, RawHandles, Value};
 use crate::machine::UnitKind;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
@@ -29,6 +29,8 @@ const DEVICE_NOT_AVAILABLE: cl_int = -2;
 const MEM_OBJECT_ALLOCATION_FAILURE: cl_int = -4;
 const OUT_OF_RESOURCES: cl_int = -5;
 const OUT_OF_HOST_MEMORY: cl_int = -6;
+const INVALID_CONTEXT: cl_int = -34;
+const INVALID_COMMAND_QUEUE: cl_int = -36;
 const INVALID_BUFFER_SIZE: cl_int = -61;
 
 impl Discovered for Found {
@@ -52,6 +54,8 @@ pub(in crate::device) struct OpenCl {
     platform: usize,
     name: String,
     memory_bytes: u64,
+    /// Of one buffer.
+    largest_buffer_bytes: u64,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
@@ -82,18 +86,27 @@ impl OpenCl {
 
     fn new(found: &Found) -> Result<Self, DeviceError> {
         let Found { id, context, platform, name, .. } = found;
-        let mut device =
-            Self { id: *id, context: context.clone(), platform: *platform, name: name.clone(), memory_bytes: 0 };
+        let mut device = Self {
+            id: *id,
+            context: context.clone(),
+            platform: *platform,
+            name: name.clone(),
+            memory_bytes: 0,
+            largest_buffer_bytes: 0,
+        };
         let total = Device::new(*id).global_mem_size();
         // The rest is for scratch memory and for whoever else computes there.
         device.memory_bytes = total.map_err(|error| device.failed("clGetDeviceInfo", error))? / 4 * 3;
+        let largest = Device::new(*id).max_mem_alloc_size();
+        device.largest_buffer_bytes = largest.map_err(|error| device.failed("clGetDeviceInfo", error))?;
         Ok(device)
     }
 
     fn failed(&self, call: &'static str, error: impl Into<ClError>) -> DeviceError {
         let ClError(code) = error.into();
         match code {
-            DEVICE_NOT_AVAILABLE => {
+            // What was valid is not so any more only if the device is gone, or the interface has given it up.
+            DEVICE_NOT_AVAILABLE | INVALID_CONTEXT | INVALID_COMMAND_QUEUE => {
                 DeviceError::Lost { device: self.name.clone(), what: format!("{call}: OpenCL error {code}") }
             }
             _ => DeviceError::Call {
@@ -104,6 +117,24 @@ impl OpenCl {
                 what: error_text(code).to_owned(),
             },
         }
+    }
+
+    /// Compiles a program that was made.
+    fn built(
+        &self,
+        mut module: opencl3::program::Program,
+        name: &str,
+        options: &str,
+    ) -> Result<opencl3::program::Program, DeviceError> {
+        module.build(&[self.id], options).map_err(|error| DeviceError::Compilation {
+            program: name.to_owned(),
+            device: self.name.clone(),
+            log: match module.get_build_log(self.id) {
+                Ok(log) if !log.trim().is_empty() => log.trim().to_owned(),
+                _ => error_text(error.0).to_owned(),
+            },
+        })?;
+        Ok(module)
     }
 
     fn enqueued(
@@ -131,6 +162,7 @@ fn region(slab: &Slab) -> [usize; 3] {
 
 impl Backend for OpenCl {
     const API: &'static str = "OpenCL";
+    const KIND: UnitKind = UnitKind::OpenCl;
 
     type Memory = Memory;
     /// Its copies hold nobody up.
@@ -150,6 +182,10 @@ impl Backend for OpenCl {
 
     fn free_bytes(&self) -> u64 {
         self.memory_bytes
+    }
+
+    fn largest_buffer_bytes(&self) -> u64 {
+        self.largest_buffer_bytes
     }
 
     fn allocate(&self, bytes: usize) -> Result<(Memory, usize), DeviceError> {
@@ -282,17 +318,31 @@ impl Backend for OpenCl {
     }
 
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError> {
-        let mut module = opencl3::program::Program::create_from_source(&self.context, &program.source())
+        let module = opencl3::program::Program::create_from_source(&self.context, &program.source())
             .map_err(|error| self.failed("clCreateProgramWithSource", error))?;
-        module.build(&[self.id], "-cl-std=CL1.2 -DTHALWEG_FMA").map_err(|error| DeviceError::Compilation {
-            program: program.name().to_owned(),
-            device: self.name.clone(),
-            log: match module.get_build_log(self.id) {
-                Ok(log) if !log.trim().is_empty() => log.trim().to_owned(),
-                _ => error_text(error.0).to_owned(),
-            },
-        })?;
-        Ok(module)
+        self.built(module, program.name(), "-cl-std=CL1.2 -DTHALWEG_FMA")
+    }
+
+    fn own_module(&self, module: &Module) -> Result<Self::Module, DeviceError> {
+        let made = match module.code(Self::KIND) {
+            Some(Code::Text(text)) => opencl3::program::Program::create_from_source(&self.context, text)
+                .map_err(|error| self.failed("clCreateProgramWithSource", error))?,
+            Some(Code::SpirV(code)) => {
+                opencl3::program::Program::create_from_il(&self.context, code).map_err(|error| {
+                    let ClError(code) = error;
+                    DeviceError::NoCompiler {
+                        program: module.name().to_owned(),
+                        device: self.name.clone(),
+                        why: format!(
+                            "the device takes no such SPIR-V: {} (OpenCL error {code}); try `Module::opencl`",
+                            error_text(code)
+                        ),
+                    }
+                })?
+            }
+            Some(Code::Ptx(_) | Code::Image(_)) | None => return Err(no_code(self, module)),
+        };
+        self.built(made, module.name(), "")
     }
 
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Function, DeviceError> {
@@ -319,6 +369,7 @@ impl Backend for OpenCl {
         for ArgumentValue(value) in arguments {
             match value {
                 Value::Scalar { bytes, len } => set(*len, bytes.as_ptr().cast())?,
+                Value::Plain { words, len } => set(*len, words.as_ptr().cast())?,
                 Value::Memory { base, offset_bytes, element_bytes, .. } => {
                     let first = (offset_bytes / element_bytes) as u64;
                     set(size_of::<cl_mem>(), ptr::from_ref(&mem(*base)).cast())?;
@@ -343,6 +394,18 @@ impl Backend for OpenCl {
             )
         };
         self.enqueued(stream, "clEnqueueNDRangeKernel", event)
+    }
+
+    fn raw(&self, stream: &Stream) -> Result<RawHandles, DeviceError> {
+        Ok(RawHandles {
+            stream: stream.queue.get().expose_provenance(),
+            context: self.context.get().expose_provenance(),
+            device: self.id.expose_provenance(),
+        })
+    }
+
+    fn after_raw(&self, stream: &Stream) {
+        *stream.last.lock() = None; // that there is something behind it, no event of ours says
     }
 
     fn flush(&self, stream: &Stream) -> Result<(), DeviceError> {
@@ -370,6 +433,12 @@ impl Backend for OpenCl {
         let status = event.command_execution_status().map_err(|error| self.failed("clGetEventInfo", error))?;
         match status.0 {
             COMPLETE => Ok(true),
+            // The manual has no promise for what comes behind a command that was terminated abnormally, and drivers for GPUs
+            // have none either. That a buffer found no memory is another matter.
+            code if code < 0 && code != MEM_OBJECT_ALLOCATION_FAILURE => Err(DeviceError::Lost {
+                device: self.name.clone(),
+                what: format!("a command: OpenCL error {code}: {}", error_text(code)),
+            }),
             code if code < 0 => Err(self.failed("a command", ClError(code))),
             _ => Ok(false),
         }

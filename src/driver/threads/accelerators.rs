@@ -28,7 +28,11 @@ impl Threads {
             let mut share = 0;
             let outcome = self.shared.refusal(&launch.task).or_else(|| {
                 let issued = host.inside(|| enqueue(*id, devices, accelerator, &mut launch));
-                issued.map(|taken| share = taken).err().map(Outcome::Failed)
+                let Refused { reason, loss } = issued.map(|taken| share = taken).err()?;
+                let Some(loss) = loss else { return Some(Outcome::Failed(reason)) };
+                tracing::error!("{loss}");
+                devices.lose(Some(device), &loss);
+                Some(Outcome::FailedAndLost(reason))
             });
             match outcome {
                 None => {
@@ -83,14 +87,22 @@ impl Threads {
     }
 }
 
+/// Why a task was not enqueued.
+struct Refused {
+    reason: FailureReason,
+    /// What has become of the device by the body that failed, if anything has.
+    loss: Option<Box<DeviceError>>,
+}
+
+impl From<FailureReason> for Refused {
+    fn from(reason: FailureReason) -> Self {
+        Self { reason, loss: None }
+    }
+}
+
 /// Enqueues a task: opens a session on the device, calls the body with it, and closes it; how much of the device it takes.
 /// Nothing of the task is in flight if that fails.
-fn enqueue(
-    runtime: u64,
-    devices: &Devices,
-    device: &dyn Accelerator,
-    launch: &mut Launch,
-) -> Result<u32, FailureReason> {
+fn enqueue(runtime: u64, devices: &Devices, device: &dyn Accelerator, launch: &mut Launch) -> Result<u32, Refused> {
     let Launch { task, places, after, .. } = launch;
     let mut sites = devices.device_sites(task, places).map_err(FailureReason::Device)?;
     let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
@@ -101,14 +113,17 @@ fn enqueue(
         sites[access].offset_bytes = 0;
     }
     let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut *session), &sites));
-    match running::as_part_of(runtime, task, || catch_unwind(body)) {
-        Ok(Ok(())) => session.close(task.forks()).map_err(FailureReason::Device),
-        Ok(Err(error)) => Err(match error.downcast::<DeviceError>() {
+    let reason = match running::as_part_of(runtime, task, || catch_unwind(body)) {
+        Ok(Ok(())) => return Ok(session.close(task.forks()).map_err(FailureReason::Device)?),
+        Ok(Err(error)) => match error.downcast::<DeviceError>() {
             Ok(error) => FailureReason::Device(*error),
             Err(error) => FailureReason::from_returned(error),
-        }),
-        Err(payload) => Err(FailureReason::from_panic(payload)),
-    }
+        },
+        Err(payload) => FailureReason::from_panic(payload),
+    };
+    // A body that calls the interface itself can break the device without our seeing more of it than its own error.
+    let loss = session.abandon().err().filter(DeviceError::is_loss).map(Box::new);
+    Err(Refused { reason, loss })
 }
 
 /// Where the private replica of a reduction lies in host memory.

@@ -4,12 +4,13 @@
 
 use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
-use crate::depend::{AccessRecord, OwnedTask, Site};
+use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
 use crate::engine::{CopyOrder, Event, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
+use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
 use dashmap::{DashMap, Entry};
@@ -39,7 +40,7 @@ struct Home {
     strides: [usize; MAX_DIMS],
     /// What addresses of elements are multiples of, in replicas, too.
     element_align: usize,
-    /// How many bytes may be page-locked, if that is worth it.
+    /// How many bytes may be page-locked.
     lockable_bytes: usize,
     /// How many copies were large enough to ask for it.
     copies: AtomicUsize,
@@ -106,6 +107,19 @@ impl Devices {
         devices.iter().any(|device| self.queue(*device).has_news())
     }
 
+    /// The kinds of unit that devices of units of kind `GPU` would make up, each by its interface; nothing where there is no
+    /// such unit.
+    pub(super) fn gpu_interfaces(&self, machine: &Machine) -> Option<Kinds> {
+        let gpus = machine.device_units().filter(|unit| unit.kind == UnitKind::Gpu).flat_map(|unit| &unit.devices);
+        let interfaces = gpus.filter_map(|device| Some(self.accelerator(*device)?.interface()));
+        interfaces.fold(None, |kinds, kind| Some(kinds.unwrap_or(Kinds::NONE).with(kind)))
+    }
+
+    /// How many bytes one replica can have on a device.
+    pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
+        self.devices[device.index()].largest_buffer_bytes()
+    }
+
     /// Whether a device is gone.
     pub(super) fn is_lost(&self, device: DeviceId) -> bool {
         self.queue(device).is_lost()
@@ -122,7 +136,7 @@ impl Devices {
     pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         // What lies in the gaps of a home that is lent is not ours to lock.
-        let lockable = bytes >= PAGE_LOCK_FROM_BYTES && cell.is_contiguous(&cell.datum.whole());
+        let lockable = bytes > 0 && cell.is_contiguous(&cell.datum.whole());
         let home = Home {
             base: cell.base(),
             strides: cell.strides(),
@@ -137,15 +151,29 @@ impl Devices {
     /// A home from or to which so many bytes are about to be copied by an accelerator: page-locks it if that is worth it.
     fn prepare_home(&self, data: DataId, bytes: u64) {
         let home = self.home(data);
-        if home.lockable_bytes == 0 || bytes < PAGE_LOCK_FROM_BYTES as u64 {
+        if home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
             return;
         }
         if home.copies.fetch_add(1, Ordering::Relaxed) + 1 >= PAGE_LOCK_AT_COPY {
-            home.page_lock.get_or_init(|| {
-                // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
-                self.devices.iter().find_map(|device| unsafe { device.page_lock(home.base, home.lockable_bytes) })
-            });
+            self.lock_home(&home);
         }
+    }
+
+    fn lock_home(&self, home: &Home) {
+        home.page_lock.get_or_init(|| {
+            // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
+            self.devices.iter().find_map(|device| unsafe { device.page_lock(home.base, home.lockable_bytes) })
+        });
+    }
+
+    /// Page-locks a data object's home, if that helps; whether it is locked.
+    pub(super) fn page_lock(&self, cell: &DataCell) -> bool {
+        // While this is held nobody forgets the home, which comes before its end: another thread may be taking it.
+        let Some(home) = self.homes.get(&cell.datum.id) else { return false };
+        if home.lockable_bytes > 0 {
+            self.lock_home(&home);
+        }
+        home.is_locked()
     }
 
     fn home(&self, data: DataId) -> Arc<Home> {

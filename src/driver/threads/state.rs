@@ -4,11 +4,12 @@ use super::devices::{CopyJob, Devices};
 use super::host::Host;
 use super::hosting::Hosting;
 use super::ready::{OwnQueue, ReadyQueues};
-use crate::depend::{Entrance, OwnedTask};
+use crate::depend::{Entrance, Kinds, OwnedTask};
 use crate::device::Device;
 use crate::driver::shared::Shared;
 use crate::ids::DeviceId;
 use crate::machine::CoresTaken;
+use crate::memory::DataCell;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -92,6 +93,22 @@ impl Threads {
     /// Whether tasks come to their ends while nobody waits: no unit needs a thread of the user's, or others stand in for it.
     pub(crate) fn goes_on_by_itself(&self) -> bool {
         self.seat.get().is_none() || self.on_fast_path() && self.shared.machine.num_units() > 1
+    }
+
+    /// The kinds of unit that devices of units of kind `GPU` would make up, each by its interface; nothing where there is no
+    /// such unit.
+    pub(crate) fn gpu_interfaces(&self) -> Option<Kinds> {
+        self.devices.as_ref()?.gpu_interfaces(&self.shared.machine)
+    }
+
+    /// Page-locks a data object's home, if that helps; whether it is locked.
+    pub(crate) fn page_lock(&self, cell: &DataCell) -> bool {
+        self.devices.as_ref().is_some_and(|devices| devices.page_lock(cell))
+    }
+
+    /// How many bytes one replica can have on a device.
+    pub(crate) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
+        self.placed().largest_buffer_bytes(device)
     }
 
     /// The devices, which placement has asked something of.

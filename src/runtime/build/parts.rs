@@ -97,7 +97,9 @@ impl Builder {
         warnings: Vec<Warning>,
         energy: Account,
     ) -> Runtime {
-        let capacities = Capacities::new(&driver.shared().machine, capacities_bytes);
+        let capacities = Capacities::new(&driver.shared().machine, capacities_bytes, |space| {
+            space.device().map_or(u64::MAX, |device| driver.largest_buffer_bytes(device))
+        });
         Runtime {
             door: Door::new(driver, config.to_string(), capacities),
             ended: AtomicBool::new(false),

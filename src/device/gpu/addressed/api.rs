@@ -33,6 +33,10 @@ pub(in crate::device) trait Api: Platform {
     fn domain(&self) -> usize;
     /// Makes it the device of the calling thread.
     fn bind(&self) -> Result<(), ApiError>;
+    /// Its number.
+    fn number(&self) -> c_int;
+    /// Its context; 0 where the interface has none.
+    fn context(&self) -> usize;
     /// Bytes that nobody has allocated.
     fn free_bytes(&self) -> Result<u64, ApiError>;
 

@@ -4,39 +4,50 @@ use crate::kernel::{ArgumentValue, MOST_PARAMETERS, Value};
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
 
-/// The values, 8 bytes each: an address, or a scalar in the first bytes.
-pub(super) struct Arguments(ArrayVec<[u8; 8], MOST_PARAMETERS>);
+/// The values: 8 bytes, of an address or with a scalar in the first of them; or a structure where it lies.
+pub(super) struct Arguments<'a>(ArrayVec<Place<'a>, MOST_PARAMETERS>);
 
-impl Arguments {
+enum Place<'a> {
+    Here([u8; 8]),
+    There(&'a [u128]),
+}
+
+impl<'a> Arguments<'a> {
     /// Memory becomes the address of its first element.
     ///
     /// # Panics
     /// If there are more than a kernel may have.
-    pub(super) fn new(arguments: &[ArgumentValue]) -> Self {
-        let value = |ArgumentValue(value): &ArgumentValue| match value {
-            Value::Scalar { bytes, .. } => *bytes,
-            Value::Memory { base, offset_bytes, .. } => ((base + offset_bytes) as u64).to_ne_bytes(),
+    pub(super) fn new(arguments: &'a [ArgumentValue]) -> Self {
+        let value = |ArgumentValue(value): &'a ArgumentValue| match value {
+            Value::Scalar { bytes, .. } => Place::Here(*bytes),
+            Value::Plain { words, .. } => Place::There(words),
+            Value::Memory { base, offset_bytes, .. } => Place::Here(((base + offset_bytes) as u64).to_ne_bytes()),
         };
         Self(arguments.iter().map(value).collect())
     }
 
     /// Pointers to the values, which are read while a kernel is being launched.
     pub(super) fn pointers(&mut self) -> ArrayVec<*mut c_void, MOST_PARAMETERS> {
-        self.0.iter_mut().map(|value| value.as_mut_ptr().cast()).collect()
+        let place = |value: &mut Place<'_>| match value {
+            Place::Here(bytes) => bytes.as_mut_ptr().cast(),
+            Place::There(words) => words.as_ptr().cast_mut().cast(), // nobody writes there
+        };
+        self.0.iter_mut().map(place).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Argument;
+    use crate::kernel::{Argument, Plain};
 
     #[test]
     fn scalars_stand_in_front_and_memory_is_an_address() {
         let (base, extents, strides) = (0x7000_0000_1000, [5, 1, 1, 1], [1; 4]);
         let memory = Value::Memory { base, offset_bytes: 24, element_bytes: 8, extents, strides };
-        let memory = ArgumentValue(memory);
-        let mut packed = Arguments::new(&[2.5f64.value(), (-3i32).value(), memory, 7u64.value()]);
+        let arguments =
+            [2.5f64.value(), (-3i32).value(), ArgumentValue(memory), 7u64.value(), Plain([1.5f32, 2.5, 3.5]).value()];
+        let mut packed = Arguments::new(&arguments);
         let pointers = packed.pointers();
         // SAFETY: as many bytes as the kernel would read, in values of eight.
         unsafe {
@@ -44,7 +55,8 @@ mod tests {
             assert_eq!(pointers[1].cast::<i32>().read_unaligned(), -3);
             assert_eq!(pointers[2].cast::<u64>().read_unaligned(), 0x7000_0000_1018);
             assert_eq!(pointers[3].cast::<u64>().read_unaligned(), 7);
+            assert_eq!(pointers[4].cast::<[f32; 3]>().read(), [1.5, 2.5, 3.5]);
         }
-        assert_eq!(pointers.len(), 4);
+        assert_eq!(pointers.len(), 5);
     }
 }

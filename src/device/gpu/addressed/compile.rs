@@ -39,22 +39,28 @@ pub(in crate::device) fn compile_for<A: Platform>(
     architecture: &str,
 ) -> Result<Vec<u8>, DeviceError> {
     let recipes = recipes::<A>(architecture, false, program.name(), architecture)?;
-    compile::<A>(program, recipes.first().expect("there is one way at least"), architecture)
+    let recipe = recipes.first().expect("there is one way at least");
+    compile::<A>(program.name(), &program.source(), recipe, architecture)
 }
 
-/// Compiles a program; `device` is what errors call the target.
-pub(super) fn compile<A: Platform>(program: &Program, recipe: &Recipe, device: &str) -> Result<Vec<u8>, DeviceError> {
-    compile_with::<A::Compiler>(program, recipe).map_err(|log| DeviceError::Compilation {
-        program: program.name().to_owned(),
+/// Compiles a text; errors call it `name`, and the target `device`.
+pub(super) fn compile<A: Platform>(
+    name: &str,
+    source: &str,
+    recipe: &Recipe,
+    device: &str,
+) -> Result<Vec<u8>, DeviceError> {
+    compile_with::<A::Compiler>(name, source, recipe).map_err(|log| DeviceError::Compilation {
+        program: name.to_owned(),
         device: device.to_owned(),
         log,
     })
 }
 
-fn compile_with<C: Compiler>(program: &Program, recipe: &Recipe) -> Result<Vec<u8>, String> {
+fn compile_with<C: Compiler>(name: &str, source: &str, recipe: &Recipe) -> Result<Vec<u8>, String> {
     let compiler = C::load()?;
     let text = |text: &str| CString::new(text).map_err(|_| "the text has a zero byte".to_owned());
-    let (source, name) = (text(&program.source())?, text(program.name())?);
+    let (source, name) = (text(source)?, text(name)?);
     let options = recipe.options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let unit = Unit::new(compiler, &source, &name)?;

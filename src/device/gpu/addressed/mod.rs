@@ -34,9 +34,10 @@ use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
 use self::watcher::Watcher;
-use super::{Backend, Cache, Recipe, Slab};
+use super::{Backend, Cache, Recipe, Slab, no_code};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Program};
+use crate::kernel::{self, ArgumentValue, Code, KernelText, Program, RawHandles};
+use crate::machine::UnitKind;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::CString;
@@ -252,6 +253,43 @@ impl<A: Api> Addressed<A> {
         })
     }
 
+    /// Loads code that says its own length, or a text that ends with a zero.
+    fn load(&self, image: &[u8]) -> Result<Arc<Module<A>>, ApiError> {
+        let raw = self.device.try_call(|api| api.load_module(image))?;
+        Ok(Arc::new(Module { device: self.device.clone(), raw }))
+    }
+
+    /// A text, compiled now or by an earlier run.
+    fn compiled(&self, name: &str, source: &str) -> Result<Arc<Module<A>>, DeviceError> {
+        let device = &self.device;
+        let recipes = match &self.recipes {
+            Ok(recipes) => recipes,
+            Err(none) => {
+                let image = self.cache.get_any(&self.target, source).ok_or_else(|| none.clone())?;
+                return self.load(&image).map_err(|refusal| device.error(refusal));
+            }
+        };
+        let mut refused = String::new();
+        for recipe in recipes {
+            let compile = || compile::compile::<A>(name, source, recipe, &device.name);
+            let image = self.cache.get_or_compile(recipe, source, compile)?;
+            match self.load(&image) {
+                Err(refusal) if refusal.refuses_code() => {
+                    let (layer, name, version) = (A::LAYER, A::NAME, A::version());
+                    let (compiler, what) = (&recipe.compiler, A::describe(refusal.code));
+                    refused = format!(
+                        "{layer} ({name} {version}) refuses what {compiler} makes: {what} (error {}); try a compiler \
+                         that is not newer than {layer}, by LD_LIBRARY_PATH",
+                        refusal.code
+                    );
+                }
+                loaded => return loaded.map_err(|refusal| device.error(refusal)),
+            }
+        }
+        let (program, device) = (name.to_owned(), device.name.clone());
+        Err(DeviceError::NoCompiler { program, device, why: refused })
+    }
+
     /// # Safety
     /// As for [`Backend::copy_in`].
     unsafe fn copy(
@@ -292,6 +330,7 @@ impl<A: Api> Addressed<A> {
 
 impl<A: Api> Backend for Addressed<A> {
     const API: &'static str = A::NAME;
+    const KIND: UnitKind = A::KIND;
 
     type Memory = Memory<A>;
     type HostMemory = HostMemory<A>;
@@ -387,36 +426,38 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn module(&self, program: &Program) -> Result<Arc<Module<A>>, DeviceError> {
-        let (device, source) = (&self.device, program.source());
-        let load = |image: &[u8]| device.try_call(|api| api.load_module(image));
-        let loaded = |raw| Ok(Arc::new(Module { device: device.clone(), raw }));
-        let recipes = match &self.recipes {
-            Ok(recipes) => recipes,
-            Err(none) => {
-                let image = self.cache.get_any(&self.target, &source).ok_or_else(|| none.clone())?;
-                return load(&image).map_err(|refusal| device.error(refusal)).and_then(loaded);
+        self.compiled(program.name(), &program.source())
+    }
+
+    fn own_module(&self, module: &kernel::Module) -> Result<Arc<Module<A>>, DeviceError> {
+        let loaded = match module.code(A::KIND) {
+            Some(Code::Text(text)) => return self.compiled(module.name(), text),
+            Some(Code::Ptx(text)) => self.load(&[text.as_bytes(), b"\0"].concat()),
+            // Copied, since drivers may look at it in words.
+            Some(Code::Image(image)) if !image.is_empty() => {
+                let mut words = vec![0u64; image.len().div_ceil(size_of::<u64>())];
+                bytemuck::cast_slice_mut(&mut words)[..image.len()].copy_from_slice(image);
+                self.load(bytemuck::cast_slice(&words))
             }
+            Some(Code::Image(_) | Code::SpirV(_)) | None => return Err(no_code(self, module)),
         };
-        let mut refused = String::new();
-        for recipe in recipes {
-            let compile = || compile::compile::<A>(program, recipe, &device.name);
-            let image = self.cache.get_or_compile(recipe, &source, compile)?;
-            match load(&image) {
-                Ok(raw) => return loaded(raw),
-                Err(refusal) if refusal.refuses_code() => {
-                    let (layer, name, version) = (A::LAYER, A::NAME, A::version());
-                    let (compiler, what) = (&recipe.compiler, A::describe(refusal.code));
-                    refused = format!(
-                        "{layer} ({name} {version}) refuses what {compiler} makes: {what} (error {}); try a compiler \
-                         that is not newer than {layer}, by LD_LIBRARY_PATH",
-                        refusal.code
-                    );
-                }
-                Err(refusal) => return Err(device.error(refusal)),
-            }
-        }
-        let (program, device) = (program.name().to_owned(), device.name.clone());
-        Err(DeviceError::NoCompiler { program, device, why: refused })
+        loaded.map_err(|refusal| match refusal.refuses_code() {
+            true => DeviceError::NoCompiler {
+                program: module.name().to_owned(),
+                device: self.device.name.clone(),
+                why: format!(
+                    "{} ({} {}) refuses the module's code for {}: {} (error {}); try its text instead, or code for this \
+                     architecture",
+                    A::LAYER,
+                    A::NAME,
+                    A::version(),
+                    self.target,
+                    A::describe(refusal.code),
+                    refusal.code
+                ),
+            },
+            false => self.device.error(refusal),
+        })
     }
 
     fn function(&self, module: &Arc<Module<A>>, kernel: &KernelText) -> Result<Self::Function, DeviceError> {
@@ -447,6 +488,17 @@ impl<A: Api> Backend for Addressed<A> {
             // read before the call returns.
             unsafe { api.launch(stream.raw, *function, groups, kernel.group, &mut arguments.pointers()) }
         })
+    }
+
+    fn raw(&self, stream: &Stream<A>) -> Result<RawHandles, DeviceError> {
+        let Device { api, .. } = &*self.device;
+        self.device.bind().map_err(|refusal| self.device.error(refusal))?;
+        let stream = stream.raw.0.expose_provenance();
+        Ok(RawHandles { stream, context: api.context(), device: api.number() as usize })
+    }
+
+    fn after_raw(&self, _: &Stream<A>) {
+        BOUND.set(0);
     }
 
     fn record(&self, stream: &Stream<A>) -> Result<Arc<Event<A>>, DeviceError> {

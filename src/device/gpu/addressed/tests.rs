@@ -133,6 +133,8 @@ impl Api for Compiling {
     unsafe fn query(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
     unsafe fn synchronize(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
 
+    fn number(&self) -> c_int { unreachable!() }
+    fn context(&self) -> usize { unreachable!() }
     fn id(&self) -> usize { 0 }
     unsafe fn owner(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn enable_peer(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
@@ -176,7 +178,7 @@ fn a_program_is_compiled_once_in_two_runs_and_anew_for_another_compiler() {
 
 #[test]
 fn what_does_not_compile_comes_back_with_what_the_compiler_said() {
-    let error = compile::compile::<Compiling>(&program("bad.cl"), &recipe("1.0"), "one").unwrap_err();
+    let error = compile::compile::<Compiling>("bad.cl", "text", &recipe("1.0"), "one").unwrap_err();
     let DeviceError::Compilation { program, device, log } = error else { panic!("{error}") };
     assert_eq!((program.as_str(), device.as_str(), log.as_str()), ("bad.cl", "one", "line 1: no"));
     assert_eq!(UNITS.get(), 0, "it is destroyed all the same");

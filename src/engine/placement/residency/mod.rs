@@ -240,15 +240,21 @@ impl Residency {
         out.push(Command::Unregister { data });
     }
 
-    /// A task is in its device's queue.
+    /// A task is in its device's queue. If the device is gone, as another thread may have found meanwhile, what it writes is not
+    /// to be had.
     pub(super) fn issued(&mut self, task: &OwnedTask, replicas: &[ReplicaRef]) {
         let mut places = replicas.iter();
         task.body().accesses(&mut |access| {
-            if let Some(place) = places.next()
-                && let Some(directory) = self.directories.get_mut(&place.data)
+            let Some(place) = places.next() else { return };
+            let loss = self.lost.iter().find(|(lost, _)| *lost == place.space);
+            if let Some(directory) = self.directories.get_mut(&place.data)
                 && !access.block.is_empty()
             {
-                directory.issued(task.shared().id, place.replica, access.block, access.mode.writes());
+                let writes = access.mode.writes();
+                directory.issued(task.shared().id, place.replica, access.block, writes);
+                if let Some((_, cause)) = loss.filter(|_| writes) {
+                    directory.written_and_lost(access.block, cause);
+                }
             }
         });
     }

@@ -1,0 +1,130 @@
+//! A body that calls OpenCL itself, between two tasks of Thalweg's dialect. The runtime gives it a queue and the places of its
+//! regions, and keeps the order: nobody waits in between, and nothing is copied home.
+//!
+//! It needs an OpenCL device; PoCL makes one of the machine's cores.
+
+#![allow(unsafe_code)] // calls of another language's functions
+
+use cl3::{command_queue, event, kernel, program};
+use std::ffi::c_void;
+use std::ptr;
+use thalweg::kernel::{Kernel, OpenClRegion, Program, Write};
+use thalweg::prelude::*;
+
+/// In the dialect: `x[i] += 1`.
+const TEXT: &str = "
+    KERNEL(64, 1, 1) increment(INOUT(float, x, n), int n)
+    {
+        REGION(x);
+        int i = GLOBAL_ID(0);
+        if (i < n) x[i] += 1;
+    }";
+
+// SAFETY: the kernel touches the first n elements of x, as its head says.
+const PROGRAM: Program = unsafe { Program::new("increment.cl", TEXT) };
+static INCREMENT: Kernel<(Write<f32>, i32)> = Kernel::new(&PROGRAM, "increment");
+
+/// In OpenCL C, as one may have it already. Subgroups, images, or a library's kernels would do as well.
+const OWN: &str = "
+    __kernel void square(__global float *x, ulong first)
+    {
+        size_t i = first + get_global_id(0);
+        x[i] = x[i] * x[i];
+    }";
+
+/// A failed call of OpenCL, by name and code.
+type Failure = String;
+
+fn failed(call: &str) -> impl Fn(i32) -> Failure + '_ {
+    move |code| format!("{call}: OpenCL error {code}")
+}
+
+/// The kernel, compiled. Each queue of the device keeps one, so that no two threads set its arguments at once.
+struct Square {
+    program: *mut c_void,
+    kernel: *mut c_void,
+}
+
+// SAFETY: OpenCL's objects may go from thread to thread.
+unsafe impl Send for Square {}
+
+impl Square {
+    fn new(context: *mut c_void, device: *mut c_void) -> Result<Self, Failure> {
+        let program =
+            program::create_program_with_source(context, &[OWN]).map_err(failed("clCreateProgramWithSource"))?;
+        let mut square = Self { program, kernel: ptr::null_mut() };
+        program::build_program(program, &[device], c"", None, ptr::null_mut()).map_err(failed("clBuildProgram"))?;
+        square.kernel = kernel::create_kernel(program, c"square").map_err(failed("clCreateKernel"))?;
+        Ok(square)
+    }
+
+    fn enqueue(&self, queue: *mut c_void, x: OpenClRegion, len: usize) -> Result<(), Failure> {
+        let first = (x.first_byte / size_of::<f32>()) as u64;
+        // SAFETY: the arguments have the sizes of the kernel's parameters, and are copied; there are as many threads as the
+        // region has elements.
+        unsafe {
+            kernel::set_kernel_arg(self.kernel, 0, size_of::<*mut c_void>(), (&raw const x.buffer).cast())
+                .and_then(|()| kernel::set_kernel_arg(self.kernel, 1, size_of::<u64>(), (&raw const first).cast()))
+                .map_err(failed("clSetKernelArg"))?;
+            let (none, nothing, threads) = (ptr::null(), ptr::null(), [len]);
+            command_queue::enqueue_nd_range_kernel(
+                queue,
+                self.kernel,
+                1,
+                none,
+                threads.as_ptr(),
+                ptr::null(),
+                0,
+                nothing,
+            )
+            .and_then(|done| event::release_event(done))
+            .map_err(failed("clEnqueueNDRangeKernel"))
+        }
+    }
+}
+
+impl Drop for Square {
+    fn drop(&mut self) {
+        // SAFETY: both are ours, and released once.
+        unsafe {
+            if !self.kernel.is_null() {
+                let _ = kernel::release_kernel(self.kernel);
+            }
+            let _ = program::release_program(self.program);
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let rt = match Runtime::builder().compute_units("1:OPENCL:1").build() {
+        Ok(rt) => rt,
+        Err(error) => {
+            println!("nothing to show: {error}");
+            return Ok(());
+        }
+    };
+    let x = rt.data((0..1000).map(|i| i as f32).collect::<Vec<_>>());
+    for part in x.blocks(300) {
+        let increment = |part: &Region<'_, f32>| {
+            rt.task("increment", (part.inout(),))
+                .gpu(|k, (mut x,)| {
+                    let n = x.len();
+                    k.launch(&INCREMENT, n, (&mut x, n as i32))
+                })
+                .submit()
+        };
+        increment(&part)?;
+        rt.task("square", (part.inout(),))
+            .opencl(|cx, (mut x,)| {
+                let (queue, region, len) = (cx.queue(), cx.region_mut(&mut x), x.len());
+                let (context, device) = (cx.context(), cx.device());
+                cx.keep(|_| Square::new(context, device))?.enqueue(queue, region, len)
+            })
+            .submit()?;
+        increment(&part)?;
+    }
+    let expected: Vec<_> = (0..1000).map(|i| (i as f32 + 1.0).powi(2) + 1.0).collect();
+    assert_eq!(rt.take(x)?, expected);
+    print!("{}", rt.statistics());
+    Ok(())
+}

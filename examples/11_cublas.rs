@@ -1,0 +1,79 @@
+//! A product of matrices by cuBLAS, beside a body for cores: the library is the program's own, by bindings of its choice, and
+//! the runtime gives it a stream and addresses. Each stream keeps a handle.
+//!
+//! Without CUDA, or without cuBLAS, the cores do it.
+
+#![allow(unsafe_code)] // calls of another language's functions
+
+use cudarc::cublas::{result, sys};
+use ndarray::Array2;
+use std::ffi::c_void;
+use thalweg::prelude::*;
+
+/// A handle of the library, which enqueues on one stream.
+struct Blas(sys::cublasHandle_t);
+
+// SAFETY: a handle may go from thread to thread, and is used by one at a time.
+unsafe impl Send for Blas {}
+
+impl Blas {
+    fn new(stream: *mut c_void) -> Result<Self, result::CublasError> {
+        let blas = Self(result::create_handle()?);
+        // SAFETY: the handle was just made, and the runtime keeps the stream for longer than the handle.
+        unsafe { result::set_stream(blas.0, stream.cast()) }?;
+        Ok(blas)
+    }
+}
+
+impl Drop for Blas {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and destroyed once.
+        let _ = unsafe { result::destroy_handle(self.0) };
+    }
+}
+
+const N: usize = 96;
+const TILE: usize = 32;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // SAFETY: it is looked for, not called.
+    let has_blas = unsafe { sys::is_culib_present() };
+    let units = if has_blas { "1:CPU:1,1:CUDA:1" } else { "1:CPU:1" };
+    let rt = match Runtime::builder().compute_units(units).build() {
+        Ok(rt) => rt,
+        Err(error) => {
+            println!("{error}; cores alone:");
+            Runtime::builder().compute_units("1:CPU:1").build()?
+        }
+    };
+    let a = rt.array(Array2::from_shape_fn((N, N), |(i, j)| ((i + 2 * j) % 7) as f64));
+    let b = rt.array(Array2::from_shape_fn((N, N), |(i, j)| ((3 * i + j) % 5) as f64));
+    let c = rt.array(Array2::zeros((N, N)));
+    for rows in blocks(N, TILE) {
+        for columns in blocks(N, TILE) {
+            let (a, b) = (a.block((rows.clone(), ..)), b.block((.., columns.clone())));
+            rt.task("product", (a.input(), b.input(), c.block((rows.clone(), columns)).inout()))
+                .cpu(|_, (a, b, mut c)| ndarray::linalg::general_mat_mul(1.0, &a, &b, 1.0, &mut c))
+                .cuda(|cx, (a, b, mut c)| {
+                    // Rows of the one are columns of the other: the transposed product is B' A'.
+                    let ([m, k, ..], [_, n, ..]) = (a.extents(), b.extents());
+                    let leading = [b.strides(), a.strides(), c.strides()].map(|strides| strides[0] as i32);
+                    let (a, b, c) = (cx.ptr(&a), cx.ptr(&b), cx.ptr_mut(&mut c));
+                    let blas = cx.keep(Blas::new)?;
+                    let (one, none) = (1.0, sys::cublasOperation_t::CUBLAS_OP_N);
+                    // SAFETY: extents and strides are those of the task's regions.
+                    unsafe {
+                        result::dgemm(
+                            blas.0, none, none, n as i32, m as i32, k as i32, &one, b, leading[0], a, leading[1], &one,
+                            c, leading[2],
+                        )
+                    }
+                })
+                .submit()?;
+        }
+    }
+    let expected = rt.read(&a)?.dot(&rt.read(&b)?);
+    assert_eq!(rt.take(c)?, expected);
+    print!("{}", rt.statistics());
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! Bodies that call a device's interface themselves, or a library that stands on it.
+//!
+//! Such a body gets what those calls need, as plain addresses: the stream or queue that its task has, and where its regions
+//! lie in the device's memory. So users choose their own bindings, and none is forced on them. The runtime keeps what it
+//! keeps for any task: whatever is enqueued there comes behind the tasks before and in front of those behind.
+//!
+//! Nothing here calls an interface: `device/` does that, when a body asks and when it has returned. Invariants:
+//! 1. While the body runs, the device is the calling thread's. What the body leaves the thread bound to is nobody's concern.
+//! 2. A kept handle belongs to one stream. It is dropped before the stream goes, with the device bound, under no lock.
+
+use super::view::{DeviceSite, DeviceView, DeviceViewMut};
+use super::{Enqueue, Launcher};
+use crate::error::DeviceError;
+use crate::sealed::Sealed;
+use std::any::{Any, TypeId};
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+
+/// What the calls of an interface need, as addresses and numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawHandles {
+    /// The stream or queue.
+    pub(crate) stream: usize,
+    /// The context; 0 where the interface has none.
+    pub(crate) context: usize,
+    /// The device, by number or address.
+    pub(crate) device: usize,
+}
+
+/// What users keep with a stream: one value of each type.
+#[derive(Default)]
+pub(crate) struct Kept(Vec<(TypeId, Box<dyn Any + Send>)>);
+
+impl Kept {
+    /// What there is of a type, made if there is none.
+    fn of<H: Send + 'static, E>(&mut self, make: impl FnOnce() -> Result<H, E>) -> Result<&mut H, E> {
+        let known = self.0.iter().position(|(of, _)| *of == TypeId::of::<H>());
+        let n = match known {
+            Some(n) => n,
+            None => {
+                self.0.push((TypeId::of::<H>(), Box::new(make()?)));
+                self.0.len() - 1
+            }
+        };
+        Ok(self.0[n].1.downcast_mut().expect("each is kept by its type"))
+    }
+
+    /// Takes others in; those of types that it has already come back.
+    pub(crate) fn join(&mut self, others: Self) -> Self {
+        let (twice, new) = others.0.into_iter().partition(|(of, _)| self.0.iter().any(|(known, _)| known == of));
+        self.0.extend::<Vec<_>>(new);
+        Self(twice)
+    }
+
+    /// Takes the latest out, to be dropped where a stranger's destructor may run.
+    pub(crate) fn pop(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.0.pop().map(|(_, one)| one)
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({})", self.0.len())
+    }
+}
+
+/// A region in device memory: a [`DeviceView`] or a [`DeviceViewMut`].
+///
+/// ```
+/// use thalweg::kernel::{CudaTask, DeviceRegion};
+/// /// An address as bindings of CUDA's driver want it.
+/// fn address(cx: &CudaTask<'_>, region: &impl DeviceRegion) -> u64 {
+///     cx.ptr(region) as u64
+/// }
+/// ```
+pub trait DeviceRegion: Sealed {
+    /// The elements' type.
+    type Element;
+
+    #[doc(hidden)]
+    fn place(&self) -> &DeviceSite;
+}
+
+impl<T> DeviceRegion for DeviceView<'_, T> {
+    type Element = T;
+
+    fn place(&self) -> &DeviceSite {
+        self.site()
+    }
+}
+
+impl<T> DeviceRegion for DeviceViewMut<'_, T> {
+    type Element = T;
+
+    fn place(&self) -> &DeviceSite {
+        self.site()
+    }
+}
+
+fn address(site: &DeviceSite) -> usize {
+    site.base + site.offset_bytes
+}
+
+/// What the three have in common.
+struct Raw<'a> {
+    device: &'a mut dyn Enqueue,
+    handles: RawHandles,
+}
+
+impl<'a> Raw<'a> {
+    fn of(launcher: &'a mut Launcher<'_>) -> Result<Self, DeviceError> {
+        let device = launcher.device();
+        let handles = device.raw()?;
+        Ok(Self { device, handles })
+    }
+}
+
+macro_rules! raw_tasks {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        pub struct $name<'a>(Raw<'a>);
+
+        impl<'a> $name<'a> {
+            pub(crate) fn of(launcher: &'a mut Launcher<'_>) -> Result<Self, DeviceError> {
+                Raw::of(launcher).map(Self)
+            }
+
+            /// A value that is kept with the stream, such as a library's handle: made when a task on this stream first
+            /// asks for one of its type, and found again by later ones. There are several streams, so there are several
+            /// values. For two of one type, wrap it in types of your own.
+            ///
+            /// It is dropped when the runtime ends, while the stream is still there and the device is bound to the
+            /// thread that drops it. That need not be the thread that made it.
+            ///
+            /// # Errors
+            /// Those of `make`.
+            pub fn keep<H, E>(&mut self, make: impl FnOnce(*mut c_void) -> Result<H, E>) -> Result<&mut H, E>
+            where
+                H: Send + 'static,
+            {
+                let stream = ptr::with_exposed_provenance_mut(self.0.handles.stream);
+                self.0.device.kept().of(|| make(stream))
+            }
+
+            /// The way to enqueue kernels of a [`Program`](super::Program) between what the body enqueues itself.
+            pub fn launcher(&mut self) -> Launcher<'_> {
+                Launcher::new(&mut *self.0.device)
+            }
+        }
+
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($name)).field(&self.0.handles).finish()
+            }
+        }
+    )*};
+}
+
+raw_tasks! {
+    /// A task on a CUDA stream, whose body calls CUDA itself; see [`TaskBuilder::cuda`](crate::TaskBuilder::cuda).
+    ///
+    /// Addresses are of type `*mut c_void`; whichever bindings you use, `cast` makes their types of them (a `CUstream` or
+    /// `cudaStream_t`, a `CUcontext`).
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// # mod library {
+    /// #     use std::ffi::c_void;
+    /// #     pub struct Handle(pub usize);
+    /// #     impl Handle { pub fn on(stream: *mut c_void) -> Result<Self, std::fmt::Error> { Ok(Self(stream.addr())) } }
+    /// #     pub unsafe fn scale(_: &Handle, _: usize, _: f32, _: *mut f32) -> Result<(), std::fmt::Error> { Ok(()) }
+    /// # }
+    /// fn scale(rt: &Runtime, x: &Data<f32>) -> Result<TaskId, SubmitError> {
+    ///     rt.task("scale", (x.inout(),))
+    ///         .cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0))
+    ///         .cuda(|cx, (mut x,)| {
+    ///             let address = cx.ptr_mut(&mut x);
+    ///             let handle = cx.keep(library::Handle::on)?; // one for each stream
+    ///             // SAFETY: what is enqueued on the task's stream writes the x.len() elements of its region alone.
+    ///             unsafe { library::scale(handle, x.len(), 2.0, address) }
+    ///         })
+    ///         .submit()
+    /// }
+    /// # let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// # let x = rt.data(vec![1.0; 4]);
+    /// # scale(&rt, &x)?;
+    /// # assert_eq!(rt.take(x)?, [2.0; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    CudaTask;
+    /// A task on a HIP stream, whose body calls HIP itself; see [`TaskBuilder::hip`](crate::TaskBuilder::hip). All is as for
+    /// [`CudaTask`].
+    ///
+    /// ```
+    /// use thalweg::kernel::HipTask;
+    /// fn show(cx: &HipTask<'_>) {
+    ///     println!("stream {:?} of device {}", cx.stream(), cx.device());
+    /// }
+    /// ```
+    HipTask;
+    /// A task in an OpenCL queue, whose body calls OpenCL itself; see
+    /// [`TaskBuilder::opencl`](crate::TaskBuilder::opencl), which has an example.
+    ///
+    /// ```
+    /// use thalweg::kernel::OpenClTask;
+    /// fn show(cx: &OpenClTask<'_>) {
+    ///     println!("queue {:?} of device {:?}", cx.queue(), cx.device());
+    /// }
+    /// ```
+    OpenClTask;
+}
+
+/// What CUDA and HIP have alike.
+macro_rules! addressed {
+    ($($name:ident)*) => {$(
+        impl $name<'_> {
+            /// The stream, on which everything is to be enqueued that touches the task's regions; or else be joined with it
+            /// by events, before and after.
+            pub fn stream(&self) -> *mut c_void {
+                ptr::with_exposed_provenance_mut(self.0.handles.stream)
+            }
+
+            /// The device's number.
+            pub fn device(&self) -> i32 {
+                self.0.handles.device as i32
+            }
+
+            /// The region's first element, in device memory: not to be followed on the host.
+            pub fn ptr<R: DeviceRegion>(&self, region: &R) -> *const R::Element {
+                ptr::with_exposed_provenance(address(region.place()))
+            }
+
+            /// As [`ptr`](Self::ptr), to write through.
+            pub fn ptr_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> *mut T {
+                ptr::with_exposed_provenance_mut(address(region.place()))
+            }
+
+            /// Device memory for `len` elements, for what this task enqueues; its content is not defined.
+            ///
+            /// # Errors
+            /// If the device lacks the memory.
+            pub fn scratch<T>(&mut self, len: usize) -> Result<*mut T, DeviceError> {
+                let bytes = len.saturating_mul(size_of::<T>());
+                self.0.device.scratch(bytes).map(ptr::with_exposed_provenance_mut)
+            }
+        }
+    )*};
+}
+
+addressed! { CudaTask HipTask }
+
+impl CudaTask<'_> {
+    /// The device's primary context, which is current.
+    pub fn context(&self) -> *mut c_void {
+        ptr::with_exposed_provenance_mut(self.0.handles.context)
+    }
+}
+
+/// A region in an OpenCL buffer.
+///
+/// ```
+/// use thalweg::kernel::{OpenClRegion, OpenClTask, DeviceRegion};
+/// /// What `clSetKernelArg` is given of a region: its buffer, and its first element's number there.
+/// fn arguments<R: DeviceRegion>(cx: &OpenClTask<'_>, region: &R) -> (*mut std::ffi::c_void, u64) {
+///     let OpenClRegion { buffer, first_byte } = cx.region(region);
+///     (buffer, (first_byte / size_of::<R::Element>()) as u64)
+/// }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenClRegion {
+    /// The buffer, a `cl_mem`: it may hold other tasks' regions, too.
+    pub buffer: *mut c_void,
+    /// Where the region begins in it.
+    pub first_byte: usize,
+}
+
+impl OpenClTask<'_> {
+    /// The queue, a `cl_command_queue`: in order, and without a barrier around it.
+    pub fn queue(&self) -> *mut c_void {
+        ptr::with_exposed_provenance_mut(self.0.handles.stream)
+    }
+
+    /// The context, a `cl_context`, which the buffers belong to.
+    pub fn context(&self) -> *mut c_void {
+        ptr::with_exposed_provenance_mut(self.0.handles.context)
+    }
+
+    /// The device, a `cl_device_id`.
+    pub fn device(&self) -> *mut c_void {
+        ptr::with_exposed_provenance_mut(self.0.handles.device)
+    }
+
+    /// Where a region lies.
+    pub fn region<R: DeviceRegion>(&self, region: &R) -> OpenClRegion {
+        let DeviceSite { base, offset_bytes, .. } = *region.place();
+        OpenClRegion { buffer: ptr::with_exposed_provenance_mut(base), first_byte: offset_bytes }
+    }
+
+    /// As [`region`](Self::region), to write.
+    pub fn region_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> OpenClRegion {
+        self.region(region)
+    }
+
+    /// Device memory for `len` elements, for what this task enqueues; its content is not defined.
+    ///
+    /// # Errors
+    /// If the device lacks the memory.
+    pub fn scratch<T>(&mut self, len: usize) -> Result<OpenClRegion, DeviceError> {
+        let base = self.0.device.scratch(len.saturating_mul(size_of::<T>()))?;
+        Ok(OpenClRegion { buffer: ptr::with_exposed_provenance_mut(base), first_byte: 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_each_type_is_kept() {
+        let mut kept = Kept::default();
+        assert_eq!(*kept.of(|| Ok::<_, ()>(1u32)).unwrap(), 1);
+        assert_eq!(*kept.of(|| Ok::<_, ()>(2u32)).unwrap(), 1);
+        assert_eq!(kept.of(|| Err::<u64, _>("no")), Err("no"));
+        assert_eq!(*kept.of(|| Ok::<_, ()>(3u64)).unwrap(), 3, "what was not made is made later");
+        let mut others = Kept::default();
+        others.of(|| Ok::<_, ()>(4u64)).unwrap();
+        others.of(|| Ok::<_, ()>("new")).unwrap();
+        let twice = kept.join(others);
+        assert_eq!((twice.0.len(), kept.0.len()), (1, 3));
+    }
+}

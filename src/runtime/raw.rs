@@ -1,0 +1,167 @@
+//! Describing bodies that call a device's interface themselves.
+//!
+//! To the layers below, such a body is one for accelerators that devices of one interface alone can run, and prefer to one
+//! for any: it is wrapped here so that it gets a task of that interface in place of a launcher.
+
+use super::for_each::Enqueue;
+use super::{LoopBuilder, ScopedTask, TaskBuilder};
+use crate::error::BoxError;
+use crate::kernel::{CudaTask, HipTask, Launcher, OpenClTask};
+use crate::machine::UnitKind;
+use crate::memory::{AccessList, IntoOutcome, Slot, With};
+use crate::task::{Accesses, LoopAccesses};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+impl<A, C> TaskBuilder<'_, A, C>
+where
+    A: Accesses,
+    C: Slot<A::Stored>,
+{
+    /// A body for the devices of the interface of this kind of unit.
+    pub(super) fn for_interface<F>(mut self, kind: UnitKind, body: F) -> Self
+    where
+        F: for<'l, 'd, 'a> FnOnce(
+                &'l mut Launcher<'d>,
+                <A::Stored as AccessList>::DeviceViews<'a>,
+            ) -> Result<(), BoxError>
+            + Send
+            + 'static,
+    {
+        let driver = &self.entrance.driver;
+        self.kinds = self.kinds.with(kind);
+        if kind == UnitKind::OpenCl {
+            self.kinds = self.kinds.with(UnitKind::Fpga);
+        }
+        // What a unit of kind `GPU` has is known here; but it may have several, of which the policy chooses one.
+        if driver.all_gpus_are_among(self.kinds) {
+            self.kinds = self.kinds.with(UnitKind::Gpu);
+        }
+        if driver.runs_on_devices() {
+            let own = &mut self.for_devices.get_or_insert_default().own;
+            own.retain(|(known, _)| *known != kind);
+            own.push((kind, Box::new(With(body, PhantomData))));
+        }
+        self
+    }
+}
+
+/// The three methods of each builder, with how a wrapped body is added.
+macro_rules! raw_bodies {
+    ($(
+        $(#[$doc:meta])*
+        $method:ident, $task:ident, $kind:ident;
+    )*) => {
+        impl<A, C> TaskBuilder<'_, A, C>
+        where
+            A: Accesses,
+            C: Slot<A::Stored>,
+        {$(
+            $(#[$doc])*
+            pub fn $method<F, R>(self, body: F) -> Self
+            where
+                F: for<'t, 'd, 'a> FnOnce(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+                    + Send
+                    + 'static,
+                R: IntoOutcome + 'static,
+            {
+                self.for_interface(
+                    UnitKind::$kind,
+                    move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
+                        body(&mut $task::of(launcher)?, views).into_outcome()
+                    },
+                )
+            }
+        )*}
+
+        impl<'scope, A, C> ScopedTask<'scope, '_, A, C>
+        where
+            A: Accesses,
+            C: Slot<A::Stored>,
+        {$(
+            #[doc = concat!("As [`TaskBuilder::", stringify!($method), "`].")]
+            pub fn $method<F, R>(mut self, body: F) -> Self
+            where
+                F: for<'t, 'd, 'a> FnOnce(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+                    + Send
+                    + 'scope,
+                R: IntoOutcome,
+            {
+                let body = move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
+                    body(&mut $task::of(launcher)?, views).into_outcome()
+                };
+                let body = self.scope.lease().device_body::<A::Stored, _, Result<(), BoxError>>(body);
+                self.task = self.task.for_interface(UnitKind::$kind, body);
+                self
+            }
+        )*}
+
+        impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {$(
+            #[doc = concat!("As [`TaskBuilder::", stringify!($method), "`], for each iteration.")]
+            pub fn $method<F, R>(mut self, body: F) -> Self
+            where
+                F: for<'t, 'd, 'a> Fn(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+                    + Send
+                    + Sync
+                    + 'static,
+                R: IntoOutcome + 'static,
+            {
+                let body: Enqueue<A::Stored> = Arc::new(
+                    move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
+                        body(&mut $task::of(launcher)?, views).into_outcome()
+                    },
+                );
+                self.rest.own.retain(|(kind, _)| *kind != UnitKind::$kind);
+                self.rest.own.push((UnitKind::$kind, body));
+                self
+            }
+        )*}
+    };
+}
+
+raw_bodies! {
+    /// A body for CUDA devices that calls CUDA itself, or a library such as cuBLAS, preferred there over the one for all
+    /// accelerators. It gets a [`CudaTask`], which has an example, and for every access a view of where the region lies; it
+    /// runs on the unit's hosting thread, with the device's context current.
+    ///
+    /// What it enqueues on the task's stream comes behind the tasks before this one and in front of those behind. It does
+    /// not wait for that, and need not: the task ends when all has. It is to touch the declared regions alone, and to write
+    /// only what is declared so; the runtime has no means to see to that, which is what the `unsafe` of the calls is about.
+    ///
+    /// If it returns an error or panics, the task fails with that, when everything it has enqueued has stopped; the stream
+    /// goes on with other tasks. If the device is found to be lost by then, it counts as lost.
+    ///
+    /// A unit of kind `GPU` runs the task if there are bodies for the interfaces of all such units' devices. A second
+    /// body replaces the first.
+    cuda, CudaTask, Cuda;
+    /// A body for HIP devices that calls HIP itself, or a library such as rocBLAS. All is as for [`cuda`](Self::cuda).
+    hip, HipTask, Hip;
+    /// A body for OpenCL devices that calls OpenCL itself. All is as for [`cuda`](Self::cuda), but that a region lies in a
+    /// buffer, from some byte on.
+    ///
+    /// ```no_run
+    /// use thalweg::kernel::OpenClRegion;
+    /// use thalweg::prelude::*;
+    ///
+    /// let rt = Runtime::builder().compute_units("1:OPENCL:1").build()?;
+    /// let x = rt.data(vec![1.0f32; 1000]);
+    /// rt.task("clear", (x.output(),))
+    ///     .opencl(|cx, (mut x,)| {
+    ///         let OpenClRegion { buffer, first_byte } = cx.region_mut(&mut x);
+    ///         let (zero, bytes) = (0f32, x.len() * size_of::<f32>());
+    ///         // SAFETY: the buffer has these bytes, which are the task's; what is filled in is read before this returns.
+    ///         let filled = unsafe {
+    ///             cl3::command_queue::enqueue_fill_buffer(
+    ///                 cx.queue(), buffer, (&raw const zero).cast(), 4, first_byte, bytes, 0, std::ptr::null(),
+    ///             )
+    ///         };
+    ///         let event = filled.map_err(|code| format!("clEnqueueFillBuffer: error {code}"))?;
+    ///         // SAFETY: nobody else has the event.
+    ///         unsafe { cl3::event::release_event(event) }.map_err(|code| format!("clReleaseEvent: error {code}"))
+    ///     })
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [0.0; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    opencl, OpenClTask, OpenCl;
+}

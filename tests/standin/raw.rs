@@ -1,0 +1,326 @@
+//! Programs with bodies that call the interface themselves, and with modules of their own, for a stand-in.
+
+use super::programs::{kind, next, nexts, runtime, with_units};
+use std::error::Error;
+use std::ffi::{CString, c_void};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg::bytemuck::{Pod, Zeroable};
+use thalweg::error::FailureReason;
+use thalweg::kernel::{CType, Module, ModuleKernel, Plain, Program, Read, Write, compile_for};
+use thalweg::prelude::*;
+
+/// A function of the interface's library, which is open already.
+fn function(name: &str) -> *mut c_void {
+    let library = if name.starts_with("cu") { c"libcuda.so.1" } else { c"libamdhip64.so.8" };
+    let name = CString::new(name).unwrap();
+    // SAFETY: both texts end with a zero.
+    let found = unsafe { libc::dlsym(libc::dlopen(library.as_ptr(), libc::RTLD_NOW), name.as_ptr()) };
+    assert!(!found.is_null(), "{name:?}");
+    found
+}
+
+/// Enqueues a copy on the device; the code.
+///
+/// # Safety
+/// Both ends are device memory of this size.
+unsafe fn enqueue_copy(to: *mut u64, from: *const u64, len: usize, stream: *mut c_void) -> i32 {
+    type Cuda = extern "C" fn(u64, u64, usize, *mut c_void) -> i32;
+    type Hip = extern "C" fn(*mut u64, *const u64, usize, u32, *mut c_void) -> i32;
+    // SAFETY: the types are those of the interfaces' manuals; 3 is from device to device.
+    unsafe {
+        match kind().as_str() {
+            "CUDA" => {
+                let copy: Cuda = std::mem::transmute(function("cuMemcpyDtoDAsync_v2"));
+                copy(to as u64, from as u64, len * 8, stream)
+            }
+            _ => {
+                let copy: Hip = std::mem::transmute(function("hipMemcpyAsync"));
+                copy(to, from, len * 8, 3, stream)
+            }
+        }
+    }
+}
+
+/// Whether the stream is there, and a context current.
+fn is_usable(stream: usize) -> bool {
+    let name = if kind() == "CUDA" { "cuStreamQuery" } else { "hipStreamQuery" };
+    // SAFETY: the type is that of the interface's manual; the stand-in knows which streams it has made.
+    let query: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(name)) };
+    query(stream) == 0
+}
+
+/// Takes the thread's context, or gives it another device.
+fn unbind() {
+    let name = if kind() == "CUDA" { "cuCtxSetCurrent" } else { "hipSetDevice" };
+    // SAFETY: the type is that of the interface's manual; there is a device 0, and null is no context.
+    let bind: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(name)) };
+    assert_eq!(bind(0), 0);
+}
+
+static MADE: AtomicUsize = AtomicUsize::new(0);
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// As a library's handle: of a stream, and with calls of the interface at its end.
+struct Handle(usize);
+
+impl Handle {
+    fn on(stream: *mut c_void) -> Result<Self, Mine> {
+        assert!(is_usable(stream.addr()), "no context at the beginning");
+        MADE.fetch_add(1, Ordering::SeqCst);
+        Ok(Self(stream.addr()))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        assert!(is_usable(self.0), "no context or stream at the end");
+        DROPPED.fetch_add(1, Ordering::SeqCst);
+        unbind();
+    }
+}
+
+/// Keeps another one company, and makes trouble.
+struct Panics;
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+/// An error of a library, with a cause.
+#[derive(Debug)]
+struct Mine(Option<Box<Mine>>);
+
+impl fmt::Display for Mine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "status 7" } else { "not initialized" })
+    }
+}
+
+impl Error for Mine {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.as_deref().map(|cause| cause as _)
+    }
+}
+
+/// What both interfaces' bodies do: `y ← x`, and then this.
+macro_rules! body {
+    ($then:expr) => {{
+        let then = $then;
+        move |cx, (x, mut y)| {
+            let (from, to, stream) = (cx.ptr(&x), cx.ptr_mut(&mut y), cx.stream());
+            let handle = cx.keep(Handle::on)?;
+            assert_eq!(handle.0, stream.addr());
+            // SAFETY: the task reads x and writes y, which are as long.
+            assert_eq!(unsafe { enqueue_copy(to, from, x.len(), stream) }, 0);
+            unbind();
+            then()
+        }
+    }};
+}
+
+/// A task `y ← x` that calls the interface itself.
+fn copy(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, then: fn() -> Result<(), Mine>) {
+    rt.task("copy", (x.slice(2..8).input(), y.slice(3..9).output()))
+        .cuda(body!(then))
+        .hip(body!(then))
+        .submit()
+        .unwrap();
+}
+
+/// Copies in a program of several chains.
+pub const COPIES: usize = 40;
+
+/// Bodies that call the interface between tasks of the dialect, on regions that begin somewhere.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn copies() {
+    let rt = runtime();
+    copy_in_chains(&rt);
+    drop(rt);
+    let made = MADE.load(Ordering::SeqCst);
+    assert!((1..=16).contains(&made), "{made} handles");
+    assert_eq!(DROPPED.load(Ordering::SeqCst), made);
+}
+
+fn copy_in_chains(rt: &Runtime) {
+    let pairs: Vec<_> = (0..10u64).map(|n| (rt.data(vec![n; 10]), rt.data(vec![100 + n; 10]))).collect();
+    for round in 0..COPIES as u64 / 10 {
+        for (x, y) in &pairs {
+            next(rt, x, round);
+            copy(rt, x, y, || Ok(()));
+            next(rt, y, 7);
+        }
+    }
+    for (n, (x, y)) in (0..).zip(pairs) {
+        let x = rt.take(x).unwrap();
+        assert_eq!(x, [nexts(n, 0..4); 10]);
+        let mut expected = vec![100 + n; 10];
+        for round in 1..=4 {
+            expected[3..9].fill(nexts(n, 0..round));
+            expected.iter_mut().for_each(|y| *y = nexts(*y, 7..8));
+        }
+        assert_eq!(rt.take(y).unwrap(), expected);
+    }
+}
+
+/// What a unit of kind `GPU` has is known when it is opened.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn on_any_gpu() {
+    let rt = with_units("1:GPU:1");
+    copy_in_chains(&rt);
+    let y = rt.data(vec![0u64; 10]);
+    let other = rt.task("other", (y.inout(),));
+    let other = if kind() == "CUDA" { other.hip(|_, _| ()) } else { other.cuda(|_, _| ()) };
+    let refused = other.submit().unwrap_err();
+    assert!(matches!(refused, SubmitError::NoUnit { .. }), "{refused}");
+    // One for all accelerators gives way to the interface's own.
+    rt.task("own", (y.inout(),)).gpu(|_, _| panic!("not this")).cuda(|_, _| ()).hip(|_, _| ()).submit().unwrap();
+    rt.wait().unwrap();
+}
+
+/// Errors with a cause, panics, and a destructor that panics.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn failures() {
+    let rt = runtime();
+    let (x, y) = (rt.data(vec![1u64; 10]), rt.data(vec![2u64; 10]));
+    for round in 0..5 {
+        copy(&rt, &x, &y, || Err(Mine(Some(Box::new(Mine(None))))));
+        next(&rt, &y, 1); // skipped
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("round {round}: it has failed") };
+        let FailureReason::Returned(error) = failures[0].reason() else { panic!("{:?}", failures[0]) };
+        assert_eq!((error.to_string(), failures[0].skipped()), ("status 7".to_owned(), 1));
+        assert_eq!(error.source().unwrap().to_string(), "not initialized");
+        copy(&rt, &x, &y, || panic!("a binding's own check"));
+        let error = rt.wait().unwrap_err().to_string();
+        assert!(error.contains("a binding's own check"), "{error}");
+        rt.task("heal", (y.output(),)).cuda(|_, _| ()).hip(|_, _| ()).submit().unwrap();
+        rt.task("fill", (y.output(),)).cpu(|_, (y,)| y.fill(3)).submit().unwrap();
+        next(&rt, &y, 4);
+        assert_eq!(rt.read(&y).unwrap(), [nexts(3, 4..5); 10]);
+    }
+    let task = rt.task("keeps", (x.inout(),));
+    let keep = |stream: *mut c_void| Ok::<_, Mine>((Panics, stream.addr()));
+    task.cuda(move |cx, _| cx.keep(keep).map(|_| ())).hip(move |cx, _| cx.keep(keep).map(|_| ())).submit().unwrap();
+    rt.wait().unwrap();
+    drop((x, y, rt));
+    assert_eq!(DROPPED.load(Ordering::SeqCst), MADE.load(Ordering::SeqCst), "though another one panicked");
+}
+
+const OWN: &str = r#"
+    struct pair { unsigned long long factor; float unused[3]; unsigned salt; };
+    extern "C" __global__ void __launch_bounds__(32) step(
+        const unsigned long long *x, unsigned long long *__restrict__ y, struct pair pair, const int n)
+    {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) y[i] = x[i] * pair.factor + pair.salt;
+    }
+    extern "C" __global__ void __launch_bounds__(1) wild(unsigned long long *y) { *(volatile int *)(y[0] - y[0] + 8) = 1; }
+"#;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Pair {
+    factor: u64,
+    unused: [f32; 3],
+    salt: u32,
+}
+
+impl CType for Pair {
+    const NAMES: &'static [&'static str] = &["pair"];
+}
+
+const MODULE: Module = Module::new("own").cuda(OWN).hip(OWN);
+static STEP: ModuleKernel<(Read<u64>, Write<u64>, Plain<Pair>, i32)> = ModuleKernel::new(&MODULE, "step", [32, 1, 1]);
+static WILD: ModuleKernel<(Write<u64>,)> = ModuleKernel::new(&MODULE, "wild", [1, 1, 1]);
+
+/// A text of the interface's own, with a structure for a parameter; and compiled code.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn modules() {
+    let rt = runtime();
+    let (x, y) = (rt.data((0..100).collect::<Vec<u64>>()), rt.data(vec![5u64; 100]));
+    let pair = Pair { factor: 3, unused: [0.5; 3], salt: 11 };
+    rt.task("step", (x.slice(10..).input(), y.slice(..90).output()))
+        .gpu(move |k, (x, mut y)| {
+            // SAFETY: both regions have 90 elements, with which the kernel compares its index.
+            unsafe { k.launch_module(&STEP, 90, (&x, &mut y, Plain(pair), 90)) }
+        })
+        .submit()
+        .unwrap();
+    let expected: Vec<u64> = (10..100).map(|x| 3 * x + 11).chain([5; 10]).collect();
+    assert_eq!(rt.read(&y).unwrap(), expected);
+
+    const TEXT: &str = "KERNEL(64, 1, 1) negate(INOUT(UINT64, y, n), int n)
+        { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = ~y[i]; }";
+    // SAFETY: only the first n elements are touched.
+    const PROGRAM: Program = unsafe { Program::new("negate.cl", TEXT) };
+    let architecture = if kind() == "CUDA" { "sm_90" } else { "gfx90a" };
+    let code: &'static [u8] = compile_for(&PROGRAM, architecture).unwrap().leak();
+    let module = Module::new("negate").cubin(code).hsaco(code);
+    let negate: &'static _ =
+        Box::leak(Box::new(ModuleKernel::<(Write<u64>, i32)>::checked(&module, "negate", [64, 1, 1]).unwrap()));
+    rt.task("negate", (y.inout(),))
+        // SAFETY: the kernel compares its index with 100, of which the region has as many.
+        .gpu(move |k, (mut y,)| unsafe { k.launch_module(negate, 100, (&mut y, 100)) })
+        .submit()
+        .unwrap();
+    assert_eq!(rt.take(y).unwrap(), expected.iter().map(|y| !y).collect::<Vec<_>>());
+}
+
+/// Code of another interface, and what is no code at all.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn refused_code() {
+    let rt = runtime();
+    let nonsense = b"nothing that anybody would run";
+    let modules = [
+        (Module::new("other").opencl("__kernel void f(__global int *x, ulong x0) {}"), "no code for"),
+        (Module::new("nonsense").cubin(nonsense).hsaco(nonsense), "refuses the module's code"),
+        (Module::new("text").ptx(".entry f(.param .u64 x) { ret; }").hsaco(nonsense), "refuses the module's code"),
+        (Module::new("lacks").cuda(OWN).hip(OWN), "ModuleGetFunction"),
+        (Module::new("empty").cubin(&[]).hsaco(&[]), "no code for"),
+        (Module::new("broken").cuda("nonsense").hip("nonsense"), "broken"),
+    ];
+    let x = rt.data(vec![1i32; 10]);
+    for (module, expected) in modules {
+        let kernel: &'static _ = Box::leak(Box::new(ModuleKernel::<(Write<i32>,)>::unchecked(&module, "f", [1, 1, 1])));
+        rt.task("refused", (x.output(),))
+            // SAFETY: there is no such kernel.
+            .gpu(move |k, (mut x,)| unsafe { k.launch_module(kernel, 1, (&mut x,)) })
+            .submit()
+            .unwrap();
+        let error = rt.wait().unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains(module.name()) || expected.starts_with("Module"), "{error}");
+    }
+    rt.task("fill", (x.output(),)).cpu(|_, (x,)| x.fill(3)).submit().unwrap();
+    assert_eq!(rt.take(x).unwrap(), [3; 10]);
+}
+
+/// A body that has enqueued what breaks the device, and then fails of something else.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn breaks_the_device() {
+    let rt = with_units(&format!("1:CPU:1,1:{}:1", kind()));
+    let (x, y) = (rt.data(vec![1u64; 10]), rt.data(vec![2u64; 10]));
+    rt.task("breaks", (x.inout(),))
+        .cuda(|cx, (mut x,)| {
+            // SAFETY: none: the stand-in finds out.
+            unsafe { cx.launcher().launch_module(&WILD, 1, (&mut x,)) }?;
+            Err::<(), Box<dyn Error + Send + Sync>>(Box::new(Mine(None)))
+        })
+        .submit()
+        .unwrap();
+    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it has failed") };
+    assert!(matches!(failures[0].reason(), FailureReason::Returned(error) if error.is::<Mine>()), "{failures:?}");
+    // The device is known to be gone: others do its tasks, and none has to find out by failing.
+    for _ in 0..5 {
+        rt.task("anywhere", (y.inout(),)).cpu(|_, (y,)| y[0] += 1).gpu(|_, _| ()).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    assert_eq!(rt.take(y).unwrap()[..2], [7, 2]);
+}
