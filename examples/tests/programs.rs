@@ -233,6 +233,7 @@ fn bad_values_are_named_and_refused() {
         ("npb_mz", "bt --serial --scheduler dynamic"),
         ("npb_mz", "bt --serial --simulate machines/laptop.toml"),
         ("npb_mz", "bt --serial --periods"),
+        ("npb_mz", "bt --fuse planes --simulate machines/laptop.toml"),
         ("cholesky", "--serial --units 1:CPU:1"),
         ("smith_waterman", "--serial --scheduler dynamic"),
         ("kmeans", "--serial --simulate machines/laptop.toml"),
