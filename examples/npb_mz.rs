@@ -34,7 +34,7 @@ struct Options {
     /// Time steps [default: those of the class, for which there are reference values]
     #[arg(long, value_name = "N", value_parser = integer(1..=1_000_000))]
     niter: Option<usize>,
-    /// How many tasks a zone's step is
+    /// How many tasks a zone's step is; planes: one, with children for chunks of planes and of rows
     #[arg(long, value_enum, default_value = "step")]
     fuse: Fuse,
     /// Wait for all tasks between exchange and computation, to time the two periods
@@ -50,6 +50,12 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     let problem = options.benchmark.problem(options.class);
+    if options.fuse == Fuse::Planes && options.machine.is_simulated() {
+        eprintln!(
+            "error: cannot simulate --fuse planes: bodies, which submit the children, are not run; try --fuse step"
+        );
+        return ExitCode::from(2);
+    }
     let allocates = options.serial || !options.machine.is_simulated();
     if allocates && let Err(shortage) = check_memory(&problem, options.benchmark, options.fuse) {
         eprintln!("error: {shortage}");

@@ -277,6 +277,7 @@ fn bad_values_are_named_and_refused() {
         ("matmul", "--compare"),
         ("matmul", "--compare --units 2:CPU:1"),
         ("fft2d", "--size 100"),
+        ("npb_mz", "bt --fuse planes --simulate machines/laptop.toml"),
         ("cholesky", "--serial --units 1:CPU:1"),
         ("smith_waterman", "--serial --scheduler dynamic"),
         ("kmeans", "--serial --simulate machines/laptop.toml"),

@@ -58,6 +58,9 @@ pub enum Fuse {
     Stages,
     /// One after the exchange.
     Step,
+    /// One, whose children compute chunks of planes, and then of rows. CPU units and emulated devices run them, whatever
+    /// else a machine has. A simulation, which runs no bodies, knows of no children.
+    Planes,
 }
 
 /// What a class of a benchmark prescribes.

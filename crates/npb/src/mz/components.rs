@@ -11,7 +11,6 @@ use rayon::prelude::*;
 
 use super::physics::COMPONENTS;
 use super::rows::{Block, blocks, divide};
-use super::zones::Shape;
 
 /// A flat slice per component.
 pub(crate) type Components<'a> = [&'a [f64]; COMPONENTS];
@@ -84,10 +83,33 @@ pub(crate) fn for_planes(
     }
 }
 
-/// Plane `k` of each component, of `plane` points.
-#[inline(always)]
-pub(crate) fn plane_of(components: Components<'_>, plane: usize, k: usize) -> Components<'_> {
-    components.map(|component| &component[k * plane..][..plane])
+/// Neighbouring planes of a zone, which know their numbers: all of an array, or what a task has of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Slab<'a> {
+    /// The number of the first plane.
+    first: usize,
+    /// Points of a plane.
+    points: usize,
+    components: Components<'a>,
+}
+
+impl<'a> Slab<'a> {
+    /// The planes of an array, from number `first` on.
+    ///
+    /// # Panics
+    /// As [`components`].
+    pub(crate) fn new(first: usize, array: &ArrayView4<'a, f64>) -> Self {
+        Self { first, points: array.len_of(Axis(2)) * array.len_of(Axis(3)), components: components(array) }
+    }
+
+    /// Plane number `k` of each component.
+    #[inline(always)]
+    pub(crate) fn plane(&self, k: usize) -> Components<'a> {
+        self.components.map(
+            #[inline(always)]
+            |component| &component[(k - self.first) * self.points..][..self.points],
+        )
+    }
 }
 
 /// Both halves of pairs.
@@ -100,20 +122,22 @@ fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
     (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("as many seconds as firsts")))
 }
 
-/// Runs `work` on the rows `1 .. ny − 1` of the planes `1 .. nz − 1` of `target`, rows divided among `threads` threads.
-/// It is given a range of rows and, for each plane, the components' points in these rows.
+/// Runs `work` on the rows of `target`, which are the zone's from number `first` on, divided among `threads` threads. It
+/// is given a range of the zone's rows and, for each plane of `target`, the components' points in these rows.
 ///
 /// # Panics
-/// If the components do not have the shape, or `work` panics.
+/// If rows are not contiguous, or `work` panics.
 pub(crate) fn over_rows(
     threads: usize,
-    target: ComponentsMut<'_>,
-    shape: Shape,
+    target: ArrayViewMut4<'_, f64>,
+    first: usize,
     work: impl Fn(Range<usize>, &mut [ComponentsMut<'_>]) + Sync,
 ) {
-    let ranges = divide(1..shape.ny - 1, threads, 1);
-    let blocks = blocks(target, shape, &ranges);
-    let work = |(range, mut block): (Range<usize>, Block<'_>)| work(range, &mut block[1..shape.nz - 1]);
+    let ranges = divide(0..target.len_of(Axis(2)), threads, 1);
+    let blocks = blocks(target, &ranges);
+    let work = |(Range { start, end }, mut block): (Range<usize>, Block<'_>)| {
+        work(first + start..first + end, &mut block);
+    };
     if threads <= 1 {
         ranges.into_iter().zip(blocks).for_each(work);
     } else {

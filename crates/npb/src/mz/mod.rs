@@ -5,7 +5,7 @@
 //!
 //! | files | what is in them |
 //! | --- | --- |
-//! | `program`, `stages`, `log` | the run as tasks: the only part that knows of the runtime |
+//! | `program`, `stages`, `nested`, `log` | the run as tasks: the only part that knows of the runtime |
 //! | `serial` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
@@ -27,6 +27,7 @@ mod initial;
 mod lines;
 mod log;
 mod lu;
+mod nested;
 mod norms;
 mod operator;
 mod physics;

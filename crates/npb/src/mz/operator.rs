@@ -8,13 +8,15 @@
 //! that they do not compete for the same lines of a cache; then each row is one loop along x, in vectors, of which the
 //! last overlaps the one before. Nothing but the interior of r is written.
 
-use ndarray::{ArrayView4, ArrayViewMut4};
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
-use super::components::{Components, ComponentsMut, components, components_mut, for_planes, over_planes};
+use super::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
 use super::initial::exact_state;
 use super::lanes::{Lane, dispatch, with_scratch};
-use super::physics::Mesh;
+use super::physics::{COMPONENTS, Mesh};
 use super::planes::{HEAT, PRESSURE, Planes};
 use super::stencil::{Constants, DissipationWeights, Far, Star, Weights};
 use super::zones::Shape;
@@ -31,6 +33,34 @@ pub(crate) fn residual(
     threads: usize,
 ) {
     apply(mesh, u, forcing, 1.0, r, threads);
+}
+
+/// [`residual`] in the interior planes `planes` alone: `u` is given in the planes of their [`reach`], `forcing` and `r` in
+/// these planes.
+///
+/// # Panics
+/// If an array does not have this shape, or a component of it is not contiguous.
+pub(crate) fn residual_in_planes(
+    mesh: &Mesh,
+    planes: Range<usize>,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    apply_in_planes(mesh, planes, u, forcing, 1.0, r, threads);
+}
+
+/// The planes of u that the operator reads for `planes` of its result: two more on either side, as far as there are any.
+pub(crate) fn reach(mesh: &Mesh, planes: &Range<usize>) -> Range<usize> {
+    planes.start.saturating_sub(2)..(planes.end + 2).min(mesh.shape.nz)
+}
+
+/// Asserts that arrays have the shapes that [`residual_in_planes`] asks for.
+pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]: [&[usize]; 3]) {
+    let Shape { nx, ny, .. } = mesh.shape;
+    let of = |planes: &Range<usize>| [COMPONENTS, planes.len(), ny, nx];
+    assert_eq!([u, forcing, r], [&of(&reach(mesh, planes)), &of(planes), &of(planes)], "shapes in planes {planes:?}");
 }
 
 /// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
@@ -52,16 +82,28 @@ fn apply(
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
     scale: f64,
+    mut r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    let interior = s![.., 1..-1, .., ..];
+    let planes = 1..mesh.shape.nz - 1;
+    apply_in_planes(mesh, planes, u, &forcing.slice(interior), scale, r.slice_mut(interior), threads);
+}
+
+fn apply_in_planes(
+    mesh: &Mesh,
+    planes: Range<usize>,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    scale: f64,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    for shape in [u.shape(), forcing.shape(), r.shape()] {
-        assert_eq!(shape, mesh.shape.array(), "shape of a zone's array");
-    }
-    let Shape { nx, ny, nz } = mesh.shape;
-    let (u, forcing) = (components(u), components(forcing));
-    over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
-        dispatch(nx - 2, Range { mesh, u, forcing, scale, first: planes.start, r });
+    assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
+    let Shape { nx, ny, .. } = mesh.shape;
+    let (u, forcing) = (Slab::new(reach(mesh, &planes).start, u), Slab::new(planes.start, forcing));
+    over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
+        dispatch(nx - 2, InPlanes { mesh, u, forcing, scale, first: planes.start + share.start, r });
     });
 }
 
@@ -76,16 +118,16 @@ pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
 }
 
 /// The planes of `r` from `first` on.
-struct Range<'a> {
+struct InPlanes<'a> {
     mesh: &'a Mesh,
-    u: Components<'a>,
-    forcing: Components<'a>,
+    u: Slab<'a>,
+    forcing: Slab<'a>,
     scale: f64,
     first: usize,
     r: ComponentsMut<'a>,
 }
 
-impl WithSimd for Range<'_> {
+impl WithSimd for InPlanes<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -113,8 +155,8 @@ impl WithSimd for Range<'_> {
 pub(crate) struct Operator<'a, S: Simd> {
     simd: S,
     mesh: &'a Mesh,
-    u: Components<'a>,
-    forcing: Components<'a>,
+    u: Slab<'a>,
+    forcing: Slab<'a>,
     constants: Constants<S>,
     weights: DissipationWeights,
     planes: Planes<'a>,
@@ -128,8 +170,8 @@ impl<'a, S: Simd> Operator<'a, S> {
     pub(crate) fn new(
         simd: S,
         mesh: &'a Mesh,
-        u: Components<'a>,
-        forcing: Components<'a>,
+        u: Slab<'a>,
+        forcing: Slab<'a>,
         scale: f64,
         scratch: &'a mut [f64],
         first: usize,
@@ -155,7 +197,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             far: tabulate!(|m| self.planes.far(m, k)),
             primitives: tabulate!(|quantity| self.planes.star(5 + quantity, k)),
         };
-        let scale = self.constants.scale;
+        let (scale, forcing) = (self.constants.scale, self.forcing.plane(k));
         for j in 1..ny - 1 {
             let weights = self.weights.row(self.simd, j, k);
             let [r0, r1, r2, r3, r4] = self.row.each_mut();
@@ -167,7 +209,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             // One component after the other: the ten arrays at once may well compete for the same lines of the cache.
             unroll!(5, |m| {
                 let at = j * nx + 1;
-                let (forcing, r) = (&self.forcing[m][k * nx * ny + at..][..nx - 2], &mut r[m][at..][..nx - 2]);
+                let (forcing, r) = (&forcing[m][at..][..nx - 2], &mut r[m][at..][..nx - 2]);
                 for_vectors!(S, nx - 2, |i| {
                     let sum = Lane::load(self.simd, row[m], i) + Lane::load(self.simd, forcing, i);
                     (sum * scale).store(r, i);

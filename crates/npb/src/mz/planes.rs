@@ -8,7 +8,7 @@
 
 use pulp::Simd;
 
-use super::components::Components;
+use super::components::Slab;
 use super::lanes::{Lane, splats};
 use super::physics::{C1C5, C2};
 use super::stencil::{Far, Star};
@@ -49,10 +49,10 @@ impl<'a> Planes<'a> {
 
     /// Reads plane `k` of the state into the place of plane k − 5.
     #[inline(always)]
-    pub(crate) fn read<S: Simd>(&mut self, simd: S, u: Components<'_>, k: usize) {
+    pub(crate) fn read<S: Simd>(&mut self, simd: S, u: Slab<'_>, k: usize) {
         let Shape { nx, ny, .. } = self.shape;
         let (plane, distance) = (nx * ny, Self::distance(self.shape));
-        let u: [&[f64]; 5] = tabulate!(|m| &u[m][k * plane..][..plane]);
+        let u = u.plane(k);
         let (state, derived) =
             self.numbers[k % KEPT * FIELDS * distance..][..FIELDS * distance].split_at_mut(5 * distance);
         for field in state.chunks_exact_mut(distance) {

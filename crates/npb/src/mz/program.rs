@@ -82,6 +82,7 @@ impl Times {
 }
 
 /// One zone's mesh and data.
+#[derive(Clone)]
 pub(crate) struct Zone {
     pub(super) number: usize,
     pub(super) mesh: Mesh,
@@ -98,7 +99,7 @@ pub struct Program<'rt> {
     pub(super) rt: &'rt Runtime,
     pub(super) benchmark: Benchmark,
     pub(super) settings: Settings,
-    zones: Vec<Zone>,
+    pub(super) zones: Vec<Zone>,
     neighbours: Vec<Neighbours>,
     pub(super) space: IterationSpace,
     pub(super) log: Arc<Log>,

@@ -1,15 +1,15 @@
 //! Blocks of rows of a zone: what threads share where planes of constant z depend on one another.
 //!
 //! The counterpart of `components`, which deals out planes. A block is a range of y in every plane; since the
-//! arrays are cut by `split_at_mut`, blocks can be written at the same time.
+//! arrays are cut in disjoint parts, blocks can be written at the same time.
 
 use std::ops::Range;
 
-use super::components::ComponentsMut;
-use super::physics::COMPONENTS;
-use super::zones::Shape;
+use ndarray::{ArrayViewMut4, Axis};
 
-/// The rows of one block, per plane of constant z, boundary planes included: the components' points of these rows.
+use super::components::{ComponentsMut, components_mut};
+
+/// The rows of one block, per plane of constant z of the array that was cut: the components' points of these rows.
 pub(crate) type Block<'a> = Vec<ComponentsMut<'a>>;
 
 /// Cuts `rows` into `blocks` ranges (fewer if there are not enough rows) of a multiple of `multiple` rows each,
@@ -23,24 +23,27 @@ pub(crate) fn divide(rows: Range<usize>, blocks: usize, multiple: usize) -> Vec<
 /// out.
 ///
 /// # Panics
-/// If the blocks overlap or leave the zone, or the components are not those of `shape`.
-pub(crate) fn blocks<'a>(target: ComponentsMut<'a>, shape: Shape, blocks: &[Range<usize>]) -> Vec<Block<'a>> {
-    let Shape { nx, ny, nz } = shape;
-    let mut planes = target.map(|component| component.chunks_exact_mut(nx * ny));
-    let mut cut: Vec<Block<'a>> = blocks.iter().map(|_| Vec::with_capacity(nz)).collect();
-    for _ in 0..nz {
-        let mut rest: ComponentsMut<'a> =
-            planes.each_mut().map(|planes| planes.next().expect("a component has all planes"));
-        let mut row = 0;
-        for (rows, block) in blocks.iter().zip(&mut cut) {
-            block.push(std::array::from_fn::<_, COMPONENTS, _>(|m| {
-                let (_, from) = std::mem::take(&mut rest[m]).split_at_mut((rows.start - row) * nx);
-                let (part, from) = from.split_at_mut(rows.len() * nx);
-                rest[m] = from;
-                part
-            }));
-            row = rows.end;
-        }
+/// If the blocks overlap or leave the array, there are not five components, or rows are not contiguous.
+pub(crate) fn blocks<'a>(target: ArrayViewMut4<'a, f64>, blocks: &[Range<usize>]) -> Vec<Block<'a>> {
+    let mut cut = Vec::with_capacity(blocks.len());
+    let (mut rest, mut row) = (target, 0);
+    for rows in blocks {
+        let (_, from) = rest.split_at(Axis(2), rows.start - row);
+        let (block, after) = from.split_at(Axis(2), rows.len());
+        cut.push(planes(block));
+        (rest, row) = (after, rows.end);
     }
     cut
+}
+
+/// The planes of a block, one after the other.
+fn planes(block: ArrayViewMut4<'_, f64>) -> Block<'_> {
+    let mut planes = Vec::with_capacity(block.len_of(Axis(1)));
+    let mut rest = block;
+    while !rest.is_empty() {
+        let (plane, above) = rest.split_at(Axis(1), 1);
+        planes.push(components_mut(plane));
+        rest = above;
+    }
+    planes
 }

@@ -12,7 +12,7 @@ use super::operator::{force, residual, scaled_residual};
 use super::physics::Mesh;
 use super::stopwatch::Stopwatch;
 use super::verify::Norms;
-use super::zones::Neighbours;
+use super::zones::{Neighbours, Shape};
 use super::{bt, lu, sp};
 
 /// Zeros that begin where the `number`-th array of a [`Runtime`](thalweg::Runtime) does: large ones at a cache line, each at
@@ -173,6 +173,14 @@ impl Zone {
         let forcing = &forcing.view();
         match fuse {
             Fuse::Step => watch.time("step", || sp::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
+            Fuse::Planes => {
+                let interior = s![.., 1..-1, .., ..];
+                let Shape { ny, nz, .. } = mesh.shape;
+                let (forcing, mut r) = (&forcing.slice(interior), r.slice_mut(interior));
+                watch.time("planes", || sp::in_planes(mesh, 1..nz - 1, &u.view(), forcing, r.view_mut(), threads));
+                let u = u.slice_mut(s![.., 1..-1, 1..-1, ..]);
+                watch.time("rows", || sp::in_rows(mesh, 1..ny - 1, u, &r.view(), threads));
+            }
             Fuse::Stages => {
                 watch.time("rhs", || scaled_residual(mesh, &u.view(), forcing, r.view_mut(), threads));
                 watch.time("txinvr", || sp::transform(mesh, &u.view(), r.view_mut(), threads));
@@ -190,6 +198,10 @@ impl Zone {
         let forcing = &forcing.view();
         match fuse {
             Fuse::Step => watch.time("step", || lu::step(mesh, u.view_mut(), forcing, r.view_mut(), threads)),
+            Fuse::Planes => {
+                watch.time("relax", || lu::relax(mesh, u.view_mut(), &r.view(), threads));
+                watch.time("residual", || residual(mesh, &u.view(), forcing, r.view_mut(), threads));
+            }
             Fuse::Stages => {
                 let mut w = Array4::zeros(r.raw_dim());
                 watch.time("forward", || lu::forward(mesh, &u.view(), &r.view(), w.view_mut(), threads));
@@ -206,6 +218,14 @@ impl Zone {
         let (mut u, forcing, mut r) = (u.view_mut(), forcing.view(), r.view_mut());
         match fuse {
             Fuse::Step => watch.time("step", || bt::step(mesh, u, &forcing, r, threads)),
+            Fuse::Planes => {
+                let interior = s![.., 1..-1, .., ..];
+                let Shape { ny, nz, .. } = mesh.shape;
+                let (forcing, mut r) = (&forcing.slice(interior), r.slice_mut(interior));
+                watch.time("planes", || bt::in_planes(mesh, 1..nz - 1, &u.view(), forcing, r.view_mut(), threads));
+                let u = u.slice_mut(s![.., 1..-1, 1..-1, ..]);
+                watch.time("rows", || bt::in_rows(mesh, 1..ny - 1, u, &r.view(), threads));
+            }
             Fuse::Stages => {
                 watch.time("residual", || scaled_residual(mesh, &u.view(), &forcing, r.view_mut(), threads));
                 watch.time("x sweep", || bt::x_sweep(mesh, &u.view(), r.view_mut(), threads));

@@ -16,10 +16,10 @@ use crate::mz::physics::Mesh;
 use crate::mz::program::{Field, Program, Zone};
 use crate::mz::{bt, gpu, lu, sp};
 
-type Reads<'a> = ArrayView4<'a, f64>;
-type Writes<'a> = ArrayViewMut4<'a, f64>;
+pub(super) type Reads<'a> = ArrayView4<'a, f64>;
+pub(super) type Writes<'a> = ArrayViewMut4<'a, f64>;
 /// u, forcing and right-hand side before, u and right-hand side after.
-type Step = fn(&Mesh, Writes<'_>, &Reads<'_>, Writes<'_>, usize);
+pub(super) type Step = fn(&Mesh, Writes<'_>, &Reads<'_>, Writes<'_>, usize);
 /// From u and forcing to the right-hand side.
 type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
 /// Reads u and updates the right-hand side.
@@ -50,14 +50,18 @@ const SCALED_RESIDUAL: (Residual, gpu::Residual) =
 /// Of every stage: the name of its task, which says the benchmark too since the same stage is other work in each, and its
 /// share of a step's operations. NPB counts whole steps only; the shares are those of the time that the stages take on
 /// one core in class A.
-const STAGES: [(Benchmark, &str, &str, f64); 18] = [
+const STAGES: [(Benchmark, &str, &str, f64); 23] = [
     (Benchmark::Bt, "step", "bt step", 1.0),
+    (Benchmark::Bt, "planes", "bt planes", 0.61),
+    (Benchmark::Bt, "rows", "bt rows", 0.39),
     (Benchmark::Bt, "residual", "bt residual", 0.24),
     (Benchmark::Bt, "x sweep", "bt x sweep", 0.18),
     (Benchmark::Bt, "y sweep", "bt y sweep", 0.19),
     (Benchmark::Bt, "z sweep", "bt z sweep", 0.3),
     (Benchmark::Bt, "add", "bt add", 0.09),
     (Benchmark::Sp, "step", "sp step", 1.0),
+    (Benchmark::Sp, "planes", "sp planes", 0.58),
+    (Benchmark::Sp, "rows", "sp rows", 0.42),
     (Benchmark::Sp, "residual", "sp residual", 0.34),
     (Benchmark::Sp, "txinvr", "sp txinvr", 0.02),
     (Benchmark::Sp, "x sweep", "sp x sweep", 0.12),
@@ -65,23 +69,31 @@ const STAGES: [(Benchmark, &str, &str, f64); 18] = [
     (Benchmark::Sp, "z sweep", "sp z sweep", 0.38),
     (Benchmark::Sp, "add", "sp add", 0.04),
     (Benchmark::Lu, "step", "lu step", 1.0),
+    (Benchmark::Lu, "relax", "lu relax", 0.72),
     (Benchmark::Lu, "forward", "lu forward", 0.26),
     (Benchmark::Lu, "backward", "lu backward", 0.43),
     (Benchmark::Lu, "add", "lu add", 0.03),
     (Benchmark::Lu, "residual", "lu residual", 0.28),
 ];
 
+/// The name of a stage's task, and the millions of operations that the stage is in a zone.
+pub(super) fn described(benchmark: Benchmark, stage: &str, mesh: &Mesh) -> (&'static str, f64) {
+    let of_stage = |(of, name, ..): &(Benchmark, &str, &str, f64)| (*of, *name) == (benchmark, stage);
+    let (.., name, share) = STAGES.into_iter().find(of_stage).expect("every stage is in the table");
+    (name, share * benchmark.operations(mesh.shape))
+}
+
 /// One stage of one zone, as its task's body knows it.
-struct Stage {
-    name: &'static str,
-    zone: usize,
-    mesh: Mesh,
-    log: Arc<Log>,
+pub(super) struct Stage {
+    pub(super) name: &'static str,
+    pub(super) zone: usize,
+    pub(super) mesh: Mesh,
+    pub(super) log: Arc<Log>,
 }
 
 impl Stage {
     /// Does the stage's work on the unit's own cores.
-    fn run(&self, unit: &Context, work: impl FnOnce(&Mesh, usize)) {
+    pub(super) fn run(&self, unit: &Context, work: impl FnOnce(&Mesh, usize)) {
         self.log.timed(self.name, unit, self.zone, || work(&self.mesh, unit.inner_cores()));
     }
 }
@@ -96,6 +108,7 @@ impl Program<'_> {
             (Benchmark::Bt, Fuse::Stages) => self.factored(zone, &BT_SWEEPS, bt::add),
             (Benchmark::Sp, Fuse::Stages) => self.factored(zone, &SP_SWEEPS, sp::add),
             (Benchmark::Lu, Fuse::Stages) => self.lu_stages(zone),
+            (_, Fuse::Planes) => self.nested(zone),
         }
     }
 
@@ -104,11 +117,7 @@ impl Program<'_> {
     }
 
     fn task<A: Accesses>(&self, stage: &Stage, accesses: A) -> TaskBuilder<'_, A> {
-        let (.., name, share) = STAGES
-            .into_iter()
-            .find(|(benchmark, stage_name, ..)| (*benchmark, *stage_name) == (self.benchmark, stage.name))
-            .expect("every stage is in the table");
-        let cost = share * self.benchmark.operations(stage.mesh.shape);
+        let (name, cost) = described(self.benchmark, stage.name, &stage.mesh);
         self.rt.task(name, accesses).at(&self.space, stage.zone).cost(cost)
     }
 

@@ -3,13 +3,15 @@
 //! The same arithmetic as the stages one after the other, with the same results to the last bit; but what a plane's
 //! residual leaves in the cache the sweeps still find there, and the solution is never written but to the state.
 
-use ndarray::{ArrayView4, ArrayViewMut4};
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
-use super::sweep::{InPlane, vectors, z_sweep_and_add};
-use crate::mz::components::{Components, ComponentsMut, components, components_mut, for_planes, over_planes, plane_of};
+use super::sweep::{InPlane, in_rows, vectors};
+use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
 use crate::mz::lanes::{dispatch, with_scratch};
-use crate::mz::operator::Operator;
+use crate::mz::operator::{Operator, assert_shapes, reach};
 use crate::mz::physics::Mesh;
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
@@ -20,28 +22,43 @@ use crate::mz::zones::Shape;
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn step(
     mesh: &Mesh,
-    u: ArrayViewMut4<'_, f64>,
+    mut u: ArrayViewMut4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
     mut r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    for shape in [u.shape(), forcing.shape(), r.shape()] {
-        assert_eq!(shape, mesh.shape.array(), "shape of a zone's array");
-    }
-    let Shape { nx, ny, nz } = mesh.shape;
-    let (state, forcing) = (u.view(), components(forcing));
-    let state = components(&state);
-    over_planes(threads, components_mut(r.view_mut()), nx * ny, 1..nz - 1, |planes, r| {
-        dispatch(nx - 2, ToY { mesh, u: state, forcing, first: planes.start, r });
+    let Shape { ny, nz, .. } = mesh.shape;
+    let interior = s![.., 1..-1, .., ..];
+    in_planes(mesh, 1..nz - 1, &u.view(), &forcing.slice(interior), r.slice_mut(interior), threads);
+    in_rows(mesh, 1..ny - 1, u.slice_mut(s![.., 1..-1, 1..-1, ..]), &r.slice(interior), threads);
+}
+
+/// A step of the interior planes `planes` as far as it stays within planes: residual, x and y. `u` is given in the planes
+/// of their [`reach`], `forcing` and `r` in these planes.
+///
+/// # Panics
+/// If an array does not have this shape, or a component of it is not contiguous.
+pub(crate) fn in_planes(
+    mesh: &Mesh,
+    planes: Range<usize>,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
+    let Shape { nx, ny, .. } = mesh.shape;
+    let (u, forcing) = (Slab::new(reach(mesh, &planes).start, u), Slab::new(planes.start, forcing));
+    over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
+        dispatch(nx - 2, ToY { mesh, u, forcing, first: planes.start + share.start, r });
     });
-    z_sweep_and_add(mesh, u, &r.view(), threads);
 }
 
 /// The planes of `r` from `first` on, from the residual to the sweep in y.
 struct ToY<'a> {
     mesh: &'a Mesh,
-    u: Components<'a>,
-    forcing: Components<'a>,
+    u: Slab<'a>,
+    forcing: Slab<'a>,
     first: usize,
     r: ComponentsMut<'a>,
 }
@@ -66,7 +83,7 @@ impl WithSimd for ToY<'_> {
                     r,
                     #[inline(always)]
                     |k, mut r| {
-                        let u = plane_of(u, nx * ny, k);
+                        let u = u.plane(k);
                         operator.plane(k, r.each_mut().map(|component| &mut **component));
                         let plane = r.each_mut().map(|component| &mut **component);
                         Simd::vectorize(simd, InPlane::<S, 0> { simd, mesh, u, r: plane, bundle: &mut *bundle });

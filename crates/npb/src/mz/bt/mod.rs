@@ -1,7 +1,8 @@
 //! BT-MZ: approximate factorisation into block-tridiagonal systems along x, y and z.
 //!
 //! A step of a zone, after the exchange: residual, a sweep in each direction, and the addition of the result to the
-//! state. Each is a function of its own, which may be a task; [`step`] does them all. Source: NASA reports
+//! state. Each is a function of its own, which may be a task; [`step`] does them all, [`in_planes`] and [`in_rows`]
+//! what planes and rows have for themselves. Source: NASA reports
 //! RNR-94-007, section 4.3, and NAS-03-010.
 
 mod block5;
@@ -14,8 +15,8 @@ mod tridiagonal;
 
 use ndarray::{ArrayView4, ArrayViewMut4, Zip, s};
 
-pub(crate) use fused::step;
-pub(crate) use sweep::{x_sweep, y_sweep, z_sweep};
+pub(crate) use fused::{in_planes, step};
+pub(crate) use sweep::{in_rows, x_sweep, y_sweep, z_sweep};
 
 /// Adds the solution of a step to the state, on the interior.
 ///

@@ -5,17 +5,17 @@
 
 use std::ops::Range;
 
-use ndarray::{ArrayView4, ArrayViewMut4};
+use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
 use super::jacobian::{Weights, order};
 use super::tridiagonal::{POINT, STORED, solve};
 use crate::mz::components::{
-    Components, ComponentsMut, components, components_mut, for_planes, over_planes, over_rows, plane_of,
+    Components, ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows,
 };
 use crate::mz::lanes::{MAX_LANES, dispatch, with_scratch};
 use crate::mz::lines::Lines;
-use crate::mz::physics::Mesh;
+use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::zones::Shape;
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces.
@@ -24,7 +24,7 @@ use crate::mz::zones::Shape;
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     let plane = mesh.shape.nx * mesh.shape.ny;
-    let u = components(u);
+    let u = Slab::new(0, u);
     over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
         dispatch(MAX_LANES, InPlanes::<0> { mesh, u, first: planes.start, r });
     });
@@ -36,7 +36,7 @@ pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     let plane = mesh.shape.nx * mesh.shape.ny;
-    let u = components(u);
+    let u = Slab::new(0, u);
     over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
         dispatch(MAX_LANES, InPlanes::<1> { mesh, u, first: planes.start, r });
     });
@@ -46,20 +46,31 @@ pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    let u = components(u);
-    over_rows(threads, components_mut(r), mesh.shape, |rows, target| {
+pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, mut r: ArrayViewMut4<'_, f64>, threads: usize) {
+    let u = u.slice(s![.., 1..-1, .., ..]);
+    let u = components(&u);
+    over_rows(threads, r.slice_mut(s![.., 1..-1, 1..-1, ..]), 1, |rows, target| {
         dispatch(MAX_LANES, InRows::<false> { mesh, target, rows, other: u });
     });
 }
 
-/// Solves all lines in z for the right-hand side `r`, and adds the solution to the state `u`.
+/// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`: the end of
+/// a step. Both are given in the interior planes, `u` in these rows.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(super) fn z_sweep_and_add(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+/// If an array does not have this shape, a row of `u`, or a component of `r`, is not contiguous.
+pub(crate) fn in_rows(
+    mesh: &Mesh,
+    rows: Range<usize>,
+    u: ArrayViewMut4<'_, f64>,
+    r: &ArrayView4<'_, f64>,
+    threads: usize,
+) {
+    let Shape { nx, ny, nz } = mesh.shape;
+    let of = |rows| [COMPONENTS, nz - 2, rows, nx];
+    assert_eq!([u.shape(), r.shape()], [of(rows.len()), of(ny)], "shapes in rows {rows:?}");
     let r = components(r);
-    over_rows(threads, components_mut(u), mesh.shape, |rows, target| {
+    over_rows(threads, u, rows.start, |rows, target| {
         dispatch(MAX_LANES, InRows::<true> { mesh, target, rows, other: r });
     });
 }
@@ -67,7 +78,7 @@ pub(super) fn z_sweep_and_add(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, r: &ArrayV
 /// The planes of `r` from `first` on: lines in direction `D`, x or y.
 struct InPlanes<'a, const D: usize> {
     mesh: &'a Mesh,
-    u: Components<'a>,
+    u: Slab<'a>,
     first: usize,
     r: ComponentsMut<'a>,
 }
@@ -89,7 +100,7 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
                     r,
                     #[inline(always)]
                     |k, r| {
-                        Simd::vectorize(simd, InPlane::<S, D> { simd, mesh, u: plane_of(u, nx * ny, k), r, bundle });
+                        Simd::vectorize(simd, InPlane::<S, D> { simd, mesh, u: u.plane(k), r, bundle });
                     },
                 );
             },
@@ -138,7 +149,7 @@ impl<V: Simd, const D: usize> WithSimd for InPlane<'_, V, D> {
 }
 
 /// Lines in z through a range of rows. Of state and right-hand side, `target` is the one that the solution goes to,
-/// given by its rows per plane, and `other` the one that is only read. `ADD`: the solution is added to the state.
+/// given by its rows per interior plane, and `other` the interior planes of the one that is only read. `ADD`: the solution is added to the state.
 struct InRows<'a, 'r, const ADD: bool> {
     mesh: &'a Mesh,
     target: &'a mut [ComponentsMut<'r>],
@@ -169,8 +180,7 @@ impl<const ADD: bool> WithSimd for InRows<'_, '_, ADD> {
                         line / width * nx + line % width + 1
                     });
                     let in_rows = Lines::new(&starts[..count], 0, length);
-                    let in_zone =
-                        Lines::new(&starts.map(|start| start + rows.start * nx + plane)[..count], plane, length);
+                    let in_zone = Lines::new(&starts.map(|start| start + rows.start * nx)[..count], plane, length);
                     for (m, component) in order(2).into_iter().enumerate() {
                         in_rows.pack_planes::<S>(target, component, points, (m + of_target, POINT));
                         in_zone.pack(simd, other[component], points, (m + of_other, POINT));

@@ -123,7 +123,7 @@ pub(crate) fn forward(
     w.fill(0.0);
     let (u, r) = (components(u), components(r));
     let rows = Fronts::rows(mesh, threads);
-    let blocks = blocks(components_mut(w), mesh.shape, &rows);
+    let blocks = blocks(w, &rows);
     let stage = |(rows, block): (&Range<usize>, _)| Stage { mesh, u, r: Some(r), first: rows.start, block };
     let accesses = rows.iter().zip(blocks).map(stage).collect();
     Fronts::with(|fronts| fronts.sweep(mesh, Direction::Forward, &rows, accesses));
@@ -136,7 +136,7 @@ pub(crate) fn forward(
 pub(crate) fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>, threads: usize) {
     let u = components(u);
     let rows = Fronts::rows(mesh, threads);
-    let blocks = blocks(components_mut(w), mesh.shape, &rows);
+    let blocks = blocks(w, &rows);
     let stage = |(rows, block): (&Range<usize>, _)| Stage { mesh, u, r: None, first: rows.start, block };
     let accesses = rows.iter().zip(blocks).map(stage).collect();
     Fronts::with(|fronts| fronts.sweep(mesh, Direction::Backward, &rows, accesses));
@@ -162,13 +162,13 @@ pub(crate) fn add(w: &ArrayView4<'_, f64>, mut u: ArrayViewMut4<'_, f64>, thread
 ///
 /// # Panics
 /// As [`forward`].
-fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     let rows = Fronts::rows(mesh, threads);
     Fronts::with(|fronts| {
         let state = u.view();
         let gather = Gather { mesh, u: components(&state), r: components(r) };
         fronts.sweep(mesh, Direction::Forward, &rows, vec![gather; rows.len()]);
-        let blocks = blocks(components_mut(u.view_mut()), mesh.shape, &rows);
+        let blocks = blocks(u.view_mut(), &rows);
         let scatter = |(rows, block): (&Range<usize>, _)| Scatter { first: rows.start, block };
         fronts.sweep(mesh, Direction::Backward, &rows, rows.iter().zip(blocks).map(scatter).collect());
     });

@@ -12,15 +12,15 @@ mod transforms;
 #[cfg(test)]
 mod tests;
 
-use ndarray::{ArrayView4, ArrayViewMut4};
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
-use crate::mz::components::{
-    Components, ComponentsMut, components, components_mut, for_planes, over_planes, over_rows, plane_of,
-};
+use crate::mz::components::{ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows};
 use crate::mz::lanes::{Scratch, dispatch, with_scratch};
-use crate::mz::operator::Operator;
-use crate::mz::physics::Mesh;
+use crate::mz::operator::{Operator, assert_shapes, reach};
+use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
 use sweep::{FlowPlane, Rows, SweepX, SweepY, enter_plane, find_flow, sweep_rows};
@@ -32,7 +32,7 @@ pub(crate) use crate::mz::bt::add;
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    in_planes::<true, false, false>(mesh, u, u, r, threads);
+    sweep_planes::<true, false, false>(mesh, u, r, threads);
 }
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces, as waves in y ("ninvr").
@@ -40,7 +40,7 @@ pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'
 /// # Panics
 /// As [`transform`].
 pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    in_planes::<false, true, false>(mesh, u, u, r, threads);
+    sweep_planes::<false, true, false>(mesh, u, r, threads);
 }
 
 /// Solves all lines in y for the right-hand side `r`, which the solution replaces, as waves in z ("pinvr").
@@ -48,18 +48,18 @@ pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 /// # Panics
 /// As [`transform`].
 pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    in_planes::<false, false, true>(mesh, u, u, r, threads);
+    sweep_planes::<false, false, true>(mesh, u, r, threads);
 }
 
 /// Solves all lines in z for the right-hand side `r`, which the solution replaces, as conserved quantities ("tzetar").
 ///
 /// # Panics
 /// As [`transform`].
-pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    let plane = mesh.shape.nx * mesh.shape.ny;
-    let u = components(u);
-    over_rows(threads, components_mut(r), mesh.shape, |rows, r| {
-        let u = u.map(|component| &component[plane + rows.start * mesh.shape.nx..]);
+pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, mut r: ArrayViewMut4<'_, f64>, threads: usize) {
+    let u = u.slice(s![.., 1..-1, .., ..]);
+    let u = components(&u);
+    over_rows(threads, r.slice_mut(s![.., 1..-1, 1..-1, ..]), 1, |rows, r| {
+        let u = u.map(|component| &component[rows.start * mesh.shape.nx..]);
         dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Replace { u, r } });
     });
 }
@@ -76,37 +76,74 @@ pub(crate) fn step(
     mut r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    in_planes::<true, true, true>(mesh, &u.view(), forcing, r.view_mut(), threads);
-    let plane = mesh.shape.nx * mesh.shape.ny;
-    let r = r.view();
-    let r = components(&r);
-    over_rows(threads, components_mut(u.view_mut()), mesh.shape, |rows, u| {
-        let r = r.map(|component| &component[plane + rows.start * mesh.shape.nx..]);
-        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Add { u, r } });
-    });
+    let Shape { ny, nz, .. } = mesh.shape;
+    let interior = s![.., 1..-1, .., ..];
+    in_planes(mesh, 1..nz - 1, &u.view(), &forcing.slice(interior), r.slice_mut(interior), threads);
+    in_rows(mesh, 1..ny - 1, u.slice_mut(s![.., 1..-1, 1..-1, ..]), &r.slice(interior), threads);
 }
 
-/// Runs stages that lie within planes of constant z: the transform into waves, the sweep in x, that in y; if all three,
-/// the residual before them.
-fn in_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
+/// A step of the interior planes `planes` as far as it stays within planes: residual, transform, x and y. `u` is given in
+/// the planes of their [`reach`], `forcing` and `r` in these planes.
+///
+/// # Panics
+/// If an array does not have this shape, or a component of it is not contiguous.
+pub(crate) fn in_planes(
     mesh: &Mesh,
+    planes: Range<usize>,
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    let Shape { nx, ny, nz } = mesh.shape;
-    let (u, forcing) = (components(u), components(forcing));
-    over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
-        dispatch(nx - 2, InPlanes::<TRANSFORM, X, Y> { mesh, u, forcing, first: planes.start, r });
+    assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
+    let Shape { nx, ny, .. } = mesh.shape;
+    let (u, forcing) = (Slab::new(reach(mesh, &planes).start, u), Slab::new(planes.start, forcing));
+    over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
+        dispatch(nx - 2, InPlanes::<true, true, true> { mesh, u, forcing, first: planes.start + share.start, r });
     });
 }
 
-/// The planes of `r` from `first` on.
+/// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`: the end of
+/// a step. Both are given in the interior planes, `u` in these rows.
+///
+/// # Panics
+/// If an array does not have this shape, a row of `u`, or a component of `r`, is not contiguous.
+pub(crate) fn in_rows(
+    mesh: &Mesh,
+    rows: Range<usize>,
+    u: ArrayViewMut4<'_, f64>,
+    r: &ArrayView4<'_, f64>,
+    threads: usize,
+) {
+    let Shape { nx, ny, nz } = mesh.shape;
+    let of = |rows| [COMPONENTS, nz - 2, rows, nx];
+    assert_eq!([u.shape(), r.shape()], [of(rows.len()), of(ny)], "shapes in rows {rows:?}");
+    let r = components(r);
+    over_rows(threads, u, rows.start, |rows, u| {
+        let r = r.map(|component| &component[rows.start * nx..]);
+        dispatch(nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Add { u, r } });
+    });
+}
+
+/// Runs one of the stages that lie within planes of constant z: the transform into waves, the sweep in x, or that in y.
+fn sweep_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    let Shape { nx, ny, nz } = mesh.shape;
+    let u = Slab::new(0, u);
+    over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
+        dispatch(nx - 2, InPlanes::<TRANSFORM, X, Y> { mesh, u, forcing: u, first: planes.start, r });
+    });
+}
+
+/// The planes of `r` from `first` on: some of the stages, or all of them after the residual, which alone needs `forcing`.
 struct InPlanes<'a, const TRANSFORM: bool, const X: bool, const Y: bool> {
     mesh: &'a Mesh,
-    u: Components<'a>,
-    forcing: Components<'a>,
+    u: Slab<'a>,
+    forcing: Slab<'a>,
     first: usize,
     r: ComponentsMut<'a>,
 }
@@ -136,7 +173,7 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                     r,
                     #[inline(always)]
                     |k, mut r| {
-                        let u = plane_of(u, plane, k);
+                        let u = u.plane(k);
                         if let Some(operator) = &mut operator {
                             operator.plane(k, r.each_mut().map(|component| &mut **component));
                         }
