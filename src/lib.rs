@@ -68,6 +68,8 @@ mod tuples;
 pub mod error;
 pub mod ids;
 pub mod kernel;
+#[cfg(feature = "macros")]
+pub mod loops;
 pub mod machine;
 pub mod memory;
 pub mod region;

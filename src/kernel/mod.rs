@@ -30,7 +30,7 @@ pub use scalar::Scalar;
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
-pub(crate) use launcher::Enqueue;
+pub(crate) use launcher::{Enqueue, Limits};
 pub(crate) use program::KernelText;
 pub(crate) use value::{ArgumentValue, Value};
 pub(crate) use view::DeviceSite;

@@ -6,7 +6,7 @@ use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, KernelText};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, KernelText, Limits};
 
 /// A task that is being enqueued.
 pub(super) struct Session<'a, B: Backend> {
@@ -109,6 +109,10 @@ impl<B: Backend> Drop for Session<'_, B> {
 }
 
 impl<B: Backend> Enqueue for Session<'_, B> {
+    fn limits(&self) -> Limits {
+        self.gpu.backend.limits()
+    }
+
     fn launch(
         &mut self,
         kernel: &KernelText,

@@ -5,7 +5,7 @@ use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, Pitches, Slab};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Program, Value};
+use crate::kernel::{ArgumentValue, KernelText, Limits, Program, Value};
 use crate::machine::UnitKind;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
@@ -52,6 +52,7 @@ pub(in crate::device) struct OpenCl {
     platform: usize,
     name: String,
     memory_bytes: u64,
+    limits: Limits,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
@@ -82,9 +83,13 @@ impl OpenCl {
 
     fn new(found: &Found) -> Result<Self, DeviceError> {
         let Found { id, context, platform, name, .. } = found;
-        let mut device =
-            Self { id: *id, context: context.clone(), platform: *platform, name: name.clone(), memory_bytes: 0 };
-        let total = Device::new(*id).global_mem_size();
+        let (context, name, limits) = (context.clone(), name.clone(), Limits::default());
+        let mut device = Self { id: *id, context, platform: *platform, name, memory_bytes: 0, limits };
+        let asked = Device::new(*id);
+        let limits = asked.max_work_group_size().and_then(|threads| Ok((threads, asked.local_mem_size()?)));
+        let (threads, local_bytes) = limits.map_err(|error| device.failed("clGetDeviceInfo", error))?;
+        device.limits = Limits { threads_per_group: threads as u64, local_bytes };
+        let total = asked.global_mem_size();
         // The rest is for scratch memory and for whoever else computes there.
         device.memory_bytes = total.map_err(|error| device.failed("clGetDeviceInfo", error))? / 4 * 3;
         Ok(device)
@@ -146,6 +151,10 @@ impl Backend for OpenCl {
 
     fn domain(&self) -> usize {
         self.platform
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
     }
 
     fn free_bytes(&self) -> u64 {
