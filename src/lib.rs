@@ -44,7 +44,8 @@
 //! # Features
 //!
 //! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
-//! whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value.
+//! whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value, `macros` for tasks of
+//! functions of loops (`thalweg::loops`).
 //!
 //! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
 

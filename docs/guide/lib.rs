@@ -25,6 +25,7 @@ chapters! {
     units,
     schedulers,
     accelerators,
+    annotated,
     porting_openmp,
     porting_ompss,
     porting_starpu,

@@ -3,7 +3,7 @@
 //! Invariants: `fits` is true only if no index that the plan has seen leads out of its array; an array is cut only where
 //! every element that an iteration touches is within that iteration's part.
 
-use super::disjoint::{are_apart, rest};
+use super::disjoint::{Role, are_apart, rest};
 use super::extents::Extents;
 use super::form::{Form, Interval, Known, Whole};
 
@@ -117,9 +117,11 @@ impl Nest {
         let indices = |touches: &mut dyn Iterator<Item = &Touch>| {
             touches.map(|touch| touch.indices.clone()).collect::<Option<Vec<_>>>()
         };
-        let Some(&(_, outermost, trips)) = self.shared.first() else { return true };
+        let Some(&(_, outermost, _)) = self.shared.first() else { return true };
         let Some(all) = indices(&mut touches.iter()) else { return false };
-        if !are_apart(&[(outermost, trips)], &all, &self.ranges) {
+        let roles = |role: &dyn Fn(usize) -> Role| (0..self.ranges.len()).map(role).collect::<Vec<_>>();
+        let over_teams = roles(&|n| if n == outermost { Role::AtOnce } else { Role::InTurns });
+        if !are_apart(&over_teams, &all, &self.ranges) {
             return false;
         }
         let regions = touches.iter().map(|touch| touch.region).max().unwrap_or(0);
@@ -127,16 +129,16 @@ impl Nest {
             let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {
                 return false;
             };
-            // Of the loops over threads, those that these accesses stand in: all that they are made of.
-            let is_used = |number: &usize| {
-                inside.iter().flatten().any(|index| index.multiples.get(*number).is_some_and(|m| *m != 0))
-            };
-            let loops: Vec<_> = self.shared[1..]
-                .iter()
-                .filter(|(_, number, _)| is_used(number))
-                .map(|(_, n, trips)| (*n, *trips))
-                .collect();
-            are_apart(&loops, &inside, &self.ranges)
+            // Of the loops over threads, those that these accesses are made of: what is written is made of all around it.
+            let is_used =
+                |n: usize| inside.iter().flatten().any(|index| index.multiples.get(n).is_some_and(|m| *m != 0));
+            let is_shared = |n: usize| self.shared[1..].iter().any(|(_, shared, _)| *shared == n);
+            let over_threads = roles(&|n| match () {
+                () if n == outermost => Role::Fixed,
+                () if is_shared(n) && is_used(n) => Role::AtOnce,
+                () => Role::InTurns,
+            });
+            are_apart(&over_threads, &inside, &self.ranges)
         })
     }
 

@@ -5,6 +5,9 @@
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
+mod refused;
+mod strides;
+mod teams;
 
 use thalweg::prelude::*;
 

@@ -1,6 +1,7 @@
 //! The `thalweg` program: what a user asks of the runtime from a shell.
 
 mod doctor;
+mod kernel;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,12 +18,15 @@ struct Arguments {
 enum Command {
     /// Shows the cores and devices of this machine, how fast they are reached, and why others are not there
     Doctor(doctor::Options),
+    /// Prints the kernels that an annotated function becomes
+    Kernel(kernel::Options),
 }
 
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let result = match command {
-        Command::Doctor(options) => doctor::run(&options),
+        Command::Doctor(options) => doctor::run(&options).map_err(Into::into),
+        Command::Kernel(options) => kernel::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

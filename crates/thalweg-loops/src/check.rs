@@ -220,20 +220,28 @@ impl Check<'_> {
         let Facts { params, lets, constants, helpers, .. } = &mut self.facts;
         let before: BTreeSet<VarId> = self.function.lets.iter().map(|(var, _)| *var).collect();
         walk::of_loop(kernel, &mut |expr| match &expr.kind {
-            ExprKind::Number(param) | ExprKind::Cell(param) | ExprKind::Len(param, _) => drop(params.insert(*param)),
+            ExprKind::Number(param) | ExprKind::Cell(param) | ExprKind::Len(param, _) => {
+                params.insert(*param);
+            }
             ExprKind::Element(element) => {
                 if let Array::Param(param) = element.array {
                     params.insert(param);
                 }
             }
-            ExprKind::Var(var) if before.contains(var) => drop(lets.insert(*var)),
-            ExprKind::Constant(constant) => drop(constants.insert(*constant)),
-            ExprKind::Call(helper, _) => drop(helpers.insert(*helper)),
+            ExprKind::Var(var) if before.contains(var) => {
+                lets.insert(*var);
+            }
+            ExprKind::Constant(constant) => {
+                constants.insert(*constant);
+            }
+            ExprKind::Call(helper, _) => {
+                helpers.insert(*helper);
+            }
             _ => {}
         });
         walk::places(&kernel.body, &mut |place| match place {
             Place::Element(Element { array: Array::Param(param), .. }) | Place::Cell(param) => {
-                drop(params.insert(*param))
+                params.insert(*param);
             }
             _ => {}
         });

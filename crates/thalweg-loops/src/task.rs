@@ -79,7 +79,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
     let task = task_function(&function, item);
     let doc = format!("What belongs to [`fn@{name}`]: its task.");
     Ok(quote! {
-        #[allow(clippy::too_many_arguments, clippy::needless_range_loop)]
+        #[allow(dead_code, clippy::too_many_arguments, clippy::needless_range_loop, clippy::manual_memcpy, clippy::assign_op_pattern)]
         #plain
 
         #[doc = #doc]

@@ -87,6 +87,8 @@ pub(super) struct Writer<'a> {
     is_team: bool,
     /// How many loops over threads are around.
     level: usize,
+    /// Threads wait for each other in front of the loops over them.
+    reads_first: bool,
 }
 
 /// A target as a key.
@@ -128,6 +130,7 @@ pub(crate) fn lower(
         defines: Vec::new(),
         is_team: true,
         level: 0,
+        reads_first: false,
     };
     writer.body(kernel, chunk(facts, kernel, lanes(thread_limit)));
     let Writer { text: body, mut defines, .. } = writer;
@@ -167,6 +170,7 @@ pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt
         defines: Vec::new(),
         is_team: false,
         level: 0,
+        reads_first: false,
     };
     writer.statements(body, false);
     let value = writer.expr(value);

@@ -65,8 +65,42 @@ impl Writer<'_> {
             self.begin_part(*reduction, Target::Cell(*cell));
         }
         self.declare(one, "at");
-        self.statements(&one.body, !self.facts.team_arrays.is_empty() || self.has_chunks());
+        self.reads_first = self.team_reads(&one.body);
+        let has_copies = self.facts.params.iter().any(|param| self.is_in_team(*param));
+        self.statements(&one.body, !self.facts.team_arrays.is_empty() || has_copies || self.has_chunks());
         self.end_parts(&cells, part);
+    }
+
+    /// Whether statements outside the loops over threads read what is written: then a thread might write it in such a loop
+    /// while another one has not read it yet.
+    fn team_reads(&self, statements: &[Stmt]) -> bool {
+        let is_written = |element: &Element| match element.array {
+            crate::ir::Array::Local(_) => true,
+            crate::ir::Array::Param(param) => self.function.params[param].direction() != Some(crate::ir::Direction::In),
+        };
+        let mut found = false;
+        let mut look = |expr: &Expr| {
+            walk::expr(expr, &mut |inner| {
+                found |= matches!(&inner.kind, ExprKind::Element(element) if is_written(element));
+            });
+        };
+        for one in statements {
+            match one {
+                Stmt::Let { init: Some(init), .. } => look(init),
+                Stmt::LetArray { value, .. } => look(value),
+                Stmt::Assign { value, .. } => look(value),
+                Stmt::If { condition, .. } | Stmt::While { condition, .. } => look(condition),
+                Stmt::For(one) => [&one.first, &one.end].into_iter().for_each(&mut look),
+                _ => {}
+            }
+        }
+        found
+            || statements.iter().any(|one| match one {
+                Stmt::If { then, otherwise, .. } => self.team_reads(then) || self.team_reads(otherwise),
+                Stmt::While { body, .. } | Stmt::Block(body) => self.team_reads(body),
+                Stmt::For(one) if one.share.parallel.is_none() => self.team_reads(&one.body),
+                _ => false,
+            })
     }
 
     fn has_chunks(&self) -> bool {
@@ -362,6 +396,9 @@ impl Writer<'_> {
         let (depth, is_outer, own) = (self.facts.depth, self.is_team, nested(one));
         let is_reversed = !self.off.innermost_first;
         let axis = |level: usize| ["X", "Y", "Z"][if is_reversed { depth - 1 - level } else { level }];
+        if is_outer && self.reads_first {
+            self.line("BARRIER();");
+        }
         let reductions = self.facts.reductions.get(&one.var).cloned().unwrap_or_default();
         let outer_names: Vec<_> = reductions.iter().map(|(_, target)| self.renamed_name(*target)).collect();
         if !reductions.is_empty() {
