@@ -132,9 +132,9 @@ impl Form {
 
     fn linear(self, other: Self, op: fn(i128, i128) -> Option<i128>) -> Self {
         self.both(other, |a, b| {
-            let mut multiples = [0; MOST_LOOPS];
-            for n in 0..MOST_LOOPS {
-                multiples[n] = op(a.multiples[n], b.multiples[n])?;
+            let mut multiples = a.multiples;
+            for (multiple, other) in multiples.iter_mut().zip(b.multiples) {
+                *multiple = op(*multiple, other)?;
             }
             Some(Known { multiples, rest: a.rest.ends(b.rest, op)?, all: either(a.all, b.all, |x, y| x.ends(y, op))? })
         })

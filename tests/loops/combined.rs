@@ -120,3 +120,27 @@ fn reductions_give_the_same_bits_everywhere() {
         assert!(found.iter().all(|sum| *sum == found[0]), "{n} {found:?}");
     }
 }
+
+/// Whatever parameters and variables are called, they do not meet the names of what the attribute makes.
+#[target]
+fn names(range: &[f64], out: &mut [f64], nest: usize, cores: f64, parts: &mut f64) {
+    let launcher = nest + 1;
+    for shape in 0..launcher - 1 {
+        let half = cores * 0.5;
+        out[shape] = range[shape] * half;
+        *parts += range[shape];
+    }
+}
+
+#[test]
+fn names_that_the_attribute_uses() {
+    let x = numbers(40, 6);
+    let (mut plain, mut sum) = (vec![0.0; 40], 0.0);
+    names(&x, &mut plain, 40, 3.0, &mut sum);
+    for rt in machines() {
+        let (dx, dy, ds) = (rt.data(x.clone()), rt.zeros(40), rt.scalar(0.0));
+        names::task(&rt, &dx, &dy, 40, 3.0, &ds).submit().unwrap();
+        assert_eq!(rt.take(dy).unwrap(), plain);
+        assert!((rt.read_scalar(&ds).unwrap() - sum).abs() < 1e-9);
+    }
+}

@@ -13,7 +13,7 @@ use crate::plan;
 use crate::types::{Scalar, Types};
 use crate::walk;
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::format_ident;
 use syn::visit_mut::VisitMut;
 
 /// What takes the place of an outermost loop.
@@ -52,14 +52,14 @@ pub(crate) fn lower(
     let pattern = &kernel.source.pat;
     let cells = facts.cells();
     let (first, end) = range_of(&kernel.source);
-    let end = if kernel.is_inclusive { quote!(#end + 1) } else { end };
-    let names_in: TokenStream = names.iter().map(|name| quote!(mut #name,)).collect();
-    let parts = quote!((#(s::part(&mut *#names, nest.cut(#numbers)),)*));
+    let end = if kernel.is_inclusive { made!(#end + 1) } else { end };
+    let names_in: TokenStream = names.iter().map(|name| made!(mut #name,)).collect();
+    let parts = made!((#(thalweg_support::part(&mut *#names, nest.cut(#numbers)),)*));
     if cells.is_empty() {
-        return quote! {{
+        return made! {{
             let nest = #plan(#(#given),*);
             let range = #first..#end;
-            s::pieces::<#ty, _>(cores, range, #parts, &|range, (#names_in)| {
+            thalweg_support::pieces::<#ty, _>(cores, range, #parts, &|range, (#names_in)| {
                 #copies
                 for #pattern in range { #own #body }
             });
@@ -74,22 +74,22 @@ pub(crate) fn lower(
     let (length, work) = if kernel.share.is_combined() {
         let length = chunk(facts, kernel, team as u32);
         let threads: Vec<Ident> = cell_names.iter().map(|name| format_ident!("{name}_threads")).collect();
-        let (mut pattern, mut zipped) = (quote!(#pattern), quote!(round));
+        let (mut pattern, mut zipped) = (made!(#pattern), made!(round));
         for (name, threads) in cell_names.iter().zip(&threads) {
-            (pattern, zipped) = (quote!((#pattern, #name)), quote!(#zipped.zip(#threads.iter_mut())));
+            (pattern, zipped) = (made!((#pattern, #name)), made!(#zipped.zip(#threads.iter_mut())));
         }
-        let work = quote! {
-            for chunk in s::chunks(range, #length) {
+        let work = made! {
+            for chunk in thalweg_support::chunks(range, #length) {
                 #(let mut #threads = [#identities; #team];)*
-                for round in s::chunks(chunk, #team) {
+                for round in thalweg_support::chunks(chunk, #team) {
                     for #pattern in #zipped { #own #body }
                 }
-                out.push((#(s::tree(&mut #threads, #combines),)*));
+                out.push((#(thalweg_support::tree(&mut #threads, #combines),)*));
             }
         };
-        (quote!(#length), work)
+        (made!(#length), work)
     } else {
-        let work = quote! {
+        let work = made! {
             for #pattern in range {
                 #(let mut #cell_names = #identities;)*
                 {
@@ -100,17 +100,17 @@ pub(crate) fn lower(
                 out.push((#(#cell_names,)*));
             }
         };
-        (quote!(1), work)
+        (made!(1), work)
     };
-    quote! {{
+    made! {{
         let nest = #plan(#(#given),*);
         let range = #first..#end;
-        let parts = s::collect::<#ty, _, _>(cores, range, #length, #parts, &|range, (#names_in), out| {
+        let parts = thalweg_support::collect::<#ty, _, _>(cores, range, #length, #parts, &|range, (#names_in), out| {
             #copies
             #work
         });
         #(if !parts.is_empty() {
-            let all = s::total(parts.iter().map(|part| part.#places), #identities, #team, #combines);
+            let all = thalweg_support::total(parts.iter().map(|part| part.#places), #identities, #team, #combines);
             *#cell_names = #combines(*#cell_names, all);
         })*
     }}
@@ -123,10 +123,8 @@ fn range_of(source: &syn::ExprForLoop) -> (TokenStream, TokenStream) {
         range = &inner.expr;
     }
     match range {
-        syn::Expr::Range(syn::ExprRange { start: Some(first), end: Some(end), .. }) => {
-            (quote!((#first)), quote!((#end)))
-        }
-        other => (quote!(#other), quote!(#other)),
+        syn::Expr::Range(syn::ExprRange { start: Some(first), end: Some(end), .. }) => (made!((#first)), made!((#end))),
+        other => (made!(#other), made!(#other)),
     }
 }
 
@@ -143,8 +141,9 @@ fn own(function: &Function, kernel: &Loop, param: ParamId) -> TokenStream {
     let is_first =
         kernel.share.distribute.as_ref().is_some_and(|one| one.firstprivate.iter().any(|one| one.name == *name));
     let element = format_ident!("{}", function.params[param].element.rust());
-    let value = if is_first { quote!(#name[#variable]) } else { quote!(<#element as Default>::default()) };
-    quote!(let mut #name = s::Own(#value);)
+    let value =
+        if is_first { made!(#name[#variable]) } else { made!(<#element as ::core::default::Default>::default()) };
+    made!(let mut #name = thalweg_support::Own(#value);)
 }
 
 /// A team's copy of an array: a piece's.
@@ -155,10 +154,10 @@ fn team_copy(function: &Function, param: ParamId) -> Option<TokenStream> {
     if team.is_first && param.direction() == Some(crate::ir::Direction::In) {
         return None;
     }
-    let fill = team.is_first.then(|| quote!(copy[..#name.len()].copy_from_slice(&#name[..]);));
-    let len_of = if team.is_first { quote!(#name.len()) } else { quote!(#len) };
-    Some(quote! {
-        let mut copy = [<#element as Default>::default(); #len];
+    let fill = team.is_first.then(|| made!(copy[..#name.len()].copy_from_slice(&#name[..]);));
+    let len_of = if team.is_first { made!(#name.len()) } else { made!(#len) };
+    Some(made! {
+        let mut copy = [<#element as ::core::default::Default>::default(); #len];
         #fill
         let #name = &mut copy[..#len_of];
     })
@@ -173,7 +172,7 @@ pub(crate) fn identity(reduction: Reduction, element: Scalar) -> TokenStream {
         Reduction::Min => "HIGHEST",
     };
     let name = format_ident!("{name}");
-    quote!(<#ty as s::Number>::#name)
+    made!(<#ty as thalweg_support::Number>::#name)
 }
 
 pub(crate) fn combine(reduction: Reduction, element: Scalar) -> TokenStream {
@@ -185,7 +184,7 @@ pub(crate) fn combine(reduction: Reduction, element: Scalar) -> TokenStream {
         Reduction::Min => "smaller",
     };
     let name = format_ident!("{name}");
-    quote!(<#ty as s::Number>::#name)
+    made!(<#ty as thalweg_support::Number>::#name)
 }
 
 /// Takes the attributes of loops away, and puts sums over threads in their place.
@@ -223,7 +222,7 @@ impl VisitMut for Inner<'_> {
         }
         let team = self.team;
         let (pattern, body, range) = (&source.pat, &source.body, &source.expr);
-        let (mut pattern, mut zipped) = (quote!(#pattern), quote!(round));
+        let (mut pattern, mut zipped) = (made!(#pattern), made!(round));
         let (mut declare, mut before, mut after, mut behind) =
             (TokenStream::new(), TokenStream::new(), TokenStream::new(), TokenStream::new());
         for (reduction, target) in inexact {
@@ -234,21 +233,22 @@ impl VisitMut for Inner<'_> {
             };
             let threads = format_ident!("{name}_threads");
             let thread = if let Target::Cell(_) = target { name.clone() } else { format_ident!("{name}_thread") };
-            declare.extend(quote!(let mut #threads = [#identity; #team];));
-            (pattern, zipped) = (quote!((#pattern, #thread)), quote!(#zipped.zip(#threads.iter_mut())));
-            let place = if let Target::Cell(_) = target { quote!(*#name) } else { quote!(#name) };
+            declare.extend(made!(let mut #threads = [#identity; #team];));
+            (pattern, zipped) = (made!((#pattern, #thread)), made!(#zipped.zip(#threads.iter_mut())));
+            let place = if let Target::Cell(_) = target { made!(*#name) } else { made!(#name) };
             if let Target::Local(_) = target {
-                before.extend(quote!(let mut #name = *#thread;));
-                after.extend(quote!(*#thread = #name;));
+                before.extend(made!(let mut #name = *#thread;));
+                after.extend(made!(*#thread = #name;));
             }
-            behind.extend(quote!(#place = #combine(#place, s::tree(&mut #threads, #combine));));
+            behind.extend(made!(#place = #combine(#place, thalweg_support::tree(&mut #threads, #combine));));
         }
-        *expr = syn::parse_quote! {{
+        let whole = made! {{
             #declare
-            for round in s::chunks(s::half_open(#range), #team) {
+            for round in thalweg_support::chunks(thalweg_support::half_open(#range), #team) {
                 for #pattern in #zipped { #before #body #after }
             }
             #behind
         }};
+        *expr = syn::parse2(whole).expect("it is a block");
     }
 }

@@ -14,6 +14,13 @@
 //!
 //! Nothing here touches a runtime or a compiler. What it makes calls `thalweg::loops::support` alone.
 
+/// Tokens of our own: their variables and the user's do not meet, whatever their names are.
+macro_rules! made {
+    ($($tokens:tt)*) => {
+        quote::quote_spanned!(proc_macro2::Span::mixed_site()=> $($tokens)*)
+    };
+}
+
 mod check;
 mod clauses;
 mod cores;

@@ -10,7 +10,7 @@ use crate::ir::{Array, Binary, Element, Expr, ExprKind, Function, Loop, Math, Pa
 use crate::types::Types;
 use crate::walk;
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::format_ident;
 
 /// The arrays that a kernel writes: what the plan counts arrays by.
 pub(crate) fn written(function: &Function, kernel: &Loop) -> Vec<ParamId> {
@@ -36,12 +36,12 @@ pub(crate) fn arguments(function: &Function, types: &Types, facts: &Facts) -> (V
         match param.kind {
             ParamKind::Number => {
                 let ty = format_ident!("{}", param.element.rust());
-                declared.push(quote!(#name: #ty));
-                given.push(quote!(#name));
+                declared.push(made!(#name: #ty));
+                given.push(made!(#name));
             }
             ParamKind::Array(_, dims) if param.is_access() => {
-                declared.push(quote!(#name: s::Extents<#dims>));
-                given.push(quote!(s::Measure::measure(&*#name)));
+                declared.push(made!(#name: thalweg_support::Extents<#dims>));
+                given.push(made!(thalweg_support::Measure::measure(&*#name)));
             }
             _ => {}
         }
@@ -49,8 +49,8 @@ pub(crate) fn arguments(function: &Function, types: &Types, facts: &Facts) -> (V
     for var in &facts.lets {
         let variable = &function.variables[*var];
         let (name, ty) = (&variable.name, format_ident!("{}", types.of(variable.ty).rust()));
-        declared.push(quote!(#name: #ty));
-        given.push(quote!(#name));
+        declared.push(made!(#name: #ty));
+        given.push(made!(#name));
     }
     (declared, given)
 }
@@ -63,7 +63,7 @@ pub(crate) fn lower(function: &Function, types: &Types, facts: &Facts, kernel: &
     let lets = facts.lets.iter().filter(|var| types.of(function.variables[**var].ty).is_integer());
     let lets = lets.map(|var| {
         let (form, name) = (form_of(*var), &function.variables[*var].name);
-        quote!(let #form = s::Form::of(#name);)
+        made!(let #form = thalweg_support::Form::of(#name);)
     });
     let lets: TokenStream = lets.collect();
     let copies = facts.params.iter().filter_map(|param| {
@@ -71,12 +71,12 @@ pub(crate) fn lower(function: &Function, types: &Types, facts: &Facts, kernel: &
         let team = param.team.as_ref().filter(|team| team.is_first)?;
         let (name, len) = (&param.name, &team.len);
         let text = name.to_string();
-        Some(quote!(nest.copy(#text, #name.len(), #len);))
+        Some(made!(nest.copy(#text, #name.len(), #len);))
     });
     let copies: TokenStream = copies.collect();
     let walk = plan.of_loop(kernel);
-    quote! {
-        let mut nest = s::Nest::new(#count);
+    made! {
+        let mut nest = thalweg_support::Nest::new(#count);
         #lets
         #copies
         #walk
@@ -112,9 +112,9 @@ impl Plan<'_> {
                 let is_known = self.facts.predictable.contains(var);
                 let form = init.as_ref().filter(|_| is_known).map(|init| {
                     let (name, form) = (form_of(*var), self.form(init));
-                    quote!(let #name = #form;)
+                    made!(let #name = #form;)
                 });
-                quote!(#reads #form)
+                made!(#reads #form)
             }
             Stmt::LetArray { value, .. } => self.touches(value),
             Stmt::Assign { place, value, .. } => {
@@ -123,25 +123,25 @@ impl Plan<'_> {
                     Place::Element(element) => {
                         let indices: TokenStream = element.indices.iter().map(|index| self.touches(index)).collect();
                         let touch = self.touch(element);
-                        quote!(#indices #touch)
+                        made!(#indices #touch)
                     }
                     _ => TokenStream::new(),
                 };
-                quote!(#value #place)
+                made!(#value #place)
             }
             Stmt::If { condition, then, otherwise } => {
                 let (condition, then) = (self.touches(condition), self.statements(then));
                 let otherwise = self.statements(otherwise);
-                quote!(#condition { #then } { #otherwise })
+                made!(#condition { #then } { #otherwise })
             }
             Stmt::While { condition, body, .. } => {
                 let (condition, body) = (self.touches(condition), self.statements(body));
-                quote!(#condition { #body })
+                made!(#condition { #body })
             }
             Stmt::For(one) => self.of_loop(one),
             Stmt::Block(block) => {
                 let block = self.statements(block);
-                quote!({ #block })
+                made!({ #block })
             }
             Stmt::Break | Stmt::Continue => TokenStream::new(),
         }
@@ -154,9 +154,13 @@ impl Plan<'_> {
         let head = is_known.then(|| {
             let (name, first, end, is_inclusive) =
                 (form_of(one.var), self.form(&one.first), self.form(&one.end), one.is_inclusive);
-            let level = if one.share.is_shared() { quote!(Some(#level)) } else { quote!(None) };
+            let level = if one.share.is_shared() {
+                made!(::core::option::Option::Some(#level))
+            } else {
+                made!(::core::option::Option::None)
+            };
             let ty = format_ident!("{}", self.types.of(one.first.ty).rust());
-            quote!(let #name = nest.range::<#ty>(#level, #first, #end, #is_inclusive);)
+            made!(let #name = nest.range::<#ty>(#level, #first, #end, #is_inclusive);)
         });
         if one.share.is_shared() {
             self.level += 1;
@@ -168,7 +172,7 @@ impl Plan<'_> {
         let body = self.statements(&one.body);
         (self.level, self.region) = (level, region);
         let [first, end] = reads;
-        quote!(#first #end { #head #body })
+        made!(#first #end { #head #body })
     }
 
     /// The elements that an expression reads.
@@ -191,20 +195,20 @@ impl Plan<'_> {
         match element.array {
             Array::Local(var) => {
                 let len = self.function.variables[var].array.as_ref();
-                quote!(nest.within(&[#(#forms),*], &[#len]);)
+                made!(nest.within(&[#(#forms),*], &[#len]);)
             }
             Array::Param(param) if self.function.params[param].team.is_some() => {
                 let one = &self.function.params[param];
                 let (name, len) = (&one.name, one.team.as_ref().map(|team| &team.len));
-                let len = if one.is_access() { quote!(#name.len()) } else { quote!(#len) };
-                quote!(nest.within(&[#(#forms),*], &[#len]);)
+                let len = if one.is_access() { made!(#name.len()) } else { made!(#len) };
+                made!(nest.within(&[#(#forms),*], &[#len]);)
             }
             Array::Param(param) => {
                 let one = &self.function.params[param];
                 let name = &one.name;
                 match self.written.iter().position(|written| *written == param) {
-                    Some(number) if !one.is_shared => quote!(nest.touch(#number, #region, &[#(#forms),*], #name);),
-                    _ => quote!(nest.within(&[#(#forms),*], &#name.0);),
+                    Some(number) if !one.is_shared => made!(nest.touch(#number, #region, &[#(#forms),*], #name);),
+                    _ => made!(nest.within(&[#(#forms),*], &#name.0);),
                 }
             }
         }
@@ -216,35 +220,35 @@ impl Plan<'_> {
         match &expr.kind {
             ExprKind::Integer(digits) => {
                 let number = proc_macro2::Literal::u64_unsuffixed(digits.parse().unwrap_or(u64::MAX));
-                quote!(s::Form::of::<u64>(#number))
+                made!(thalweg_support::Form::of::<u64>(#number))
             }
             ExprKind::Number(param) => {
                 let name = &self.function.params[*param].name;
-                quote!(s::Form::of(#name))
+                made!(thalweg_support::Form::of(#name))
             }
             ExprKind::Constant(constant) => {
                 let path = &self.function.constants[*constant].path;
-                quote!(s::Form::of(#path))
+                made!(thalweg_support::Form::of(#path))
             }
             ExprKind::Len(param, dimension) => {
                 let param = &self.function.params[*param];
                 let name = &param.name;
                 if !param.is_access() {
                     let len = param.team.as_ref().map(|team| &team.len);
-                    return quote!(s::Form::of::<usize>(#len));
+                    return made!(thalweg_support::Form::of::<usize>(#len));
                 }
                 match dimension {
-                    Some(dimension) => quote!(s::Form::of(#name.0[#dimension])),
-                    None => quote!(s::Form::of(#name.len())),
+                    Some(dimension) => made!(thalweg_support::Form::of(#name.0[#dimension])),
+                    None => made!(thalweg_support::Form::of(#name.len())),
                 }
             }
             ExprKind::Var(var) => {
                 let name = form_of(*var);
-                quote!(#name)
+                made!(#name)
             }
             ExprKind::Cast(inner) => {
                 let inner = self.form(inner);
-                quote!(#inner.fit::<#ty>())
+                made!(#inner.fit::<#ty>())
             }
             ExprKind::Binary(op, a, b) => {
                 let (a, b) = (self.form(a), self.form(b));
@@ -256,18 +260,18 @@ impl Plan<'_> {
                     _ => "modulo",
                 };
                 let method = format_ident!("{method}");
-                quote!(#a.#method(#b).fit::<#ty>())
+                made!(#a.#method(#b).fit::<#ty>())
             }
             ExprKind::Math(math, arguments) => {
                 let [a, b] = [self.form(&arguments[0]), self.form(&arguments[1])];
                 let method = format_ident!("{}", if *math == Math::Min { "least" } else { "largest" });
-                quote!(#a.#method(#b))
+                made!(#a.#method(#b))
             }
             ExprKind::If(parts) => {
                 let [a, b] = [self.form(&parts.1), self.form(&parts.2)];
-                quote!(#a.or(#b))
+                made!(#a.or(#b))
             }
-            _ => quote!(s::Form::UNKNOWN),
+            _ => made!(thalweg_support::Form::UNKNOWN),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::parse;
 use crate::plan;
 use crate::types::Types;
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::format_ident;
 use syn::visit_mut::VisitMut;
 use syn::{ItemFn, Result};
 
@@ -68,9 +68,9 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
             let plan = format_ident!("plan_{number}");
             let (declared, _) = plan::arguments(&function, &types, &facts[number]);
             let body = plan::lower(&function, &types, &facts[number], &function.kernels[number]);
-            quote! {
+            made! {
                 #[allow(unused_mut, unused_variables, clippy::all)]
-                fn #plan(#(#declared),*) -> s::Nest { #body }
+                fn #plan(#(#declared),*) -> thalweg_support::Nest { #body }
             }
         })
         .collect();
@@ -78,7 +78,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
     let for_devices = devices_body(&function, &types, (&facts, &kernels), options, item);
     let task = task_function(&function, item);
     let doc = format!("What belongs to [`fn@{name}`]: its task.");
-    Ok(quote! {
+    Ok(made! {
         #[allow(dead_code, clippy::too_many_arguments, clippy::needless_range_loop, clippy::manual_memcpy, clippy::assign_op_pattern)]
         #plain
 
@@ -87,7 +87,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
         #vis enum #name {}
 
         const _: () = {
-            use ::thalweg::loops::support as s;
+            use ::thalweg::loops::support as thalweg_support;
             #plans
             #for_cores
             #for_devices
@@ -105,10 +105,10 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
 fn pointee(param: &Param) -> TokenStream {
     let element = format_ident!("{}", param.element.rust());
     match param.kind {
-        ParamKind::Array(_, 2) => quote!(::thalweg::ndarray::ArrayRef<#element, ::thalweg::ndarray::Ix2>),
-        ParamKind::Array(_, 3) => quote!(::thalweg::ndarray::ArrayRef<#element, ::thalweg::ndarray::Ix3>),
-        ParamKind::Array(..) => quote!([#element]),
-        ParamKind::Cell(_) | ParamKind::Number => quote!(#element),
+        ParamKind::Array(_, 2) => made!(::thalweg::ndarray::ArrayRef<#element, ::thalweg::ndarray::Ix2>),
+        ParamKind::Array(_, 3) => made!(::thalweg::ndarray::ArrayRef<#element, ::thalweg::ndarray::Ix3>),
+        ParamKind::Array(..) => made!([#element]),
+        ParamKind::Cell(_) | ParamKind::Number => made!(#element),
     }
 }
 
@@ -117,9 +117,9 @@ fn cores_params(function: &Function) -> Vec<TokenStream> {
     let param = |param: &Param| {
         let (name, ty) = (&param.name, pointee(param));
         match (param.kind, param.is_written()) {
-            (ParamKind::Number, _) => quote!(#name: #ty),
-            (_, true) => quote!(#name: &mut #ty),
-            (_, false) => quote!(#name: &#ty),
+            (ParamKind::Number, _) => made!(#name: #ty),
+            (_, true) => made!(#name: &mut #ty),
+            (_, false) => made!(#name: &#ty),
         }
     };
     function.params.iter().filter(|one| one.kind == ParamKind::Number || one.is_access()).map(param).collect()
@@ -133,7 +133,7 @@ fn statements(item: &ItemFn, mut replace: impl FnMut(usize) -> TokenStream) -> T
             number += 1;
             replace(number - 1)
         }
-        other => quote!(#other),
+        other => made!(#other),
     };
     item.block.stmts.iter().map(statement).collect()
 }
@@ -141,7 +141,7 @@ fn statements(item: &ItemFn, mut replace: impl FnMut(usize) -> TokenStream) -> T
 fn cores_body(function: &Function, types: &Types, facts: &[Facts], options: &Options, item: &ItemFn) -> TokenStream {
     let params = cores_params(function);
     let body = statements(item, |number| cores::lower(function, types, &facts[number], options, number));
-    quote! {
+    made! {
         #[allow(unused_variables, unused_mut, unused_parens, clippy::all)]
         fn cores(cores: usize, #(#params),*) { #body }
     }
@@ -158,24 +158,24 @@ fn devices_body(
         let (name, element) = (&param.name, format_ident!("{}", param.element.rust()));
         let view = format_ident!("view_of_{name}");
         match (param.kind, param.is_written()) {
-            (ParamKind::Number, _) => quote!(#name: #element),
-            (_, true) => quote!(mut #view: ::thalweg::kernel::DeviceViewMut<'_, #element>),
-            (_, false) => quote!(#view: ::thalweg::kernel::DeviceView<'_, #element>),
+            (ParamKind::Number, _) => made!(#name: #element),
+            (_, true) => made!(mut #view: ::thalweg::kernel::DeviceViewMut<'_, #element>),
+            (_, false) => made!(#view: ::thalweg::kernel::DeviceView<'_, #element>),
         }
     });
     let extents = function.params.iter().filter(|one| one.is_access()).map(|param| {
         let (name, dims) = (&param.name, param.dims());
         let view = format_ident!("view_of_{name}");
         let strides = format_ident!("strides_of_{name}");
-        quote!(let (#name, #strides) = (s::Extents::<#dims>::of(#view.extents()), #view.strides());)
+        made!(let (#name, #strides) = (thalweg_support::Extents::<#dims>::of(#view.extents()), #view.strides());)
     });
     let body = statements(item, |number| launch(function, types, &facts[number], (&kernels[number], number), options));
-    quote! {
+    made! {
         #[allow(unused_variables, unused_mut, unused_parens, clippy::all)]
-        fn devices(launcher: &mut ::thalweg::kernel::Launcher<'_>, #(#params),*) -> Result<(), ::thalweg::error::DeviceError> {
+        fn devices(launcher: &mut ::thalweg::kernel::Launcher<'_>, #(#params),*) -> ::core::result::Result<(), ::thalweg::error::DeviceError> {
             #(#extents)*
             #body
-            Ok(())
+            ::core::result::Result::Ok(())
         }
     }
 }
@@ -185,46 +185,46 @@ fn argument(function: &Function, types: &Types, facts: &Facts, argument: Argumen
     let view = |id: ParamId| format_ident!("view_of_{}", function.params[id].name);
     let number = |ty: crate::types::Scalar, value: TokenStream| {
         let parameter = format_ident!("{}", ty.parameter());
-        (quote!(#parameter), quote!((#value) as #parameter))
+        (made!(#parameter), made!((#value) as #parameter))
     };
     match argument {
         Argument::Buffer(id) => {
             let (param, view) = (&function.params[id], view(id));
             let element = format_ident!("{}", param.element.rust());
             if param.is_written() {
-                (quote!(::thalweg::kernel::Write<#element>), quote!(&mut #view))
+                (made!(::thalweg::kernel::Write<#element>), made!(&mut #view))
             } else {
-                (quote!(::thalweg::kernel::Read<#element>), quote!(&#view))
+                (made!(::thalweg::kernel::Read<#element>), made!(&#view))
             }
         }
         Argument::Extent(id, dimension) => {
             let name = &function.params[id].name;
-            (quote!(i64), quote!(#name.0[#dimension] as i64))
+            (made!(i64), made!(#name.0[#dimension] as i64))
         }
         Argument::Stride(id, dimension) => {
             let strides = format_ident!("strides_of_{}", function.params[id].name);
-            (quote!(i64), quote!(#strides[#dimension] as i64))
+            (made!(i64), made!(#strides[#dimension] as i64))
         }
         Argument::Number(id) => {
             let name = &function.params[id].name;
-            number(function.params[id].element, quote!(#name))
+            number(function.params[id].element, made!(#name))
         }
         Argument::Let(var) => {
             let variable = &function.variables[var];
             let name = &variable.name;
-            number(types.of(variable.ty), quote!(#name))
+            number(types.of(variable.ty), made!(#name))
         }
         Argument::Constant(constant) => {
             let constant = &function.constants[constant];
             let path = &constant.path;
-            number(types.of(constant.ty), quote!(#path))
+            number(types.of(constant.ty), made!(#path))
         }
         Argument::Parts(number) => {
             let element = format_ident!("{}", function.params[facts.cells()[number].1].element.rust());
             let parts = format_ident!("parts_{number}");
-            (quote!(::thalweg::kernel::Write<#element>), quote!(&mut #parts))
+            (made!(::thalweg::kernel::Write<#element>), made!(&mut #parts))
         }
-        Argument::PartCount => (quote!(i64), quote!(shape.parts as i64)),
+        Argument::PartCount => (made!(i64), made!(shape.parts as i64)),
     }
 }
 
@@ -246,11 +246,11 @@ fn launch(
     let given: Vec<TokenStream> = given
         .map(|id| {
             let name = &function.params[*id].name;
-            quote!(#name)
+            made!(#name)
         })
         .chain(facts.lets.iter().map(|var| {
             let name = &function.variables[*var].name;
-            quote!(#name)
+            made!(#name)
         }))
         .collect();
     debug_assert_eq!(declared.len(), given.len());
@@ -263,8 +263,8 @@ fn launch(
         .iter()
         .map(|helper| {
             let path = &function.helpers[*helper].path;
-            let name = quote!(#path).to_string();
-            quote!(.header(#name, #path::DEVICE_TEXT))
+            let name = made!(#path).to_string();
+            made!(.header(#name, #path::DEVICE_TEXT))
         })
         .collect();
     let helper_types: TokenStream = facts
@@ -275,20 +275,20 @@ fn launch(
             let path = &helper.path;
             let arguments = helper.arguments.iter().map(|ty| format_ident!("{}", types.of(*ty).rust()));
             let result = format_ident!("{}", types.of(helper.result).rust());
-            quote!(const _: fn(#(#arguments),*) -> #result = #path;)
+            made!(const _: fn(#(#arguments),*) -> #result = #path;)
         })
         .collect();
     let defines: TokenStream =
-        kernel.defines.iter().map(|(name, value)| quote!(.define(#name, (#value) as i64))).collect();
+        kernel.defines.iter().map(|(name, value)| made!(.define(#name, (#value) as i64))).collect();
     let team = lanes(options.teams.thread_limit);
     let chunk = kernel::chunk(facts, one, team);
     let chunk = match &chunk {
-        Some(chunk) => quote!(Some((#chunk) as usize)),
-        None => quote!(None),
+        Some(chunk) => made!(::core::option::Option::Some((#chunk) as usize)),
+        None => made!(::core::option::Option::None),
     };
     let teams = match &options.teams.num {
-        Some(number) => quote!(Some(#number)),
-        None => quote!(None),
+        Some(number) => made!(::core::option::Option::Some(#number)),
+        None => made!(::core::option::Option::None),
     };
     let (limit, depth, is_combined) = (options.teams.thread_limit, facts.depth, one.share.is_combined());
     let is_reduced = !facts.reductions.is_empty();
@@ -302,21 +302,21 @@ fn launch(
     let cell_elements: Vec<_> =
         cells.iter().map(|(_, cell)| format_ident!("{}", function.params[*cell].element.rust())).collect();
     let total = kernel.total.as_ref().map(|(total, cells)| total_launch(function, total, cells, team));
-    quote! {{
+    made! {{
         #helper_types
         #[allow(unsafe_code)]
         // SAFETY: the kernel loads and stores what its head declares, since either the plan has found all indices below the
         // lengths that it is given, or it looks at each index itself. Nobody else launches it.
         const PROGRAM: ::thalweg::kernel::Program = unsafe { ::thalweg::kernel::Program::new(#file, #text) }
-            .header("loops.h", s::LOOPS)
+            .header("loops.h", thalweg_support::LOOPS)
             #helpers
             .define("THALWEG_EXACT", 1)
             #defines;
         type Types = (#(#argument_types,)*);
-        static KERNEL: s::Variants<Types> = s::Variants::new(&PROGRAM, #name);
+        static KERNEL: thalweg_support::Variants<Types> = thalweg_support::Variants::new(&PROGRAM, #name);
         const TEAM_BYTES: usize = #bytes;
-        const _: () = assert!(TEAM_BYTES <= s::MOST_TEAM_BYTES, "a team has 48 KiB of memory; make arrays or chunks smaller");
-        const LAUNCH: s::Launch = s::Launch {
+        const _: () = ::core::assert!(TEAM_BYTES <= thalweg_support::MOST_TEAM_BYTES, "a team has 48 KiB of memory; make arrays or chunks smaller");
+        const LAUNCH: thalweg_support::Launch = thalweg_support::Launch {
             function: #function_name,
             arrays: &[#(#array_names),*],
             teams: #teams,
@@ -330,7 +330,7 @@ fn launch(
             team_bytes: TEAM_BYTES,
         };
         let nest = #plan(#(#given),*);
-        if let Some(shape) = nest.shape(&LAUNCH, launcher)? {
+        if let ::core::option::Option::Some(shape) = nest.shape(&LAUNCH, launcher)? {
             #(let mut #parts = launcher.scratch::<#cell_elements>(shape.parts)?;)*
             launcher.launch(KERNEL.of(&shape), shape.threads(), (#(#values,)*))?;
             #total
@@ -341,14 +341,14 @@ fn launch(
 /// What enqueues the kernel that combines the parts of reductions.
 fn total_launch(function: &Function, name: &str, cells: &[(Reduction, ParamId)], team: u32) -> TokenStream {
     let element = |cell: &ParamId| format_ident!("{}", function.params[*cell].element.rust());
-    let reads = cells.iter().map(|(_, cell)| element(cell)).map(|element| quote!(::thalweg::kernel::Read<#element>));
-    let writes = cells.iter().map(|(_, cell)| element(cell)).map(|element| quote!(::thalweg::kernel::Write<#element>));
+    let reads = cells.iter().map(|(_, cell)| element(cell)).map(|element| made!(::thalweg::kernel::Read<#element>));
+    let writes = cells.iter().map(|(_, cell)| element(cell)).map(|element| made!(::thalweg::kernel::Write<#element>));
     let parts = (0..cells.len()).map(|n| format_ident!("parts_{n}"));
     let views = cells.iter().map(|(_, cell)| format_ident!("view_of_{}", function.params[*cell].name));
-    quote! {
+    made! {
         type TotalTypes = (#(#reads,)* #(#writes,)* i64);
-        static TOTAL: s::Variants<TotalTypes> = s::Variants::new(&PROGRAM, #name);
-        launcher.launch(TOTAL.of(&s::Shape::of_one_team(#team)), #team as usize, (#(&#parts,)* #(&mut #views,)* shape.parts as i64))?;
+        static TOTAL: thalweg_support::Variants<TotalTypes> = thalweg_support::Variants::new(&PROGRAM, #name);
+        launcher.launch(TOTAL.of(&thalweg_support::Shape::of_one_team(#team)), #team as usize, (#(&#parts,)* #(&mut #views,)* shape.parts as i64))?;
     }
 }
 
@@ -368,23 +368,23 @@ fn team_bytes(
             && !(options.off.team_memory && param.direction() == Some(Direction::In))
         {
             let (len, bytes) = (&copy.len, (param.element.bits() / 8) as usize);
-            terms.push(quote!((#len) * #bytes));
+            terms.push(made!((#len) * #bytes));
         }
     }
     if let Some(chunk) = &facts.chunk {
         for param in &facts.chunked {
             let bytes = (function.params[*param].element.bits() / 8) as usize;
-            terms.push(quote!((#chunk) * #bytes));
+            terms.push(made!((#chunk) * #bytes));
         }
     }
     for var in &facts.team_arrays {
         let variable = &function.variables[*var];
         let (len, bytes) = (&variable.array, (types.of(variable.ty).bits() / 8) as usize);
-        terms.push(quote!((#len) * #bytes));
+        terms.push(made!((#len) * #bytes));
     }
     let lanes = facts.reductions.values().flatten().count() * team as usize * 8;
     let _ = kernel;
-    quote!(#lanes #(+ #terms)*)
+    made!(#lanes #(+ #terms)*)
 }
 
 /// `task`: declares the accesses, and gives the task its bodies.
@@ -396,9 +396,9 @@ fn task_function(function: &Function, item: &ItemFn) -> TokenStream {
     let declared = params().map(|param| {
         let (name, element, shape) = (&param.name, element(param), shape(param));
         if param.kind == ParamKind::Number {
-            quote!(#name: #element)
+            made!(#name: #element)
         } else {
-            quote!(#name: impl ::thalweg::task::IntoRegion<'d, #element, ::thalweg::ndarray::#shape>)
+            made!(#name: impl ::thalweg::task::IntoRegion<'d, #element, ::thalweg::ndarray::#shape>)
         }
     });
     let accesses: Vec<&Param> = function.params.iter().filter(|one| one.is_access()).collect();
@@ -406,40 +406,40 @@ fn task_function(function: &Function, item: &ItemFn) -> TokenStream {
         .iter()
         .map(|param| {
             let (element, shape, kind) = (element(param), shape(param), format_ident!("{}", direction(param).0));
-            quote!(::thalweg::task::#kind<'d, #element, ::thalweg::ndarray::#shape>)
+            made!(::thalweg::task::#kind<'d, #element, ::thalweg::ndarray::#shape>)
         })
         .collect();
     let made = accesses.iter().map(|param| {
         let (name, method) = (&param.name, format_ident!("{}", direction(param).1));
-        quote!(#name.into_region().#method())
+        made!(#name.into_region().#method())
     });
     let names: Vec<_> = accesses.iter().map(|param| &param.name).collect();
     let for_cores = params().map(|param| {
         let name = &param.name;
         match (param.kind, param.is_written()) {
-            (ParamKind::Number, _) => quote!(#name),
-            (ParamKind::Cell(_), true) => quote!(&mut #name[0]),
-            (ParamKind::Cell(_), false) => quote!(&#name[0]),
-            (_, true) => quote!(&mut *#name),
-            (_, false) => quote!(&*#name),
+            (ParamKind::Number, _) => made!(#name),
+            (ParamKind::Cell(_), true) => made!(&mut #name[0]),
+            (ParamKind::Cell(_), false) => made!(&#name[0]),
+            (_, true) => made!(&mut *#name),
+            (_, false) => made!(&*#name),
         }
     });
     let for_devices = params().map(|param| {
         let name = &param.name;
-        quote!(#name)
+        made!(#name)
     });
-    let views = quote!((#(#names,)*));
+    let views = made!((#(#names,)*));
     let mutable = accesses.iter().map(|param| {
         let name = &param.name;
-        if param.is_written() { quote!(mut #name) } else { quote!(#name) }
+        if param.is_written() { made!(mut #name) } else { made!(#name) }
     });
-    let mutable = quote!((#(#mutable,)*));
+    let mutable = made!((#(#mutable,)*));
     let doc = format!(
         "Begins the description of a task that does what [`fn@{name}`] does: on cores, and on accelerators. Arrays are data \
          objects or regions; what the function has by `&` the task reads, what it has by `&mut` it reads and writes, and what \
          is `Out` it overwrites."
     );
-    quote! {
+    made! {
         #[doc = #doc]
         #[must_use = "a task runs only once it is submitted"]
         #vis fn task<'rt, 'd>(
