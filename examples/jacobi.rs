@@ -29,6 +29,9 @@ const SIMULATED_SWEEPS: usize = 1000;
 /// Sweeps from one measurement of the change to the next.
 const CHECK_EVERY: usize = 100;
 
+/// Of these, so many are recorded: an even number, after which the two arrays have their places again.
+const RECORDED_SWEEPS: usize = CHECK_EVERY - 2;
+
 /// Laplace's equation on a square by Jacobi's method
 #[derive(Parser)]
 struct Options {
@@ -44,6 +47,9 @@ struct Options {
     /// Give up after so many sweeps [default: 1000000, or in a simulation 1000]
     #[arg(long, value_name = "N", value_parser = integer(1..=1_000_000_000))]
     max_iterations: Option<usize>,
+    /// Record the sweeps between two measurements once, and replay them
+    #[arg(long)]
+    replay: bool,
     #[command(flatten)]
     machine: Machine,
 }
@@ -95,7 +101,15 @@ fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Res
     let mut sweeps = 0;
     let mut first_bound = None;
     let mut measured: Option<Data<f64>> = None;
+    let mut between = if options.replay { Some(record_sweeps(rt, options.block, &old, &new)?) } else { None };
     while sweeps < most {
+        if let Some(recording) = &mut between
+            && sweeps % CHECK_EVERY == 0
+            && sweeps + RECORDED_SWEEPS < most
+        {
+            recording.replay()?;
+            sweeps += RECORDED_SWEEPS;
+        }
         mem::swap(&mut old, &mut new);
         sweeps += 1;
         if sweeps % CHECK_EVERY != 0 && sweeps != most {
@@ -134,6 +148,26 @@ fn submit_sweep(rt: &Runtime, side: usize, old: &Data<f64, Ix2>, new: &Data<f64,
         .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
         .submit()?;
     Ok(())
+}
+
+/// So many sweeps, to be submitted by one call.
+fn record_sweeps(
+    rt: &Runtime,
+    side: usize,
+    old: &Data<f64, Ix2>,
+    new: &Data<f64, Ix2>,
+) -> Result<Recording, SubmitError> {
+    rt.record(|r| {
+        let (mut old, mut new) = (old, new);
+        for _ in 0..RECORDED_SWEEPS {
+            mem::swap(&mut old, &mut new);
+            r.for_each("relax", (blocks(old, side).grow(1).input(), blocks(new, side).output()))
+                .cpu(|_, (old, mut new)| relax(&old, &mut new))
+                .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
+                .submit()?;
+        }
+        Ok(())
+    })
 }
 
 /// The same, and the largest change of any point goes to `change`.
@@ -298,8 +332,8 @@ mod tests {
         let first = solved("2:CPU:1", &flags);
         let error = Grid::new(40).largest_error(&first.u);
         assert!(0.0 < error && error <= first.bound && first.bound <= 1e-9, "{error} {}", first.bound);
-        for units in ["1:CPU:2", "1:CPU:1,2:EMU:1"] {
-            let other = solved(units, &flags);
+        for (units, more) in [("1:CPU:2", None), ("1:CPU:1,2:EMU:1", None), ("2:CPU:1", Some("--replay"))] {
+            let other = solved(units, &[&flags[..], more.as_slice()].concat());
             assert_eq!((other.sweeps, other.bound), (first.sweeps, first.bound), "{units}");
             assert_eq!(other.u, first.u, "{units}");
         }

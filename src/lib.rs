@@ -37,15 +37,16 @@
 //! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
 //!
 //! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz` (the
-//! multi-zone NAS Parallel Benchmarks) and `schedulers`, which compares work distributions. The guide in `docs/guide`
+//! multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (one work divided between CPU and devices, best in time or in
+//! energy) and `schedulers`, which compares work distributions. The guide in `docs/guide`
 //! explains the same step by step: regions, values and results, scopes, completion from outside, failure and recovery, units
 //! and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
 //!
 //! # Features
 //!
 //! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
-//! whatever else is read from TOML files, `graph` for the graph of tasks as a petgraph value, `macros` for tasks of
-//! functions of loops (`thalweg::loops`).
+//! whatever else is read from TOML files, `profile` for profiles by measurement, `graph` for the graph of tasks as a
+//! petgraph value, `macros` for tasks of functions of loops (`thalweg::loops`).
 //!
 //! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
 
@@ -66,12 +67,15 @@ pub use ndarray;
 #[macro_use]
 mod tuples;
 
+pub mod energy;
 pub mod error;
 pub mod ids;
 pub mod kernel;
 #[cfg(feature = "macros")]
 pub mod loops;
 pub mod machine;
+#[cfg(feature = "profile")]
+pub mod measure;
 pub mod memory;
 pub mod region;
 pub mod sched;
@@ -93,8 +97,9 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Builder, LinkStatistics, LoopBody, LoopBuilder, Pending, Reading, ResultFuture, Returning, RunningTask, Runtime,
-    Scope, ScopedTask, Stall, Statistics, TaskBuilder, TaskGroup, TaskHandle,
+    Builder, Explanation, LinkStatistics, LoopBody, LoopBuilder, LoopRecorder, Obstacle, Pending, Reading, Recorder,
+    Recording, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall, Statistics, TaskBuilder,
+    TaskGroup, TaskHandle, TaskRecorder,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
@@ -114,7 +119,7 @@ pub mod prelude {
     pub use crate::ids::{DeviceId, SpaceId, TaskId, UnitId};
     pub use crate::machine::UnitKind;
     pub use crate::memory::{Completion, Element, Lent, LentValue, Max, Min, Reduction, Sum};
-    pub use crate::task::{Data, Face, IterationSpace, Partition, Region, Token, Value, blocks};
-    pub use crate::{Context, EmulatedDevice, Pending, Runtime, TaskHandle};
+    pub use crate::task::{Data, Face, IterationSpace, Parameter, Partition, Region, Token, Value, blocks};
+    pub use crate::{Context, EmulatedDevice, Pending, Recorder, Recording, Runtime, TaskHandle};
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

@@ -17,6 +17,8 @@ fn machine_files_that_cannot_be() {
         (good.replace("CPU", "CPV"), "`CPV` is no kind of unit; the kinds are CPU, EMU"),
         (format!("{good}memory_bytes = 5\n"), "line 5, `memory_bytes`: the memory of CPU units is the host's"),
         (format!("{good}total_bytes_per_s = 5\n"), "line 5, `total_bytes_per_s`: less than `bytes_per_s`"),
+        (format!("{good}idle_w = 5\nbusy_w = 4\n"), "line 6, `busy_w`: less than `idle_w`"),
+        (format!("static_w = -1\n{good}"), "line 1, `static_w`: -1 is not a finite number from 0"),
         (format!("{good}{gpu}"), "no link joins the host and GPU"),
         (format!("{good}{link}"), "line 6, `between`: there are no GPU units in this file"),
         (

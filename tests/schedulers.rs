@@ -15,7 +15,9 @@ const ZONES: usize = 12;
 const STEPS: u64 = 10;
 const ZONE_LEN: usize = 40;
 const MIXES: [&str; 5] = ["1:CPU:1", "2:CPU:1", "1:CPU:1,2:EMU:1", "2:EMU:1", "1:CPU:2,1:EMU:2"];
-const WITH_PARAMETERS: [&str; 8] = [
+const WITH_PARAMETERS: [&str; 10] = [
+    "fpm:objective=energy",
+    "fpm:objective=pareto,budget=2x,team=auto",
     "dynamic:chunk=3,memo=2",
     "dynamic:memo=0",
     "static-pcf:pcf=4",

@@ -329,3 +329,112 @@ fn the_sources_machine_takes_what_its_file_has() {
         [mean("bt step", "1:GPU:1", 201.16), mean("sp step", "1:GPU:1", 50.7636), mean("lu step", "1:GPU:1", 7836.95)];
     assert_eq!(gpu, [2.97, 0.84, 38.45], "and 10 us to launch it");
 }
+
+/// A core of 30 W, and a GPU that is four times as fast at 150 W more than at rest.
+fn with_power() -> SimulatedMachine {
+    let text = r#"
+        name = "with power"
+        static_w = 100
+        [units.CPU]
+        count = 3
+        bytes_per_s = 1e9
+        idle_w = 2
+        busy_w = 32
+        [units.GPU]
+        count = 1
+        bytes_per_s = 1e12
+        idle_w = 10
+        busy_w = 160
+        [[links]]
+        between = ["host", "GPU"]
+        latency_ns = 0
+        bytes_per_s = 1e15
+        [[tasks]]
+        name = "work"
+        cost = 1
+        time_ns = { CPU = { 1 = 4_000_000 }, GPU = { 1 = 1_000_000 } }
+    "#;
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Time and dynamic energy of the last of so many steps of 100 indices.
+fn last_step(scheduler: &str, steps: usize) -> (f64, f64, Runtime) {
+    let rt = runtime(with_power(), "1:CPU:1,1:GPU:1", scheduler);
+    let space = rt.iteration_space("blocks", vec![1.0; 100]);
+    let now = |rt: &Runtime| {
+        let joules: Option<f64> = rt.statistics().energy.iter().map(|known| known.dynamic_j).sum();
+        (rt.now().as_secs_f64(), joules.unwrap())
+    };
+    let mut last = (0.0, 0.0);
+    for _ in 0..steps {
+        let before = now(&rt);
+        space.begin();
+        for index in 0..100 {
+            rt.task("work", ()).cost(1.0).cpu(never).at(&space, index).submit().unwrap();
+        }
+        rt.wait().unwrap();
+        last = (now(&rt).0 - before.0, now(&rt).1 - before.1);
+    }
+    (last.0, last.1, rt)
+}
+
+#[test]
+fn energy_follows_from_powers_and_busy_times() {
+    let rt = runtime(with_power(), "1:CPU:2", "dynamic");
+    submit(&rt, "work", 1, 500.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now(), Duration::from_secs(1), "two cores halve it");
+    let energy = rt.statistics().energy;
+    let [unit, rest] = &energy[..] else { panic!("{energy:?}") };
+    assert_eq!((unit.total_j, unit.dynamic_j), (Some(64.0), Some(60.0)));
+    assert_eq!(
+        (rest.total_j, rest.dynamic_j),
+        (Some(112.0), Some(0.0)),
+        "the machine, a core and a GPU that nobody has"
+    );
+    assert!(rt.statistics().to_string().contains("energy of machine (power): 112.000 J"));
+    let none = runtime(plain(false), "1:CPU:1", "dynamic");
+    assert!(none.statistics().energy.is_empty());
+}
+
+#[test]
+fn shares_are_best_in_what_is_asked_for() {
+    let (time, joules, rt) = last_step("fpm", 6);
+    assert_eq!(rt.statistics().shares.unwrap().sizes, [20.0, 80.0]);
+    assert!((time - 0.080).abs() < 1e-9 && (joules - (0.08 * 30.0 + 0.08 * 150.0)).abs() < 1e-6, "{time} {joules}");
+    let (time, joules, _) = last_step("fpm:objective=energy", 6);
+    assert!((time - 0.4).abs() < 1e-9 && (joules - 12.0).abs() < 1e-6, "all on the core: {time} {joules}");
+    let (time, joules, rt) = last_step("fpm:objective=pareto,budget=0.2", 8);
+    assert_eq!(rt.statistics().shares.unwrap().sizes, [50.0, 50.0], "{joules}");
+    assert!(time <= 0.2 + 1e-9);
+    let (time, _, rt) = last_step("fpm:objective=pareto,budget=0.01", 8);
+    let instead = rt.statistics().shares.unwrap().instead.unwrap();
+    assert!(instead.starts_with("cannot do 100 within 0.01 s: 0.08"), "{instead}");
+    assert!((time - 0.080).abs() < 1e-9, "the fastest then: {time}");
+}
+
+#[test]
+fn a_program_keeps_its_profiles_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profiles.toml");
+    let first_step = || {
+        let builder = Runtime::builder().compute_units("1:CPU:1,1:GPU:1").scheduler("fpm").model_file(&path);
+        let rt = builder.simulate(with_power()).build().unwrap();
+        let space = rt.iteration_space("blocks", vec![1.0; 100]);
+        let mut first = None;
+        for _ in 0..4 {
+            space.begin();
+            for index in 0..100 {
+                rt.task("work", ()).cost(1.0).cpu(never).at(&space, index).submit().unwrap();
+            }
+            rt.wait().unwrap();
+            first.get_or_insert(rt.now());
+        }
+        first.unwrap()
+    };
+    assert_eq!(first_step(), Duration::from_millis(200), "equal shares");
+    assert_eq!(first_step(), Duration::from_millis(80), "{}", std::fs::read_to_string(&path).unwrap());
+    std::fs::write(&path, "[[profile]]\nunit = \"CPU:1\"\ntime_s = [[2, 1.0], [1, 1.0]]\n").unwrap();
+    let error = Runtime::builder().compute_units("1:CPU:1").scheduler("fpm").model_file(&path).build().unwrap_err();
+    assert!(error.to_string().contains("CPU:1 has size 1 behind 2"), "{error}");
+}

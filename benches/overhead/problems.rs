@@ -62,6 +62,18 @@ pub(crate) enum Problem {
     /// Independent tasks of some 3 µs: each computes the same Fibonacci number by itself.
     #[value(name = "flat_fib")]
     FlatFib,
+    /// As independent, recorded once: a pass is one replay.
+    #[value(name = "replay_independent")]
+    ReplayIndependent,
+    /// As chain, recorded once.
+    #[value(name = "replay_chain")]
+    ReplayChain,
+    /// As wavefront, recorded once.
+    #[value(name = "replay_wavefront")]
+    ReplayWavefront,
+    /// As random, recorded once.
+    #[value(name = "replay_random")]
+    ReplayRandom,
     /// A task that waits for the end of the submission; all others read what it writes.
     Memory,
 }
@@ -85,6 +97,10 @@ impl Problem {
             Self::ForEachAxpy => "for_each_axpy",
             Self::Fib => "fib",
             Self::FlatFib => "flat_fib",
+            Self::ReplayIndependent => "replay_independent",
+            Self::ReplayChain => "replay_chain",
+            Self::ReplayWavefront => "replay_wavefront",
+            Self::ReplayRandom => "replay_random",
             Self::Memory => "memory",
         }
     }
@@ -94,7 +110,7 @@ impl Problem {
     /// and those of a Fibonacci number as many as there are calls with two terms.
     pub(crate) const fn tasks(self, tasks: usize) -> usize {
         match self {
-            Self::Wavefront => (tasks * 4 / 5).isqrt().pow(2),
+            Self::Wavefront | Self::ReplayWavefront => (tasks * 4 / 5).isqrt().pow(2),
             Self::Memory => tasks * 5,
             Self::Fib => splits(index_for(tasks)),
             Self::FlatFib => tasks.div_ceil(10),

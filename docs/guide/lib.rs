@@ -24,6 +24,7 @@ chapters! {
     failure,
     units,
     schedulers,
+    sharing,
     accelerators,
     annotated,
     porting_openmp,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::TypedValueParser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use thalweg::{Runtime, SimulatedMachine};
+use thalweg::{Builder, Runtime, SimulatedMachine};
 
 /// What a program may fail with: a refused task, a failed one, its own trouble.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -61,8 +61,18 @@ impl Machine {
     /// Builds the runtime, runs the program on it, and prints statistics, time and verdict.
     ///
     /// The calling thread executes tasks itself while it waits, as CPU unit 0.
+    #[allow(dead_code, reason = "some programs say more of their runtime")]
     pub(crate) fn run(&self, program: impl FnOnce(&Runtime) -> Result<Outcome>) -> ExitCode {
-        let rt = match self.build() {
+        self.run_with(|builder| builder, program)
+    }
+
+    /// As [`run`](Self::run), of a runtime of which more is said.
+    pub(crate) fn run_with(
+        &self,
+        describe: impl FnOnce(Builder) -> Builder,
+        program: impl FnOnce(&Runtime) -> Result<Outcome>,
+    ) -> ExitCode {
+        let rt = match self.build(describe) {
             Ok(rt) => rt,
             Err(error) => {
                 eprintln!("error: {error}");
@@ -86,8 +96,8 @@ impl Machine {
         }
     }
 
-    fn build(&self) -> Result<Runtime> {
-        let mut builder = Runtime::builder().scheduler(&self.scheduler).submitter_hosts_unit(true);
+    fn build(&self, describe: impl FnOnce(Builder) -> Builder) -> Result<Runtime> {
+        let mut builder = describe(Runtime::builder()).scheduler(&self.scheduler).submitter_hosts_unit(true);
         if let Some(units) = &self.units {
             builder = builder.compute_units(units);
         }
@@ -97,6 +107,18 @@ impl Machine {
             builder = builder.simulate(machine);
         }
         Ok(builder.build()?)
+    }
+
+    /// The units that are asked for, if they are.
+    #[allow(dead_code, reason = "not every program asks")]
+    pub(crate) fn units(&self) -> Option<&str> {
+        self.units.as_deref()
+    }
+
+    /// The machine to simulate, if one is.
+    #[allow(dead_code, reason = "not every program asks")]
+    pub(crate) fn simulated(&self) -> Result<Option<SimulatedMachine>> {
+        Ok(self.simulate.as_ref().map(SimulatedMachine::from_file).transpose()?)
     }
 
     /// Whether no real machine is meant.

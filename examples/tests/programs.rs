@@ -146,6 +146,42 @@ fn tiles_and_clusters_give_the_same_answer_everywhere() {
 }
 
 #[test]
+fn hybrid_programs_are_right_however_the_rows_are_shared_out() {
+    for (example, flags) in [("matmul", "--size 70 --blocks 9"), ("fft2d", "--size 32 --blocks 9")] {
+        agrees_everywhere(example, flags, &[]);
+        let fpm = "--units 1:CPU:1,1:EMU:1 --power CPU=0.5:4,EMU=1:2 --scheduler fpm:objective=energy";
+        let lines = verified(example, &format!("{flags} {fpm}"), &["shares: ", "energy of "]);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+    }
+}
+
+/// What Farrelly et al. 2024 report of their server: both together are the fastest, equal GPUs get the same, and the least
+/// energy is the CPU's alone.
+#[test]
+fn the_simulated_server_divides_a_product_as_the_real_one_did() {
+    let server = "--units 1:CPU:62,2:GPU:1 --simulate machines/icelake-2xa40.toml";
+    let output = run("matmul", &format!("--size 20480 --compare {server} --blocks 256 --steps 6"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let lines = lines(&output);
+    let figures = |who: &str| -> [f64; 2] {
+        let line = lines.iter().find(|line| line.contains(who)).unwrap_or_else(|| panic!("no {who} in {lines:?}"));
+        let cells: Vec<&str> = line.split(['|', '┆', '│']).map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        [cells[4], cells[5]].map(|cell| cell.parse().unwrap_or_else(|_| panic!("{cell} in {line}")))
+    };
+    let [cpu, devices, both, thrifty] =
+        ["CPU alone", "devices alone", "both, by time", "both, by energy "].map(figures);
+    assert!(both[0] < 0.75 * cpu[0] && both[0] < 0.75 * devices[0], "{both:?} {cpu:?} {devices:?}");
+    assert!(thrifty[1] < 0.9 * both[1] && thrifty[1] < 0.9 * devices[1], "{thrifty:?}");
+    assert!((thrifty[1] / cpu[1] - 1.0).abs() < 0.03, "as the CPU alone: {thrifty:?} {cpu:?}");
+    let output = run("matmul", &format!("--size 20480 {server} --blocks 256 --steps 6 --scheduler fpm --no-progress"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let shares = text.lines().find_map(|line| line.strip_prefix("shares: ")).unwrap_or_else(|| panic!("{text}"));
+    let sizes: Vec<f64> =
+        shares.split(" of ").next().unwrap_or("").split(" + ").map(|d| d.parse().unwrap_or(0.0)).collect();
+    assert!((sizes[1] - sizes[2]).abs() <= 80.0 && sizes.iter().sum::<f64>() == 20480.0, "{sizes:?}");
+}
+
+#[test]
 fn plain_loops_give_the_same_answer() {
     let programs = [
         ("cholesky", "--size 200 --tile 48", "200 x 200, error "),
@@ -195,6 +231,8 @@ fn every_program_can_be_simulated() {
         ("cg", "--class S"),
         ("sparse", "--size 20 --steps 3"),
         ("quicksort", "--size 100"),
+        ("matmul", "--size 10000"),
+        ("fft2d", "--size 4096"),
         ("npb_mz", "bt --class A"),
         ("npb_mz", "lu --class E --niter 1"),
     ] {
@@ -218,7 +256,7 @@ fn a_wrong_result_fails() {
 
 #[test]
 fn bad_values_are_named_and_refused() {
-    for example in ["hello", "jacobi", "cg", "sparse", "cholesky", "smith_waterman", "kmeans"] {
+    for example in ["hello", "jacobi", "cg", "sparse", "cholesky", "smith_waterman", "kmeans", "matmul", "fft2d"] {
         for (flags, named) in [
             ("--units 3:XPU:1", "XPU"),
             ("--units 0:CPU:1", "0"),
@@ -253,6 +291,11 @@ fn bad_values_are_named_and_refused() {
         ("npb_mz", "bt --serial --scheduler dynamic"),
         ("npb_mz", "bt --serial --simulate machines/laptop.toml"),
         ("npb_mz", "bt --serial --periods"),
+        ("matmul", "--power CPU=5"),
+        ("matmul", "--power CPU=5:4"),
+        ("matmul", "--compare"),
+        ("matmul", "--compare --units 2:CPU:1"),
+        ("fft2d", "--size 100"),
         ("cholesky", "--serial --units 1:CPU:1"),
         ("smith_waterman", "--serial --scheduler dynamic"),
         ("kmeans", "--serial --simulate machines/laptop.toml"),
@@ -263,9 +306,20 @@ fn bad_values_are_named_and_refused() {
 
 #[test]
 fn help_names_the_common_flags() {
-    for example in
-        ["hello", "jacobi", "cg", "npb_mz", "sparse", "ingest", "quicksort", "cholesky", "smith_waterman", "kmeans"]
-    {
+    for example in [
+        "hello",
+        "jacobi",
+        "cg",
+        "npb_mz",
+        "sparse",
+        "ingest",
+        "quicksort",
+        "cholesky",
+        "smith_waterman",
+        "kmeans",
+        "matmul",
+        "fft2d",
+    ] {
         let output = run(example, "--help");
         let text = lines(&output).join("\n");
         assert_eq!(output.status.code(), Some(0));

@@ -51,7 +51,7 @@ struct Queue {
 }
 
 /// A task's place in a line, taken or yet to be taken.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     line: Arc<Line>,
     /// Together with others that share it.
@@ -140,6 +140,11 @@ impl Turns {
         }
     }
 
+    /// The same turns, yet to be taken.
+    pub(super) fn again(&self) -> Self {
+        Self { all: self.all.clone(), got: 0 }
+    }
+
     /// All parts have been joined: puts the turns in order.
     pub(super) fn settle(&mut self) {
         // Who has a line alone, by one of its parts, need not share it by another.
@@ -191,7 +196,7 @@ fn turns_of(task: &mut OwnedTask) -> Option<&mut Turns> {
 mod tests {
     use super::*;
     use crate::depend::Own;
-    use crate::depend::{Body, Kinds, Meta, Side, Submitting};
+    use crate::depend::{Body, Kinds, Lane, Meta, Side, Submitting};
     use crate::ids::TaskId;
     use crate::memory::{NoBody, Payload};
     use std::borrow::Cow;
@@ -209,7 +214,7 @@ mod tests {
             internal: false,
             queues: true,
             join: false,
-            lane: 0,
+            lane: Lane::new(0),
             domain: OnceLock::new(),
         };
         let mut side = Box::<Side>::default();

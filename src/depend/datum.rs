@@ -63,6 +63,12 @@ impl Datum {
         Self { residence, ..Self::new(id, &[1], 0, false) }
     }
 
+    /// One that is alike, which nobody has accessed.
+    pub(super) fn alike(&self) -> Self {
+        let shape = &self.shape[..self.ndim()];
+        Self { residence: self.residence, ..Self::new(self.id, shape, self.element_bytes, self.phantom) }
+    }
+
     /// It is made in the body of this task.
     pub(crate) fn set_made_by(&mut self, task: TaskId) {
         self.made_by = Some(task);

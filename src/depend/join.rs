@@ -13,13 +13,14 @@
 //! Where the graph is recorded there are no others: it shows what was declared.
 
 use super::domain::live_domain;
-use super::node::{Bodiless, Body, Kinds, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
+use super::node::{Bodiless, Body, Kinds, Lane, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
 use super::{AccessRecord, Accumulation, Datum, Mode};
 use crate::ids::{DataId, TaskId};
 use crate::sync::Flow;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Lists of so many tasks are shortened before they grow.
@@ -106,22 +107,36 @@ fn make_plain(
     join
 }
 
+/// A task without a body, in nobody's order yet; its number is no other task's.
+pub(super) fn bodiless(own: Own) -> Submitting {
+    helper(own, true)
+}
+
+/// The same, which is run as a task is, and does nothing.
+pub(super) fn starter(own: Own) -> Submitting {
+    helper(own, false)
+}
+
+fn helper(own: Own, join: bool) -> Submitting {
+    /// Above all numbers that tasks are given.
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
+    let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));
+    let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), Location::caller())) };
+    let body = Bodiless::new(Kinds::NONE, |_| ());
+    Submitting::new(|| meta, own, body, 1, |body| body as *mut (dyn Body + 'static))
+}
+
+fn header((id, name, location): (TaskId, Cow<'static, str>, &'static Location<'static>)) -> Meta {
+    let (lane, domain) = (Lane::new(0), OnceLock::new());
+    Meta { id, name, location, priority: 0, internal: true, queues: false, join: true, lane, domain }
+}
+
 fn make<B: Body + 'static>(
     tasks: &[Predecessor],
-    (id, name, location): (TaskId, Cow<'static, str>, &'static Location<'static>),
+    made_for: (TaskId, Cow<'static, str>, &'static Location<'static>),
     body: B,
 ) -> (TaskRef, Option<OwnedTask>) {
-    let meta = Meta {
-        id,
-        name,
-        location,
-        priority: 0,
-        internal: true,
-        queues: false,
-        join: true,
-        lane: 0,
-        domain: OnceLock::new(),
-    };
+    let meta = header(made_for);
     let mut join = Submitting::new(|| meta, Own::default(), body, 1, |body| body as *mut (dyn Body + 'static));
     let mut left = tasks.to_vec();
     while let Some((task, flow)) = left.pop() {

@@ -37,6 +37,7 @@ mod node;
 mod recent;
 mod reduction;
 mod register;
+mod replay;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -56,9 +57,10 @@ pub(crate) use node::hand_made;
 pub(crate) use node::running;
 pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{
-    Body, Entrance, Env, ExposedTask, Group, Kinds, Member, Meta, Own, OwnedTask, Side, Site, Step, Submitting,
+    Body, Entrance, Env, ExposedTask, Group, Kinds, Lane, Member, Meta, Own, OwnedTask, Side, Site, Step, Submitting,
     SuspendedTasks, Task, TaskRef, Team,
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
+pub(crate) use replay::{Aftermath, Freezer, Keeps, Replays, Round, Settle, replays_at_end};
 pub(crate) use together::{Batch, MOST_TOGETHER, Together, register_together};

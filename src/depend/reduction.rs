@@ -50,7 +50,7 @@ struct Queue {
 }
 
 /// The right, and duty, to combine one part of one access at a certain turn.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ticket {
     lane: Arc<Lane>,
     number: u64,
@@ -99,6 +99,13 @@ impl Lane {
     pub(super) fn new(any_order: bool, elements: usize) -> Arc<Self> {
         let ahead = (FEW_ELEMENTS / elements.max(1)) as u64;
         Arc::new(Self { any_order, ahead, issued: AtomicU64::new(0), queue: Mutex::default() })
+    }
+
+    /// It is the first one's turn again. Nobody is at work here.
+    fn begin_anew(&self) {
+        let mut queue = self.queue.lock();
+        debug_assert!(queue.waiting.is_empty() && queue.early.is_empty() && !queue.combining);
+        queue.turn = 0;
     }
 
     /// Whether the turn with this number is so far ahead that who has it is early.
@@ -172,6 +179,12 @@ impl Ticket {
         let number = lane.issued.fetch_add(1, Ordering::Relaxed); // the data object's lock orders them
         Self { lane, number, access, block }
     }
+}
+
+/// The same tickets once more: their lanes begin anew. All that were issued in these have been used, or none.
+pub(super) fn issue_again(tickets: &[Ticket]) -> Vec<Ticket> {
+    tickets.iter().for_each(|ticket| ticket.lane.begin_anew());
+    tickets.to_vec()
 }
 
 impl Contribution {

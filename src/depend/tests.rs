@@ -45,7 +45,7 @@ impl Program {
             internal: false,
             queues: false,
             join: false,
-            lane: 0,
+            lane: Lane::new(0),
             domain: OnceLock::new(),
         };
         let mut task = Submitting::new(

@@ -4,17 +4,24 @@
 //! where these have none, since the same device may have several interfaces.
 
 use super::interfaces::InterfaceId;
-use super::{Accelerator, Device, Emulated, EmulatedDevice};
+use super::{Device, Emulated, EmulatedDevice};
+use crate::energy::{EnergyMeter, MeterError};
 use crate::error::BuildError;
 use crate::machine::{Machine, UnitKind};
 
+/// A device, and how to come to the meter of its energy if devices of its sort have one.
+pub(crate) struct Opened {
+    pub(crate) device: Box<dyn Device>,
+    pub(crate) meter: MeterOf,
+}
+
+/// The meter, or why it cannot be read; looked for when it is asked for.
+pub(crate) type MeterOf = Box<dyn Fn() -> Option<Result<Box<dyn EnergyMeter>, MeterError>>>;
+
 /// The machine's devices, by number. `emulated` describes the emulated ones.
-pub(crate) fn open(
-    machine: &Machine,
-    emulated: impl Fn(usize) -> EmulatedDevice,
-) -> Result<Vec<Box<dyn Device>>, BuildError> {
+pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice) -> Result<Vec<Opened>, BuildError> {
     let mut search = Search::default();
-    let mut devices: Vec<Box<dyn Device>> = Vec::new();
+    let mut devices: Vec<Opened> = Vec::new();
     for unit in machine.device_units() {
         for number in &unit.devices {
             devices.push(match unit.kind {
@@ -24,7 +31,8 @@ pub(crate) fn open(
                     if let Some(problem) = device.problem() {
                         return Err(BuildError::Argument { argument: "emulated_devices", problem });
                     }
-                    Box::new(Emulated::new(device, format!("emulated device {}", number.index())))
+                    let device = Box::new(Emulated::new(device, format!("emulated device {}", number.index())));
+                    Opened { device, meter: Box::new(|| None) }
                 }
                 kind => {
                     let needed = machine.device_units().filter(|u| u.kind == kind).map(|u| u.devices.len()).sum();
@@ -45,7 +53,7 @@ struct Search {
 
 impl Search {
     /// The next accelerator for a kind of unit, or why there is none: for each interface that was tried.
-    fn next(&mut self, kind: UnitKind) -> Result<Box<dyn Accelerator>, String> {
+    fn next(&mut self, kind: UnitKind) -> Result<Opened, String> {
         let interfaces: &[InterfaceId] = match kind {
             UnitKind::Cuda => &[InterfaceId::Cuda],
             UnitKind::Hip => &[InterfaceId::Hip],
@@ -65,7 +73,7 @@ impl Search {
         Err(reasons.join("; "))
     }
 
-    fn open(&mut self, interface: InterfaceId, kind: UnitKind) -> Result<Box<dyn Accelerator>, String> {
+    fn open(&mut self, interface: InterfaceId, kind: UnitKind) -> Result<Opened, String> {
         let all = interface.find()?;
         let names: Vec<_> = all.iter().map(|found| found.name()).collect();
         let what = match (interface, kind) {
@@ -76,7 +84,9 @@ impl Search {
             (InterfaceId::OpenCl, _) => "OpenCL device",
         };
         let n = self.pick(interface, &names, what, |n| all[n].serves(kind))?;
-        all[n].open().map_err(|error| error.to_string())
+        let found = all[n];
+        let device = found.open().map_err(|error| error.to_string())?;
+        Ok(Opened { device, meter: Box::new(move || found.meter()) })
     }
 
     /// The number of an interface's first device that fits and is free, which it is no more.

@@ -1,6 +1,7 @@
 //! What an interface finds, before it is opened.
 
 use super::Accelerator;
+use crate::energy::{EnergyMeter, MeterError};
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
 
@@ -12,6 +13,11 @@ pub(super) trait Discovered {
     /// Whether units of this kind may have it; the kind is one that the interface is asked for.
     fn serves(&self, _kind: UnitKind) -> bool {
         true
+    }
+
+    /// The meter of its energy, or why that cannot be read; none if devices of this sort have none.
+    fn meter(&self) -> Option<Result<Box<dyn EnergyMeter>, MeterError>> {
+        None
     }
 
     /// Opens it.

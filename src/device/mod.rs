@@ -35,7 +35,7 @@ pub use compile::compile_for;
 pub(crate) use device::{
     Accelerator, Completion, Copying, Device, DeviceCopy, End, Execution, Mark, Synchronous, TaskSession, Waker,
 };
-pub(crate) use discover::open;
+pub(crate) use discover::{MeterOf, Opened, open};
 use emulated::Emulated;
 pub use emulated::EmulatedDevice;
 pub use interfaces::interfaces;

@@ -18,6 +18,7 @@ pub(crate) mod circle;
 pub(crate) mod conflict;
 pub(crate) mod inside;
 pub(crate) mod progress;
+mod replays;
 pub(crate) mod shared;
 #[cfg(feature = "sim")]
 pub(crate) mod simulated;

@@ -27,12 +27,14 @@ const LANE_SHIFT: u32 = 62;
 const CLOSING: u64 = 1 << 61;
 /// No more tasks are admitted.
 const CLOSED: u64 = 1 << 60;
-const NUMBER: u64 = CLOSED - 1;
+/// Whoever submits is to say so first to a replay (`super::replays`).
+const REPLAYING: u64 = 1 << 59;
+const NUMBER: u64 = REPLAYING - 1;
 
 /// The counters of one runtime.
 pub(crate) struct Progress {
-    /// The lane of the current epoch in the two highest bits, then [`CLOSING`] and [`CLOSED`], then the number of tasks
-    /// submitted.
+    /// The lane of the current epoch in the two highest bits, then [`CLOSING`], [`CLOSED`] and [`REPLAYING`], then the number
+    /// of tasks submitted.
     submitted: CachePadded<AtomicU64>,
     /// Of each unit's host, of a guest in the place of unit 0's, and of threads that are no unit's; but for the last, each
     /// has one writer at a time.
@@ -62,7 +64,8 @@ struct Epochs {
 pub(crate) struct Admission {
     pub(crate) task: TaskId,
     pub(crate) lane: u8,
-    /// Whether it is admitted, whatever it is; if not, and it is refused, the caller counts it as finished.
+    /// Whether it is admitted, whatever it is, and nobody is to be told; if not, and it is refused, the caller counts it as
+    /// finished.
     pub(crate) open: bool,
 }
 
@@ -120,7 +123,39 @@ impl Progress {
     #[inline]
     fn admission(word: u64) -> Admission {
         let (task, lane) = (TaskId(word & NUMBER), (word >> LANE_SHIFT) as u8);
-        Admission { task, lane, open: word & (CLOSING | CLOSED) == 0 }
+        Admission { task, lane, open: word & (CLOSING | CLOSED | REPLAYING) == 0 }
+    }
+
+    /// Counts the tasks of a replay, which has nobody to tell.
+    pub(crate) fn admit_replay(&self, tasks: u64) -> Admission {
+        let word = self.submitted.fetch_add(tasks, Ordering::Relaxed);
+        Admission { open: word & (CLOSING | CLOSED) == 0, ..Self::admission(word) }
+    }
+
+    /// Numbers for tasks that are no submissions of their own: as if they had been submitted and had ended.
+    pub(crate) fn skip(&self, tasks: u64) -> TaskId {
+        let Admission { task, lane, .. } = self.admit_replay(tasks);
+        self.finished[self.strangers()].lanes[usize::from(lane) % LANES].fetch_add(tasks, Ordering::AcqRel);
+        self.finished[self.strangers()].internal.fetch_add(tasks, Ordering::AcqRel);
+        task
+    }
+
+    /// From now on whoever submits is to say so first, or not any more.
+    pub(crate) fn set_replaying(&self, replaying: bool) {
+        match replaying {
+            true => self.submitted.fetch_or(REPLAYING, Ordering::SeqCst),
+            false => self.submitted.fetch_and(!REPLAYING, Ordering::SeqCst),
+        };
+    }
+
+    /// Whether whoever submits is to say so first.
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.submitted.load(Ordering::Acquire) & REPLAYING != 0
+    }
+
+    /// Whether only what belongs to tasks is admitted, or nothing.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.submitted.load(Ordering::Relaxed) & (CLOSING | CLOSED) != 0
     }
 
     /// From now on only what belongs to tasks is admitted.

@@ -9,11 +9,12 @@ use super::away::Away;
 use super::conflict::{ConflictDetector, Entered};
 use super::inside;
 use super::progress::Progress;
+use super::replays::Session;
 use super::waiters::Waiters;
 use super::watch::{Stall, Watch, running_tasks};
 use super::window::Window;
 use crate::depend::{
-    AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Leaving, Meta, Own, OwnedTask, Side, Stop,
+    AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Lane, Leaving, Meta, Own, OwnedTask, Side, Stop,
     Submitting, SuspendedTasks, running,
 };
 use crate::engine::{Command, Engine, Event, Outcome};
@@ -54,6 +55,9 @@ pub(crate) struct Shared {
     pub(super) suspended: SuspendedTasks,
     /// No further body is run: the program is unwinding.
     pub(crate) cancelled: AtomicBool,
+    /// The graph that is replayed, and what to call when somebody submits meanwhile.
+    pub(super) session: Session,
+    pub(super) interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
     watch: Watch,
     /// The context of what the runtime runs at home for itself.
     home: Context,
@@ -105,6 +109,8 @@ impl Shared {
             away: Away::new(machine.num_units()),
             suspended: SuspendedTasks::default(),
             cancelled: AtomicBool::new(false),
+            session: Session::default(),
+            interrupt: OnceLock::new(),
             watch,
             home: Context { entrance: Weak::new(), unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 },
             broken: OnceLock::new(),
@@ -144,6 +150,7 @@ impl Shared {
             let admission = self.progress.admit();
             open = admission.open;
             let (id, lane) = (admission.task, admission.lane);
+            let lane = Lane::new(lane);
             Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
         };
         // As a rule every access leaves one reference behind, in one fragment.
@@ -156,7 +163,7 @@ impl Shared {
             let _first = task.shared().domain.set(Arc::new(domain));
         }
         if !open {
-            self.admit_late(task.shared().lane, internal)?;
+            self.admit_late(task.shared().lane.get(), internal)?;
         }
         Ok(task)
     }
@@ -164,11 +171,22 @@ impl Shared {
     /// Refuses a task that comes when the runtime is ending, unless it belongs to one that came before.
     #[cold]
     fn admit_late(&self, lane: u8, internal: bool) -> Result<(), SubmitError> {
-        let belongs = internal || inside::in_body(self.id);
-        if belongs && !self.progress.is_closed() {
+        if self.stays_open(internal) {
             return Ok(());
         }
         Err(self.uncount(lane, self.broken().err().unwrap_or(SubmitError::ShutDown)))
+    }
+
+    /// Whether a task is admitted after all that was counted when not all are; replays are told that it comes.
+    #[cold]
+    pub(super) fn stays_open(&self, internal: bool) -> bool {
+        if self.progress.is_replaying()
+            && let Some(interrupt) = self.interrupt.get()
+        {
+            interrupt();
+        }
+        let belongs = internal || inside::in_body(self.id);
+        !self.progress.is_closing() || belongs && !self.progress.is_closed()
     }
 
     /// Takes back that a task was counted.
@@ -189,7 +207,7 @@ impl Shared {
     /// Counts a task as finished that the engine has refused.
     #[cold]
     pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
-        let error = self.uncount(task.shared().lane, error);
+        let error = self.uncount(task.shared().lane.get(), error);
         drop(task); // nothing waits for it: what it captured may wait for the rest
         error
     }
@@ -313,7 +331,7 @@ impl Shared {
 
     /// What the task captured may be dropped by the `report`: that is still inside its body.
     fn end_by(&self, mut task: OwnedTask, slot: Option<usize>, report: impl FnOnce(OwnedTask)) {
-        let (lane, internal) = (task.shared().lane, task.shared().internal);
+        let (lane, internal) = (task.shared().lane.get(), task.shared().internal);
         let waits = if internal { Self::awaited_by(&mut task) } else { None };
         running::inside(self.id, || report(task));
         self.progress.finish(slot, lane, internal);

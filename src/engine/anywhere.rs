@@ -75,6 +75,10 @@ impl Engine {
 
     /// As [`done_anywhere`](Self::done_anywhere), however the task has ended.
     pub(crate) fn ended_anywhere(&self, task: OwnedTask, outcome: Outcome, mut ready: impl FnMut(OwnedTask)) {
+        if task.is_in_rounds() {
+            let _ = self.note(&task, outcome);
+            return self.done_again(task, &mut ready);
+        }
         match outcome {
             Outcome::Done { .. } => self.done_anywhere(task, &mut ready),
             outcome => collect(|out| self.ended(task, outcome, out), &mut ready),
@@ -84,7 +88,7 @@ impl Engine {
 
 /// Hands what an event lets run anywhere to `ready`.
 #[cold]
-fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
+pub(super) fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
     let mut out = Vec::new();
     event(&mut out);
     out.into_iter().for_each(|command| match command {

@@ -47,6 +47,6 @@ impl depend::Combine for Combining<'_> {
     }
 
     fn done(&mut self, task: OwnedTask) {
-        depend::finish(task, |successor| self.engine.ready(successor, self.out));
+        self.engine.let_go(task, self.out);
     }
 }

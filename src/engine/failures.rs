@@ -18,13 +18,14 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many failures each wait looks at, to let them go.
 const SWEEP_AT_WAIT: usize = 64;
 
 /// The failures of a runtime that somebody may still have to be told.
 #[derive(Debug, Default)]
-pub(crate) struct FailureLog(Mutex<Log>);
+pub(crate) struct FailureLog(Mutex<Log>, AtomicU64);
 
 #[derive(Debug, Default)]
 struct Log {
@@ -62,9 +63,15 @@ impl Log {
 impl FailureLog {
     /// A task failed.
     pub(crate) fn push(&self, failure: Arc<TaskFailure>) {
+        self.1.fetch_add(1, Ordering::Relaxed); // whoever comes behind the task sees it
         let mut log = self.0.lock();
         log.shares.push_back(failure.clone());
         log.entries.push(Entry { failure, reported: None });
+    }
+
+    /// How many tasks have failed so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
     }
 
     /// A wait begins. What has been reported before does not concern it.

@@ -25,6 +25,7 @@ mod lock;
 mod memory_tests;
 mod placement;
 mod queries;
+mod replay;
 mod scheduler;
 
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
@@ -119,15 +120,27 @@ impl Engine {
     /// A task has ended without doing what it was for.
     #[cold]
     fn ended(&self, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
-        let mut device_lost = None;
+        if let Outcome::Done { elapsed_ns } = outcome {
+            return self.done(task, elapsed_ns, out);
+        }
         let began = !matches!(outcome, Outcome::Skipped);
+        let device_lost = self.note(&task, outcome);
+        if let Some(placement) = &self.placement {
+            placement.lock().finished(&task, began, None, device_lost.as_ref(), out);
+        }
+        self.finished(task, out);
+    }
+
+    /// Notes how a task has ended; the failure, if that is the loss of a device.
+    #[cold]
+    fn note(&self, task: &OwnedTask, outcome: Outcome) -> Option<Arc<TaskFailure>> {
         match outcome {
-            Outcome::Done { elapsed_ns } => return self.done(task, elapsed_ns, out),
+            Outcome::Done { .. } => None,
             Outcome::Failed(reason) => {
                 let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
-                let failure = self.fail(&task, reason);
+                let failure = self.fail(task, reason);
                 self.failures.sweep(SWEEP_AT_FAILURE);
-                device_lost = is_loss.then_some(failure);
+                is_loss.then_some(failure)
             }
             Outcome::Skipped => {
                 let others = |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
@@ -135,12 +148,9 @@ impl Engine {
                     cause.count_skipped();
                     task.body().failed(&cause);
                 }
+                None
             }
         }
-        if let Some(placement) = &self.placement {
-            placement.lock().finished(&task, began, None, device_lost.as_ref(), out);
-        }
-        self.finished(task, out);
     }
 
     /// Takes an event, appends what follows to `out`.
@@ -228,6 +238,7 @@ impl Engine {
     fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
         let mut joins = vec![join];
         while let Some(join) = joins.pop() {
+            let Some(join) = self.arrived(join, &mut joins, out) else { continue };
             let successors = |successor: OwnedTask| match successor.shared().join {
                 true => joins.push(successor),
                 false => self.ready(successor, out),
@@ -256,10 +267,18 @@ impl Engine {
             depend::give_up_turns(&mut task, |next| self.place(next, out));
         }
         if !has_contributions(&task) {
-            depend::finish(task, |successor| self.ready(successor, out));
-            return;
+            return self.let_go(task, out);
         }
         depend::combine_in_turn(task, &mut Combining { engine: self, out });
+    }
+
+    /// The task has left all that it was to leave.
+    #[inline]
+    fn let_go(&self, task: OwnedTask, out: &mut Vec<Command>) {
+        match task.is_in_rounds() {
+            true => self.done_round(task, &mut |task| out.push(Command::Run(task))),
+            false => depend::finish(task, |successor| self.ready(successor, out)),
+        }
     }
 
     #[inline]

@@ -6,6 +6,9 @@ use super::{Engine, FailureLog, Nanos};
 use crate::depend::{Recorder, TaskGraph};
 use crate::ids::{DataId, SpaceId};
 use crate::region::Block;
+#[cfg(feature = "sim")]
+use crate::sched::Model;
+use crate::sched::fpm::SharesInUse;
 use crate::sched::{AffinityStatistics, Deviations, LowerBound};
 
 /// What placement has counted so far: nothing where there is none.
@@ -21,6 +24,8 @@ pub(crate) struct Counts {
     pub(crate) affinity: Option<AffinityStatistics>,
     /// How near the optimum its map is, if it knows.
     pub(crate) bound: Option<LowerBound>,
+    /// How it shares out by profiles, if it does.
+    pub(crate) shares: Option<SharesInUse>,
     /// How the run differs from the policy's schedule, if it has one.
     pub(crate) deviations: Option<Deviations>,
 }
@@ -55,15 +60,19 @@ impl Engine {
             evictions: placement.evictions(),
             affinity: placement.affinity(),
             bound: placement.bound(),
+            shares: placement.shares(),
             deviations: placement.deviations(),
         };
         self.ask(counts).unwrap_or_default()
     }
 
-    /// What the policy has learned of tasks' times, as text, if it has learned anything.
+    /// What the policy has learned of tasks' or units' times, as text, if it has learned anything.
     #[cfg(feature = "sim")]
     pub(crate) fn model(&self) -> Option<String> {
-        let text = |placement: &Placement| Some(placement.model().filter(|model| !model.is_empty())?.to_text());
+        let text = |placement: &Placement| {
+            let model = placement.model().filter(|model| !model.is_empty()).map(Model::to_text);
+            model.or_else(|| Some(placement.profiles()?.to_text()))
+        };
         self.ask(text).flatten()
     }
 

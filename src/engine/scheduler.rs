@@ -15,6 +15,7 @@ use super::failures::{FailureLog, NO_TASK};
 use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
+use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, View};
 use std::cell::RefCell;
 use std::fmt;
@@ -117,6 +118,16 @@ impl Scheduler {
     /// As [`Policy::bound`].
     pub(super) fn bound(&self) -> Option<LowerBound> {
         self.look(|policy| policy.bound())
+    }
+
+    /// As [`Policy::shares`].
+    pub(super) fn shares(&self) -> Option<SharesInUse> {
+        self.look(|policy| policy.shares().cloned())
+    }
+
+    /// As [`Policy::profiles`].
+    pub(super) fn profiles(&self) -> Option<Known> {
+        self.look(|policy| policy.profiles())
     }
 
     /// As [`Policy::deviations`].

@@ -171,6 +171,23 @@ pub enum SubmitError {
         /// The name of the task that returns the result.
         producer: String,
     },
+    /// A recorded task uses the result of another task.
+    #[error(
+        "cannot record task `{task}`: it uses the result of a task, which is there once, and recorded tasks run any number \
+         of times; try a value (`rt.value`), or a parameter of the recording"
+    )]
+    RecordedResult {
+        /// The task's name.
+        task: String,
+    },
+    /// A recording has no such parameter.
+    #[error("cannot use parameter `{parameter}`: {problem}")]
+    Parameter {
+        /// The parameter's name.
+        parameter: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// The data object was given back by `take`.
     #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
     Taken {

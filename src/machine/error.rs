@@ -231,6 +231,11 @@ pub enum Warning {
         /// The cores that both have.
         cores: Vec<usize>,
     },
+    /// The meters of energy that were to be looked for are not there.
+    NoEnergyMeter {
+        /// Why not, for each sort.
+        problem: String,
+    },
     /// What the environment says of places does not fit: the units get consecutive cores.
     PlacesIgnored {
         /// What is wrong.
@@ -264,6 +269,9 @@ impl fmt::Display for Warning {
                 "another runtime of this process has pinned threads to cores {cores:?} too: they share them; \
                  configure fewer units, or turn pinning off with Builder::pin"
             ),
+            Self::NoEnergyMeter { problem } => {
+                write!(f, "no energy meter can be read, so energy is unknown: {problem}")
+            }
             Self::PlacesIgnored { problem } => write!(
                 f,
                 "the environment variable OMP_PLACES is ignored: {problem}; \

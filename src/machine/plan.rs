@@ -54,7 +54,7 @@ impl Machine {
 }
 
 /// One request per unit, by unit id.
-fn units_in_order(config: &UnitConfig) -> Vec<UnitRequest> {
+pub(super) fn units_in_order(config: &UnitConfig) -> Vec<UnitRequest> {
     let units = |&UnitTerm { count, kind, size }: &UnitTerm| vec![UnitRequest { kind, size }; count];
     let mut requests: Vec<UnitRequest> = config.terms().iter().flat_map(units).collect();
     requests.sort_by_key(|request| request.kind.is_device());

@@ -4,9 +4,13 @@
 //! here fails. It reads and never pins; and since a pinned thread sees only its own core, a topology must be
 //! detected before any thread is pinned.
 //!
-//! Invariants: cores are in ascending order, each once.
+//! Physical cores are numbered from 0 by socket and then by the system's number of them in it, those that this process may
+//! not use included: so the numbers are the machine's, in a container too (Farrelly et al. 2024, §IV-B).
+//!
+//! Invariants: cores are in ascending order, each once; so are accelerators, by their addresses.
 
-use std::collections::BTreeSet;
+use super::{MappingScheme, PciAccelerator};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::thread::available_parallelism;
@@ -23,6 +27,10 @@ use std::thread::available_parallelism;
 pub struct Core {
     /// The system's number.
     pub id: usize,
+    /// The physical core that it is a thread of, numbered as [`Topology`] says.
+    pub physical: Option<usize>,
+    /// The socket of its processor.
+    pub socket: Option<usize>,
     /// Its NUMA node.
     pub numa_node: Option<usize>,
     /// The group of cores that share its L3 cache, named by the lowest of them.
@@ -32,7 +40,7 @@ pub struct Core {
 impl Core {
     /// A core of which only the number is known.
     const fn bare(id: usize) -> Self {
-        Self { id, numa_node: None, l3_group: None }
+        Self { id, physical: None, socket: None, numa_node: None, l3_group: None }
     }
 }
 
@@ -51,6 +59,8 @@ impl Core {
 pub struct Topology {
     cores: Vec<Core>,
     cpu_quota: Option<usize>,
+    scheme: MappingScheme,
+    accelerators: Vec<PciAccelerator>,
 }
 
 impl Topology {
@@ -66,8 +76,23 @@ impl Topology {
         if cores.is_empty() {
             cores = (0..parallelism).collect();
         }
-        let sysfs = Path::new("/sys/devices/system/cpu");
-        Self::of(cores.into_iter().map(|id| read_core(sysfs, id))).with_cpu_quota(parallelism)
+        Self::from_sysfs(Path::new("/sys"), cores).with_cpu_quota(parallelism)
+    }
+
+    /// The topology that a copy of Linux's `/sys` describes, of which the process may use these cores.
+    pub fn from_sysfs(sys: &Path, allowed: impl IntoIterator<Item = usize>) -> Self {
+        let cpus = sys.join("devices/system/cpu");
+        let allowed: BTreeSet<usize> = allowed.into_iter().collect();
+        let all = physical_cores(&cpus);
+        let core = |id: usize| {
+            let (physical, socket) = all.get(&id).map_or((None, None), |(core, socket)| (Some(*core), Some(*socket)));
+            Core { physical, socket, ..read_core(&cpus, id) }
+        };
+        Self {
+            scheme: MappingScheme::of(&all),
+            accelerators: PciAccelerator::all(sys, &allowed),
+            ..Self::of(allowed.iter().copied().map(core))
+        }
     }
 
     /// A machine with cores `0..n`, of which nothing else is known.
@@ -90,7 +115,7 @@ impl Topology {
     }
 
     fn of(cores: impl Iterator<Item = Core>) -> Self {
-        Self { cores: cores.collect(), cpu_quota: None }
+        Self { cores: cores.collect(), cpu_quota: None, scheme: MappingScheme::RoundRobin, accelerators: Vec::new() }
     }
 
     /// The cores that this process may use, in ascending order.
@@ -108,6 +133,54 @@ impl Topology {
         self.cores.binary_search_by_key(&core, |c| c.id).is_ok()
     }
 
+    /// How many physical cores these are threads of. A core of which nothing is known is one by itself.
+    pub fn num_physical_cores(&self) -> usize {
+        self.cores.iter().map(|core| self.physical_of(core.id)).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Whether several of these cores are threads of one physical core.
+    pub fn is_smt(&self) -> bool {
+        self.num_physical_cores() < self.cores.len()
+    }
+
+    /// The order in which the system numbers logical cores over physical ones.
+    pub fn mapping_scheme(&self) -> MappingScheme {
+        self.scheme
+    }
+
+    /// The physical core that a logical one is a thread of; none if this process may not use it.
+    pub fn physical_of(&self, core: usize) -> Option<usize> {
+        let at = self.cores.binary_search_by_key(&core, |c| c.id).ok()?;
+        Some(self.cores[at].physical.unwrap_or(core))
+    }
+
+    /// The logical cores that are threads of a physical one, as far as this process may use them.
+    ///
+    /// ```
+    /// use thalweg::machine::Topology;
+    /// let here = Topology::detect();
+    /// for core in here.core_ids() {
+    ///     assert!(here.logical_of(here.physical_of(core).unwrap()).contains(&core));
+    /// }
+    /// ```
+    pub fn logical_of(&self, physical: usize) -> Vec<usize> {
+        self.core_ids().filter(|core| self.physical_of(*core) == Some(physical)).collect()
+    }
+
+    /// The NUMA nodes with their cores, as far as the system tells.
+    pub fn numa_nodes(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut nodes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for core in &self.cores {
+            core.numa_node.into_iter().for_each(|node| nodes.entry(node).or_default().push(core.id));
+        }
+        nodes
+    }
+
+    /// The accelerators on the PCI bus, whether or not an interface to them is installed.
+    pub fn accelerators(&self) -> &[PciAccelerator] {
+        &self.accelerators
+    }
+
     /// CPU time that the process may use, in whole CPUs (rounded down, at least 1);
     /// `None` when its cores are the only limit.
     pub fn cpu_quota(&self) -> Option<usize> {
@@ -120,10 +193,24 @@ impl Topology {
     }
 }
 
+/// The physical core and the socket of every logical core of the machine, by the number of the logical one.
+fn physical_cores(cpus: &Path) -> BTreeMap<usize, (usize, usize)> {
+    let read = |id: usize, file: &str| -> Option<usize> {
+        fs::read_to_string(cpus.join(format!("cpu{id}/topology/{file}"))).ok()?.trim().parse().ok()
+    };
+    let ids = fs::read_dir(cpus).into_iter().flatten().flatten();
+    let ids = ids.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok());
+    let known: BTreeMap<usize, (usize, usize)> =
+        ids.filter_map(|id| Some((id, (read(id, "physical_package_id")?, read(id, "core_id")?)))).collect();
+    let order: BTreeSet<(usize, usize)> = known.values().copied().collect();
+    let number: BTreeMap<(usize, usize), usize> = order.into_iter().zip(0..).collect();
+    known.into_iter().map(|(id, place)| (id, (number[&place], place.0))).collect()
+}
+
 /// What sysfs says of one core.
 fn read_core(sysfs: &Path, id: usize) -> Core {
     let core = sysfs.join(format!("cpu{id}"));
-    Core { id, numa_node: numa_node(&core), l3_group: l3_group(&core) }
+    Core { numa_node: numa_node(&core), l3_group: l3_group(&core), ..Core::bare(id) }
 }
 
 /// A core's directory has an entry `nodeN` for its NUMA node.
@@ -200,7 +287,7 @@ mod tests {
         write(&cpu.join("cache/index0/shared_cpu_list"), "5\n");
         write(&cpu.join("cache/index3/level"), "3\n");
         write(&cpu.join("cache/index3/shared_cpu_list"), "4-7,12-15\n");
-        let expected = Core { id: 5, numa_node: Some(1), l3_group: Some(4) };
+        let expected = Core { numa_node: Some(1), l3_group: Some(4), ..Core::bare(5) };
         assert_eq!(read_core(sysfs.path(), 5), expected);
     }
 

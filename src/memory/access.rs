@@ -8,7 +8,7 @@ use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Accumulation, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
-use crate::sealed::Sealed;
+use crate::sealed::{Internal, Sealed};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -45,6 +45,10 @@ pub trait Access: Replicated + Send + 'static {
 
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
+
+    /// The same access for another task.
+    #[doc(hidden)]
+    fn again(&self, right: Internal) -> Self;
 }
 
 /// What an access does with a private replica, which reductions alone have.
@@ -249,6 +253,10 @@ macro_rules! plain_access {
             fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
                 self.0.record($mode, visit);
             }
+
+            fn again(&self, _: Internal) -> Self {
+                Self(self.0.duplicate())
+            }
         }
     )*};
 }
@@ -286,6 +294,10 @@ macro_rules! access_without_view {
 
             fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
                 self.0.record($mode, visit);
+            }
+
+            fn again(&self, _: Internal) -> Self {
+                Self(self.0.duplicate())
             }
         }
     )*};
@@ -325,6 +337,10 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
         self.0.record(Mode::Concurrent, visit);
+    }
+
+    fn again(&self, _: Internal) -> Self {
+        Self(self.0.duplicate())
     }
 }
 
@@ -389,6 +405,10 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
         self.declared.record(self.mode, visit);
+    }
+
+    fn again(&self, _: Internal) -> Self {
+        Self { mode: self.mode, ..Self::new(self.declared.duplicate(), self.reducer.clone()) }
     }
 }
 

@@ -7,7 +7,7 @@
 use super::access::{Access, Record, Replicated};
 use crate::depend::Site;
 use crate::kernel::DeviceSite;
-use crate::sealed::Sealed;
+use crate::sealed::{Internal, Sealed};
 
 /// The accesses of one task: one, a tuple of up to twelve, a [`List`], or any of these in each other.
 ///
@@ -54,6 +54,20 @@ pub trait AccessList: Sealed + Send + 'static {
     /// As for [`Replicated::keep`], for each.
     #[doc(hidden)]
     unsafe fn keep(&self);
+
+    /// The same accesses for another task.
+    #[doc(hidden)]
+    fn again(&self, right: Internal, span: Span) -> Self;
+}
+
+/// How long the parameters of a recording are for that a task reads.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// For one replay: as they are now.
+    Once,
+    /// For all replays to come: as they are in each.
+    Always,
 }
 
 /// Where the regions of a task lie that have no view yet; at home if that is not said.
@@ -123,6 +137,10 @@ impl<A: Access> AccessList for A {
         // SAFETY: the task's body has ended, or its kernels have: `Body::keep` is called behind them alone.
         unsafe { Replicated::keep(self) }
     }
+
+    fn again(&self, right: Internal, _: Span) -> Self {
+        Access::again(self, right)
+    }
 }
 
 /// How many regions two parts have together, if that is known of both.
@@ -182,6 +200,10 @@ macro_rules! tuples {
             unsafe fn keep(&self) {
                 // SAFETY: the task's body has ended, so has the use of each of its accesses.
                 $(unsafe { self.$i.keep() };)*
+            }
+
+            fn again(&self, right: Internal, span: Span) -> Self {
+                ($(self.$i.again(right, span),)*)
             }
         }
     )*};
@@ -249,5 +271,9 @@ impl<A: AccessList> AccessList for List<A> {
     unsafe fn keep(&self) {
         // SAFETY: the task's body has ended, so has the use of each of its accesses.
         self.0.iter().for_each(|access| unsafe { access.keep() });
+    }
+
+    fn again(&self, right: Internal, span: Span) -> Self {
+        Self(self.0.iter().map(|access| access.again(right, span)).collect())
     }
 }

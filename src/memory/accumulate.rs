@@ -9,7 +9,7 @@ use super::{Element, Reducer, Shape};
 use crate::depend::{AccessRecord, Accumulated, Accumulation, Mode, Site};
 use crate::kernel::{DeviceSite, DeviceViewMut};
 use crate::region::Block;
-use crate::sealed::Sealed;
+use crate::sealed::{Internal, Sealed};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -128,6 +128,10 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Accumulate<T, S, R> {
 
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
         self.declared.record(self.mode, visit);
+    }
+
+    fn again(&self, _: Internal) -> Self {
+        Self { mode: self.mode, ..Self::new(self.declared.duplicate(), self.reducer.clone()) }
     }
 }
 

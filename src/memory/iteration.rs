@@ -2,11 +2,11 @@
 //! number, which a body gets beside its views.
 
 use super::access::{Record, Replicated};
-use super::access_list::{DeviceSites, Sites};
+use super::access_list::{DeviceSites, Sites, Span};
 use super::{AccessList, IntoOutcome, Slot};
 use crate::depend::Context;
 use crate::error::BoxError;
-use crate::sealed::Sealed;
+use crate::sealed::{Internal, Sealed};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -53,6 +53,10 @@ impl AccessList for Index {
     }
 
     unsafe fn keep(&self) {}
+
+    fn again(&self, _: Internal, _: Span) -> Self {
+        *self
+    }
 }
 
 /// A reference to the body that all iterations share: what each of them is stored with.

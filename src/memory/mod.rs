@@ -26,18 +26,20 @@ mod lease;
 mod lent;
 mod lent_value;
 mod outside;
+mod parameter;
 mod payload;
 mod replica;
 mod result;
 mod shape;
 mod shared;
+mod staying;
 mod value;
 
 pub use crate::depend::OpId;
 pub(crate) use access::Declared;
 pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
 pub(crate) use access_list::both;
-pub use access_list::{AccessList, List};
+pub use access_list::{AccessList, List, Span};
 pub use accumulate::Accumulate;
 pub use again::{Again, Retries};
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
@@ -53,12 +55,15 @@ pub use lent_value::LentValue;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
 pub use outside::{Async, Detached};
+pub use parameter::ReadParameter;
+pub(crate) use parameter::{AnySetting, Setting, settle};
 pub(crate) use payload::{HostBody, Payload, Several, nothing};
 pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub use result::{Always, Fallibly, Producing, ReadResult, Yields};
 pub(crate) use result::{Producer, Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
+pub(crate) use staying::Staying;
 pub use value::{
     Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads, WeaklyUpdates,
 };

@@ -12,11 +12,11 @@
 
 use super::Replicated;
 use super::access::Record;
-use super::access_list::{AccessList, DeviceSites, Sites};
+use super::access_list::{AccessList, DeviceSites, Sites, Span};
 use super::payload::Slot;
 use crate::depend::{Context, TaskRef};
 use crate::error::BoxError;
-use crate::sealed::Sealed;
+use crate::sealed::{Internal, Sealed};
 use crate::sync::{Readers, drop_quietly};
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -149,6 +149,10 @@ impl<R: Send + Sync + 'static> AccessList for ReadResult<R> {
 
     #[inline]
     unsafe fn keep(&self) {}
+
+    fn again(&self, _: Internal, _: Span) -> Self {
+        unreachable!("tasks that use results are not recorded")
+    }
 }
 
 impl<R> fmt::Debug for ReadResult<R> {

@@ -9,7 +9,7 @@ use super::{Access, DataCell, Replicated};
 use crate::depend::{AccessRecord, Mode, Site};
 use crate::kernel::DeviceSite;
 use crate::region::Block;
-use crate::sealed::Sealed;
+use crate::sealed::{Internal, Sealed};
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
@@ -162,6 +162,10 @@ impl<T: Send + Sync + 'static, M: ValueMode> Access for OfValue<T, M> {
         let cell = unsafe { &*self.cell };
         visit(Record(AccessRecord { datum: &cell.datum, block: &Block::ONE, mode: M::MODE }));
     }
+
+    fn again(&self, _: Internal) -> Self {
+        Self { ..*self }
+    }
 }
 
 /// An access to all of a data object of which the body sees nothing, stored in its task: to a token, or one of the runtime's
@@ -197,5 +201,9 @@ impl<M: ValueMode> Access for Unseen<M> {
         // SAFETY: the cell outlives the task that this is stored in (rule 3).
         let datum = unsafe { &(*self.0).datum };
         visit(Record(AccessRecord { datum, block: &datum.whole(), mode: M::MODE }));
+    }
+
+    fn again(&self, _: Internal) -> Self {
+        Self(self.0, PhantomData)
     }
 }

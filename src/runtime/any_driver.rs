@@ -70,6 +70,11 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
     }
 
+    /// Whether this is a body that may wait for its children.
+    pub(super) fn may_wait_for_children(&self) -> bool {
+        matches!(self, Self::Threads(threads) if threads.may_wait_for_children())
+    }
+
     /// If a body runs here that is going to wait, runs those of its descendants that are at hand until that is `over`.
     pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
         if let Self::Threads(threads) = self {
@@ -151,7 +156,7 @@ impl AnyDriver {
         let mut task = shared.admit(description, payload, accesses)?;
         let is_inside = running::is_inside(shared.id);
         if is_inside && is_asked_by(shared.id) {
-            return Err(shared.uncount(task.shared().lane, SubmitError::InsidePolicy { call: "submit" }));
+            return Err(shared.uncount(task.shared().lane.get(), SubmitError::InsidePolicy { call: "submit" }));
         }
         let unless_entered = BreakOnUnwind { shared, during: "a submission" };
         if is_inside {

@@ -4,6 +4,8 @@ use super::Runtime;
 use crate::depend::Recorder;
 use crate::device::EmulatedDevice;
 use crate::driver::watch::{REPORT_AFTER, Stall, Tell};
+use crate::energy::{EnergyMeter, Power};
+use crate::machine::UnitKind;
 use crate::sched::{Policy, Schedule};
 use parking_lot::Mutex;
 use std::fmt;
@@ -49,6 +51,9 @@ pub struct Builder {
     pub(super) detect_conflicts: bool,
     pub(super) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     pub(super) device_memory_bytes: u64,
+    pub(super) powers: Vec<(UnitKind, Power)>,
+    pub(super) meters: Vec<(Box<dyn EnergyMeter>, Option<f64>)>,
+    pub(super) find_meters: bool,
     #[cfg(feature = "sim")]
     pub(super) simulated: Option<crate::sim::SimulatedMachine>,
 }
@@ -101,6 +106,9 @@ impl Builder {
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
+            powers: Vec::new(),
+            meters: Vec::new(),
+            find_meters: false,
             #[cfg(feature = "sim")]
             simulated: None,
         }
@@ -136,6 +144,7 @@ impl Builder {
     /// | `guided-sizes`, `guided-runtime` | chunks balanced by the weights; by measured times | |
     /// | `clustered-guided` | CPU units left of a pivot, devices right of it | `threshold=0.25` |
     /// | `adjacency` | the same balance, with few neighbours apart | `slack=0.05` |
+    /// | `fpm` | shares from functional performance models, best in time or energy | `objective=pareto,budget=1.5x`, `file=PATH` |
     /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
     /// | `priority` | a free unit takes the most urgent task | |
     ///
@@ -209,8 +218,9 @@ impl Builder {
     }
 
     /// Keeps what the scheduler learns of tasks' times in a file, for the next run: read when the runtime is built, if
-    /// the file exists, and written when it is dropped. Only `eft` learns; without it there is no effect. What cannot
-    /// be written is a warning in the log. The format is [`Model::to_text`](crate::sched::Model::to_text)'s.
+    /// the file exists, and written when it is dropped. Only `eft` and `fpm` learn; with others there is no effect. What
+    /// cannot be written is a warning in the log. The format is [`Model::to_text`](crate::sched::Model::to_text)'s, or
+    /// with `fpm`, where weights are whole numbers, [`Known::to_text`](crate::sched::fpm::Known::to_text)'s.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -328,6 +338,68 @@ impl Builder {
     /// has, less a part for scratch memory and others.
     pub fn device_memory_bytes(mut self, bytes: u64) -> Self {
         self.device_memory_bytes = bytes;
+        self
+    }
+
+    /// What cores, or devices, of a kind use: from it and from the time that units are busy follow the energy in
+    /// [`Runtime::statistics`] and what the scheduler `fpm` learns of it. In a simulation it takes the place of the
+    /// machine file's figures.
+    ///
+    /// ```
+    /// use thalweg::energy::Power;
+    /// use thalweg::prelude::*;
+    /// let (core, device) = (Power { idle_w: 0.5, busy_w: 4.0 }, Power { idle_w: 20.0, busy_w: 150.0 });
+    /// let rt = Runtime::builder()
+    ///     .compute_units("1:CPU:1,1:EMU:1")
+    ///     .power(UnitKind::Cpu, core)
+    ///     .power(UnitKind::Emulated, device)
+    ///     .scheduler("fpm:objective=energy")
+    ///     .build()?;
+    /// assert_eq!(rt.statistics().energy.len(), 2);
+    ///
+    /// let odd = Power { idle_w: 9.0, busy_w: 4.0 };
+    /// let error = Runtime::builder().power(UnitKind::Cpu, odd).build().unwrap_err();
+    /// assert!(error.to_string().contains("CPU units use 9 W idle and 4 W busy"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn power(mut self, kind: UnitKind, power: Power) -> Self {
+        self.powers.push((kind, power));
+        self
+    }
+
+    /// Reads a meter for [`Runtime::statistics`]: when the runtime is built, and each time. `static_w` is what the meter
+    /// shows while nothing runs, in watts; without it, dynamic energy is unknown.
+    ///
+    /// A meter that cannot be read any more says so in the log, and its energy is unknown from then on.
+    ///
+    /// ```
+    /// use thalweg::energy::FileMeter;
+    /// use thalweg::prelude::*;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("wall.log");
+    /// std::fs::write(&path, "1000.0")?;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").energy_meter(FileMeter::new(&path), None).build()?;
+    /// std::fs::write(&path, "1250.0")?;
+    /// assert_eq!(rt.statistics().energy[0].total_j, Some(250.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn energy_meter(mut self, meter: impl EnergyMeter + 'static, static_w: impl Into<Option<f64>>) -> Self {
+        self.meters.push((Box::new(meter), static_w.into()));
+        self
+    }
+
+    /// Looks for the meters of this machine: of its processors ([`energy::meters`](crate::energy::meters)), and of the
+    /// GPUs that units have (by NVML, or by ROCm SMI). If there is none that can be read, that is a
+    /// [warning](Runtime::warnings).
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").find_energy_meters(true).build()?;
+    /// assert!(!rt.statistics().energy.is_empty() || rt.warnings()[0].to_string().starts_with("no energy meter"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find_energy_meters(mut self, yes: bool) -> Self {
+        self.find_meters = yes;
         self
     }
 

@@ -162,7 +162,7 @@ impl Context {
     pub fn wait(&self) -> Result<(), RunError> {
         let Some(entrance) = self.entrance.upgrade() else { return Ok(()) };
         let door = door(&entrance);
-        if !door.driver.may_wait_in_body() {
+        if !door.driver.may_wait_for_children() {
             return Err(SubmitError::InsideTask { call: "Context::wait" }.into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };

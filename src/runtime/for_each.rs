@@ -72,8 +72,8 @@ pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody> {
     rest: Rest<A>,
 }
 
-/// A body for CPU units that all iterations of a loop share.
-pub struct LoopBody<F, R>(F, PhantomData<fn() -> R>);
+/// A body for CPU units that all iterations of a loop share, or all replays of a recorded task.
+pub struct LoopBody<F, R>(pub(super) F, pub(super) PhantomData<fn() -> R>);
 
 impl<F, R> fmt::Debug for LoopBody<F, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,9 +81,9 @@ impl<F, R> fmt::Debug for LoopBody<F, R> {
     }
 }
 
-type Emulated<A> =
+pub(super) type Emulated<A> =
     Arc<dyn for<'c, 'a> Fn(&'c Context, <A as AccessList>::Views<'a>) -> Result<(), BoxError> + Send + Sync>;
-type Enqueue<A> = Arc<
+pub(super) type Enqueue<A> = Arc<
     dyn for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'a>) -> Result<(), BoxError>
         + Send
         + Sync,
@@ -242,21 +242,7 @@ impl<A: LoopAccesses> Rest<A> {
     fn check(&self, door: &Door) -> Result<usize, SubmitError> {
         let Self { name, accesses, space, .. } = self;
         let task = || name.clone().into_owned();
-        accesses.check(door.id).map_err(|refusal| refusal.of_task(name))?;
-        let (mut known, mut refusal) = (None, None);
-        accesses.lengths(&mut |len, describe| match &known {
-            None => known = Some((len, describe())),
-            Some((first_len, first)) if *first_len != len && refusal.is_none() => {
-                let (first, second) = (first.clone(), describe());
-                let (first_len, second_len) = (*first_len, len);
-                refusal = Some(SubmitError::Lengths { task: task(), first, first_len, second, second_len });
-            }
-            Some(_) => {}
-        });
-        let Some((iterations, _)) = known else { return Err(SubmitError::NoLength { task: task() }) };
-        if let Some(refusal) = refusal {
-            return Err(refusal);
-        }
+        let iterations = count(name, accesses, door.id)?;
         if let Some(space) = space.as_ref().filter(|space| space.len() < iterations) {
             let (space, index, len) = (space.name().to_owned(), space.len(), space.len());
             return Err(SubmitError::Index { task: task(), space, index, len });
@@ -342,6 +328,24 @@ impl<A: LoopAccesses> Rest<A> {
         }
         task
     }
+}
+
+/// How many iterations a loop with these accesses has, if all of its partitions agree.
+pub(super) fn count(name: &str, accesses: &impl LoopAccesses, runtime: u64) -> Result<usize, SubmitError> {
+    let task = || name.to_owned();
+    accesses.check(runtime).map_err(|refusal| refusal.of_task(name))?;
+    let (mut known, mut refusal) = (None, None);
+    accesses.lengths(&mut |len, describe| match &known {
+        None => known = Some((len, describe())),
+        Some((first_len, first)) if *first_len != len && refusal.is_none() => {
+            let (first, second) = (first.clone(), describe());
+            let (first_len, second_len) = (*first_len, len);
+            refusal = Some(SubmitError::Lengths { task: task(), first, first_len, second, second_len });
+        }
+        Some(_) => {}
+    });
+    let Some((iterations, _)) = known else { return Err(SubmitError::NoLength { task: task() }) };
+    refusal.map_or(Ok(iterations), Err)
 }
 
 /// The accesses of a loop's iterations.

@@ -20,6 +20,7 @@ mod handle;
 mod made_inside;
 mod outside;
 mod pending;
+mod record;
 mod recovery;
 mod release;
 mod retries;
@@ -39,6 +40,7 @@ pub use futures::Reading;
 pub use group::TaskGroup;
 pub use handle::TaskHandle;
 pub use pending::{Pending, ResultFuture};
+pub use record::{Explanation, LoopRecorder, Obstacle, Recorder, Recording, TaskRecorder};
 pub use returning::Returning;
 pub use scope::Scope;
 pub use scoped::ScopedTask;
@@ -50,6 +52,7 @@ use self::scope::OpenScopes;
 #[cfg(feature = "graph")]
 use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
+use crate::energy::Account;
 use crate::ids::SpaceId;
 use crate::machine::{Machine, Warning};
 use crate::memory::{Element, Shape};
@@ -91,6 +94,7 @@ pub struct Runtime {
     schedule: Option<Arc<Mutex<Schedule>>>,
     next_space: AtomicU32,
     scopes: OpenScopes,
+    energy: Account,
 }
 
 impl Runtime {
@@ -194,7 +198,7 @@ impl Runtime {
 
     /// What ran where, and what moved.
     pub fn statistics(&self) -> Statistics {
-        Statistics::of(self.shared())
+        Statistics::of(self.shared(), &self.energy, self.now())
     }
 
     /// Conflicts between running tasks, if [`Builder::detect_conflicts`] was asked for: none, unless the runtime is

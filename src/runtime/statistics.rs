@@ -1,8 +1,10 @@
 //! What ran where, and what moved.
 
 use crate::driver::shared::Shared;
+use crate::energy::{Account, EnergyStatistics};
 use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
+use crate::sched::fpm::SharesInUse;
 use crate::sched::{AffinityStatistics, Deviations, LowerBound};
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +22,7 @@ use std::time::Duration;
 /// println!("{statistics}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Statistics {
     /// Tasks finished by each unit.
@@ -35,6 +37,10 @@ pub struct Statistics {
     pub affinity: Option<AffinityStatistics>,
     /// How near the optimum the scheduler's map of an iteration space is, if it knows (`certified`).
     pub bound: Option<LowerBound>,
+    /// How the scheduler shares an iteration space out by functional performance models, if it does (`fpm`).
+    pub shares: Option<SharesInUse>,
+    /// What was used, where meters or the power of units say so.
+    pub energy: Vec<EnergyStatistics>,
     /// How the run differs from the schedule that it was to follow (`replay`), if it does.
     pub deviations: Option<Deviations>,
 }
@@ -65,8 +71,8 @@ pub struct LinkStatistics {
 }
 
 impl Statistics {
-    pub(super) fn of(shared: &Shared) -> Self {
-        let Counts { traffic, busy_ns, evictions, affinity, bound, deviations } = shared.engine.counts();
+    pub(super) fn of(shared: &Shared, account: &Account, elapsed: Duration) -> Self {
+        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, deviations } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
@@ -74,13 +80,16 @@ impl Statistics {
             copies: moved.copies,
             bytes: moved.bytes,
         };
+        let busy: Vec<_> = units().zip(busy_ns.into_iter().map(Duration::from_nanos)).collect();
         Self {
             tasks: units().zip(shared.finished_by_unit()).collect(),
-            busy: units().zip(busy_ns.into_iter().map(Duration::from_nanos)).collect(),
+            energy: account.statistics(elapsed, &busy),
+            busy,
             links: traffic.into_iter().map(link).collect(),
             evictions,
             affinity,
             bound,
+            shares,
             deviations,
         }
     }
@@ -106,6 +115,15 @@ impl fmt::Display for Statistics {
         }
         if let Some(bound) = self.bound {
             writeln!(f, "map: {bound}")?;
+        }
+        if let Some(shares) = &self.shares {
+            writeln!(f, "shares: {shares}")?;
+        }
+        for EnergyStatistics { source, units, total_j, dynamic_j } in &self.energy {
+            let units: Vec<String> = units.iter().map(ToString::to_string).collect();
+            let whose = if units.is_empty() { "machine".to_owned() } else { units.join(", ") };
+            let known = |joules: &Option<f64>| joules.map_or_else(|| "unknown".to_owned(), |j| format!("{j:.3} J"));
+            writeln!(f, "energy of {whose} ({source}): {}, dynamic {}", known(total_j), known(dynamic_j))?;
         }
         if let Some(deviations) = &self.deviations {
             writeln!(f, "{deviations}")?;

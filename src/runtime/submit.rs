@@ -6,6 +6,7 @@ use crate::depend::{
     AccessRecord, Body, Child, FEW_ACCESSES, Group, Kinds, Member, Residence, Side, Submitting, overlap, running,
 };
 use crate::driver::shared::Description;
+use crate::driver::simulated::Simulated;
 use crate::engine::Needs;
 use crate::error::SubmitError;
 use crate::ids::TaskId;
@@ -378,6 +379,23 @@ where
             return driver.submit_rare(description, Payload::new(accesses, bodies, kinds), records, watch);
         }
         driver.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
+    }
+
+    /// Refuses a task for what it is, as [`Self::submit_as`] would now; for what others have done it may be refused later.
+    pub(super) fn check(&self) -> Result<(), SubmitError> {
+        let Door { driver, on_fast_path, .. } = &*self.entrance;
+        let mut records = Vec::new();
+        self.accesses.visit(&mut |Recorded(record)| records.push(record));
+        if let Some((first, second)) = overlap(&records) {
+            return Err(overlapping(&self.name, first, second));
+        }
+        let simulated =
+            |simulation: &Simulated| simulation.kinds(&self.name, self.kinds, C::PRESENT && !self.host_only);
+        let kinds = driver.simulated().map_or(self.kinds, simulated);
+        if !C::PRESENT || !*on_fast_path {
+            self.check_units(kinds, &records)?;
+        }
+        self.side().map(drop)
     }
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.

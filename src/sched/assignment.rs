@@ -8,6 +8,7 @@
 //! chunk per slot, some of them possibly empty.
 
 use super::LowerBound;
+use super::fpm::{Known, SharesInUse};
 use std::ops::Range;
 
 /// The units that share an iteration space: `cpus` CPU units in the slots `0..cpus`, then `devices` device units.
@@ -64,7 +65,7 @@ pub type Chunks = Vec<Range<usize>>;
 /// assert_eq!(assignment.slots(), [0, 0, 0, 1, 1]);
 /// assert_eq!(assignment.loads(2, &[1.0, 1.0, 1.0, 4.0, 1.0]), [3.0, 5.0]);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Assignment(Vec<usize>);
 
 impl Assignment {
@@ -109,12 +110,20 @@ pub struct Times {
     pub slot: Vec<usize>,
     /// In every slot: the sum of its indices'.
     pub slot_ns: Vec<f64>,
+    /// In every slot: the dynamic energy of its indices in joules, if it is known.
+    pub slot_j: Option<Vec<f64>>,
 }
 
 impl Times {
     /// The times of an instance run under `assignment`, whose indices took `index_ns`.
     pub fn of(assignment: &Assignment, slots: usize, index_ns: Vec<f64>) -> Self {
-        Self { slot_ns: assignment.loads(slots, &index_ns), slot: assignment.0.clone(), index_ns }
+        Self { slot_ns: assignment.loads(slots, &index_ns), slot: assignment.0.clone(), index_ns, slot_j: None }
+    }
+
+    /// With the energy of every slot.
+    #[must_use]
+    pub fn with_energy(self, slot_j: Option<Vec<f64>>) -> Self {
+        Self { slot_j, ..self }
     }
 
     /// The longest time of the CPU units and of the device units (T_cpu and T_gpu of González Tallada 2024 (slides)); 0
@@ -207,6 +216,16 @@ pub trait Distribution: Send {
 
     /// How near the optimum its map is, if it knows.
     fn bound(&self) -> Option<LowerBound> {
+        None
+    }
+
+    /// The profiles that it has learned, by units' names, if it learns any.
+    fn profiles(&self) -> Option<Known> {
+        None
+    }
+
+    /// How it shares out, if it goes by profiles.
+    fn shares(&self) -> Option<&SharesInUse> {
         None
     }
 

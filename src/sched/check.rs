@@ -256,7 +256,8 @@ impl Program {
             let (elapsed_ns, fails) = (self.ns[turn % self.ns.len()], self.fails == Some(task));
             let elapsed_ns = if fails { 0 } else { elapsed_ns };
             let place = stands(task);
-            let sample = Sample { task: TaskId(task), name: "t".into(), bytes: 0, unit, elapsed_ns, place };
+            let sample =
+                Sample { task: TaskId(task), name: "t".into(), bytes: 0, unit, elapsed_ns, energy_j: None, place };
             if fails {
                 policy.failed(&sample)
             } else {

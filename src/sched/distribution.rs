@@ -18,6 +18,7 @@
 mod instance;
 
 use self::instance::Space;
+use super::fpm::{Known, SharesInUse};
 use super::queues::Queues;
 use super::{Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitView, View};
 use crate::ids::{TaskId, UnitId};
@@ -144,7 +145,7 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
     fn finished(&mut self, sample: &Sample) {
         let Some(place) = &sample.place else { return };
         if let Some(state) = self.spaces.get_mut(&place.space) {
-            state.finished(place, sample.unit, sample.elapsed_ns as f64);
+            state.finished(place, sample);
             self.decide(place.space, false);
         }
     }
@@ -161,6 +162,16 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
     fn bound(&self) -> Option<LowerBound> {
         let bounds = self.spaces.values().filter_map(|space| space.distribution().bound());
         bounds.max_by(|one, other| one.gap().total_cmp(&other.gap()))
+    }
+
+    /// Of the first iteration space.
+    fn profiles(&self) -> Option<Known> {
+        self.spaces.values().find_map(|space| space.distribution().profiles())
+    }
+
+    /// Of the first iteration space.
+    fn shares(&self) -> Option<&SharesInUse> {
+        self.spaces.values().find_map(|space| space.distribution().shares())
     }
 }
 

@@ -232,7 +232,7 @@ mod tests {
 
     fn finish(policy: &mut Eft, task: u64, unit: u16, elapsed_ns: u64) {
         let (task, unit) = (TaskId(task), UnitId(unit));
-        policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, place: None });
+        policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, energy_j: None, place: None });
     }
 
     #[test]

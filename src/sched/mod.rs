@@ -25,6 +25,7 @@ mod clustered;
 mod distribution;
 mod dynamic;
 mod eft;
+pub mod fpm;
 mod guided;
 mod model;
 #[cfg(feature = "sim")]
@@ -164,6 +165,16 @@ pub trait Policy: Send {
         None
     }
 
+    /// How the policy shares an iteration space out by functional performance models, if it does.
+    fn shares(&self) -> Option<&fpm::SharesInUse> {
+        None
+    }
+
+    /// The profiles that the policy has learned, by units' names, if it learns any.
+    fn profiles(&self) -> Option<fpm::Known> {
+        None
+    }
+
     /// The performance model that the policy learns, if it has one.
     fn model(&self) -> Option<&Model> {
         None
@@ -271,7 +282,7 @@ pub struct Beside {
 /// use thalweg::ids::{TaskId, UnitId};
 /// use thalweg::sched::Sample;
 /// let sample =
-///     Sample { task: TaskId(7), name: "axpy".into(), bytes: 8000, unit: UnitId(0), elapsed_ns: 2000, place: None };
+///     Sample { task: TaskId(7), name: "axpy".into(), bytes: 8000, unit: UnitId(0), elapsed_ns: 2000, energy_j: None, place: None };
 /// assert_eq!(sample.bytes / sample.elapsed_ns, 4); // gigabytes per second
 /// ```
 #[derive(Debug, Clone)]
@@ -286,6 +297,8 @@ pub struct Sample {
     pub unit: UnitId,
     /// How long its body took.
     pub elapsed_ns: u64,
+    /// The dynamic energy of that time on that unit in joules, where the unit's power is known.
+    pub energy_j: Option<f64>,
     /// Its place in an iteration space, if it recurs.
     pub place: Option<Place>,
 }

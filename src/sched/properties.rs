@@ -14,6 +14,8 @@ fn names() -> impl Iterator<Item = &'static str> {
         "pcf-guided:literal",
         "clustered-guided:literal",
         "certified:team=auto",
+        "fpm:objective=energy",
+        "fpm:objective=pareto,budget=2x",
         "static:team=2",
         "replay:file=x",
     ];
@@ -24,7 +26,9 @@ fn named(name: &str, units: usize) -> Box<dyn Policy> {
     // A schedule that fits some tasks, of some machines.
     let schedule = || (0..30).map(|n| format!("{n} {} {}", n % 4, if n % 5 == 0 { "other" } else { "t" }));
     let read = |_: &str| Ok(format!("thalweg schedule 1\n{}", schedule().collect::<Vec<_>>().join("\n")));
-    let setting = Setting { units, cpu_units: String::new(), model: Model::default(), read: &read };
+    let (cpu_units, unit_names) = (String::new(), vec!["CPU:1".to_owned(); units]);
+    let (model, profiles) = (Model::default(), fpm::Known::default());
+    let setting = Setting { units, cpu_units, unit_names, model, profiles, read: &read };
     from_spec(name, setting).expect("a name with good parameters")
 }
 
@@ -141,6 +145,8 @@ proptest! {
             (Box::new(PcfGuided::new(Pcf::Given(2.0)).literal()), true),
             (Box::new(Adjacency::default()), false),
             (Box::new(Certified::default()), false),
+            (Box::new(fpm::Fpm::new(fpm::Objective::Time)), true),
+            (Box::new(fpm::Fpm::new(fpm::Objective::Energy)), true),
             (Box::new(TeamSized::new(Certified::default(), TeamSize::Auto)), false),
         ];
         for (mut distribution, contiguous) in distributions {

@@ -191,6 +191,14 @@ impl Policy for Recording {
         self.policy.model()
     }
 
+    fn shares(&self) -> Option<&super::fpm::SharesInUse> {
+        self.policy.shares()
+    }
+
+    fn profiles(&self) -> Option<super::fpm::Known> {
+        self.policy.profiles()
+    }
+
     fn deviations(&self) -> Option<&super::Deviations> {
         self.policy.deviations()
     }

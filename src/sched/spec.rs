@@ -10,6 +10,7 @@
 //! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search; or `literal`: the sources' search to the letter |
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
 //! | `certified` | `slack` (0.01): by what part units may take longer for fewer neighbours in different memories |
+//! | `fpm` | `objective` (`time`): or `energy`, or `pareto`, the least energy within a `budget` of seconds, or of so many times what the fastest takes (`1.5x`); `file`: profiles as text, otherwise learned |
 //! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
 //! | `replay` | `file`: a [`Schedule`] as text, which must be given |
 //!
@@ -18,6 +19,7 @@
 //! The file of PCFs has configurations of the CPU units as keys, as in González Tallada & Morancho 2024, table 4:
 //! `"16:CPU:1" = 21.91`.
 
+use super::fpm::{Budget, Fpm, Known, Objective};
 use super::{
     Adjacency, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution, Dynamic, Eft,
     GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule,
@@ -47,6 +49,7 @@ pub const NAMES: &[&str] = &[
     "clustered-guided",
     "adjacency",
     "certified",
+    "fpm",
     "eft",
     "priority",
 ];
@@ -57,8 +60,12 @@ pub(crate) struct Setting<'a> {
     pub(crate) units: usize,
     /// The CPU units' part of the configuration, by which a file of PCFs is asked.
     pub(crate) cpu_units: String,
+    /// What each unit is, by id, as profiles name it: `CPU:4`.
+    pub(crate) unit_names: Vec<String>,
     /// What is known of tasks' times.
     pub(crate) model: Model,
+    /// What is known of units' times and energies.
+    pub(crate) profiles: Known,
     /// Reads a file.
     pub(crate) read: &'a dyn Fn(&str) -> std::io::Result<String>,
 }
@@ -97,6 +104,13 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
         }
         "adjacency" => distributed(Adjacency::new(p.positive("slack", Adjacency::SLACK, true)?), p.team()?),
         "certified" => distributed(Certified::new(p.positive("slack", Certified::SLACK, true)?), p.team()?),
+        "fpm" => {
+            let objective = p.objective()?;
+            let known = p.known_profiles(&setting)?;
+            let is_cpu = |name: &String| name.starts_with("CPU:");
+            let (cpus, devices) = setting.unit_names.iter().cloned().partition(is_cpu);
+            distributed(Fpm::new(objective).with_known(known, cpus, devices), p.team()?)
+        }
         "eft" => {
             let default = LinkEstimate::default();
             let link = LinkEstimate {
@@ -201,6 +215,59 @@ impl<'a> Parameters<'a> {
         }
     }
 
+    /// What is to be optimised, and within what time.
+    fn objective(&mut self) -> Result<Objective, BuildError> {
+        let objective = self.take("objective")?.unwrap_or("time");
+        let budget = self.take("budget")?;
+        match (objective, budget) {
+            ("time", None) => Ok(Objective::Time),
+            ("energy", None) => Ok(Objective::Energy),
+            ("pareto", Some(text)) => {
+                let (number, of_fastest) = text.strip_suffix('x').map_or((text, false), |number| (number, true));
+                match number.parse() {
+                    Ok(number) if of_fastest && number >= 1.0 && f64::is_finite(number) => {
+                        Ok(Objective::Pareto(Budget::OfFastest(number)))
+                    }
+                    Ok(number) if !of_fastest && number > 0.0 && number.is_finite() => {
+                        Ok(Objective::Pareto(Budget::Seconds(number)))
+                    }
+                    _ => {
+                        let problem = "is neither seconds above 0 nor, with an x, a factor of at least 1";
+                        Err(self.error("budget", format!("`{text}` {problem}")))
+                    }
+                }
+            }
+            ("pareto", None) => Err(self.error("budget", "is missing; write objective=pareto,budget=1.5x".to_owned())),
+            ("time" | "energy", Some(_)) => Err(self.error("budget", "goes with objective=pareto alone".to_owned())),
+            (other, _) => Err(self.error("objective", format!("`{other}` is none of time, energy, pareto"))),
+        }
+    }
+
+    /// The profiles of a file, or those that a run before this one has learned.
+    fn known_profiles(&mut self, setting: &Setting<'_>) -> Result<Known, BuildError> {
+        let Some(path) = self.take("file")? else { return Ok(setting.profiles.clone()) };
+        let known = self.profiles_from_file(path, setting)?;
+        let named: Vec<&str> = known.time.iter().chain(&known.energy).map(|profile| profile.unit()).collect();
+        if setting.unit_names.iter().any(|unit| named.contains(&unit.as_str())) {
+            return Ok(known);
+        }
+        let (units, named) = (setting.unit_names.join(", "), named.join(", "));
+        Err(self.error("file", format!("{path}: has profiles of {named}, and the units are {units}")))
+    }
+
+    #[cfg(feature = "sim")]
+    fn profiles_from_file(&self, path: &str, setting: &Setting<'_>) -> Result<Known, BuildError> {
+        let error = |problem: String| self.error("file", format!("{path}: {problem}"));
+        let text = (setting.read)(path).map_err(|problem| error(problem.to_string()))?;
+        Known::from_text(&text).map_err(|problem| error(problem.to_string()))
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn profiles_from_file(&self, _: &str, _: &Setting<'_>) -> Result<Known, BuildError> {
+        let problem = "this build reads no files of profiles; try thalweg's feature `sim`".to_owned();
+        Err(self.error("file", problem))
+    }
+
     fn pcf(&mut self, setting: &Setting<'_>) -> Result<Pcf, BuildError> {
         if let Some(value) = self.given.remove("profile") {
             let alone = value.is_none() && !self.given.contains_key("pcf") && !self.given.contains_key("file");
@@ -264,10 +331,14 @@ mod tests {
         let files = |path: &str| match path {
             "pcf.toml" => Ok("\"16:CPU:1\" = 21.91\n\"32:CPU:1\" = 0.0\n".to_owned()),
             "bad.toml" => Ok("\"16:CPU:1\" = fast".to_owned()),
+            "profiles.toml" => Ok("[[profile]]\nunit = \"GPU:1\"\ntime_s = [[1, 2.0]]\n".to_owned()),
+            "others.toml" => Ok("[[profile]]\nunit = \"HIP:2\"\ntime_s = [[1, 2.0]]\n".to_owned()),
             _ => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
         };
         let cpu_units = "16:CPU:1".to_owned();
-        from_spec(text, Setting { units: 3, cpu_units, model: Model::default(), read: &files })
+        let unit_names = ["CPU:1", "CPU:1", "GPU:1"].map(str::to_owned).into();
+        let (model, profiles) = (Model::default(), Known::default());
+        from_spec(text, Setting { units: 3, cpu_units, unit_names, model, profiles, read: &files })
     }
 
     /// Whether this build can read the file that is named, if one is.
@@ -302,6 +373,10 @@ mod tests {
             "pcf-guided:literal",
             "adjacency:slack=0",
             "certified:slack=0",
+            "fpm:objective=energy,team=2",
+            "fpm:objective=pareto,budget=0.25",
+            "fpm:objective=pareto,budget=1.5x",
+            "fpm:file=profiles.toml",
             "eft:latency_ns=0,bytes_per_s=2e9",
         ];
         good.into_iter().filter(can_be_read).for_each(|text| drop(build(text).unwrap()));
@@ -339,6 +414,14 @@ mod tests {
                 "`clustered-guided`: threshold: there is no such parameter; try one of literal, team",
             ),
             ("adjacency:slack=-1", "`adjacency`: slack: `-1` is not a number of at least 0"),
+            ("fpm:objective=speed", "`fpm`: objective: `speed` is none of time, energy, pareto"),
+            ("fpm:objective=pareto", "`fpm`: budget: is missing; write objective=pareto,budget=1.5x"),
+            ("fpm:budget=1", "`fpm`: budget: goes with objective=pareto alone"),
+            ("fpm:objective=pareto,budget=0.9x", "`fpm`: budget: `0.9x` is neither seconds above 0 nor"),
+            ("fpm:objective=pareto,budget=-1", "`fpm`: budget: `-1` is neither"),
+            ("fpm:file=none.toml", "`fpm`: file: none.toml: "),
+            ("fpm:file=pcf.toml", "`fpm`: file: pcf.toml: not profiles: "),
+            ("fpm:file=others.toml", "others.toml: has profiles of HIP:2, and the units are CPU:1, CPU:1, GPU:1"),
             ("replay", "`replay`: file: is missing; write replay:file=PATH"),
             ("replay:file=none.txt", "`replay`: file: none.txt: "),
             ("replay:file=pcf.toml", "`replay`: file: pcf.toml: not a schedule: line 1: "),
@@ -361,7 +444,9 @@ mod tests {
             ("8:CPU:1", "x: has no PCF for 8:CPU:1; it has some for 16:CPU:1, 32:CPU:1"),
             ("32:CPU:1", "\"32:CPU:1\" = 0 is not a number above 0"),
         ] {
-            let setting = Setting { units: 3, cpu_units: cpu_units.to_owned(), model: Model::default(), read: &read };
+            let (cpu_units, unit_names) = (cpu_units.to_owned(), vec!["CPU:1".to_owned(); 3]);
+            let (model, profiles) = (Model::default(), Known::default());
+            let setting = Setting { units: 3, cpu_units, unit_names, model, profiles, read: &read };
             let message = from_spec("static-pcf:file=x", setting).err().map(|error| error.to_string());
             assert!(message.as_ref().is_some_and(|message| message.contains(words)), "{message:?}");
         }

@@ -9,6 +9,7 @@
 //! Devices do not share what CPU units share, and all of them always take part. With `team=N`, N CPU units are used and
 //! nothing is tried.
 
+use super::fpm::{Known, SharesInUse};
 use super::{Assignment, Distribution, LowerBound, Team, Times, Workload};
 
 /// A team that takes longer by more than this part is worse; less is noise.
@@ -97,7 +98,10 @@ impl<D: Distribution + Clone> TeamSized<D> {
 
     /// Times in the slots of the smaller team.
     fn narrow_times(&self, workload: &Workload<'_>, times: &Times) -> Times {
+        let in_team = |slot: &usize| *slot < self.cpus || workload.team.is_device(*slot);
+        let joules = |all: &Vec<f64>| (0..all.len()).filter(in_team).map(|slot| all[slot]).collect();
         Times::of(&self.present, self.cpus + workload.team.devices, times.index_ns.clone())
+            .with_energy(times.slot_j.as_ref().map(joules))
     }
 
     /// A team was measured: the next one is tried, or the best stays.
@@ -164,6 +168,14 @@ impl<D: Distribution + Clone> Distribution for TeamSized<D> {
 
     fn bound(&self) -> Option<LowerBound> {
         self.inner.bound()
+    }
+
+    fn profiles(&self) -> Option<Known> {
+        self.inner.profiles()
+    }
+
+    fn shares(&self) -> Option<&SharesInUse> {
+        self.inner.shares()
     }
 
     fn observe(&mut self, workload: &Workload<'_>, measured: &Times) {

@@ -15,6 +15,7 @@ pub(super) struct File {
     pub(super) name: String,
     #[serde(default)]
     pub(super) noise: NoiseTable,
+    pub(super) static_w: Option<NotNegative>,
     pub(super) units: Spanned<BTreeMap<Kind, UnitsTable>>,
     #[serde(default)]
     pub(super) links: Vec<LinkTable>,
@@ -39,6 +40,9 @@ pub(super) struct UnitsTable {
     pub(super) memory_bytes: Option<Spanned<u64>>,
     #[serde(default)]
     pub(super) launch_ns: NotNegative,
+    #[serde(default)]
+    pub(super) idle_w: NotNegative,
+    pub(super) busy_w: Option<Spanned<NotNegative>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -5,9 +5,10 @@
 
 use super::curve::{Beyond, Curve};
 use super::error::{MachineFileError, Source};
-use super::file::{Busy, File, Kind, Positive, TaskTable, UnitsTable};
+use super::file::{Busy, File, Kind, NotNegative, Positive, TaskTable, UnitsTable};
 use super::noise::Noise;
-use crate::machine::UnitKind;
+use crate::energy::Power;
+use crate::machine::{Machine, UnitKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +46,9 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// What energy is used ([`Statistics::energy`](crate::Statistics::energy)) follows from watts: `static_w` of the whole
+/// machine, at the top, and of a kind `idle_w` and `busy_w` of each core or device, without work and with it.
+///
 /// Further keys: `[noise]` with `seed` and `relative_deviation` of every task's time; of a link `shared = true` (one
 /// for all devices of the kind instead of one each) and `duplex = false` (both directions take turns); of a task
 /// `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either they are
@@ -61,6 +65,8 @@ pub struct SimulatedMachine(Arc<Model>);
 struct Model {
     name: String,
     noise: Noise,
+    /// What it uses whatever happens, apart from its units.
+    static_w: Option<f64>,
     units: BTreeMap<UnitKind, UnitModel>,
     links: Vec<LinkModel>,
     tasks: Vec<TaskModel>,
@@ -73,6 +79,9 @@ pub(crate) struct UnitModel {
     count: usize,
     memory_bytes: u64,
     pub(crate) launch_ns: f64,
+    /// Of one core or device.
+    idle_w: f64,
+    power: Option<Power>,
     /// Of tasks without times of their own.
     pub(crate) otherwise: Times,
 }
@@ -163,6 +172,23 @@ impl SimulatedMachine {
         self.0.units.get(&kind)
     }
 
+    /// What a core or device of this kind uses, if the file says so.
+    pub(crate) fn power(&self, kind: UnitKind) -> Option<Power> {
+        self.0.units.get(&kind)?.power
+    }
+
+    /// What all uses that is no unit of `machine`: the machine itself, and cores and devices that no unit has. None if the
+    /// file knows nothing of power.
+    pub(crate) fn rest_w(&self, machine: &Machine) -> Option<f64> {
+        let knows = self.0.static_w.is_some() || self.0.units.values().any(|units| units.power.is_some());
+        let idle = |(kind, units): (&UnitKind, &UnitModel)| {
+            let own = machine.units().iter().filter(|unit| unit.kind == *kind);
+            let used: usize = own.map(|unit| if unit.is_cpu() { unit.inner_cores() } else { unit.devices.len() }).sum();
+            units.idle_w * units.count.saturating_sub(used) as f64
+        };
+        knows.then(|| self.0.static_w.unwrap_or(0.0) + self.0.units.iter().map(idle).sum::<f64>())
+    }
+
     /// The bytes of a device of this kind.
     pub(crate) fn memory_bytes(&self, kind: UnitKind) -> u64 {
         self.0.units.get(&kind).map_or(0, |units| units.memory_bytes)
@@ -227,7 +253,8 @@ impl SimulatedMachine {
         }
         let tasks = file.tasks.iter().map(|task| task_model(source, task, &units)).collect::<Result<_, _>>()?;
         let noise = Noise { seed: file.noise.seed, relative_deviation: file.noise.relative_deviation.0 };
-        Ok(Self(Arc::new(Model { name: file.name, noise, units, links, tasks })))
+        let static_w = file.static_w.map(|watts| watts.0);
+        Ok(Self(Arc::new(Model { name: file.name, noise, static_w, units, links, tasks })))
     }
 }
 
@@ -277,7 +304,15 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result
         }
     };
     let otherwise = Times { ns: 1e9 / one, work: Work::Bytes, slowdown, speed_up: None };
-    Ok(UnitModel { count: *table.count.get_ref(), memory_bytes, launch_ns: table.launch_ns.0, otherwise })
+    let NotNegative(idle_w) = table.idle_w;
+    let power = match &table.busy_w {
+        Some(busy) if busy.get_ref().0 < idle_w => {
+            return Err(source.error(Some(busy.span()), "less than `idle_w`, what one of them uses without work"));
+        }
+        busy => busy.as_ref().map(|busy| Power { idle_w, busy_w: busy.get_ref().0 }),
+    };
+    let (count, launch_ns) = (*table.count.get_ref(), table.launch_ns.0);
+    Ok(UnitModel { count, memory_bytes, launch_ns, idle_w, power, otherwise })
 }
 
 fn task_model(

@@ -70,21 +70,22 @@ const BIAS: u32 = 1 << 31;
 /// The header of a task's block.
 #[repr(C, align(64))]
 pub(crate) struct Task<K: Kind> {
-    successors: Successors<Link<K>>,
-    blockers: AtomicU32,
-    refs: AtomicU32,
-    poison: AtomicPtr<K::Cause>,
+    pub(super) successors: Successors<Link<K>>,
+    pub(super) blockers: AtomicU32,
+    pub(super) refs: AtomicU32,
+    pub(super) poison: AtomicPtr<K::Cause>,
     stamp: AtomicU64,
     body: NonNull<K::Body>,
-    edges: UnsafeCell<EdgeStore<K>>,
-    block_bytes: usize,
+    pub(super) linked: UnsafeCell<u32>,
+    /// Whether dropping the body does anything.
+    drops_body: bool,
     /// The block's alignment, as a power of two.
     block_align: u8,
     block_class: u8,
-    /// Whether dropping the body does anything.
-    drops_body: bool,
-    linked: UnsafeCell<u32>,
-    owned: UnsafeCell<ManuallyDrop<K::Owned>>,
+    block_bytes: usize,
+    // Up to here one cache line: all that a predecessor touches but the edge.
+    pub(super) edges: UnsafeCell<EdgeStore<K>>,
+    pub(super) owned: UnsafeCell<ManuallyDrop<K::Owned>>,
     shared: K::Shared,
 }
 
@@ -201,7 +202,7 @@ pub(crate) fn drop_quietly(drop: impl FnOnce()) {
 }
 
 /// A shared reference to a task: to depend on it, and to see whether it has finished or failed.
-pub(crate) struct TaskRef<K: Kind>(NonNull<Task<K>>);
+pub(crate) struct TaskRef<K: Kind>(pub(super) NonNull<Task<K>>);
 
 // SAFETY: like an `Arc` of the `Send + Sync` task.
 unsafe impl<K: Kind> Send for TaskRef<K> {}
@@ -249,6 +250,16 @@ impl<K: Kind> TaskRef<K> {
     #[inline]
     pub(crate) fn address(&self) -> usize {
         self.0.addr().get()
+    }
+
+    /// A reference to a task.
+    ///
+    /// # Safety
+    /// It lives, by another reference.
+    pub(super) unsafe fn to(task: NonNull<Task<K>>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { task.as_ref() }.refs.fetch_add(1, Ordering::Relaxed);
+        Self(task)
     }
 }
 
@@ -363,6 +374,11 @@ impl<K: Kind> Submitting<K> {
         self.task.address()
     }
 
+    /// Where the task's block is.
+    pub(super) fn address_of(&self) -> NonNull<Task<K>> {
+        self.task.0
+    }
+
     /// The owner's part, to look at.
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
@@ -475,9 +491,14 @@ impl<K: Kind> Drop for OwnedTask<K> {
 }
 
 impl<K: Kind> OwnedTask<K> {
+    /// Where the task's block is.
+    pub(super) fn address_of(&self) -> NonNull<Task<K>> {
+        self.0.0
+    }
+
     /// Takes up the ownership, and with it the run reference.
     #[inline]
-    fn of(task: NonNull<Task<K>>) -> Self {
+    pub(super) fn of(task: NonNull<Task<K>>) -> Self {
         Self(ManuallyDrop::new(TaskRef(task)), PhantomData)
     }
 

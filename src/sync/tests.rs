@@ -1,10 +1,10 @@
 //! Tests of task blocks; beside them, since `tests/loom` compiles their file over other primitives.
 
 use super::successors::Closed;
-use super::{Flow, Kind, Submitting, TaskRef};
+use super::{Flow, Helper, Kind, Rounds, Submitting, TaskRef};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 struct Plain;
 
@@ -176,4 +176,107 @@ fn a_finished_task_is_not_waited_for() {
     let mut second = task(1, ());
     assert_eq!(second.wait_for(&reference, Flow::Value), Err(Closed));
     assert!(second.commit().is_some());
+}
+
+/// Two layers of tasks, each of the second behind two of the first, and one behind all; every body holds a share.
+fn layers(width: u32, share: &Arc<()>) -> Rounds<Plain> {
+    let mut ready = vec![];
+    let mut all: Vec<TaskRef<Plain>> = vec![];
+    let mut enter = |all: &mut Vec<TaskRef<Plain>>, before: &[(usize, Flow)]| {
+        let mut new = task(all.len() as u32, share.clone());
+        before.iter().for_each(|(n, flow)| new.wait_for(&all[*n], *flow).unwrap());
+        all.push(new.share());
+        ready.extend(new.commit());
+    };
+    let width = width as usize;
+    (0..width).for_each(|_| enter(&mut all, &[]));
+    (0..width).for_each(|n| enter(&mut all, &[(n, Flow::Value), ((n + 1) % width, Flow::Order)]));
+    let second: Vec<_> = (width..2 * width).map(|n| (n, Flow::Value)).collect();
+    enter(&mut all, &second);
+    Rounds::new(all, ready, |helper| task(if helper == Helper::Last { LAST } else { HELPER }, [0u8; 16]))
+}
+
+const LAST: u32 = u32::MAX;
+const HELPER: u32 = u32::MAX - 1;
+
+#[test]
+fn each_round_runs_every_task_once_behind_its_predecessors() {
+    for width in [2, 3, 50, 150] {
+        let share = Arc::new(());
+        let mut rounds = layers(width, &share);
+        for round in 0..3 {
+            let (queue, ran) = (Mutex::new(vec![]), Mutex::new(vec![]));
+            assert!(rounds.begin(|task| queue.lock().unwrap().push(task)));
+            assert!(rounds.idle().is_none() && !rounds.begin(|_| unreachable!("one at a time")));
+            let last = Mutex::new(None);
+            let work = || {
+                while last.lock().unwrap().is_none() {
+                    let Some(task) = queue.lock().unwrap().pop() else {
+                        std::thread::yield_now();
+                        continue;
+                    };
+                    match *task.shared() {
+                        LAST => *last.lock().unwrap() = Some(task),
+                        n => {
+                            if n != HELPER {
+                                ran.lock().unwrap().push(n);
+                            }
+                            task.end_round(|next| queue.lock().unwrap().push(next));
+                        }
+                    }
+                }
+            };
+            std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(work)));
+            rounds.end(last.into_inner().unwrap().unwrap());
+            let ran = ran.into_inner().unwrap();
+            let place = |n: u32| ran.iter().position(|other| *other == n).expect("it ran");
+            assert_eq!(ran.len() as u32, 2 * width + 1, "round {round}");
+            for n in 0..width {
+                assert!(place(n) < place(width + n) && place((n + 1) % width) < place(width + n));
+                assert!(place(width + n) < place(2 * width));
+            }
+        }
+        assert_eq!(Arc::strong_count(&share) as u32, 2 * width + 2, "bodies stay from round to round");
+        drop(rounds);
+        assert_eq!(Arc::strong_count(&share), 1);
+    }
+}
+
+#[test]
+fn poison_goes_through_a_round_and_no_further() {
+    let share = Arc::new(());
+    let mut rounds = layers(3, &share);
+    for poisoned in [true, false] {
+        let mut ready = vec![];
+        assert!(rounds.begin(|task| ready.push(task)));
+        if poisoned {
+            rounds.task(1).set_poison(Arc::new("one"));
+        }
+        let mut last = None;
+        while let Some(task) = ready.pop() {
+            match *task.shared() {
+                LAST => last = Some(task),
+                _ => task.end_round(|next| ready.push(next)),
+            }
+        }
+        assert!(!rounds.absolve(), "not while one is under way");
+        rounds.end(last.unwrap());
+        let found: Vec<_> = (0..7).map(|n| rounds.task(n).is_poisoned()).collect();
+        assert_eq!(found, [false, true, false, false, true, false, true].map(|is| is && poisoned));
+        assert!(rounds.absolve());
+    }
+}
+
+/// What was handed out and is dropped leaves nothing to use: the rest is leaked.
+#[test]
+#[cfg_attr(miri, ignore = "leaks, as it should")]
+fn a_graph_that_is_dropped_in_a_round_touches_nothing() {
+    let share = Arc::new(());
+    let mut rounds = layers(3, &share);
+    let mut ready = vec![];
+    assert!(rounds.begin(|task| ready.push(task)));
+    drop(rounds);
+    assert_eq!(Arc::strong_count(&share), 8);
+    drop(ready);
+    assert_eq!(Arc::strong_count(&share), 5, "those that wait for nobody were owned");
 }

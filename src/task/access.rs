@@ -1,6 +1,7 @@
 //! Regions with a mode: what a task declares.
 
 use super::Region;
+use super::handle::Kept;
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::memory::{
@@ -35,6 +36,10 @@ pub trait AccessSpec: Sealed {
 
     #[doc(hidden)]
     fn store(&self, right: Internal) -> Self::Stored;
+
+    /// Keeps the data object registered.
+    #[doc(hidden)]
+    fn kept(&self) -> Kept;
 }
 
 /// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
@@ -102,6 +107,10 @@ macro_rules! specs {
             #[inline]
             fn store(&self, _: Internal) -> Self::Stored {
                 $stored(self.0.declare())
+            }
+
+            fn kept(&self) -> Kept {
+                self.0.data.kept()
             }
         }
     )*};
@@ -242,6 +251,10 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
     fn store(&self, _: Internal) -> Self::Stored {
         Concur(self.0.declare())
     }
+
+    fn kept(&self) -> Kept {
+        self.0.data.kept()
+    }
 }
 
 /// A region that the task contributes to by an associative operation.
@@ -274,6 +287,10 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
 
     fn store(&self, _: Internal) -> Self::Stored {
         Reduce::new(self.0.declare(), self.1.clone())
+    }
+
+    fn kept(&self) -> Kept {
+        self.0.data.kept()
     }
 }
 
@@ -308,5 +325,9 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Accumulating<'_, T, S, 
 
     fn store(&self, _: Internal) -> Self::Stored {
         Accumulate::new(self.0.declare(), self.1.clone())
+    }
+
+    fn kept(&self) -> Kept {
+        self.0.data.kept()
     }
 }

@@ -1,10 +1,12 @@
 //! What a task declares all in all: accesses, in tuples and lists.
 
 use super::access::{AccessSpec, Recorded};
+use super::handle::Kept;
 use crate::depend::TaskRef;
 use crate::error::SubmitError;
-use crate::memory::{AccessList, List, both};
+use crate::memory::{AccessList, AnySetting, List, both};
 use crate::sealed::{Internal, Sealed};
+use std::fmt;
 
 /// All accesses of one task: one access, a tuple of up to twelve, a list, or any of these in each other.
 ///
@@ -65,6 +67,24 @@ pub trait Accesses: Sealed {
 
     #[doc(hidden)]
     fn store(&self, right: Internal) -> Self::Stored;
+
+    /// Shows, for each region in the order of [`visit`](Self::visit), what keeps its data object registered.
+    #[doc(hidden)]
+    fn kept(&self, visit: &mut dyn FnMut(Kept));
+
+    /// Shows the parameters that are read.
+    #[doc(hidden)]
+    fn parameters(&self, _visit: &mut dyn FnMut(AnyParameter<'_>)) {}
+}
+
+/// A parameter of a recording, wrapped as [`Recorded`] is.
+#[doc(hidden)]
+pub struct AnyParameter<'a>(pub(crate) &'a dyn AnySetting);
+
+impl fmt::Debug for AnyParameter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AnyParameter({})", self.0.name())
+    }
 }
 
 /// A task whose result is accessed, wrapped as [`Recorded`] is.
@@ -90,6 +110,10 @@ impl<P: AccessSpec> Accesses for P {
     #[inline]
     fn store(&self, right: Internal) -> Self::Stored {
         AccessSpec::store(self, right)
+    }
+
+    fn kept(&self, visit: &mut dyn FnMut(Kept)) {
+        visit(AccessSpec::kept(self));
     }
 }
 
@@ -126,6 +150,14 @@ macro_rules! tuples {
             fn store(&self, right: Internal) -> Self::Stored {
                 ($(self.$i.store(right),)*)
             }
+
+            fn kept(&self, visit: &mut dyn FnMut(Kept)) {
+                $(self.$i.kept(visit);)*
+            }
+
+            fn parameters(&self, visit: &mut dyn FnMut(AnyParameter<'_>)) {
+                $(self.$i.parameters(visit);)*
+            }
         }
     )*};
 }
@@ -155,6 +187,14 @@ macro_rules! lists {
 
             fn store(&self, right: Internal) -> Self::Stored {
                 List(self.iter().map(|access| access.store(right)).collect())
+            }
+
+            fn kept(&self, visit: &mut dyn FnMut(Kept)) {
+                self.iter().for_each(|access| access.kept(visit));
+            }
+
+            fn parameters(&self, visit: &mut dyn FnMut(AnyParameter<'_>)) {
+                self.iter().for_each(|access| access.parameters(visit));
             }
         }
     )*};

@@ -10,6 +10,7 @@ use super::access::{
 };
 use super::accesses::Accesses;
 use super::cut::Cut;
+use super::handle::Kept;
 use crate::error::SubmitError;
 use crate::memory::{AccessList, AtomicElement, Element, Index, List, Reducer, Shape};
 use crate::region::Block;
@@ -206,6 +207,10 @@ impl<P: AccessSpec> AccessSpec for Same<'_, P> {
     fn store(&self, right: Internal) -> P::Stored {
         self.0.store(right)
     }
+
+    fn kept(&self) -> Kept {
+        self.0.kept()
+    }
 }
 
 impl<P: AccessSpec> LoopAccesses for P {
@@ -285,6 +290,8 @@ impl Accesses for Numbered {
     fn store(&self, _: Internal) -> Index {
         Index(self.0)
     }
+
+    fn kept(&self, _: &mut dyn FnMut(Kept)) {}
 }
 
 macro_rules! ranges {

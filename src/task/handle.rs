@@ -55,6 +55,26 @@ impl Handle {
     }
 }
 
+/// A share of a data object of any kind, which keeps it registered.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Kept {
+    pub(crate) cell: Arc<DataCell>,
+    _handle: Arc<Handle>,
+}
+
+impl Kept {
+    pub(super) fn new(cell: &Arc<DataCell>, handle: &Arc<Handle>) -> Self {
+        Self { cell: cell.clone(), _handle: handle.clone() }
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({})", self.cell.datum)
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         if let Some(owner) = self.owner.upgrade()
@@ -179,6 +199,12 @@ impl<T: Element> Data<T, Ix1> {
     /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.block((range,))
+    }
+}
+
+impl<T, S: Shape> Data<T, S> {
+    pub(super) fn kept(&self) -> Kept {
+        Kept::new(&self.cell, &self.handle)
     }
 }
 

@@ -11,6 +11,7 @@ mod cut;
 mod each;
 mod handle;
 mod iteration;
+mod parameter;
 mod partition;
 mod ranges;
 mod region;
@@ -22,13 +23,18 @@ pub use access::AccessSpec;
 pub(crate) use access::Recorded;
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;
+#[doc(hidden)]
+pub use accesses::AnyParameter;
 pub(crate) use accesses::Predecessor;
 pub use border::{Face, Side, Widths};
 pub use borrowed::{Borrowed, BorrowedMut, BorrowedRegion};
 pub use each::{Each, LoopAccesses, PartSpec};
 pub use handle::Data;
+#[doc(hidden)]
+pub use handle::Kept;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
+pub use parameter::{Parameter, ParameterInput};
 pub use partition::{Grown, PartIndex, Partition, Parts};
 pub use ranges::{IndexRange, Ranges};
 pub use region::{IntoRegion, Region, blocks};

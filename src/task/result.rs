@@ -2,6 +2,7 @@
 
 use super::access::Recorded;
 use super::accesses::{Accesses, Predecessor};
+use super::handle::Kept;
 use crate::error::SubmitError;
 use crate::memory::{Promise, ReadResult};
 use crate::sealed::{Internal, Sealed};
@@ -61,6 +62,8 @@ impl<R: Send + Sync + 'static> Accesses for ResultInput<'_, R> {
     fn store(&self, _: Internal) -> ReadResult<R> {
         self.promise.read()
     }
+
+    fn kept(&self, _: &mut dyn FnMut(Kept)) {}
 }
 
 impl<R> Clone for ResultInput<'_, R> {

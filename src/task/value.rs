@@ -1,7 +1,7 @@
 //! Handles of what is used whole: values of any type, and tokens, which have nothing in them.
 
 use super::access::{AccessSpec, Recorded};
-use super::handle::{Handle, Owner};
+use super::handle::{Handle, Kept, Owner};
 use crate::depend::{AccessRecord, Datum};
 use crate::error::SubmitError;
 use crate::memory::{
@@ -270,6 +270,10 @@ macro_rules! specs {
             #[inline]
             fn store(&self, _: Internal) -> Self::Stored {
                 $stored::new(&self.0.cell)
+            }
+
+            fn kept(&self) -> Kept {
+                Kept::new(&self.0.cell, &self.0.handle)
             }
         }
 

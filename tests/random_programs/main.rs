@@ -12,6 +12,7 @@
 //! - *Loops* over the parts of partitions are submitted in one call; to the oracle they are steps like others.
 //! - *Handles* are dropped while tasks are pending.
 //! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice.
+//! - *Recordings* ([`replays`]) of parts are replayed between the others, with failures and evictions in between.
 //! - *Detached bodies* lend what they access to threads of the program's own, which give it back sooner or later.
 //!
 //! Half of the programs take the fast path: CPU units alone, under `stealing`.
@@ -21,6 +22,7 @@
 mod loops;
 mod oracle;
 mod program;
+mod replays;
 #[path = "../common/steps.rs"]
 mod steps;
 mod values;
@@ -169,6 +171,15 @@ proptest! {
             1 => check::<Ix1>(&program),
             2 => check::<Ix2>(&program),
             _ => check::<Ix3>(&program),
+        }
+    }
+
+    #[test]
+    fn replays_are_what_their_tasks_would_be(replayed in replays::program()) {
+        match replayed.dims() {
+            1 => replays::check::<Ix1>(&replayed),
+            2 => replays::check::<Ix2>(&replayed),
+            _ => replays::check::<Ix3>(&replayed),
         }
     }
 

@@ -7,6 +7,7 @@ mod groups;
 mod memory;
 mod placement;
 mod reductions;
+mod shares;
 mod submission;
 mod waiting;
 mod wakes;
@@ -163,6 +164,15 @@ pub(crate) const ALL: &[Cliff] = &[
     ),
     time("submit-hosting", 25_000, "n pending tasks: submitting one from a hosting thread", submission::hosting),
     time("submit-foreign", 25_000, "n pending tasks: submitting one from a foreign thread", submission::foreign),
+    count(
+        "shares-time",
+        1250,
+        "ms",
+        2000.0,
+        "8 units, times of any shape at n points: the fastest shares",
+        shares::fastest,
+    ),
+    count("shares-balance", 1250, "ms", 1.0, "8 units, times that rise, n points: balanced shares", shares::balanced),
     count(
         "window-gate",
         12_500,

@@ -36,6 +36,9 @@ pub(crate) struct Answer {
 pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Result<(), &'static str> {
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
+        (_, Problem::ReplayIndependent | Problem::ReplayChain | Problem::ReplayWavefront | Problem::ReplayRandom) => {
+            Err("to be held against the same tasks, submitted")
+        }
         (_, Problem::Value | Problem::Token | Problem::Result) => Err("to be held against indep1dep and independent"),
         (RAYON, Problem::Independent | Problem::Fib | Problem::FlatFib) => Ok(()),
         (_, Problem::Fib | Problem::FlatFib) => Err("to be held against Rayon, which has no dependences either"),

@@ -140,8 +140,57 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
             }
             Ok(rt.wait()?)
         }),
+        Problem::ReplayIndependent => {
+            replay(&rt, tasks, passes, |r| (0..tasks).try_for_each(|_| r.task("empty", ()).cpu(|_, ()| {}).submit()))
+        }
+        Problem::ReplayChain => {
+            let datum = rt.scalar(0_u64);
+            replay(&rt, tasks, passes, |r| {
+                (0..tasks).try_for_each(|_| r.task("empty", (datum.inout(),)).cpu(|_, _| {}).submit())
+            })
+        }
+        Problem::ReplayWavefront => {
+            let data = scalars(&rt, tasks);
+            replay(&rt, tasks, passes, |r| {
+                let side = tasks.isqrt();
+                (0..tasks).try_for_each(|at| {
+                    let up = (at >= side).then(|| data[at - side].input());
+                    let left = (at % side > 0).then(|| data[at - 1].input());
+                    let near: Vec<_> = up.into_iter().chain(left).collect();
+                    match <[_; 2]>::try_from(near) {
+                        Ok([up, left]) => r.task("empty", (up, left, data[at].output())).cpu(|_, _| {}).submit(),
+                        Err(near) => r.task("empty", (near, data[at].output())).cpu(|_, _| {}).submit(),
+                    }
+                })
+            })
+        }
+        Problem::ReplayRandom => {
+            let data = scalars(&rt, problems::RANDOM_DATA);
+            let accesses = problems::random_accesses(tasks);
+            replay(&rt, tasks, passes, |r| {
+                accesses.iter().try_for_each(|&[first, second, written]| {
+                    let accesses = (data[first].input(), data[second].input(), data[written].output());
+                    r.task("empty", accesses).cpu(|_, _| {}).submit()
+                })
+            })
+        }
         Problem::Memory => memory(rt, tasks),
     }
+}
+
+/// A pass is one replay and a wait.
+fn replay(
+    rt: &Runtime,
+    tasks: usize,
+    passes: usize,
+    program: impl FnOnce(&Recorder<'_>) -> Result<(), SubmitError>,
+) -> Result<Answer, Box<dyn Error>> {
+    let mut recording = rt.record(program)?;
+    assert_eq!(recording.len(), tasks);
+    measure(tasks, passes, || {
+        recording.replay()?;
+        Ok(rt.wait()?)
+    })
 }
 
 fn scalars(rt: &Runtime, count: usize) -> Vec<Data<u64>> {

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod kernel;
+mod topo;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ enum Command {
     Doctor(doctor::Options),
     /// Prints the kernels that an annotated function becomes
     Kernel(kernel::Options),
+    /// Shows physical and logical cores, NUMA nodes and accelerators, and which cores units would get
+    Topo(topo::Options),
 }
 
 fn main() -> ExitCode {
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Doctor(options) => doctor::run(&options).map_err(Into::into),
         Command::Kernel(options) => kernel::run(&options),
+        Command::Topo(options) => topo::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

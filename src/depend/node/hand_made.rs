@@ -2,7 +2,7 @@
 //!
 //! Such a task declares accesses and does nothing else: whoever wants to see it run is in the wrong layer.
 
-use super::{Bodiless, Body, Kinds, Meta, Own, Submitting};
+use super::{Bodiless, Body, Kinds, Lane, Meta, Own, Submitting};
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
@@ -24,7 +24,7 @@ pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)
         priority: 0,
         internal: false,
         join: false,
-        lane: 0,
+        lane: Lane::new(0),
         domain: OnceLock::new(),
         queues: accesses.iter().any(|(.., mode)| mode.queues()),
     };

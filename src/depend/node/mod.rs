@@ -34,12 +34,14 @@ pub(crate) use running::Team;
 use super::commutative::Turns;
 use super::domain::{Child, Domain};
 use super::reduction::Ticket;
+use super::replay::Gate;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync;
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
@@ -84,9 +86,31 @@ pub(crate) struct Meta {
     /// Has nothing to do: stands for all that it waits for (see [`crate::depend`]).
     pub(crate) join: bool,
     /// Which of its counters the driver counts it under when it has finished.
-    pub(crate) lane: u8,
+    pub(crate) lane: Lane,
     /// What it is for its children, if it has or may have any.
     pub(crate) domain: OnceLock<Arc<Domain>>,
+}
+
+/// One of the driver's counters; of a task that runs again and again, another one each time.
+#[derive(Debug)]
+pub(crate) struct Lane(AtomicU8);
+
+impl Lane {
+    #[inline]
+    pub(crate) fn new(lane: u8) -> Self {
+        Self(AtomicU8::new(lane))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// To be called by who hands the task to its owner.
+    #[inline]
+    pub(crate) fn set(&self, lane: u8) {
+        self.0.store(lane, Ordering::Relaxed);
+    }
 }
 
 /// What a task's owner alone knows of it.
@@ -143,6 +167,8 @@ pub(crate) struct Side {
     pub(crate) predecessors: Vec<TaskRef>,
     /// In whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
+    /// If it stands at the border of a graph that runs again and again.
+    pub(crate) gate: Option<Gate>,
 }
 
 impl Side {

@@ -1,5 +1,6 @@
 mod api;
 mod library;
+mod nvml;
 mod nvrtc;
 mod platform;
 

@@ -2,8 +2,10 @@
 
 use super::Cuda;
 use super::library::{self, attribute, call};
+use super::nvml;
 use super::nvrtc::Nvrtc;
 use crate::device::gpu::{ApiError, Found, Platform};
+use crate::energy::{EnergyMeter, MeterError};
 use crate::machine::UnitKind;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use std::ffi::{c_char, c_int};
@@ -74,6 +76,10 @@ impl Platform for Cuda {
         let (device, size) = (library::device(number)?, address.len() as c_int);
         // SAFETY: the device was just returned; the text has a place of the size that is given.
         call("cuDeviceGetPCIBusId", unsafe { sys::cuDeviceGetPCIBusId(address.as_mut_ptr(), size, device) })
+    }
+
+    fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
+        nvml::meter(pci)
     }
 
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {

@@ -2,6 +2,7 @@ mod api;
 mod hiprtc;
 mod library;
 mod platform;
+mod rocm_smi;
 mod types;
 
 pub(super) use api::Hip;

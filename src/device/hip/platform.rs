@@ -3,8 +3,10 @@
 use super::Hip;
 use super::hiprtc::HipRtc;
 use super::library::{self, call, loaded};
+use super::rocm_smi;
 use super::types::{ARCHITECTURE_BYTES, MULTIPROCESSOR_COUNT, Properties};
 use crate::device::gpu::{ApiError, Found, Platform};
+use crate::energy::{EnergyMeter, MeterError};
 use crate::machine::UnitKind;
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
@@ -83,6 +85,10 @@ impl Platform for Hip {
         call("hipDeviceGetPCIBusId", unsafe {
             (loaded().functions.hipDeviceGetPCIBusId)(address.as_mut_ptr(), size, number)
         })
+    }
+
+    fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
+        rocm_smi::meter(pci)
     }
 
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {

@@ -81,16 +81,26 @@ impl Threads {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
         let mut next = None;
-        let ready = |task| {
+        let mut ready = |task| {
             if let Some(before) = next.replace(task) {
                 self.run_anywhere(before, Some(host));
             }
         };
         match ran {
             Ok(()) if !task.drops_body() && !task.shared().internal => {
-                let lane = task.shared().lane;
+                let lane = task.shared().lane.get();
                 self.shared.engine.done_anywhere(task, ready);
                 self.shared.progress.finish(slot, lane, false);
+            }
+            Ok(()) if task.is_in_rounds() => {
+                if let Some(domain) = task.shared().domain.get() {
+                    self.await_children(&task, domain);
+                }
+                let (lane, counts) = (task.shared().lane.get(), !task.shared().internal);
+                self.shared.engine.done_again(task, &mut ready);
+                if counts {
+                    self.shared.progress.finish(slot, lane, false);
+                }
             }
             Ok(()) => self.shared.end_anywhere(task, Outcome::Done { elapsed_ns: 0 }, slot, ready),
             Err(ran) => {

@@ -7,7 +7,7 @@
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
 //! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], [`together`],
-//! and this one.
+//! [`replay`], and this one.
 
 mod accelerators;
 mod aside;
@@ -19,6 +19,7 @@ mod host;
 mod hosting;
 mod motion;
 mod ready;
+mod replay;
 mod run;
 mod start;
 mod state;

@@ -77,6 +77,9 @@ impl Threads {
             doomed: std::sync::atomic::AtomicUsize::new(usize::MAX),
             shared,
         });
+        let this = threads.this.clone();
+        let interrupt = move || this.upgrade().into_iter().for_each(|threads| threads.interrupt_replays(None));
+        let _first = threads.shared.interrupt.set(Box::new(interrupt));
         (threads, Unstarted { queues, copies: copies.unwrap_or_default() })
     }
 

@@ -5,7 +5,7 @@
 
 use super::host::Host;
 use super::state::Threads;
-use crate::depend::{Batch, Body, MOST_TOGETHER, Meta, Own, Submitting, Together};
+use crate::depend::{Batch, Body, Lane, MOST_TOGETHER, Meta, Own, Submitting, Together};
 use crate::driver::progress::Admission;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::error::SubmitError;
@@ -54,14 +54,14 @@ impl Threads {
             let tasks = most.min(numbers.end - first);
             let Admission { task: TaskId(id), lane, open } = self.shared.progress.admit_many(tasks as u64);
             let counted = Counted { shared: &self.shared, tasks, lane };
-            if !open {
+            if !open && !self.shared.stays_open(description.internal) {
                 return Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown));
             }
             let mut batch = Batch::new();
             for (id, number) in (id..).zip(first..first + tasks) {
                 let &Description { ref name, location, priority, internal, .. } = description;
                 let meta = || {
-                    let (id, name) = (TaskId(id), name.clone());
+                    let (id, name, lane) = (TaskId(id), name.clone(), Lane::new(lane));
                     Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
                 };
                 let payload = payload(number);

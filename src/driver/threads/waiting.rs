@@ -64,8 +64,14 @@ fn here() -> usize {
 }
 
 impl Threads {
-    /// Whether the code that runs here is a body that may wait.
+    /// Whether the code that runs here is a body that may wait for anything. What stays from replay to replay may not: whoever
+    /// comes behind the replay comes behind all of it, that body too.
     pub(crate) fn may_wait_in_body(&self) -> bool {
+        self.may_wait_for_children() && running::with_task(self.shared.id, |task| task.is_in_rounds()) != Some(true)
+    }
+
+    /// Whether the code that runs here is a body that may wait for its children.
+    pub(crate) fn may_wait_for_children(&self) -> bool {
         running::may_wait(self.shared.id) && Host::with(self.shared.id, |host| host.is_some())
     }
 

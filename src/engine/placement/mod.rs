@@ -44,6 +44,7 @@ use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
+use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model};
 use flow::Flow;
 use needs::forgotten_by;
@@ -69,6 +70,12 @@ impl Placement {
     /// On a machine without CPU units, has the hosting threads of devices run what only cores can, in host memory.
     pub(crate) fn with_hosts_at_home(mut self) -> Self {
         self.queue.let_hosts_work_at_home();
+        self
+    }
+
+    /// What work adds to the power of each unit, in watts, where that is known: so policies learn what tasks use.
+    pub(crate) fn with_power(mut self, dynamic_w: Vec<Option<f64>>) -> Self {
+        self.queue.know_power(dynamic_w);
         self
     }
 
@@ -277,6 +284,16 @@ impl Placement {
     /// How near the optimum the policy's map is, if it knows.
     pub(crate) fn bound(&self) -> Option<LowerBound> {
         self.queue.bound()
+    }
+
+    /// How the policy shares out by profiles, if it does.
+    pub(crate) fn shares(&self) -> Option<SharesInUse> {
+        self.queue.shares()
+    }
+
+    /// The profiles that the policy has learned, if it learns them.
+    pub(crate) fn profiles(&self) -> Option<Known> {
+        self.queue.profiles()
     }
 
     /// How the run differs from the policy's schedule, if it has one.

@@ -18,6 +18,7 @@ use crate::engine::Nanos;
 use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
+use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -57,6 +58,8 @@ pub(super) struct Queue {
     suited: FxHashMap<(Kinds, bool), Suited>,
     /// There is no CPU unit, and the hosting threads of devices stand in.
     hosts_at_home: bool,
+    /// What work adds to each unit's power, where that is known.
+    dynamic_w: Vec<Option<f64>>,
 }
 
 impl Queue {
@@ -68,7 +71,13 @@ impl Queue {
             waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
             suited: FxHashMap::default(),
             hosts_at_home: false,
+            dynamic_w: vec![None; machine.num_units()],
         }
+    }
+
+    /// Tells policies what tasks use, from what work adds to the power of each unit.
+    pub(super) fn know_power(&mut self, dynamic_w: Vec<Option<f64>>) {
+        self.dynamic_w = dynamic_w;
     }
 
     /// On a machine without CPU units, has the hosting threads of devices run what only cores can.
@@ -288,6 +297,7 @@ impl Queue {
             bytes: Needs::of_task(task).bytes,
             unit,
             elapsed_ns,
+            energy_j: self.dynamic_w[unit.index()].map(|watts| watts * elapsed_ns as f64 / 1e9),
             place: place_of(task),
         };
         match *end {
@@ -319,6 +329,16 @@ impl Queue {
     /// How near the optimum the policy's map is, if it knows.
     pub(super) fn bound(&self) -> Option<LowerBound> {
         self.policy.bound()
+    }
+
+    /// How the policy shares out by profiles, if it does.
+    pub(super) fn shares(&self) -> Option<SharesInUse> {
+        self.policy.shares()
+    }
+
+    /// The profiles that the policy has learned, if it learns them.
+    pub(super) fn profiles(&self) -> Option<Known> {
+        self.policy.profiles()
     }
 
     /// How the run differs from the policy's schedule, if it has one.

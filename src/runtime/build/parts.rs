@@ -4,14 +4,16 @@ use super::super::{Builder, Runtime};
 use crate::driver::shared::Shared;
 use crate::driver::watch::Watch;
 use crate::driver::window::Window;
+use crate::energy::{Account, Metered, Power};
 use crate::engine::{Engine, Placement, Scheduler};
 use crate::error::BuildError;
-use crate::machine::{Machine, UnitConfig, Warning};
+use crate::machine::{ComputeUnit, Machine, UnitConfig, UnitKind, Warning};
 use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
 use crate::runtime::scope::OpenScopes;
+use crate::sched::fpm::Known;
 use crate::sched::{self, Model};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -32,13 +34,44 @@ impl Builder {
             Choice::Named(name) => name,
         };
         let is_cpu = |term: &&str| term.contains(":CPU:");
+        let unit_name = |unit: &ComputeUnit| {
+            let size = if unit.is_cpu() { unit.inner_cores() } else { unit.devices.len() };
+            format!("{}:{size}", unit.kind)
+        };
+        let (model, profiles) = self.kept(name.split(':').next() == Some("fpm"))?;
         let setting = sched::Setting {
             units: machine.num_units(),
             cpu_units: config.to_string().split(',').filter(is_cpu).collect::<Vec<_>>().join(","),
-            model: self.model()?,
+            unit_names: machine.units().iter().map(unit_name).collect(),
+            model,
+            profiles,
             read: &|path| std::fs::read_to_string(path),
         };
         sched::from_spec(&name, setting).map(recorded).map(Scheduler::built_in)
+    }
+
+    /// The power of each unit: the user's figures, or the machine's.
+    pub(super) fn powers(
+        &self,
+        machine: &Machine,
+        of_kind: impl Fn(UnitKind) -> Option<Power>,
+    ) -> Result<Vec<Option<Power>>, BuildError> {
+        if let Some((kind, power)) = self.powers.iter().find(|(_, power)| !power.is_sane()) {
+            let Power { idle_w, busy_w } = power;
+            let problem = format!("{kind} units use {idle_w} W idle and {busy_w} W busy; try 0 <= idle <= busy");
+            return Err(BuildError::Argument { argument: "power", problem });
+        }
+        let power = |unit: &ComputeUnit| {
+            let given = self.powers.iter().rev().find(|(kind, _)| *kind == unit.kind).map(|(_, power)| *power);
+            Some(given.or_else(|| of_kind(unit.kind))?.of_unit(unit))
+        };
+        Ok(machine.units().iter().map(power).collect())
+    }
+
+    /// The meters, from now on.
+    pub(super) fn meters(&mut self, machine: &Machine) -> Vec<Metered> {
+        let given = std::mem::take(&mut self.meters).into_iter();
+        given.map(|(meter, static_w)| Metered::new(meter, static_w, machine)).collect()
     }
 
     /// What all threads will share.
@@ -62,6 +95,7 @@ impl Builder {
         config: &UnitConfig,
         capacities_bytes: Vec<u64>,
         warnings: Vec<Warning>,
+        energy: Account,
     ) -> Runtime {
         let capacities = Capacities::new(&driver.shared().machine, capacities_bytes);
         Runtime {
@@ -75,31 +109,44 @@ impl Builder {
             schedule: self.schedule,
             next_space: AtomicU32::new(0),
             scopes: OpenScopes::default(),
+            energy,
         }
     }
 
-    /// What is known of tasks' times from runs before.
+    /// What is known from runs before: of tasks' times, or of units' for a scheduler that goes by profiles.
     #[cfg(feature = "sim")]
-    fn model(&self) -> Result<Model, BuildError> {
-        let Some(path) = &self.model_file else { return Ok(Model::default()) };
+    fn kept(&self, profiles: bool) -> Result<(Model, Known), BuildError> {
+        let Some(path) = &self.model_file else { return Ok(Default::default()) };
         let error = |problem: String| BuildError::Argument {
             argument: "model_file",
             problem: format!("{}: {problem}", path.display()),
         };
         match std::fs::read_to_string(path) {
-            Ok(text) => Model::from_text(&text).map_err(|problem| error(problem.to_string())),
-            Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => Ok(Model::default()),
+            Ok(text) if profiles => {
+                let known = Known::from_text(&text).map_err(|problem| error(problem.to_string()))?;
+                Ok((Model::default(), known))
+            }
+            Ok(text) => {
+                let model = Model::from_text(&text).map_err(|problem| error(problem.to_string()))?;
+                Ok((model, Known::default()))
+            }
+            Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => Ok(Default::default()),
             Err(problem) => Err(error(problem.to_string())),
         }
     }
 
-    /// What is known of tasks' times from runs before: nothing.
+    /// What is known from runs before: nothing.
     #[cfg(not(feature = "sim"))]
-    fn model(&self) -> Result<Model, BuildError> {
-        Ok(Model::default())
+    fn kept(&self, _: bool) -> Result<(Model, Known), BuildError> {
+        Ok(Default::default())
     }
 }
 
 pub(super) fn places_error(error: crate::machine::PlacesError) -> BuildError {
     BuildError::Argument { argument: "places", problem: error.to_string() }
+}
+
+/// What work adds to the power of each unit.
+pub(super) fn dynamic_w(powers: &[Option<Power>]) -> Vec<Option<f64>> {
+    powers.iter().map(|power| power.map(Power::dynamic_w)).collect()
 }

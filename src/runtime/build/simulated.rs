@@ -1,8 +1,9 @@
 //! Building a runtime that simulates a machine.
 
 use super::super::{Builder, Runtime};
-use super::parts::places_error;
+use super::parts::{dynamic_w, places_error};
 use crate::driver::simulated::Simulated;
+use crate::energy::Account;
 use crate::engine::Placement;
 use crate::error::BuildError;
 use crate::machine::{ComputeUnit, Machine, Places, Topology, UnitConfig, UnitKind};
@@ -30,9 +31,13 @@ impl Builder {
         let mut capacities_bytes = vec![u64::MAX];
         let of_device = |unit: &ComputeUnit| std::iter::repeat_n(model.memory_bytes(unit.kind), unit.devices.len());
         capacities_bytes.extend(machine.device_units().flat_map(of_device));
-        let placement = Placement::new(&machine, &capacities_bytes, self.take_scheduler(&machine, &config)?);
+        let powers = self.powers(&machine, |kind| model.power(kind))?;
+        let rest_w = model.rest_w(&machine);
+        let meters = self.meters(&machine);
+        let placement = Placement::new(&machine, &capacities_bytes, self.take_scheduler(&machine, &config)?)
+            .with_power(dynamic_w(&powers));
         let shared = self.shared(machine, Some(placement))?;
         let driver = AnyDriver::Simulated(Simulated::new(shared, model));
-        Ok(self.finish(driver, &config, capacities_bytes, warnings))
+        Ok(self.finish(driver, &config, capacities_bytes, warnings, Account::new(powers, rest_w, meters)))
     }
 }

@@ -32,7 +32,7 @@ impl Layout {
         let right = balanced_chunks(&work[pivot..], devices);
         chunks.extend(right.into_iter().map(|chunk| chunk.start + pivot..chunk.end + pivot));
         let took = chunks.iter().zip(speeds).map(|(chunk, speed)| work[chunk.clone()].iter().sum::<f64>() / speed);
-        let took = Times { index_ns: Vec::new(), slot: Vec::new(), slot_ns: took.collect() };
+        let took = Times { index_ns: Vec::new(), slot: Vec::new(), slot_ns: took.collect(), slot_j: None };
         (Self { pivot, chunks }, took.longest(workload.team))
     }
 }

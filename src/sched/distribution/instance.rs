@@ -1,7 +1,7 @@
 //! One iteration space under a distribution: its instances, from their first ready task to their times.
 
 use crate::ids::UnitId;
-use crate::sched::{Assignment, Distribution, Place, ReadyTask, Team, Times, View, Workload};
+use crate::sched::{Assignment, Distribution, Place, ReadyTask, Sample, Team, Times, View, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,10 +35,12 @@ struct Instance {
     open: usize,
     finished: usize,
     index_ns: Vec<f64>,
+    /// In every slot; none if some task's energy is not known.
+    slot_j: Option<Vec<f64>>,
 }
 
 impl Instance {
-    fn new(len: usize) -> Self {
+    fn new(len: usize, slots: usize) -> Self {
         Self {
             assignment: None,
             held: Vec::new(),
@@ -47,12 +49,13 @@ impl Instance {
             open: 0,
             finished: 0,
             index_ns: vec![0.0; len],
+            slot_j: Some(vec![0.0; slots]),
         }
     }
 
     fn times(&self, slots: usize) -> Option<Times> {
         let assignment = self.assignment.as_ref().filter(|_| self.finished > 0)?;
-        Some(Times::of(assignment, slots, self.index_ns.clone()))
+        Some(Times::of(assignment, slots, self.index_ns.clone()).with_energy(self.slot_j.clone()))
     }
 }
 
@@ -84,7 +87,8 @@ impl<D: Distribution> Space<D> {
     /// A task is ready: gives it back with its unit, or holds it back for an instance that is not decided.
     pub(super) fn arrive(&mut self, task: ReadyTask, place: &Place) -> Option<(UnitId, ReadyTask)> {
         let late = self.decided.is_some_and(|decided| place.instance < decided);
-        let instance = self.instances.entry(place.instance).or_insert_with(|| Instance::new(self.weights.len()));
+        let new = || Instance::new(self.weights.len(), self.team.len());
+        let instance = self.instances.entry(place.instance).or_insert_with(new);
         if instance.assignment.is_none() && late {
             instance.assignment.clone_from(&self.present);
         }
@@ -109,14 +113,19 @@ impl<D: Distribution> Space<D> {
     }
 
     /// A task has run. What ran elsewhere, for want of a body, cannot be moved and does not count.
-    pub(super) fn finished(&mut self, place: &Place, unit: UnitId, elapsed_ns: f64) {
-        let in_its_place = self.unit_of(place) == Some(unit);
+    pub(super) fn finished(&mut self, place: &Place, sample: &Sample) {
+        let in_its_place = self.unit_of(place) == Some(sample.unit);
+        let slot = self.team.iter().position(|unit| *unit == sample.unit);
         let Some(instance) = self.instances.get_mut(&place.instance) else { return };
         instance.open = instance.open.saturating_sub(1);
         instance.finished += 1;
         if in_its_place {
-            instance.index_ns[place.index] += elapsed_ns;
+            instance.index_ns[place.index] += sample.elapsed_ns as f64;
         }
+        instance.slot_j = instance.slot_j.take().zip(sample.energy_j).map(|(mut joules, energy)| {
+            slot.into_iter().for_each(|slot| joules[slot] += energy);
+            joules
+        });
         if self.distribution.is_steady()
             && self.usual == Some(instance.finished)
             && let Some(times) = instance.times(self.team.len())

@@ -67,7 +67,15 @@ impl<D: Distribution + Clone> Bench<D> {
         self.units[unit as usize].in_flight -= 1;
         let place = Place { space: 0, index, instance, weights: self.weights.clone(), neighbours: None };
         let (task, name) = (TaskId(0), "t".into());
-        self.policy.finished(&Sample { task, name, bytes: 0, unit: UnitId(unit), elapsed_ns, place: Some(place) });
+        self.policy.finished(&Sample {
+            task,
+            name,
+            bytes: 0,
+            unit: UnitId(unit),
+            elapsed_ns,
+            energy_j: None,
+            place: Some(place),
+        });
     }
 }
 
@@ -97,7 +105,15 @@ fn tasks_beside_an_index_go_where_it_ran_and_are_neither_waited_for_nor_measured
     bench.finish(0, (1, 0), 7);
     (0..2).for_each(|index| bench.beside(3 + index as u64, index, &[true; 2]));
     assert_eq!((bench.next(1), bench.next(0), bench.next(0)), (None, Some(3), Some(4)));
-    let sample = Sample { task: TaskId(3), name: "t".into(), bytes: 0, unit: UnitId(0), elapsed_ns: 99, place: None };
+    let sample = Sample {
+        task: TaskId(3),
+        name: "t".into(),
+        bytes: 0,
+        unit: UnitId(0),
+        elapsed_ns: 99,
+        energy_j: None,
+        place: None,
+    };
     bench.policy.finished(&sample);
     bench.units[0].in_flight = 0;
     (0..2).for_each(|index| bench.ready(5 + index as u64, Some((index, 1)), &[true; 2]));

@@ -8,6 +8,7 @@
 mod graphs;
 mod maps;
 mod mesh;
+mod sharing;
 mod speed;
 mod svg;
 
@@ -22,6 +23,7 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     graphs::draw(&folder)?;
     std::fs::write(folder.join("maps.svg"), maps::draw())?;
+    std::fs::write(folder.join("sharing.svg"), sharing::draw()?)?;
     std::fs::write(folder.join("speed.svg"), speed::draw()?)?;
     println!("{}", folder.display());
     Ok(())

@@ -56,7 +56,12 @@ fn look<A: Api>() -> Result<Vec<Found>, String> {
             "device {number} says that its architecture is `{architecture}`, which is none of {name}'s"
         ));
     }
-    let found = facts.into_iter().enumerate().map(|(n, facts)| Found { number: n as c_int, facts, open: open::<A> });
+    let found = facts.into_iter().enumerate().map(|(n, facts)| Found {
+        number: n as c_int,
+        facts,
+        open: open::<A>,
+        meter: A::meter,
+    });
     let found: Vec<_> = found.collect();
     if found.is_empty() { Err(none()) } else { Ok(found) }
 }

@@ -5,6 +5,7 @@ use super::error::ApiError;
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::survey::DeviceFacts;
+use crate::energy::{EnergyMeter, MeterError};
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
 use std::ffi::{c_char, c_int};
@@ -60,6 +61,13 @@ pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
     fn processors_of(number: c_int) -> Result<c_int, ApiError>;
     /// Writes its address on the PCI bus, and a zero behind it.
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError>;
+    /// The meter of the device at this address.
+    ///
+    /// # Errors
+    /// If it has none, or none that can be read.
+    fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
+        Err(MeterError { meter: pci.to_owned(), problem: format!("{} has none", Self::NAME) })
+    }
     /// Whether it reaches another one's memory directly.
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError>;
 }
@@ -70,11 +78,16 @@ pub(in crate::device) struct Found {
     pub(super) number: c_int,
     pub(super) facts: DeviceFacts,
     pub(super) open: fn(&Self) -> Result<Box<dyn Accelerator>, DeviceError>,
+    pub(super) meter: fn(&str) -> Result<Box<dyn EnergyMeter>, MeterError>,
 }
 
 impl Discovered for Found {
     fn name(&self) -> String {
         self.facts.name.clone()
+    }
+
+    fn meter(&self) -> Option<Result<Box<dyn EnergyMeter>, MeterError>> {
+        self.facts.pci.as_deref().map(self.meter)
     }
 
     fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError> {

@@ -1,0 +1,127 @@
+//! A dense matrix product divided between CPU and devices: C = A B, the rows of A and C shared out, B everybody's.
+//!
+//! Farrelly et al. 2024, figures 1 and 5 to 7. Each block of rows is a task at an index of an iteration space, so that the
+//! scheduler decides who gets which rows, and learns from step to step: `--scheduler fpm` makes the last unit end as early as
+//! can be, `fpm:objective=energy` uses the least energy. `--compare` shows both beside the CPU and the devices alone.
+//!
+//! ```text
+//! cargo run --release --example matmul -- --size 2048 --units 1:CPU:1,1:EMU:1 --scheduler fpm
+//! cargo run --release --example matmul -- --size 20480 --compare --units 1:CPU:62,2:GPU:1 --simulate machines/icelake-2xa40.toml
+//! ```
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../hybrid/mod.rs"]
+mod hybrid;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use common::{Result, integer};
+use hybrid::{Done, Hybrid, each_step};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
+use rayon::prelude::*;
+use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
+use thalweg::prelude::*;
+
+/// A dense matrix product divided between CPU and devices
+#[derive(Parser)]
+struct Options {
+    /// Rows and columns of the matrices
+    #[arg(long, value_name = "N", default_value = "512", value_parser = integer(1..=1_000_000))]
+    size: usize,
+    #[command(flatten)]
+    hybrid: Hybrid,
+}
+
+fn main() -> ExitCode {
+    let Options { size, hybrid } = Options::parse();
+    hybrid.run("matmul", size, &|rt, n| multiply(rt, n, hybrid.blocks, hybrid.steps))
+}
+
+/// The elements are whole numbers, so that sums are exact in any order.
+fn element(i: usize, j: usize) -> f64 {
+    ((i * 31 + j * 17) % 19) as f64 - 9.0
+}
+
+fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done> {
+    let matrix = || {
+        if rt.is_simulated() {
+            rt.zeros([n, n])
+        } else {
+            rt.array(Array2::from_shape_fn((n, n), |(i, j)| element(i, j)))
+        }
+    };
+    let (a, b) = (matrix().named("A"), matrix().named("B"));
+    let c: Data<f64, Ix2> = rt.zeros([n, n]).named("C");
+    let rows = n.div_ceil(blocks);
+    let (parts, products) = (a.rows(rows), c.rows(rows));
+    let sizes: Vec<usize> = (0..n.div_ceil(rows)).map(|block| rows.min(n - block * rows)).collect();
+    let space = rt.iteration_space("rows", sizes.iter().map(|rows| *rows as f64).collect());
+    let mut done = each_step(rt, steps, |_| {
+        space.begin();
+        for (block, rows) in sizes.iter().enumerate() {
+            // Billions of operations, as the machine file counts them.
+            let cost = 2e-9 * *rows as f64 * (n * n) as f64;
+            rt.task("multiply rows", (parts.part(block).input(), b.input(), products.part(block).output()))
+                .cost(cost)
+                .cpu(|context, (a, b, mut c)| multiply_rows(context, &a, &b, &mut c))
+                .gpu(|k, (a, b, mut c)| launch_multiply_rows(k, &a, &b, &mut c))
+                .at(&space, block)
+                .submit()?;
+        }
+        Ok(())
+    })?;
+    if !rt.is_simulated() {
+        let [a, b, c] = [rt.take(a)?, rt.take(b)?, rt.take(c)?];
+        done.verified = Some(is_product(&a, &b, &c));
+    }
+    Ok(done)
+}
+
+/// By matrixmultiply, on each of the unit's cores a part of the rows.
+fn multiply_rows(context: &Context, a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>) {
+    let rows = a.nrows().div_ceil(context.inner_cores());
+    let parts = a.axis_chunks_iter(Axis(0), rows).into_par_iter().zip(c.axis_chunks_iter_mut(Axis(0), rows));
+    parts.for_each(|(a, mut c)| general_mat_mul(1.0, &a, b, 0.0, &mut c));
+}
+
+#[allow(unsafe_code)]
+// SAFETY: the kernel writes the element that is its thread's, and reads those that its head declares.
+const MATMUL: Program = unsafe { Program::new("matmul.cl", include_str!("../../kernels/matmul.cl")) };
+/// A, B, C; rows of A and C, columns of A, columns of B and C.
+static MULTIPLY_ROWS: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32, i32, i32)> = Kernel::new(&MATMUL, "multiply_rows");
+
+/// [`multiply_rows`] on an accelerator.
+fn launch_multiply_rows(
+    k: &mut Launcher<'_>,
+    a: &DeviceView<'_, f64>,
+    b: &DeviceView<'_, f64>,
+    c: &mut DeviceViewMut<'_, f64>,
+) -> std::result::Result<(), DeviceError> {
+    let ([rows, columns, ..], inner) = (c.extents(), a.extents()[1]);
+    k.launch(&MULTIPLY_ROWS, [columns, rows], (a, b, c, rows as i32, inner as i32, columns as i32))
+}
+
+/// Whether C is A B: some rows element by element, and all rows by what they do to a vector.
+fn is_product(a: &Array2<f64>, b: &Array2<f64>, c: &Array2<f64>) -> bool {
+    let n = a.nrows();
+    let x = Array1::from_shape_fn(n, |i| (i * 7 % 23) as f64 - 11.0);
+    let some = (0..n).step_by(n.div_ceil(8));
+    c.dot(&x) == a.dot(&b.dot(&x)) && some.into_iter().all(|row| c.row(row) == a.row(row).dot(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_wrong_element_is_found() {
+        let a = Array2::from_shape_fn((9, 9), |(i, j)| element(i, j));
+        let mut c = a.dot(&a);
+        assert!(is_product(&a, &a, &c));
+        c[[5, 3]] += 1.0;
+        assert!(!is_product(&a, &a, &c));
+    }
+}

@@ -1,0 +1,136 @@
+//! Where a frozen graph meets what comes before and after it: parts of data, and who uses them first and last.
+
+use super::{Frozen, Gate, Poison, Replays};
+use crate::depend::join::bodiless;
+use crate::depend::node::{Own, OwnedTask, Side};
+use crate::depend::register::{Newcomer, taken};
+use crate::depend::{AccessRecord, Mode};
+use crate::error::SubmitError;
+use crate::region::Block;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Tasks of a graph, by their numbers.
+type Numbers = SmallVec<[u32; 2]>;
+
+/// What a graph does with one part of a data object, while it is built.
+#[derive(Clone, Default)]
+pub(super) struct Cell {
+    is_used: bool,
+    /// Those that use what others have left.
+    readers: Numbers,
+    /// The last group that writes.
+    writers: Numbers,
+    /// How that writes, if nobody has come after it.
+    open: Option<Mode>,
+    /// Whether that group is the first to write, and is given what others have left.
+    is_first: bool,
+}
+
+/// A part of a data object that a graph uses alike.
+pub(super) struct Part {
+    /// Which data object of the graph.
+    data: usize,
+    block: Block,
+    /// Those that use what others have left.
+    pub(super) readers: Numbers,
+    /// The last that write, if any do.
+    pub(super) writers: Option<Numbers>,
+}
+
+/// A border that was entered.
+pub(super) struct Entered {
+    /// How many entries and gates there are.
+    pub(super) tasks: usize,
+    pub(super) ready: Vec<OwnedTask>,
+    pub(super) joins: Vec<OwnedTask>,
+}
+
+impl Cell {
+    /// The task with this number, which comes next, accesses the part.
+    pub(super) fn enter(&mut self, task: u32, mode: Mode) {
+        let joins = self.open.is_some_and(|open| mode.writes() && open.joins(mode));
+        let is_given = self.writers.is_empty() || joins && self.is_first;
+        if is_given && mode.relies_on_value() {
+            self.readers.push(task);
+        }
+        if !mode.writes() {
+            self.open = None;
+        } else if joins {
+            self.writers.push(task);
+        } else {
+            self.is_first = self.writers.is_empty();
+            self.writers.clear();
+            self.writers.push(task);
+            self.open = Some(mode);
+        }
+        self.is_used = true;
+    }
+
+    /// The part, of the data object with this number, if it is used.
+    pub(super) fn part(&self, data: usize, block: Block) -> Option<Part> {
+        let writers = (!self.writers.is_empty()).then(|| self.writers.clone());
+        self.is_used.then(|| Part { data, block, readers: self.readers.clone(), writers })
+    }
+}
+
+impl Part {
+    /// Nothing of a data object, which is not to be given up before the graph has ended.
+    pub(super) fn looked_on(data: usize, block: Block) -> Self {
+        Self { data, block, readers: Numbers::new(), writers: None }
+    }
+}
+
+/// Enters the border of a batch into the histories of all its data at once. What is known not to be good is so for all who
+/// come later; with entries, it is found out whether what is read there is good. Where there is no batch, nothing is held.
+///
+/// # Errors
+/// If a data object was taken; nothing was entered then.
+pub(super) fn enter(
+    frozen: &Frozen,
+    replays: &Arc<Replays>,
+    batch: Option<u64>,
+    poison: &Poison,
+    entries: bool,
+) -> Result<Entered, SubmitError> {
+    let mut order: Vec<usize> = (0..frozen.data()).collect();
+    order.sort_by_key(|data| std::ptr::from_ref(frozen.datum(*data)).addr());
+    let mut histories: Vec<_> = (0..frozen.data()).map(|_| None).collect();
+    for data in order {
+        let datum = frozen.datum(data);
+        let history = datum.history.lock();
+        if datum.is_taken() {
+            return Err(taken(&bodiless(Own::default()), datum));
+        }
+        histories[data] = Some(history);
+    }
+    let mut entered = Entered { tasks: 0, ready: Vec::new(), joins: Vec::new() };
+    for (number, part) in frozen.border.iter().enumerate() {
+        let history = histories[part.data].as_mut().expect("all of them are locked");
+        let mut enter = |mode, gate: Option<Gate>| {
+            let side = gate.map(|gate| Box::new(Side { gate: Some(gate), ..Side::default() }));
+            let mut task = bodiless(Own { side, child: None });
+            let records = [AccessRecord { datum: frozen.datum(part.data), block: &part.block, mode }];
+            if let Some(Some(cause)) = poison.get(number) {
+                task.set_poison(cause.clone());
+            }
+            let mut newcomer = Newcomer::new(&mut task, &records, None);
+            history.enter(0, &records[0], &mut newcomer);
+            let left = newcomer.settle();
+            entered.joins.extend(left.into_iter().flat_map(|left| left.joins));
+            entered.ready.extend(task.commit());
+            entered.tasks += 1;
+        };
+        let border = || batch.map(|batch| Gate::Border(replays.clone(), batch, number));
+        match (&part.writers, part.readers.is_empty()) {
+            (None, true) => enter(Mode::After, border()),
+            (None, false) => enter(Mode::In, border()),
+            (Some(_), false) if entries => {
+                enter(Mode::In, batch.map(|batch| Gate::Entry(replays.clone(), batch, number)));
+                enter(Mode::Out, border());
+            }
+            (Some(_), _) => enter(Mode::Out, border()),
+        }
+    }
+    Ok(entered)
+}

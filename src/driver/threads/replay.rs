@@ -1,0 +1,86 @@
+//! Replays of frozen graphs on the fast path.
+
+use super::host::Host;
+use super::state::Threads;
+use crate::depend::{Aftermath, Domain, OwnedTask, Replays, Round, Settle, running};
+use crate::driver::circle::key_of_children;
+use crate::driver::shared::{BreakOnUnwind, Shared};
+use crate::driver::waiters::own_waker;
+use crate::error::SubmitError;
+use std::mem::forget;
+use std::sync::Arc;
+
+impl Threads {
+    /// Submits one more round of a frozen graph; nobody is inside a body.
+    ///
+    /// # Errors
+    /// If a data object was taken, or the runtime is ending: nothing is submitted then.
+    pub(crate) fn replay(&self, replays: &Arc<Replays>, settle: Option<Settle>) -> Result<(), SubmitError> {
+        let Shared { id, engine, progress, session, .. } = &self.shared;
+        let tasks = replays.len();
+        Host::with(*id, |host| {
+            let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a replay" };
+            let (entered, before) = session.replay(replays, progress, |follows| {
+                let admission = progress.admit_replay(tasks as u64);
+                let refused = |error| Err((admission.lane, error));
+                if !admission.open {
+                    return refused(self.shared.broken().err().unwrap_or(SubmitError::ShutDown));
+                }
+                let round = Round { lane: admission.lane, settle };
+                self.queueing(host, |ready| engine.replay(replays, round, follows, ready)).or_else(refused)
+            });
+            self.clear_up(host, before);
+            let entered = match entered {
+                Ok(aftermath) => {
+                    self.clear_up(host, aftermath);
+                    Ok(())
+                }
+                Err((lane, error)) => {
+                    self.shared.uncount_all(lane, tasks);
+                    Err(error)
+                }
+            };
+            forget(unless_entered);
+            if entered.is_ok() {
+                self.respect_window(host);
+            }
+            entered
+        })
+    }
+
+    /// Somebody submits: ends the session of replays, if there is one, of this graph or of any.
+    #[cold]
+    pub(crate) fn interrupt_replays(&self, only: Option<&Arc<Replays>>) {
+        let aftermath = self.shared.session.interrupt(only, &self.shared.progress);
+        Host::with(self.shared.id, |host| self.clear_up(host, aftermath));
+    }
+
+    fn clear_up(&self, host: Option<&Host>, aftermath: Aftermath) {
+        self.queueing(host, |ready| self.shared.engine.settle(aftermath, &mut |task| ready(task)));
+    }
+
+    /// Queues what becomes ready, and wakes as many threads as there is work for.
+    fn queueing<R>(&self, host: Option<&Host>, act: impl FnOnce(&mut dyn FnMut(OwnedTask)) -> R) -> R {
+        let (queue, mut count) = (host.map(|host| &host.queue), 0);
+        let result = act(&mut |task| {
+            self.ready.push(task, queue);
+            count += 1;
+        });
+        if count > 0 {
+            self.shared.idle.wake(count);
+        }
+        result
+    }
+
+    /// The body of a task that stays has ended, and has left children: they end first, as the task is no more to be waited for
+    /// in the next round.
+    #[cold]
+    pub(super) fn await_children(&self, task: &OwnedTask, domain: &Arc<Domain>) {
+        running::as_body_of(self.shared.id, true, task, || {
+            while domain.children() > 0 && !self.shared.is_broken() {
+                domain.set_waiter(own_waker());
+                let _circle = self.await_told(key_of_children(domain), || domain.children());
+            }
+        });
+    }
+}

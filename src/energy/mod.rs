@@ -1,0 +1,172 @@
+//! Energy: what units use by their power, and what meters of the machine say.
+//!
+//! *Static* energy is what a machine uses while nothing runs; *dynamic* energy is what a program adds to it, and what its
+//! work distributions can do something about (Farrelly et al. 2024, §VI-D). Where the power of units is known, from a
+//! machine file or from the user, dynamic energy follows from the times that they are busy, task by task. Meters measure
+//! all of a processor, a device or the whole machine, whoever uses it.
+//!
+//! Nothing here decides anything, and nothing fails for want of a meter: what is not known is `None`, and said once.
+
+mod account;
+mod file;
+mod find;
+mod measure;
+mod rapl;
+
+pub(crate) use account::{Account, Metered};
+pub use file::FileMeter;
+pub use find::{Meters, meters};
+pub use measure::{Measured, measure_energy};
+pub use rapl::RaplMeter;
+
+use crate::ids::UnitId;
+use crate::machine::ComputeUnit;
+
+/// What one core, or one device, uses.
+///
+/// ```
+/// use thalweg::energy::Power;
+/// use thalweg::prelude::*;
+/// let power = Power { idle_w: 1.0, busy_w: 4.0 };
+/// let rt = Runtime::builder().compute_units("1:CPU:2,1:EMU:1").power(UnitKind::Cpu, power).build()?;
+/// rt.task("t", ()).cpu(|_, ()| ()).submit()?;
+/// rt.wait()?;
+/// let energy = &rt.statistics().energy;
+/// assert_eq!(energy.len(), 1, "of the emulated device nothing is known");
+/// assert_eq!(energy[0].units, [UnitId(0)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Power {
+    /// While it has nothing to do, in watts.
+    pub idle_w: f64,
+    /// While it works, in watts.
+    pub busy_w: f64,
+}
+
+impl Power {
+    /// What work adds, in watts.
+    pub(crate) fn dynamic_w(self) -> f64 {
+        self.busy_w - self.idle_w
+    }
+
+    pub(crate) fn is_sane(self) -> bool {
+        self.idle_w >= 0.0 && self.busy_w >= self.idle_w && self.busy_w.is_finite()
+    }
+
+    /// Of all cores or devices of a unit.
+    pub(crate) fn of_unit(self, unit: &ComputeUnit) -> Self {
+        let parts = if unit.is_cpu() { unit.inner_cores() } else { unit.devices.len() } as f64;
+        Self { idle_w: self.idle_w * parts, busy_w: self.busy_w * parts }
+    }
+}
+
+/// Counts joules.
+///
+/// ```
+/// use thalweg::energy::{EnergyMeter, MeterError};
+///
+/// /// A meter that somebody reads off a display.
+/// struct Display(f64);
+///
+/// impl EnergyMeter for Display {
+///     fn name(&self) -> String {
+///         "display".to_owned()
+///     }
+///     fn joules(&mut self) -> Result<f64, MeterError> {
+///         self.0 += 5.0;
+///         Ok(self.0)
+///     }
+/// }
+///
+/// let mut meter = Display(100.0);
+/// assert_eq!(meter.joules()?, 105.0);
+/// # Ok::<(), MeterError>(())
+/// ```
+pub trait EnergyMeter: Send {
+    /// Its name, for reports.
+    fn name(&self) -> String;
+
+    /// The energy used since some moment before, which is the same for all readings.
+    ///
+    /// # Errors
+    /// If the meter cannot be read. It is not asked again then: what it measures counts as unknown.
+    fn joules(&mut self) -> Result<f64, MeterError>;
+
+    /// Whether this is one of the units whose energy it measures; none for a meter of the whole machine.
+    fn covers(&self, _unit: &ComputeUnit) -> bool {
+        false
+    }
+}
+
+/// A device's meter, which measures all of the device's unit if that has no other.
+pub(crate) struct OfUnit {
+    pub(crate) meter: Box<dyn EnergyMeter>,
+    pub(crate) unit: UnitId,
+}
+
+impl EnergyMeter for OfUnit {
+    fn name(&self) -> String {
+        self.meter.name()
+    }
+
+    fn joules(&mut self) -> Result<f64, MeterError> {
+        self.meter.joules()
+    }
+
+    fn covers(&self, unit: &ComputeUnit) -> bool {
+        unit.id == self.unit
+    }
+}
+
+/// A meter could not be read.
+///
+/// ```
+/// use thalweg::energy::{EnergyMeter, FileMeter};
+/// let error = FileMeter::new("no/such/file").joules().unwrap_err();
+/// assert!(error.to_string().starts_with("cannot read the energy meter no/such/file: "));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read the energy meter {meter}: {problem}")]
+pub struct MeterError {
+    /// Which.
+    pub meter: String,
+    /// Why.
+    pub problem: String,
+}
+
+/// What some units, or the rest of the machine, have used since the runtime was built.
+///
+/// ```
+/// # use thalweg::prelude::*;
+/// let machine: SimulatedMachine = r#"
+///     name = "one core"
+///     static_w = 100
+///     [units.CPU]
+///     count = 1
+///     bytes_per_s = 1e9
+///     busy_w = 20
+///     [[tasks]]
+///     name = "t"
+///     time_ns = { CPU = { 1 = 500_000_000 } }
+/// "#.parse()?;
+/// let rt = Runtime::builder().simulate(machine).build()?;
+/// rt.task("t", ()).cpu(|_, ()| ()).submit()?;
+/// rt.wait()?;
+/// let [unit, rest] = &rt.statistics().energy[..] else { unreachable!() };
+/// assert_eq!((unit.units.as_slice(), unit.dynamic_j), (&[UnitId(0)][..], Some(10.0)));
+/// assert_eq!((rest.units.is_empty(), rest.total_j), (true, Some(50.0)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct EnergyStatistics {
+    /// Where the figures come from: a meter's name, or `power` for what follows from times.
+    pub source: String,
+    /// The units that are meant; none for the rest of the machine, or for all of it.
+    pub units: Vec<UnitId>,
+    /// All energy, in joules; none if it is not known.
+    pub total_j: Option<f64>,
+    /// Without what is used while nothing runs, in joules; none if it is not known.
+    pub dynamic_j: Option<f64>,
+}

@@ -1,0 +1,113 @@
+//! The counters of processors, which Linux shows under `/sys/class/powercap` (RAPL).
+//!
+//! A counter goes back to zero after some hundred kilojoules, so it has to be read more often than that takes: minutes to
+//! hours. What passes between two readings is taken to be less than one round.
+
+use super::{EnergyMeter, MeterError};
+use crate::machine::ComputeUnit;
+use std::path::{Path, PathBuf};
+
+/// Where Linux has the counters.
+pub(super) const POWERCAP: &str = "/sys/class/powercap";
+
+/// The counter of one processor: its cores, caches and what else is on the package. Those of its memory are not in it.
+///
+/// ```
+/// use thalweg::energy::{EnergyMeter, RaplMeter};
+/// for mut package in RaplMeter::all() {
+///     println!("{}: {:?}", package.name(), package.joules());
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RaplMeter {
+    name: String,
+    folder: PathBuf,
+    /// The counter when it was read last, and what had been counted by then, both in microjoules.
+    last: Option<(u64, u64)>,
+}
+
+impl RaplMeter {
+    /// All processors' counters; those that may not be read as well.
+    pub fn all() -> Vec<Self> {
+        Self::all_in(Path::new(POWERCAP))
+    }
+
+    /// As [`all`](Self::all), of a copy of that folder.
+    pub fn all_in(powercap: &Path) -> Vec<Self> {
+        let Ok(entries) = std::fs::read_dir(powercap) else { return Vec::new() };
+        let of = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.ok()?;
+            // `intel-rapl:0` is a package, also of AMD's; `intel-rapl:0:1` is a part of it.
+            entry.file_name().to_str()?.strip_prefix("intel-rapl:")?.parse::<u32>().ok()?;
+            let name = std::fs::read_to_string(entry.path().join("name")).ok()?;
+            Some(Self { name: format!("RAPL {}", name.trim()), folder: entry.path(), last: None })
+        };
+        let mut all: Vec<Self> = entries.filter_map(of).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    fn read(&self, file: &str) -> Result<u64, MeterError> {
+        let path = self.folder.join(file);
+        let error = |problem: String| MeterError {
+            meter: self.name.clone(),
+            problem: format!("{}: {problem}", path.display()),
+        };
+        let text = std::fs::read_to_string(&path).map_err(|problem| error(problem.to_string()))?;
+        text.trim().parse().map_err(|problem: std::num::ParseIntError| error(problem.to_string()))
+    }
+}
+
+impl EnergyMeter for RaplMeter {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn joules(&mut self) -> Result<f64, MeterError> {
+        let now = self.read("energy_uj")?;
+        let counted = match self.last {
+            None => now,
+            Some((last, counted)) if now >= last => counted + (now - last),
+            Some((last, counted)) => counted + self.read("max_energy_range_uj")?.saturating_sub(last) + now,
+        };
+        self.last = Some((now, counted));
+        Ok(counted as f64 / 1e6)
+    }
+
+    fn covers(&self, unit: &ComputeUnit) -> bool {
+        unit.is_cpu()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_found_and_a_counter_may_begin_again() {
+        let powercap = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = powercap.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for (folder, name) in [("intel-rapl:1", "package-1"), ("intel-rapl:0", "package-0"), ("intel-rapl:0:0", "core")]
+        {
+            write(&format!("{folder}/name"), &format!("{name}\n"));
+            write(&format!("{folder}/max_energy_range_uj"), "10000000\n");
+            write(&format!("{folder}/energy_uj"), "9000000\n");
+        }
+        write("intel-rapl/enabled", "1");
+        let mut all = RaplMeter::all_in(powercap.path());
+        assert_eq!(all.iter().map(EnergyMeter::name).collect::<Vec<_>>(), ["RAPL package-0", "RAPL package-1"]);
+        assert_eq!(all[0].joules(), Ok(9.0));
+        write("intel-rapl:0/energy_uj", "9500000");
+        assert_eq!(all[0].joules(), Ok(9.5));
+        write("intel-rapl:0/energy_uj", "2000000");
+        assert_eq!(all[0].joules(), Ok(12.0));
+        write("intel-rapl:0/energy_uj", "gone");
+        let message = all[0].joules().unwrap_err().to_string();
+        assert!(message.contains("RAPL package-0") && message.contains("energy_uj: invalid digit"), "{message}");
+        assert!(RaplMeter::all_in(&powercap.path().join("none")).is_empty());
+    }
+}

@@ -1,0 +1,103 @@
+//! Replays of frozen graphs on the fast path: their tasks as they end, and their borders.
+
+use super::anywhere::collect;
+use super::{Command, Engine};
+use crate::depend::{Aftermath, OwnedTask, Replays, Round, replays_at_end, running};
+use crate::error::SubmitError;
+use crate::sync::drop_quietly;
+use std::sync::Arc;
+
+impl Engine {
+    /// Whether the graph of all tasks is recorded, of which replays would be missing.
+    pub(crate) fn records_graph(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// As [`done_anywhere`](Self::done_anywhere), of a task that stays for the next round.
+    #[inline]
+    pub(crate) fn done_again(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
+        if task.shared().queues {
+            return self.done_in_turn(task, ready);
+        }
+        self.done_round(task, ready);
+    }
+
+    /// The task lets go of those that wait for it in this round.
+    #[inline]
+    pub(super) fn done_round(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
+        let lane = task.shared().lane.get();
+        let mut joins = Vec::new();
+        let end = |task: OwnedTask, joins: &mut Vec<OwnedTask>, ready: &mut dyn FnMut(OwnedTask)| {
+            task.end_round(|successor| {
+                successor.shared().lane.set(lane);
+                match successor.shared().join {
+                    true => joins.push(successor),
+                    false => self.in_turn(successor).into_iter().for_each(&mut *ready),
+                }
+            });
+        };
+        end(task, &mut joins, ready);
+        while let Some(join) = joins.pop() {
+            match replays_at_end(&join) {
+                Some(replays) => self.round_ended(replays, join, ready),
+                None => end(join, &mut joins, ready),
+            }
+        }
+    }
+
+    /// As [`Self::done_again`], of a task that has turns to give up, or something to combine.
+    #[cold]
+    pub(super) fn done_in_turn(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
+        collect(|out| self.finished(task, out), ready);
+    }
+
+    #[cold]
+    fn round_ended(&self, replays: Arc<Replays>, last: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
+        let mut ready_in_turn = |task| self.in_turn(task).into_iter().for_each(&mut *ready);
+        let aftermath = replays.ended(last, self.failures.count(), &mut ready_in_turn);
+        self.settle(aftermath, ready);
+        running::inside(self.runtime, || drop_quietly(|| drop(replays)));
+    }
+
+    /// One more replay, behind what others have submitted, or as one that `follows` the last with nothing in between. What is
+    /// returned is for [`Self::settle`].
+    ///
+    /// # Errors
+    /// If a data object was taken; nothing is submitted then.
+    pub(crate) fn replay(
+        &self,
+        replays: &Arc<Replays>,
+        round: Round,
+        follows: bool,
+        ready: &mut dyn FnMut(OwnedTask),
+    ) -> Result<Aftermath, SubmitError> {
+        let failures = self.failures.count();
+        let ready = &mut |task| self.in_turn(task).into_iter().for_each(&mut *ready);
+        if follows { Ok(replays.follow(round, failures, ready)) } else { replays.enter(round, failures, ready) }
+    }
+
+    /// Gives a join back, unless it stands at the border of a replay: what follows there is done.
+    #[cold]
+    pub(super) fn arrived(
+        &self,
+        mut join: OwnedTask,
+        joins: &mut Vec<OwnedTask>,
+        out: &mut Vec<Command>,
+    ) -> Option<OwnedTask> {
+        let Some(gate) = join.owned_mut().as_mut().and_then(|side| side.gate.take()) else { return Some(join) };
+        let mut run = |task| out.extend(self.in_turn(task).map(Command::Run));
+        let mut aftermath = Replays::arrived(&gate, join, self.failures.count(), &mut run);
+        joins.append(&mut aftermath.joins);
+        running::inside(self.runtime, || drop_quietly(|| drop((aftermath, gate))));
+        None
+    }
+
+    /// Does what a step of a replay has left. No lock may be held.
+    pub(crate) fn settle(&self, mut aftermath: Aftermath, ready: &mut impl FnMut(OwnedTask)) {
+        let joins = std::mem::take(&mut aftermath.joins);
+        if !joins.is_empty() {
+            collect(|out| joins.into_iter().for_each(|join| self.pass(join, out)), ready);
+        }
+        running::inside(self.runtime, || drop_quietly(|| drop(aftermath)));
+    }
+}

@@ -1,0 +1,206 @@
+//! Cores for the threads that lead accelerators, and what is left for the CPU units (Farrelly et al. 2024, §IV-B and §V).
+//!
+//! Each accelerator gets a core near to it, and no two of them threads of one physical core while there are others. All other
+//! cores are free: the second threads of those physical cores too.
+
+use super::plan::units_in_order;
+use super::{ConfigError, Places, Topology, UnitConfig};
+use std::collections::BTreeSet;
+
+impl Topology {
+    /// The core for each accelerator's hosting thread: one near to it, each on a physical core of its own as far as there
+    /// are enough.
+    ///
+    /// ```
+    /// use thalweg::machine::Topology;
+    /// let here = Topology::detect();
+    /// assert_eq!(here.hosting_cores().len(), here.accelerators().len());
+    /// ```
+    pub fn hosting_cores(&self) -> Vec<usize> {
+        let mut taken = BTreeSet::new();
+        self.accelerators().iter().map(|accelerator| self.take_core(&accelerator.nearest, &mut taken)).collect()
+    }
+
+    /// The cores that no hosting thread of these has, for the CPU units.
+    ///
+    /// ```
+    /// use thalweg::machine::Topology;
+    /// assert_eq!(Topology::with_cores(4).free_cores(&[0, 2]), [1, 3]);
+    /// ```
+    pub fn free_cores(&self, hosting: &[usize]) -> Vec<usize> {
+        self.core_ids().filter(|core| !hosting.contains(core)).collect()
+    }
+
+    /// Places ([`Builder::places`](crate::Builder::places)) that put the hosting thread of each device unit near its
+    /// accelerator, and the CPU units onto the cores that are left.
+    ///
+    /// Units of a kind get accelerators in the order of their addresses, as the interfaces number them. Those for which
+    /// there is none on the bus, such as emulated ones, get any core.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoCores`].
+    ///
+    /// ```
+    /// use thalweg::machine::Topology;
+    /// let places = Topology::with_cores(4).places_near(&"1:CPU:2,2:EMU:1".parse()?)?;
+    /// assert_eq!(places.to_string(), "{2,3},{0},{1}");
+    /// # Ok::<(), thalweg::machine::ConfigError>(())
+    /// ```
+    pub fn places_near(&self, config: &UnitConfig) -> Result<Places, ConfigError> {
+        let all: Vec<usize> = self.core_ids().collect();
+        if all.is_empty() {
+            return Err(ConfigError::NoCores);
+        }
+        let requests = units_in_order(config);
+        let (mut accelerators, mut taken) = (self.accelerators().iter().collect::<Vec<_>>(), BTreeSet::new());
+        let mut hosting = Vec::new();
+        for request in requests.iter().filter(|request| request.kind.is_device()) {
+            // The first of the unit's devices decides; the others are taken as well.
+            let mut nearest = &all;
+            for device in 0..request.size {
+                let Some(at) = accelerators.iter().position(|one| one.kind.serves(request.kind)) else { break };
+                let own = accelerators.remove(at);
+                nearest = if device == 0 { &own.nearest } else { nearest };
+            }
+            hosting.push(self.take_core(nearest, &mut taken));
+        }
+        let free = Some(self.free_cores(&hosting)).filter(|free| !free.is_empty()).unwrap_or(all);
+        let mut free = free.into_iter().cycle();
+        let of_cpu = requests.iter().filter(|request| !request.kind.is_device());
+        let mut places: Vec<Vec<usize>> = of_cpu.map(|request| free.by_ref().take(request.size).collect()).collect();
+        places.extend(hosting.into_iter().map(|core| vec![core]));
+        Ok(Places { places })
+    }
+
+    /// The first of these cores whose physical core is not taken, or of all cores; when all are taken, the first.
+    fn take_core(&self, nearest: &[usize], taken: &mut BTreeSet<Option<usize>>) -> usize {
+        let is_free = |core: &usize| !taken.contains(&self.physical_of(*core));
+        let near = nearest.iter().copied().find(is_free);
+        let core = near.or_else(|| self.core_ids().find(is_free)).or(nearest.first().copied()).unwrap_or(0);
+        taken.insert(self.physical_of(core));
+        core
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{AcceleratorKind, MappingScheme};
+    use std::fs;
+    use std::path::Path;
+
+    fn write(sys: &Path, path: &str, text: &str) {
+        let path = sys.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A machine as Linux describes it: physical cores numbered by socket, one NUMA node per socket.
+    fn machine(sys: &Path, sockets: usize, cores: usize, threads: usize, scheme: MappingScheme) {
+        for physical in 0..sockets * cores {
+            for logical in scheme.logical_of(physical, sockets, cores, threads).unwrap() {
+                let (socket, core) = (physical / cores, physical % cores);
+                let cpu = format!("devices/system/cpu/cpu{logical}");
+                write(sys, &format!("{cpu}/topology/core_id"), &format!("{core}\n"));
+                write(sys, &format!("{cpu}/topology/physical_package_id"), &format!("{socket}\n"));
+                fs::create_dir_all(sys.join(format!("{cpu}/node{socket}"))).unwrap();
+            }
+        }
+        write(sys, "devices/system/cpu/cpufreq/boost", "1\n");
+    }
+
+    fn accelerator(sys: &Path, address: &str, vendor: &str, class: &str, near: &str) {
+        for (file, text) in [("vendor", vendor), ("class", class), ("local_cpulist", near), ("numa_node", "-1")] {
+            write(sys, &format!("bus/pci/devices/{address}/{file}"), &format!("{text}\n"));
+        }
+    }
+
+    /// Farrelly et al. 2024, figure 2: two sockets, 48 logical cores, a Xeon Phi near node 0 and a K40c near node 1.
+    #[test]
+    fn the_server_of_48_cores() {
+        let sys = tempfile::tempdir().unwrap();
+        machine(sys.path(), 2, 12, 2, MappingScheme::RoundRobin);
+        accelerator(sys.path(), "0000:02:00.0", "0x8086", "0x0b4000", "0-11,24-35");
+        accelerator(sys.path(), "0000:82:00.0", "0x10de", "0x030200", "12-23,36-47");
+        accelerator(sys.path(), "0000:09:00.0", "0x102b", "0x030000", "0-47"); // a board's own display
+        let topology = Topology::from_sysfs(sys.path(), 0..48);
+        assert_eq!((topology.num_physical_cores(), topology.cores().len(), topology.is_smt()), (24, 48, true));
+        assert_eq!(topology.mapping_scheme(), MappingScheme::RoundRobin);
+        assert_eq!((topology.physical_of(36), topology.logical_of(12)), (Some(12), vec![12, 36]));
+        let nodes = topology.numa_nodes();
+        assert_eq!(nodes[&1], (12..24).chain(36..48).collect::<Vec<_>>());
+        let kinds: Vec<_> = topology.accelerators().iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [AcceleratorKind::Other, AcceleratorKind::CudaGpu]);
+        let hosting = topology.hosting_cores();
+        assert_eq!(hosting, [0, 12]);
+        assert_eq!(topology.free_cores(&hosting), (1..12).chain(13..48).collect::<Vec<_>>());
+        let places = topology.places_near(&"1:CPU:46,1:CUDA:1".parse().unwrap()).unwrap();
+        assert_eq!(places.as_slice()[1], [12], "the GPU's, which is not the first accelerator");
+    }
+
+    /// Farrelly et al. 2024, §VI-A: 64 logical cores, two GPUs near all of them.
+    #[test]
+    fn the_server_of_64_cores() {
+        let sys = tempfile::tempdir().unwrap();
+        machine(sys.path(), 1, 32, 2, MappingScheme::RoundRobin);
+        for address in ["0000:17:00.0", "0000:ca:00.0"] {
+            accelerator(sys.path(), address, "0x10de", "0x030200", "0-63");
+        }
+        let topology = Topology::from_sysfs(sys.path(), 0..64);
+        let hosting = topology.hosting_cores();
+        assert_eq!(hosting, [0, 1]);
+        assert_eq!(topology.free_cores(&hosting), (2..64).collect::<Vec<_>>());
+        let places = topology.places_near(&"1:CPU:62,2:CUDA:1".parse().unwrap()).unwrap();
+        assert_eq!(places.as_slice(), [(2..64).collect(), vec![0], vec![1]]);
+    }
+
+    #[test]
+    fn both_orders_of_two_sockets() {
+        for scheme in [MappingScheme::RoundRobin, MappingScheme::Linear] {
+            let sys = tempfile::tempdir().unwrap();
+            machine(sys.path(), 2, 8, 2, scheme);
+            // As many accelerators as a socket has cores, and one more.
+            (0..9).for_each(|n| accelerator(sys.path(), &format!("0000:0{n}:00.0"), "0x10de", "0x030200", "0-31"));
+            let topology = Topology::from_sysfs(sys.path(), 0..32);
+            assert_eq!((topology.mapping_scheme(), topology.num_physical_cores()), (scheme, 16));
+            let expected = if scheme == MappingScheme::Linear { [8, 9] } else { [0, 1] };
+            assert_eq!([16, 17].map(|core| topology.physical_of(core).unwrap()), expected);
+            let hosting = topology.hosting_cores();
+            let physical: BTreeSet<_> = hosting.iter().map(|core| topology.physical_of(*core)).collect();
+            assert_eq!(physical.len(), 9, "{scheme:?}: {hosting:?}");
+        }
+    }
+
+    #[test]
+    fn a_container_with_two_cores_and_fewer_than_accelerators() {
+        let sys = tempfile::tempdir().unwrap();
+        machine(sys.path(), 2, 8, 2, MappingScheme::Linear);
+        for (address, near) in [("0000:01:00.0", "0-15"), ("0000:81:00.0", "16-31"), ("0000:82:00.0", "16-31")] {
+            accelerator(sys.path(), address, "0x1002", "0x038000", near);
+        }
+        let topology = Topology::from_sysfs(sys.path(), [3, 11]).with_cpu_quota(1);
+        assert_eq!((topology.num_physical_cores(), topology.is_smt(), topology.cpu_quota()), (1, true, Some(1)));
+        assert_eq!(topology.mapping_scheme(), MappingScheme::Linear, "the machine's, whatever may be used of it");
+        assert_eq!((topology.physical_of(11), topology.physical_of(12)), (Some(3), None));
+        assert_eq!(topology.accelerators()[1].nearest, [3, 11], "none of the near ones may be used");
+        assert_eq!(topology.hosting_cores(), [3, 3, 3]);
+        let places = topology.places_near(&"1:CPU:2,1:HIP:1".parse().unwrap()).unwrap();
+        assert_eq!(places.to_string(), "{11,11},{3}");
+    }
+
+    #[test]
+    fn threads_beside_each_other_are_another_order_and_nothing_known_is_a_core_each() {
+        let sys = tempfile::tempdir().unwrap();
+        for logical in 0..4 {
+            let cpu = format!("devices/system/cpu/cpu{logical}/topology");
+            write(sys.path(), &format!("{cpu}/core_id"), &format!("{}", logical / 2));
+            write(sys.path(), &format!("{cpu}/physical_package_id"), "0");
+        }
+        let topology = Topology::from_sysfs(sys.path(), 0..4);
+        assert_eq!((topology.mapping_scheme(), topology.logical_of(1)), (MappingScheme::Other, vec![2, 3]));
+        let unknown = Topology::from_sysfs(&sys.path().join("none"), [4, 9]);
+        assert_eq!((unknown.num_physical_cores(), unknown.physical_of(9), unknown.is_smt()), (2, Some(9), false));
+        assert!(unknown.numa_nodes().is_empty() && unknown.hosting_cores().is_empty());
+        assert!(Topology::from_cores(vec![]).places_near(&"1:CPU:1".parse().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,117 @@
+//! In which order systems number logical cores over physical ones (Farrelly et al. 2024, §IV-B).
+
+use std::collections::BTreeMap;
+
+/// The order in which a machine's logical cores are numbered.
+///
+/// ```
+/// use thalweg::machine::MappingScheme;
+/// // Two sockets of 8 cores with 2 threads each.
+/// let physical = |scheme: MappingScheme, core| scheme.physical_of(core, 2, 8, 2);
+/// assert_eq!([16, 17].map(|core| physical(MappingScheme::RoundRobin, core)), [Some(0), Some(1)]);
+/// assert_eq!([16, 17].map(|core| physical(MappingScheme::Linear, core)), [Some(8), Some(9)]);
+/// assert_eq!(MappingScheme::Linear.logical_of(8, 2, 8, 2), Some(vec![16, 24]));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MappingScheme {
+    /// The first threads of all physical cores, then the second threads of all: what most machines do. Machines with one
+    /// thread for each core count here too.
+    RoundRobin,
+    /// Socket by socket; within a socket as above.
+    Linear,
+    /// Another order, in which a formula cannot find the physical core; [`Topology::physical_of`] does.
+    ///
+    /// [`Topology::physical_of`]: super::Topology::physical_of
+    Other,
+}
+
+impl MappingScheme {
+    /// The physical core of a logical one, on a machine of so many sockets with so many physical cores each, of so many
+    /// threads each; none in another order, or if there is no such core.
+    pub fn physical_of(self, logical: usize, sockets: usize, cores: usize, threads: usize) -> Option<usize> {
+        if logical >= sockets * cores * threads {
+            return None;
+        }
+        match self {
+            Self::RoundRobin => Some(logical % (sockets * cores)),
+            Self::Linear => Some(logical / (cores * threads) * cores + logical % cores),
+            Self::Other => None,
+        }
+    }
+
+    /// The logical cores that are threads of a physical one, in ascending order; none in another order, or if there is no
+    /// such core.
+    pub fn logical_of(self, physical: usize, sockets: usize, cores: usize, threads: usize) -> Option<Vec<usize>> {
+        if physical >= sockets * cores {
+            return None;
+        }
+        match self {
+            Self::RoundRobin => Some((0..threads).map(|thread| thread * sockets * cores + physical).collect()),
+            Self::Linear => {
+                let (socket, core) = (physical / cores, physical % cores);
+                Some((0..threads).map(|thread| (socket * threads + thread) * cores + core).collect())
+            }
+            Self::Other => None,
+        }
+    }
+
+    /// Which order this is: by logical core, the physical one and its socket.
+    pub(super) fn of(cores: &BTreeMap<usize, (usize, usize)>) -> Self {
+        let count = |of: fn(&(usize, usize)) -> usize| {
+            let all: std::collections::BTreeSet<usize> = cores.values().map(of).collect();
+            all.len()
+        };
+        let (physical, sockets) = (count(|core| core.0).max(1), count(|core| core.1).max(1));
+        let (per_socket, threads) = (physical / sockets, cores.len() / physical);
+        let fits = |scheme: &Self| {
+            let formula = |logical| scheme.physical_of(logical, sockets, per_socket, threads);
+            cores.iter().all(|(logical, (physical, _))| formula(*logical) == Some(*physical))
+        };
+        [Self::RoundRobin, Self::Linear].into_iter().find(fits).unwrap_or(Self::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(scheme: MappingScheme) -> Vec<usize> {
+        (0..32).map(|core| scheme.physical_of(core, 2, 8, 2).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_two_orders_of_two_sockets_with_eight_cores_of_two_threads() {
+        let round: Vec<usize> = (0..16).chain(0..16).collect();
+        let linear: Vec<usize> = (0..8).chain(0..8).chain(8..16).chain(8..16).collect();
+        assert_eq!((all(MappingScheme::RoundRobin), all(MappingScheme::Linear)), (round, linear));
+        assert_eq!(MappingScheme::RoundRobin.physical_of(32, 2, 8, 2), None);
+        assert_eq!(MappingScheme::Other.logical_of(0, 2, 8, 2), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_functions_are_inverse_and_an_order_is_recognized(
+            sockets in 1usize..5,
+            cores in 1usize..9,
+            threads in 1usize..5,
+            linear: bool,
+        ) {
+            let scheme = if linear { MappingScheme::Linear } else { MappingScheme::RoundRobin };
+            let mut known = BTreeMap::new();
+            for physical in 0..sockets * cores {
+                let logical = scheme.logical_of(physical, sockets, cores, threads).unwrap();
+                prop_assert!(logical.len() == threads && logical.is_sorted());
+                for core in logical {
+                    prop_assert_eq!(scheme.physical_of(core, sockets, cores, threads), Some(physical));
+                    prop_assert!(known.insert(core, (physical, physical / cores)).is_none());
+                }
+            }
+            prop_assert_eq!(known.len(), sockets * cores * threads);
+            let found = MappingScheme::of(&known);
+            // With one socket or one thread the orders are the same.
+            prop_assert_eq!(found, if sockets == 1 || threads == 1 { MappingScheme::RoundRobin } else { scheme });
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Runs components together, again and again, and makes profiles of what they took.
+
+use super::rule::{Point, Stop, Values};
+use crate::energy::{EnergyMeter, MeterError, measure_energy};
+use crate::sched::fpm::{FpmError, Profile};
+use std::fmt;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// What one unit does with a share.
+///
+/// ```
+/// use thalweg::measure::Component;
+/// let mut total = 0;
+/// let _sums = Component::new("CPU:1", |size| total += (0..size).sum::<u64>());
+/// ```
+pub struct Component<'a> {
+    name: String,
+    /// What it took in seconds, if it knows better than a clock around it.
+    run: Box<dyn FnMut(u64) -> Option<f64> + Send + 'a>,
+}
+
+impl fmt::Debug for Component<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Component").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Component<'a> {
+    /// A component of this name, which `run` does for a share of the given size; timed from outside. The name is the
+    /// profile's: a unit as configurations write it, such as `CPU:4`, if the scheduler `fpm` is to use it.
+    pub fn new(name: impl Into<String>, mut run: impl FnMut(u64) + Send + 'a) -> Self {
+        let run = move |size| {
+            run(size);
+            None
+        };
+        Self { name: name.into(), run: Box::new(run) }
+    }
+
+    /// A component that tells what it took, in seconds: on a clock of its own, a simulated one for instance.
+    pub fn reporting(name: impl Into<String>, mut run: impl FnMut(u64) -> f64 + Send + 'a) -> Self {
+        Self { name: name.into(), run: Box::new(move |size| Some(run(size))) }
+    }
+
+    fn timed(&mut self, size: u64) -> f64 {
+        let start = Instant::now();
+        let reported = (self.run)(size);
+        reported.unwrap_or_else(|| start.elapsed().as_secs_f64())
+    }
+}
+
+/// A profile, and how well its points are known.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct MeasuredProfile {
+    /// The means.
+    pub profile: Profile,
+    /// What was measured at each size.
+    pub points: Vec<Point>,
+}
+
+/// Why there is no profile.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// No sizes, sizes that do not ascend, a time that is none.
+    #[error(transparent)]
+    Profile(#[from] FpmError),
+    /// There is no energy to be had.
+    #[error(transparent)]
+    Meter(#[from] MeterError),
+}
+
+/// Measures the time of every component at every size, all components at once, and again until each mean is known as `stop`
+/// says. A component whose mean is known goes on while others' are not: they are to be measured beside it.
+///
+/// # Errors
+/// [`MeasureError::Profile`]: sizes do not ascend from 1, or a component reports what is no time.
+///
+/// # Panics
+/// If a component does.
+///
+/// ```
+/// use thalweg::measure::{Component, Stop, build_profiles};
+/// // Two units of a machine whose times are known.
+/// let cpu = Component::reporting("CPU:1", |size| size as f64 * 2e-3);
+/// let gpu = Component::reporting("GPU:1", |size| 1e-3 + size as f64 * 1e-3);
+/// let built = build_profiles(vec![cpu, gpu], &[100, 200], &Stop::default())?;
+/// assert_eq!(built[1].profile.points(), [(100, 0.101), (200, 0.201)]);
+/// assert_eq!(built[0].points[0].runs, 3, "the fewest that the rule allows");
+/// # Ok::<(), thalweg::measure::MeasureError>(())
+/// ```
+pub fn build_profiles(
+    mut components: Vec<Component<'_>>,
+    sizes: &[u64],
+    stop: &Stop,
+) -> Result<Vec<MeasuredProfile>, MeasureError> {
+    let names: Vec<String> = components.iter().map(|component| component.name.clone()).collect();
+    check(&names, sizes)?;
+    let mut points = vec![Vec::new(); components.len()];
+    for size in sizes {
+        let mut values = vec![Values::default(); components.len()];
+        let start = Instant::now();
+        loop {
+            for ((name, values), value) in names.iter().zip(&mut values).zip(run_together(&mut components, *size)) {
+                values.0.push(sane(name, *size, value)?);
+            }
+            if values.iter().all(|values| values.is_enough(stop)) || is_over(stop, values[0].0.len(), start.elapsed()) {
+                break;
+            }
+        }
+        points.iter_mut().zip(&values).for_each(|(points, values)| points.push(values.point(*size, stop)));
+    }
+    names.into_iter().zip(points).map(|(name, points)| profile(name, points)).collect()
+}
+
+/// Measures the dynamic energy of one component at every size, again until each mean is known as `stop` says. Nothing else
+/// should run meanwhile. `static_w` is what the meter shows while nothing runs, in watts.
+///
+/// # Errors
+/// As [`build_profiles`]; [`MeasureError::Meter`] if the meter cannot be read.
+///
+/// ```
+/// use thalweg::energy::FileMeter;
+/// use thalweg::measure::{Component, Stop, energy_profile};
+/// let cpu = Component::new("CPU:1", |size| drop((0..size).sum::<u64>()));
+/// let error = energy_profile(cpu, &[100], &Stop::default(), &mut FileMeter::new("no/such/file"), 146.0).unwrap_err();
+/// assert!(error.to_string().starts_with("cannot read the energy meter"));
+/// ```
+pub fn energy_profile(
+    mut component: Component<'_>,
+    sizes: &[u64],
+    stop: &Stop,
+    meter: &mut (impl EnergyMeter + ?Sized),
+    static_w: f64,
+) -> Result<MeasuredProfile, MeasureError> {
+    check(std::slice::from_ref(&component.name), sizes)?;
+    let mut points = Vec::new();
+    for size in sizes {
+        let mut values = Values::default();
+        let start = Instant::now();
+        loop {
+            let (_, energy) = measure_energy(meter, static_w, || component.timed(*size));
+            // A meter's steps may be coarser than a short run.
+            values.0.push(sane(&component.name, *size, energy?.dynamic_j.max(0.0))?);
+            if values.is_enough(stop) || is_over(stop, values.0.len(), start.elapsed()) {
+                break;
+            }
+        }
+        points.push(values.point(*size, stop));
+    }
+    profile(component.name, points)
+}
+
+/// What is wrong with the sizes is said before anything runs.
+fn check(names: &[String], sizes: &[u64]) -> Result<(), FpmError> {
+    let points: Vec<(u64, f64)> = sizes.iter().map(|size| (*size, 0.0)).collect();
+    let Some(name) = names.first() else { return Err(FpmError::NoUnits { size: sizes.last().copied().unwrap_or(0) }) };
+    Profile::new(name, points).map(|_| ())
+}
+
+fn sane(name: &str, size: u64, value: f64) -> Result<f64, FpmError> {
+    Profile::new(name, [(size, value)]).map(|_| value)
+}
+
+fn is_over(stop: &Stop, runs: usize, elapsed: Duration) -> bool {
+    runs >= stop.most.max(1) || runs >= stop.least && elapsed.as_secs_f64() > stop.seconds
+}
+
+fn profile(name: String, points: Vec<Point>) -> Result<MeasuredProfile, MeasureError> {
+    let means: Vec<(u64, f64)> = points.iter().map(|point| (point.size, point.mean)).collect();
+    Ok(MeasuredProfile { profile: Profile::new(name, means)?, points })
+}
+
+/// Runs all components once, from one moment on; what each took.
+fn run_together(components: &mut [Component<'_>], size: u64) -> Vec<f64> {
+    let barrier = &Barrier::new(components.len());
+    std::thread::scope(|scope| {
+        let run = |component| {
+            scope.spawn(move || {
+                barrier.wait();
+                Component::timed(component, size)
+            })
+        };
+        let running: Vec<_> = components.iter_mut().map(run).collect();
+        let ended = running.into_iter().map(std::thread::ScopedJoinHandle::join);
+        ended.map(|took| took.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    #[test]
+    fn components_run_at_the_same_time_until_the_last_mean_is_known() {
+        // Each waits for the other in the midst of a run: one after the other would never end.
+        let meeting = &Barrier::new(2);
+        let runs = &AtomicUsize::new(0);
+        let steady = Component::reporting("a", |_| {
+            meeting.wait();
+            1.0
+        });
+        let noisy = Component::reporting("b", move |_| {
+            meeting.wait();
+            // 1.0, 1.2, 1.0, 1.2, ...: 5 % of the mean after 19 runs.
+            1.0 + 0.2 * (runs.fetch_add(1, SeqCst) % 2) as f64
+        });
+        let built =
+            build_profiles(vec![steady, noisy], &[7], &Stop { seconds: f64::INFINITY, ..Stop::default() }).unwrap();
+        let [steady, noisy] = &built[..] else { unreachable!() };
+        let point = noisy.points[0];
+        assert_eq!((steady.points[0].runs, point.runs), (point.runs, runs.load(SeqCst)));
+        assert!(point.precision <= 0.05 && point.runs > 3, "{point:?}");
+        assert!((steady.profile.at(7), steady.points[0].precision) == (1.0, 0.0));
+        let before: Vec<f64> = (0..point.runs - 1).map(|n| 1.0 + 0.2 * (n % 2) as f64).collect();
+        assert!(!Values(before).is_enough(&Stop::default()), "and not a run more than needed");
+    }
+
+    #[test]
+    fn there_is_a_most() {
+        let mut n = 0.0;
+        let grows = Component::reporting("a", |_| {
+            n += 1.0;
+            n
+        });
+        let built = build_profiles(vec![grows], &[1], &Stop { most: 9, ..Stop::default() }).unwrap();
+        assert_eq!((built[0].points[0].runs, built[0].profile.at(1)), (9, 5.0));
+        let slow = Component::reporting("a", |_| 1.0);
+        let stop = Stop { seconds: -1.0, precision: -1.0, ..Stop::default() };
+        assert_eq!(build_profiles(vec![slow], &[1], &stop).unwrap()[0].points[0].runs, 3);
+    }
+
+    #[test]
+    fn bad_sizes_and_times_are_refused_with_the_component() {
+        let run = |sizes: &[u64], seconds: f64| {
+            let component = Component::reporting("GPU:1", move |_| seconds);
+            build_profiles(vec![component], sizes, &Stop::default()).unwrap_err().to_string()
+        };
+        assert!(run(&[2, 1], 1.0).contains("GPU:1 has size 1 behind 2"));
+        assert!(run(&[], 1.0).contains("GPU:1 has no point"));
+        assert!(run(&[5], f64::NAN).contains("GPU:1 has NaN at size 5"));
+        assert!(build_profiles(vec![], &[1], &Stop::default()).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "no memory")]
+    fn a_panic_comes_through() {
+        let components = vec![Component::new("a", |_| ()), Component::new("b", |_| panic!("no memory"))];
+        let _ = build_profiles(components, &[1], &Stop::default());
+    }
+
+    /// Uses 3 J for each unit of size, and stops after so many readings.
+    struct Simulated<'a>(&'a AtomicUsize, usize);
+
+    impl EnergyMeter for Simulated<'_> {
+        fn name(&self) -> String {
+            "simulated".to_owned()
+        }
+        fn joules(&mut self) -> Result<f64, MeterError> {
+            self.1 = self.1.checked_sub(1).ok_or(MeterError { meter: self.name(), problem: "stopped".to_owned() })?;
+            Ok(3.0 * self.0.load(SeqCst) as f64)
+        }
+    }
+
+    #[test]
+    fn energies_are_measured_by_a_meter_which_may_stop() {
+        let done = &AtomicUsize::new(0);
+        let component = || {
+            Component::new("CPU:1", move |size| {
+                done.fetch_add(size as usize, SeqCst);
+            })
+        };
+        let measured = energy_profile(component(), &[10, 20], &Stop::default(), &mut Simulated(done, 99), 0.0).unwrap();
+        assert_eq!(measured.profile.points(), [(10, 30.0), (20, 60.0)]);
+        let error = energy_profile(component(), &[10], &Stop::default(), &mut Simulated(done, 3), 0.0).unwrap_err();
+        assert!(matches!(error, MeasureError::Meter(_)), "{error}");
+    }
+}

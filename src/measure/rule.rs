@@ -1,0 +1,136 @@
+//! When a mean is known well enough (Farrelly et al. 2024, §VI: Student's t, verified by Pearson's chi-squared test).
+
+use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
+
+/// Fewer values in a class than that, and the chi-squared test says nothing.
+const LEAST_IN_CLASS: usize = 5;
+/// Less probable than that is not normal.
+const SIGNIFICANCE: f64 = 0.05;
+
+/// When to stop repeating a run.
+///
+/// ```
+/// use thalweg::measure::Stop;
+/// let stop = Stop { seconds: 10.0, ..Stop::default() };
+/// assert_eq!((stop.least, stop.most, stop.precision, stop.confidence), (3, 100, 0.05, 0.95));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stop {
+    /// Not before so many runs of a size; at least 2.
+    pub least: usize,
+    /// After so many in any case.
+    pub most: usize,
+    /// After so many seconds for a size in any case, but not before `least` runs.
+    pub seconds: f64,
+    /// When the mean is known so well: the half width of its interval, relative to it.
+    pub precision: f64,
+    /// How probably the interval has the mean, between 0 and 1.
+    pub confidence: f64,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { least: 3, most: 100, seconds: 60.0, precision: 0.05, confidence: 0.95 }
+    }
+}
+
+/// What was measured at one size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Point {
+    /// The size.
+    pub size: u64,
+    /// The mean, in seconds or joules.
+    pub mean: f64,
+    /// Of how many runs.
+    pub runs: usize,
+    /// The half width of the mean's interval, relative to it.
+    pub precision: f64,
+    /// Whether the values may be those of a normal distribution, as the interval supposes; none if there are too few to
+    /// tell.
+    pub normal: Option<bool>,
+}
+
+/// The values of one size.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Values(pub(super) Vec<f64>);
+
+impl Values {
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let squares: f64 = self.0.iter().map(|value| (value - mean).powi(2)).sum();
+        (squares / (self.0.len() as f64 - 1.0)).sqrt()
+    }
+
+    /// The half width of the mean's interval, relative to it; infinite for a single value.
+    fn precision(&self, confidence: f64) -> f64 {
+        let (n, deviation) = (self.0.len() as f64, self.deviation());
+        if deviation == 0.0 {
+            return 0.0;
+        }
+        let Ok(student) = StudentsT::new(0.0, 1.0, n - 1.0) else { return f64::INFINITY };
+        student.inverse_cdf(f64::midpoint(1.0, confidence)) * deviation / n.sqrt() / self.mean()
+    }
+
+    /// Whether the mean is known well enough.
+    pub(super) fn is_enough(&self, stop: &Stop) -> bool {
+        self.0.len() >= stop.least.max(2) && self.precision(stop.confidence) <= stop.precision
+    }
+
+    /// Pearson's test with classes that are equally probable; two degrees of freedom go to mean and deviation.
+    fn is_normal(&self) -> Option<bool> {
+        let (mean, deviation) = (self.mean(), self.deviation());
+        let classes = (self.0.len() / LEAST_IN_CLASS).min(20);
+        if classes < 4 {
+            return None;
+        }
+        let normal = Normal::new(mean, deviation).ok()?; // refuses a deviation of 0
+        let mut counts = vec![0.0; classes];
+        for value in &self.0 {
+            let class = (normal.cdf(*value) * classes as f64) as usize;
+            counts[class.min(classes - 1)] += 1.0;
+        }
+        let expected = self.0.len() as f64 / classes as f64;
+        let statistic: f64 = counts.iter().map(|count| (count - expected).powi(2) / expected).sum();
+        let chi_squared = ChiSquared::new(classes as f64 - 3.0).ok()?;
+        Some(1.0 - chi_squared.cdf(statistic) >= SIGNIFICANCE)
+    }
+
+    pub(super) fn point(&self, size: u64, stop: &Stop) -> Point {
+        let (mean, precision, normal) = (self.mean(), self.precision(stop.confidence), self.is_normal());
+        Point { size, mean, runs: self.0.len(), precision, normal }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_students() {
+        // t(2; 0.975) = 4.3027: 10 ± 4.3027 · 1 / √3.
+        let values = Values(vec![9.0, 10.0, 11.0]);
+        assert!((values.precision(0.95) - 0.248_42).abs() < 1e-4, "{}", values.precision(0.95));
+        assert!(!values.is_enough(&Stop::default()));
+        assert!(values.is_enough(&Stop { precision: 0.25, ..Stop::default() }));
+        assert!(!Values(vec![9.0]).is_enough(&Stop { least: 0, precision: 9.0, ..Stop::default() }));
+        assert!(!Values(vec![9.0, 9.0]).is_enough(&Stop::default()), "three are the least");
+        assert!(Values(vec![9.0; 3]).is_enough(&Stop::default()));
+        assert!(Values(vec![0.0; 3]).is_enough(&Stop::default()));
+    }
+
+    #[test]
+    fn what_is_not_normal_is_flagged_if_there_are_enough_values() {
+        let quantiles = Normal::new(10.0, 1.0).unwrap();
+        let normal = Values((1..100).map(|n| quantiles.inverse_cdf(f64::from(n) / 100.0)).collect());
+        assert_eq!(normal.is_normal(), Some(true));
+        let two_humps = Values((0..100).map(|n| f64::from(n % 2) + 1e-3 * f64::from(n)).collect());
+        assert_eq!(two_humps.is_normal(), Some(false));
+        assert_eq!(Values(vec![1.0, 2.0, 3.0]).is_normal(), None);
+        assert_eq!(Values(vec![1.0; 50]).is_normal(), None, "no deviation, no distribution");
+    }
+}

@@ -1,0 +1,82 @@
+//! From a recording to a graph that stays, where all tasks run anywhere in host memory.
+
+use super::step::Step;
+use super::{Obstacle, Recording};
+use crate::depend::{Datum, Freezer, Keeps, Replays, Settle, running};
+use crate::error::SubmitError;
+use crate::ids::TaskId;
+use crate::memory::settle;
+use crate::runtime::Door;
+use crate::task::Kept;
+use std::sync::Arc;
+
+impl Keeps for Kept {
+    fn datum(&self) -> &Datum {
+        &self.cell.datum
+    }
+}
+
+/// The frozen form of a recording, as far as it is known.
+pub(super) enum Frozen {
+    /// It was not asked for yet.
+    Unknown,
+    /// There is none.
+    None(Obstacle),
+    Graph(Arc<Replays>),
+}
+
+impl Recording {
+    /// Replays the frozen form, if there is one and it can be replayed here and now.
+    ///
+    /// # Errors
+    /// As for a replay.
+    pub(super) fn replay_frozen(&mut self, door: &Door) -> Result<Option<Obstacle>, SubmitError> {
+        let Some(threads) = door.driver.fast_path() else {
+            let simulated = door.driver.simulated().is_some();
+            return Ok(Some(if simulated { Obstacle::Simulation } else { Obstacle::Placement }));
+        };
+        if running::is_inside(door.id) {
+            return Ok(Some(Obstacle::Body));
+        }
+        if let Frozen::Unknown = self.frozen {
+            self.frozen = freeze(&self.steps, door);
+        }
+        let replays = match &self.frozen {
+            Frozen::Graph(replays) => replays,
+            Frozen::None(obstacle) => return Ok(Some(obstacle.clone())),
+            Frozen::Unknown => unreachable!("it was just found out"),
+        };
+        let settle: Option<Settle> = (!self.settings.is_empty()).then(|| settle(&self.settings));
+        threads.replay(replays, settle).map_err(|error| self.name_task(error))?;
+        self.spaces.iter().for_each(|space| _ = space.begin());
+        Ok(None)
+    }
+
+    /// Names the task that is refused, as nobody knows who looked at all of them together.
+    #[cold]
+    fn name_task(&self, error: SubmitError) -> SubmitError {
+        self.check().err().unwrap_or(error)
+    }
+}
+
+/// Tries to make a graph of what was recorded.
+fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
+    if let Some(obstacle) = steps.iter().find_map(|step| step.obstacle()) {
+        return Frozen::None(obstacle);
+    }
+    let shared = door.shared();
+    if shared.engine.records_graph() {
+        return Frozen::None(Obstacle::Graph);
+    }
+    // Their numbers are theirs alone, and nobody waits for them.
+    let tasks = steps.iter().filter(|step| step.is_task()).count();
+    if tasks == 0 {
+        return Frozen::None(Obstacle::Nothing);
+    }
+    let first = shared.progress.skip(tasks as u64);
+    let mut freezer = Freezer::default();
+    for (number, step) in steps.iter().filter(|step| step.is_task()).enumerate() {
+        step.freeze(TaskId(first.0 + number as u64), &mut freezer);
+    }
+    Frozen::Graph(Replays::new(freezer))
+}

@@ -1,0 +1,329 @@
+//! Recording tasks once, and submitting all of them again and again by one call.
+//!
+//! A [`Recorder`] takes descriptions of tasks as the runtime does, and submits none: it keeps them ([`step`]). A
+//! [`Recording`] replays them. A replay means the same tasks submitted once more, in the order in which they were recorded,
+//! and nothing else. So whatever a replay does faster than that is an optimisation, and where it does not apply the tasks
+//! are submitted one by one: on every kind of unit, with placement, in simulation.
+//!
+//! What never happens here: no task is executed, and no history is looked at.
+
+mod freeze;
+mod step;
+mod task;
+
+pub use task::{LoopRecorder, TaskRecorder};
+
+use self::freeze::Frozen;
+use self::step::Step;
+use super::{Door, Runtime};
+use crate::depend::Mode;
+use crate::error::SubmitError;
+use crate::memory::{AnySetting, Setting};
+use crate::task::{Accesses, IterationSpace, LoopAccesses, Parameter};
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+impl Runtime {
+    /// Records tasks, which are submitted by each [replay](Recording::replay) of what is returned, and not before.
+    ///
+    /// Use it for what a program does many times with the same data: the step of a solver, an iteration, a frame. A replay
+    /// means what submitting the same tasks in the same order would mean. It is ordered with all other tasks by the regions
+    /// they access, its own failures go the same ways, and what it should have left is missing where it fails. Bodies are
+    /// called once in each replay, so they are `Fn`. They find the values of [parameters](Recorder::parameter) that may be
+    /// others each time. Bodies wait for their children at most; other calls that wait are refused there
+    /// ([`SubmitError::InsideTask`]). A recorded task returns nothing; what others are to find is left in a [`Value`](crate::task::Value).
+    ///
+    /// The recording keeps the data objects it uses registered as long as it lasts.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (old, new) = (rt.data(vec![1.0f64; 1000]), rt.data(vec![0.0f64; 1000]));
+    /// let mut step = rt.record(|r| {
+    ///     r.for_each("halve", (old.blocks(100).input(), new.blocks(100).output()))
+    ///         .cpu(|_, (old, new)| new.iter_mut().zip(old).for_each(|(new, old)| *new = 0.5 * old))
+    ///         .submit()?;
+    ///     r.task("copy", (new.input(), old.output())).cpu(|_, (new, old)| old.copy_from_slice(new)).submit()
+    /// })?;
+    /// for _ in 0..3 {
+    ///     step.replay()?;
+    /// }
+    /// assert_eq!(rt.read(&old)?, [0.125; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `program` returns: that a task is refused, as [`TaskRecorder::submit`] says. Or that two parameters have the same
+    /// name.
+    pub fn record(
+        &self,
+        program: impl FnOnce(&Recorder<'_>) -> Result<(), SubmitError>,
+    ) -> Result<Recording, SubmitError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (steps, spaces, settings) = (RefCell::default(), RefCell::default(), RefCell::default());
+        let recorder = Recorder { door: &self.door, id: NEXT.fetch_add(1, Ordering::Relaxed), steps, spaces, settings };
+        program(&recorder)?;
+        let Recorder { id, steps, spaces, settings, .. } = recorder;
+        let (settings, spaces) = (settings.into_inner(), spaces.into_inner());
+        let is_repeated =
+            |(i, one): (usize, &Arc<dyn AnySetting>)| settings[..i].iter().any(|other| other.name() == one.name());
+        if let Some(repeated) = settings.iter().enumerate().find(|one| is_repeated((one.0, one.1))) {
+            let problem = "the recording has two of this name".to_owned();
+            return Err(SubmitError::Parameter { parameter: repeated.1.name().to_owned(), problem });
+        }
+        let (steps, door) = (steps.into_inner(), Arc::downgrade(&self.door));
+        let (frozen, explanation) = (Frozen::Unknown, Explanation::NotReplayed);
+        Ok(Recording { id, door, steps, spaces, settings, frozen, explanation })
+    }
+}
+
+/// What takes the tasks of a recording; see [`Runtime::record`].
+pub struct Recorder<'rt> {
+    door: &'rt Door,
+    id: u64,
+    steps: RefCell<Vec<Box<dyn Step>>>,
+    spaces: RefCell<Vec<IterationSpace>>,
+    settings: RefCell<Vec<Arc<dyn AnySetting>>>,
+}
+
+impl Recorder<'_> {
+    /// Begins the description of a task, as [`Runtime::task`] does.
+    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskRecorder<'_, A> {
+        TaskRecorder::new(self, name.into(), accesses)
+    }
+
+    /// Begins the description of a loop, as [`Runtime::for_each`] does.
+    pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopRecorder<'_, A> {
+        LoopRecorder::new(self, name.into(), accesses)
+    }
+
+    /// A parameter: a value that recorded tasks read ([`Parameter::input`]), and that may be another in each replay. Its
+    /// name is another than those of the others.
+    pub fn parameter<T: Send + Sync + 'static>(&self, name: &str, value: T) -> Parameter<T> {
+        let parameter = Parameter::new(name, self.id, value);
+        self.settings.borrow_mut().push(parameter.setting.clone());
+        parameter
+    }
+
+    /// Begins a new instance of an iteration space in each replay, as [`IterationSpace::begin`] does.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let x = rt.data(vec![0; 4]);
+    /// let space = rt.iteration_space("parts", vec![1.0; 4]);
+    /// let mut step = rt.record(|r| {
+    ///     r.begin(&space);
+    ///     r.for_each("add", (x.blocks(1).inout(),)).cpu(|_, (x,)| x[0] += 1).at(&space).submit().map(drop)
+    /// })?;
+    /// (0..3).try_for_each(|_| step.replay())?;
+    /// assert_eq!(space.instances(), 3);
+    /// assert_eq!(rt.take(x)?, [3; 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn begin(&self, space: &IterationSpace) {
+        self.spaces.borrow_mut().push(space.clone());
+        self.steps.borrow_mut().push(Box::new(space.clone()));
+    }
+}
+
+impl fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("steps", &self.steps.borrow().len()).finish_non_exhaustive()
+    }
+}
+
+/// Recorded tasks, to be submitted any number of times; see [`Runtime::record`].
+#[must_use = "nothing is submitted before the first replay"]
+pub struct Recording {
+    id: u64,
+    door: Weak<Door>,
+    steps: Vec<Box<dyn Step>>,
+    /// Of which each replay begins an instance.
+    spaces: Vec<IterationSpace>,
+    settings: Vec<Arc<dyn AnySetting>>,
+    frozen: Frozen,
+    explanation: Explanation,
+}
+
+impl Recording {
+    /// Submits all tasks of the recording, in the order in which they were recorded. Like a submission, it waits for none of
+    /// them.
+    ///
+    /// # Errors
+    /// If a data object was taken back, or the runtime is ending; or inside a body, for what a task is refused there. Nothing
+    /// is submitted then, unless another thread takes a data object meanwhile: then those before the refused one are.
+    pub fn replay(&mut self) -> Result<(), SubmitError> {
+        let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
+        self.explanation = match self.replay_frozen(&door)? {
+            None => Explanation::Frozen,
+            Some(obstacle) => {
+                self.check()?;
+                self.steps.iter().try_for_each(|step| step.resubmit(&door))?;
+                Explanation::Resubmitted(obstacle)
+            }
+        };
+        Ok(())
+    }
+
+    /// Refuses what can not be submitted any more.
+    fn check(&self) -> Result<(), SubmitError> {
+        self.steps.iter().try_for_each(|step| step.check())
+    }
+
+    /// Gives a parameter another value in the replays to come.
+    ///
+    /// # Errors
+    /// If it belongs to another recording.
+    pub fn set<T: Send + Sync + 'static>(&mut self, parameter: &Parameter<T>, value: T) -> Result<(), SubmitError> {
+        if parameter.setting.recording() != self.id {
+            let problem = "it belongs to another recording".to_owned();
+            return Err(SubmitError::Parameter { parameter: parameter.setting.name().to_owned(), problem });
+        }
+        drop(parameter.setting.set(value));
+        Ok(())
+    }
+
+    /// As [`set`](Self::set), of the parameter with this name.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.scalar(0);
+    /// let mut step = rt.record(|r| {
+    ///     r.task("add", (r.parameter("n", 1).input(), x.inout())).cpu(|_, (n, x)| x[0] += n).submit()
+    /// })?;
+    /// step.set_by_name("n", 5)?;
+    /// step.replay()?;
+    /// assert_eq!(rt.take(x)?, [5]);
+    /// let refused = step.set_by_name("m", 5).unwrap_err();
+    /// assert_eq!(refused.to_string(), "cannot use parameter `m`: the recording has none of this name; try one of `n`");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is none, or its type is another.
+    pub fn set_by_name<T: Send + Sync + 'static>(&mut self, name: &str, value: T) -> Result<(), SubmitError> {
+        let refuse = |problem: String| SubmitError::Parameter { parameter: name.to_owned(), problem };
+        let Some(setting) = self.settings.iter().find(|setting| setting.name() == name) else {
+            let known: Vec<_> = self.settings.iter().map(|setting| format!("`{}`", setting.name())).collect();
+            let known =
+                if known.is_empty() { "r.parameter(..)".to_owned() } else { format!("one of {}", known.join(", ")) };
+            return Err(refuse(format!("the recording has none of this name; try {known}")));
+        };
+        let any: &dyn Any = &**setting;
+        let Some(setting) = any.downcast_ref::<Setting<T>>() else {
+            return Err(refuse(format!("it is a `{}`, not a `{}`", setting.type_name(), std::any::type_name::<T>())));
+        };
+        drop(setting.set(value));
+        Ok(())
+    }
+
+    /// How many tasks each replay submits.
+    pub fn len(&self) -> usize {
+        self.steps.iter().filter(|step| step.is_task()).count()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How the last replay was submitted, and why not in the fast way.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build()?;
+    /// let x = rt.scalar(0);
+    /// let mut step = rt.record(|r| r.task("add", x.inout()).cpu(|_, x| x[0] += 1).submit())?;
+    /// step.replay()?;
+    /// println!("{}", step.explain());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain(&self) -> &Explanation {
+        &self.explanation
+    }
+}
+
+impl Drop for Recording {
+    /// What was replayed runs to its end.
+    fn drop(&mut self) {
+        if let (Frozen::Graph(replays), Some(door)) = (&self.frozen, self.door.upgrade())
+            && let Some(threads) = door.driver.fast_path()
+        {
+            threads.interrupt_replays(Some(replays));
+        }
+    }
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parameters: Vec<_> = self.settings.iter().map(|setting| setting.name()).collect();
+        (f.debug_struct("Recording").field("tasks", &self.len()).field("parameters", &parameters))
+            .field("last", &self.explanation)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a replay was submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Explanation {
+    /// There was none yet.
+    NotReplayed,
+    /// As a whole: the edges of its graph are those that were found once, and nothing is registered but its border, if
+    /// anything else was submitted in between.
+    Frozen,
+    /// Task by task, as if nothing had been recorded, for this reason.
+    Resubmitted(Obstacle),
+}
+
+/// Why tasks of a recording are submitted one by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// The scheduler decides where each task runs, since there are devices, or since it is made for that.
+    Placement,
+    /// Time is simulated.
+    Simulation,
+    /// The call was made inside a task's body.
+    Body,
+    /// The graph of all tasks is recorded ([`Builder::record_graph`](crate::Builder::record_graph)).
+    Graph,
+    /// A task accesses a region in a way that is settled anew each time: weakly, or accumulating.
+    Access {
+        /// The task's name.
+        task: String,
+        /// The way.
+        mode: Mode,
+    },
+    /// There are no tasks.
+    Nothing,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReplayed => f.write_str("it was not replayed yet"),
+            Self::Frozen => f.write_str("it was replayed as a whole"),
+            Self::Resubmitted(obstacle) => write!(f, "its tasks were submitted one by one: {obstacle}"),
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Placement => f.write_str("the scheduler decides where each of them runs"),
+            Self::Simulation => f.write_str("time is simulated"),
+            Self::Body => f.write_str("the call was made inside a task's body"),
+            Self::Graph => f.write_str("the graph of all tasks is recorded"),
+            Self::Access { task, mode } => write!(f, "task `{task}` has a {mode} access"),
+            Self::Nothing => f.write_str("there are none"),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What a recording consists of: tasks that can be submitted any number of times.
+
+use super::super::submit::TaskBuilder;
+use super::super::{Door, for_each::LoopBody};
+use super::Obstacle;
+use super::task::Hints;
+use crate::Context;
+use crate::depend::{AccessRecord, Body, Freezer, Lane, Meta, Mode, Own, Submitting};
+use crate::error::SubmitError;
+use crate::ids::TaskId;
+use crate::memory::{AccessList, IntoOutcome, NoBody, Span, Staying};
+use crate::region::Block;
+use crate::runtime::children::{EntranceOf, Kin};
+use crate::sealed::{INTERNAL, Internal, Sealed};
+use crate::task::{Accesses, IterationSpace, Kept, Recorded};
+use std::borrow::Cow;
+use std::panic::Location;
+use std::sync::{Arc, OnceLock};
+
+/// A region that a recorded task accesses.
+pub(super) struct RecordedRegion {
+    kept: Kept,
+    block: Block,
+    mode: Mode,
+}
+
+impl RecordedRegion {
+    pub(super) fn record(&self) -> AccessRecord<'_> {
+        AccessRecord { datum: &self.kept.cell.datum, block: &self.block, mode: self.mode }
+    }
+}
+
+/// What is done in each replay, in the order in which it was recorded.
+pub(super) trait Step: Send {
+    /// Refuses what can not be submitted any more.
+    fn check(&self) -> Result<(), SubmitError>;
+
+    /// Submits it as if it had not been recorded.
+    fn resubmit(&self, door: &Door) -> Result<(), SubmitError>;
+
+    /// Whether it is a task.
+    fn is_task(&self) -> bool;
+
+    /// Why the runtime can not keep it as it is from replay to replay.
+    fn obstacle(&self) -> Option<Obstacle>;
+
+    /// Adds it to a graph that stays, with this number. There is no obstacle.
+    fn freeze(&self, id: TaskId, graph: &mut Freezer);
+}
+
+/// A recorded task.
+pub(super) struct RecordedTask<S: AccessList, B> {
+    pub(super) name: Cow<'static, str>,
+    pub(super) location: &'static Location<'static>,
+    pub(super) stored: S,
+    pub(super) regions: Box<[RecordedRegion]>,
+    pub(super) body: B,
+    pub(super) hints: Hints<S>,
+}
+
+/// A body for CPU units that is called in each replay, or that there is none.
+pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
+    /// Submits `task` with this body.
+    fn submit(
+        &self,
+        task: TaskBuilder<'_, Again<'_, S>>,
+        hints: &Hints<S>,
+        location: &'static Location<'static>,
+    ) -> Result<(), SubmitError>;
+
+    /// Refuses `task` with this body for what `submit` would.
+    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError>;
+
+    /// A task with this body that stays; none if there is no body.
+    fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting>;
+}
+
+impl<S: AccessList> RecordedBody<S> for NoBody {
+    fn submit(
+        &self,
+        task: TaskBuilder<'_, Again<'_, S>>,
+        hints: &Hints<S>,
+        location: &'static Location<'static>,
+    ) -> Result<(), SubmitError> {
+        hints.give(task).submit_as(location, false, |_| ())
+    }
+
+    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError> {
+        hints.give(task).check()
+    }
+
+    fn stay(&self, _: Meta, _: S) -> Option<Submitting> {
+        None
+    }
+}
+
+impl<S, F, R> RecordedBody<S> for LoopBody<Arc<F>, R>
+where
+    S: AccessList,
+    F: for<'c, 'a> Fn(&'c Context, S::Views<'a>) -> R + Send + Sync + 'static,
+    R: IntoOutcome + 'static,
+{
+    fn submit(
+        &self,
+        task: TaskBuilder<'_, Again<'_, S>>,
+        hints: &Hints<S>,
+        location: &'static Location<'static>,
+    ) -> Result<(), SubmitError> {
+        let body = self.0.clone();
+        let body = move |context: &Context, views: S::Views<'_>| body(context, views);
+        let task = if hints.host_only { task.host(body) } else { task.cpu(body) };
+        hints.give(task).submit_as(location, false, |_| ())
+    }
+
+    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError> {
+        let body = self.0.clone();
+        let body = move |context: &Context, views: S::Views<'_>| body(context, views);
+        let task = if hints.host_only { task.host(body) } else { task.cpu(body) };
+        hints.give(task).check()
+    }
+
+    fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting> {
+        let body = Staying::new(accesses, self.0.clone());
+        Some(Submitting::new(|| meta, Own::default(), body, 1, |body| body as *mut (dyn Body + 'static)))
+    }
+}
+
+impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
+    /// The regions of these accesses.
+    pub(super) fn regions(accesses: &impl Accesses<Stored = S>) -> Box<[RecordedRegion]> {
+        let mut kept = Vec::new();
+        accesses.kept(&mut |data| kept.push(data));
+        let (mut kept, mut regions) = (kept.into_iter(), Vec::new());
+        accesses.visit(&mut |Recorded(AccessRecord { block, mode, .. })| {
+            let kept = kept.next().expect("each region has a data object");
+            regions.push(RecordedRegion { kept, block: *block, mode });
+        });
+        regions.into()
+    }
+
+    fn task<'s>(&'s self, door: &'s Door) -> TaskBuilder<'s, Again<'s, S>> {
+        let again = Again { stored: &self.stored, regions: &self.regions };
+        TaskBuilder::new(EntranceOf::Front(door), Kin::None, self.name.clone(), again)
+    }
+
+    /// Refuses what could never be submitted.
+    pub(super) fn check_all(&self, door: &Door) -> Result<(), SubmitError> {
+        self.body.check(self.task(door), &self.hints)
+    }
+}
+
+impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
+    fn check(&self) -> Result<(), SubmitError> {
+        let taken = self.regions.iter().map(|region| region.record().datum).find(|datum| datum.is_taken());
+        let refuse = |data: String| SubmitError::Taken { task: self.name.clone().into_owned(), data };
+        taken.map_or(Ok(()), |datum| Err(refuse(datum.to_string())))
+    }
+
+    fn resubmit(&self, door: &Door) -> Result<(), SubmitError> {
+        self.body.submit(self.task(door), &self.hints, self.location)
+    }
+
+    fn is_task(&self) -> bool {
+        true
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        let accumulates = |mode: Mode| matches!(mode, Mode::Reduction(operation) if operation.is_accumulated());
+        let is_hard = |mode: Mode| mode.is_weak() || accumulates(mode);
+        let mode = self.regions.iter().map(|region| region.mode).find(|mode| is_hard(*mode))?;
+        Some(Obstacle::Access { task: self.name.clone().into_owned(), mode })
+    }
+
+    fn freeze(&self, id: TaskId, graph: &mut Freezer) {
+        let meta = Meta {
+            id,
+            name: self.name.clone(),
+            location: self.location,
+            priority: self.hints.priority,
+            internal: false,
+            queues: self.regions.iter().any(|region| region.mode.queues()),
+            join: false,
+            lane: Lane::new(0),
+            domain: OnceLock::new(),
+        };
+        let accesses = self.stored.again(INTERNAL, Span::Always);
+        let task = self.body.stay(meta, accesses).expect("a task for cores has a body for them");
+        graph.add(task, self.regions.iter().map(|region| (region.kept.clone(), region.block, region.mode)).collect());
+    }
+}
+
+/// A new instance of an iteration space.
+impl Step for IterationSpace {
+    fn check(&self) -> Result<(), SubmitError> {
+        Ok(())
+    }
+
+    fn resubmit(&self, _: &Door) -> Result<(), SubmitError> {
+        self.begin();
+        Ok(())
+    }
+
+    fn is_task(&self) -> bool {
+        false
+    }
+
+    fn obstacle(&self) -> Option<Obstacle> {
+        None
+    }
+
+    fn freeze(&self, _: TaskId, _: &mut Freezer) {}
+}
+
+/// The accesses of a recorded task, for one more submission.
+#[derive(Debug)]
+pub(in super::super) struct Again<'s, S> {
+    stored: &'s S,
+    regions: &'s [RecordedRegion],
+}
+
+impl std::fmt::Debug for RecordedRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {:?} ({})", self.record().datum.describe(&self.block), self.kept, self.mode)
+    }
+}
+
+impl<S> Sealed for Again<'_, S> {}
+
+impl<S: AccessList> Accesses for Again<'_, S> {
+    type Stored = S;
+
+    const COUNT: Option<usize> = S::COUNT;
+
+    fn check(&self, _: u64) -> Result<(), SubmitError> {
+        Ok(()) // it was, when it was recorded
+    }
+
+    fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {
+        self.regions.iter().for_each(|region| visit(Recorded(region.record())));
+    }
+
+    fn store(&self, right: Internal) -> S {
+        self.stored.again(right, Span::Once)
+    }
+
+    fn kept(&self, visit: &mut dyn FnMut(Kept)) {
+        self.regions.iter().for_each(|region| visit(region.kept.clone()));
+    }
+}

@@ -1,0 +1,117 @@
+//! Functional performance models: how much of a divisible work each unit gets when what it takes is any function of how
+//! much that is (Farrelly et al. 2024, §VI).
+//!
+//! A [`Profile`] is the time, or the dynamic energy, of one unit as a function of the size of its share. From the
+//! profiles of all units follow the shares:
+//!
+//! | function | shares | profiles |
+//! | --- | --- | --- |
+//! | [`balance`] | all end together | times that never fall |
+//! | [`optimise_time`] | the last to end ends as early as can be | any |
+//! | [`optimise_energy`] | the least energy | any |
+//! | [`optimise_energy_within`] | the least energy that meets a time | any |
+//! | [`pareto`] | all that are best in one or the other | any |
+//!
+//! Where a time falls as the size grows (a library that changes its algorithm, a size that suits the cache), the balanced
+//! shares are not the fastest ones; `optimise_time` is exact there too. [`Fpm`] makes a work distribution of them.
+//!
+//! Everything here is a function from values to values: no clock, no thread. Profiles are measured by
+//! `measure::build_profiles`.
+//!
+//! Invariants: [`Shares`] add up to what was to be shared out; a profile's sizes ascend from 1, its values are finite and
+//! not negative, and size 0 takes nothing.
+
+mod additive;
+mod balance;
+mod bits;
+mod distribution;
+mod energy;
+mod error;
+mod grid;
+mod pareto;
+mod profile;
+#[cfg(feature = "sim")]
+mod profile_text;
+mod time;
+
+pub use additive::additive;
+pub use balance::balance;
+pub use distribution::{Budget, Fpm, Known, Objective, SharesInUse};
+pub use energy::{optimise_energy, optimise_energy_within};
+pub use error::FpmError;
+pub use pareto::pareto;
+pub use profile::Profile;
+pub use time::optimise_time;
+
+/// How a work is shared out, and what that takes by the profiles.
+///
+/// ```
+/// use thalweg::sched::fpm::{Profile, optimise_time};
+/// let profiles = [("CPU", 4.0), ("GPU 0", 1.0), ("GPU 1", 1.0)].map(|(unit, s)| Profile::new(unit, [(1, s)]).unwrap());
+/// let shares = optimise_time(&profiles, 9, 1)?;
+/// assert_eq!((shares.d.as_slice(), shares.time), (&[1, 4, 4][..], 4.0));
+/// # Ok::<(), thalweg::sched::fpm::FpmError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shares {
+    /// The size of each unit's share.
+    pub d: Vec<u64>,
+    /// When the last unit ends, in seconds; 0 if only energy was asked for.
+    pub time: f64,
+    /// What all units use together, in joules, if that was asked for.
+    pub energy: Option<f64>,
+}
+
+/// What the tests of this folder share.
+#[cfg(test)]
+mod testing {
+    use super::Profile;
+    use proptest::prelude::*;
+
+    /// A profile with these values at 1, 2, 3, ...
+    pub(super) fn table(unit: &str, values: &[f64]) -> Profile {
+        Profile::new(unit, values.iter().enumerate().map(|(at, value)| (at as u64 + 1, *value)).collect::<Vec<_>>())
+            .unwrap()
+    }
+
+    /// A profile in proportion to the size.
+    pub(super) fn linear(unit: &str, slope: f64) -> Profile {
+        Profile::new(unit, [(1, slope)]).unwrap()
+    }
+
+    /// Up to three profiles with a value at each size up to 12: any, or such that never fall.
+    pub(super) fn tables(rising: bool) -> impl Strategy<Value = Vec<Profile>> {
+        let values = prop::collection::vec((0u32..40).prop_map(f64::from), 12);
+        prop::collection::vec(values, 1..=3).prop_map(move |tables| {
+            let one = |(unit, mut values): (usize, Vec<f64>)| {
+                if rising {
+                    values.sort_by(f64::total_cmp);
+                }
+                table(&format!("unit {unit}"), &values)
+            };
+            tables.into_iter().enumerate().map(one).collect()
+        })
+    }
+
+    /// All ways to share out `n` among so many.
+    pub(super) fn all_shares(units: usize, n: u64) -> Vec<Vec<u64>> {
+        if units == 1 {
+            return vec![vec![n]];
+        }
+        let with = |first: u64| {
+            let rest = all_shares(units - 1, n - first).into_iter();
+            rest.map(move |rest| std::iter::once(first).chain(rest).collect())
+        };
+        (0..=n).flat_map(with).collect()
+    }
+
+    /// The longest of the profiles' values at these shares.
+    pub(super) fn longest(profiles: &[Profile], d: &[u64]) -> f64 {
+        profiles.iter().zip(d).map(|(profile, d)| profile.at(*d)).fold(0.0, f64::max)
+    }
+
+    /// Their sum.
+    pub(super) fn sum(profiles: &[Profile], d: &[u64]) -> f64 {
+        profiles.iter().zip(d).map(|(profile, d)| profile.at(*d)).sum()
+    }
+}

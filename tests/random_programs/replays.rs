@@ -1,0 +1,169 @@
+//! Parts of programs are recorded, and replayed in any order between the others: it is as if their steps had been submitted
+//! again.
+
+use crate::oracle::Memory;
+use crate::program::{self, Program};
+use crate::steps::{ADD, AsTheProgramSays, Dimensions, Front, Kind, Part, Step, end, hash, mix, updated};
+use crate::{builder, check_parts};
+use ndarray::{Ix1, Ix2, Ix3};
+use proptest::prelude::*;
+use thalweg::Explanation;
+use thalweg::memory::{Shape, Shared};
+use thalweg::prelude::*;
+
+/// How many recordings there are; the steps behind theirs are submitted one by one.
+const RECORDINGS: usize = 2;
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Replay(usize),
+    /// The steps that are in no recording.
+    Submit,
+    Wait,
+    Read,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Replayed {
+    program: Program,
+    acts: Vec<Act>,
+}
+
+impl Replayed {
+    pub(crate) fn dims(&self) -> usize {
+        self.program.dims
+    }
+}
+
+pub(crate) fn program() -> impl Strategy<Value = Replayed> {
+    let act = prop_oneof![
+        6 => (0..RECORDINGS).prop_map(Act::Replay),
+        1 => Just(Act::Submit),
+        1 => Just(Act::Wait),
+        1 => Just(Act::Read),
+    ];
+    let acts = prop::collection::vec((act, 1..4usize), 1..12);
+    (program::program(), acts).prop_map(|(program, acts)| {
+        let acts = acts.into_iter().flat_map(|(act, times)| std::iter::repeat_n(act, times)).collect();
+        Replayed { program: Program { record: program.record && program.data == 1, ..program }, acts }
+    })
+}
+
+/// What recordings need of data objects of one number of dimensions.
+pub(crate) trait Recordable: Dimensions {
+    fn record(r: &Recorder<'_>, data: &[Data<u64, Self>], step: &Step) -> Result<(), SubmitError>;
+}
+
+/// As `steps::submit`: the same text for every shape.
+macro_rules! record {
+    ($shape:ty) => {
+        impl Recordable for $shape {
+            #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
+            fn record(r: &Recorder<'_>, data: &[Data<u64, Self>], step: &Step) -> Result<(), SubmitError> {
+                let cut = |part: &Part| Self::cut(&data[part.data], part);
+                let [a, b] = &step.reads;
+                let (a, b, target, update) =
+                    (cut(a).input(), cut(b).input(), cut(&step.target), cut(&step.update).inout());
+                let &Step { kind, end: ends, seed, .. } = step;
+                macro_rules! task {
+                    ($access:expr, $change:expr) => {{
+                        let task = r.task("step", (a, b, $access, update));
+                        task.cpu(move |_, (a, b, target, mut update)| {
+                            let h = hash(hash(seed, a.iter()), b.iter());
+                            $change(target, h);
+                            end(ends)?;
+                            update.iter_mut().for_each(|x| *x = updated(*x, h));
+                            Ok::<(), AsTheProgramSays>(())
+                        })
+                        .submit()
+                    }};
+                }
+                let change = move |mut target: <$shape as Shape>::ViewMut<'_, u64>, h| {
+                    target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n))
+                };
+                match kind {
+                    Kind::Out => task!(target.output(), change),
+                    Kind::Inout => task!(target.inout(), change),
+                    Kind::Commutative => task!(target.commutative(), change),
+                    Kind::Concurrent => task!(target.concurrent(), |target: Shared<'_, u64>, h| {
+                        (0..target.len()).for_each(|n| target.update(n, |x| kind.value(x, h, n)))
+                    }),
+                    Kind::Add => task!(target.reduction(ADD.clone()), change),
+                    Kind::Accumulate => task!(target.accumulate(ADD.clone()), change),
+                    Kind::Max => task!(target.reduction(Max), change),
+                }
+            }
+        }
+    };
+}
+
+record!(Ix1);
+record!(Ix2);
+record!(Ix3);
+
+/// Runs the program and compares memory and failures with the oracle.
+pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
+    let len = program.extents.iter().product::<usize>();
+    let values: Vec<Vec<u64>> =
+        (0..program.data).map(|d| (0..len as u64).map(|e| mix(d as u64, e)).collect()).collect();
+    let rt = builder(program).build().unwrap();
+    let data: Vec<_> = values.iter().map(|values| S::register(&rt, program.extents, values.clone())).collect();
+    let handles: Vec<_> = data.iter().cloned().map(Some).collect();
+    let steps = &program.threads[0];
+    let parts: Vec<&[Step]> = {
+        let third = steps.len().div_ceil(RECORDINGS + 1);
+        let mut parts: Vec<_> = steps.chunks(third).collect();
+        parts.resize(RECORDINGS + 1, &[]);
+        parts
+    };
+    let mut recordings: Vec<Recording> = parts[..RECORDINGS]
+        .iter()
+        .map(|steps| rt.record(|r| steps.iter().try_for_each(|step| S::record(r, &data, step))).unwrap())
+        .collect();
+    let poisoned = vec![vec![false; len]; program.data];
+    let (mut memory, mut failed) = (Memory { values, poisoned, failures: 0 }, 0);
+    let mut count = |result: Result<(), RunError>| match result {
+        Ok(()) => {}
+        Err(RunError::Failed(failures)) => failed += failures.iter().count(),
+        Err(other) => panic!("{other}"),
+    };
+    for act in acts {
+        let done = match *act {
+            Act::Replay(number) => {
+                recordings[number].replay().unwrap();
+                let is_hard = |step: &Step| step.kind == Kind::Accumulate;
+                let stays = program.scheduler == "stealing" && !program.units.contains("EMU") && !program.record;
+                let stays = stays && !parts[number].is_empty() && !parts[number].iter().any(is_hard);
+                let explanation = recordings[number].explain();
+                assert_eq!(explanation == &Explanation::Frozen, stays, "{explanation}");
+                parts[number]
+            }
+            Act::Submit => {
+                let last = parts[RECORDINGS];
+                last.iter().for_each(|step| _ = S::submit(Front::Outside(&rt), &handles, step, || ()).unwrap());
+                last
+            }
+            Act::Wait => {
+                count(rt.wait());
+                &[]
+            }
+            Act::Read => {
+                let _perhaps_poisoned = rt.read(S::cut(&data[0], &steps[0].target));
+                &[]
+            }
+        };
+        done.iter().for_each(|step| memory.apply(step, program.extents));
+    }
+    count(rt.wait());
+    assert_eq!(failed, memory.failures);
+    drop((handles, recordings));
+    for (number, data) in data.into_iter().enumerate() {
+        let (values, poisoned) = (&memory.values[number], &memory.poisoned[number]);
+        if poisoned.contains(&true) {
+            check_parts(&rt, &data, program.extents, values, poisoned);
+        } else {
+            assert_eq!(&S::values(rt.take(data).unwrap()), values);
+        }
+    }
+    assert_eq!(rt.conflicts(), Vec::<String>::new());
+}
