@@ -11,7 +11,7 @@
  *     }
  *
  * What a kernel's head consists of. The host reads it to check arguments.
- * - KERNEL(x, y, z): the size of a group, as three literal numbers.
+ * - KERNEL(x, y, z): the size of a group, as three literal numbers, or macros that the program defines as such.
  * - IN(T, name, bounds), OUT(T, name, bounds), INOUT(T, name, bounds): a buffer. T is one of double, float, int,
  *   unsigned, INT64, UINT64. The bounds say which elements the kernel touches at most, from the region's first on:
  *   n                             the first n,
@@ -35,7 +35,9 @@
  *   memory.
  *
  * A buffer that is IN overlaps none that the same kernel writes; the rules for a task's accesses see to that.
- * Sums of products are rounded after each operation, so that all interfaces agree, unless THALWEG_FMA is defined. */
+ * Sums of products are rounded after each operation, so that all interfaces agree, unless THALWEG_FMA is defined, as it is
+ * for accelerators, and THALWEG_EXACT is not, which is the program's to define. (NVIDIA's compiler has no such switch for a
+ * text: there sums of products may be fused all the same.) */
 
 #if defined(__OPENCL_VERSION__)
 
@@ -43,7 +45,7 @@
 #ifdef cl_khr_int64_base_atomics
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #endif
-#ifndef THALWEG_FMA
+#if defined(THALWEG_EXACT) || !defined(THALWEG_FMA)
 #pragma OPENCL FP_CONTRACT OFF
 #endif
 
@@ -68,6 +70,10 @@
 #define COMPARE_EXCHANGE(bits, expected, desired) atom_cmpxchg(bits, expected, desired)
 
 #else
+
+#if defined(THALWEG_EXACT) && defined(__HIP__)
+#pragma clang fp contract(off)
+#endif
 
 #define INT64 long long
 #define UINT64 unsigned long long

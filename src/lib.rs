@@ -48,7 +48,7 @@
 //!
 //! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
 //! whatever else is read from TOML files, `profile` for profiles by measurement, `graph` for the graph of tasks as a
-//! petgraph value.
+//! petgraph value, `macros` for tasks of functions of loops (`thalweg::loops`).
 //!
 //! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
 
@@ -73,6 +73,8 @@ pub mod energy;
 pub mod error;
 pub mod ids;
 pub mod kernel;
+#[cfg(feature = "macros")]
+pub mod loops;
 pub mod machine;
 #[cfg(feature = "profile")]
 pub mod measure;

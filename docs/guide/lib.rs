@@ -28,6 +28,7 @@ chapters! {
     accelerators,
     own_kernels,
     memory_elsewhere,
+    annotated,
     porting_openmp,
     porting_ompss,
     porting_starpu,

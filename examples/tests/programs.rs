@@ -107,6 +107,26 @@ fn ingest_gives_the_same_answer_everywhere() {
     verified("ingest", "--size 64 --senders 3 --messages 5 --serial", &["total"]);
 }
 
+/// On an accelerator as well, to the last bit that is printed.
+#[test]
+fn annotated_loops_give_the_same_answer_everywhere() {
+    for (example, flags, results) in [
+        ("vecadd", "--size 10001 --block 3000", &["10001 elements"][..]),
+        ("macc_tasks", "--size 5000", &["0 copies home"][..]),
+        ("macc_jacobi", "--size 34 --sweeps 40", &["34 x 34", "change"][..]),
+        ("macc_cg", "--size 12", &["144 unknowns", "residual"][..]),
+        ("dg", "--size 50 --steps 2", &["50 elements"][..]),
+    ] {
+        let expected = verified(example, flags, results);
+        assert_eq!(expected.len(), results.len(), "{example}");
+        let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+        let accelerated = required.contains("opencl").then_some("1:OPENCL:1");
+        for units in ["1:CPU:2"].into_iter().chain(accelerated) {
+            assert_eq!(verified(example, &format!("{flags} --units {units}"), results), expected, "{example} {units}");
+        }
+    }
+}
+
 #[test]
 fn cg_gives_the_same_answer_everywhere() {
     agrees_everywhere("cg", "--class S --blocks 6", &["zeta", "error"]);

@@ -69,6 +69,30 @@ pub enum DeviceError {
         /// The region, in the same way.
         region: String,
     },
+    /// A loop over teams and threads would exceed what a device has.
+    #[error(
+        "cannot launch the loop `{kernel}`: it asks for {requested} {what}, and there are at most {limit}; try less"
+    )]
+    Limit {
+        /// The function that the loop is in.
+        kernel: String,
+        /// What it would exceed.
+        what: String,
+        /// How much there is.
+        limit: u64,
+        /// How much it would take.
+        requested: u64,
+    },
+    /// Iterations that would run at once touch the same element, and one of them writes it.
+    #[error(
+        "cannot launch the loop `{kernel}`: with these numbers different iterations touch the same element of `{array}`;          try a range in which each has its own, or `shared({array})` if any order will do"
+    )]
+    Conflict {
+        /// The function that the loop is in.
+        kernel: String,
+        /// The array.
+        array: String,
+    },
     /// A call failed; the device goes on.
     #[error("{device}: {call} failed ({api} error {code}{})", described(what))]
     Call {

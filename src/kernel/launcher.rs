@@ -14,6 +14,9 @@ pub(crate) trait Enqueue {
     fn launch(&mut self, kernel: &KernelText, groups: [u32; 3], arguments: &[ArgumentValue])
     -> Result<(), DeviceError>;
 
+    /// What a group can have on the device.
+    fn limits(&self) -> Limits;
+
     /// Memory that lasts as long as what this task enqueues; its handle.
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError>;
 
@@ -25,6 +28,20 @@ pub(crate) trait Enqueue {
 
     /// What users keep with the stream.
     fn kept(&mut self) -> &mut Kept;
+}
+
+/// What a group of threads can have on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) threads_per_group: u64,
+    pub(crate) local_bytes: u64,
+}
+
+impl Default for Limits {
+    /// What every device of CUDA and HIP has.
+    fn default() -> Self {
+        Self { threads_per_group: 1024, local_bytes: 48 << 10 }
+    }
 }
 
 /// A task's way to its device: enqueues kernels, which run one after another.
@@ -120,6 +137,12 @@ impl<'a> Launcher<'a> {
         self.values.clear();
         arguments.values(&mut self.values);
         self.device.launch(text, groups, &self.values)
+    }
+
+    /// What a group can have on the device.
+    #[cfg(feature = "macros")]
+    pub(crate) fn limits(&self) -> Limits {
+        self.device.limits()
     }
 
     /// Memory for `len` elements, for what this task enqueues from here on.

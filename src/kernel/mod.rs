@@ -35,7 +35,7 @@ pub use scalar::Scalar;
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
-pub(crate) use launcher::Enqueue;
+pub(crate) use launcher::{Enqueue, Limits};
 pub(crate) use module::Code;
 pub(crate) use program::{KernelText, Source};
 pub(crate) use raw::{Kept, RawHandles};

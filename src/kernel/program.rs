@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const MOST_TEXTS: usize = 6;
-const MOST_DEFINES: usize = 8;
+const MOST_TEXTS: usize = 12;
+const MOST_DEFINES: usize = 32;
 
 /// The text of some kernels, in the dialect of `kernels/dialect.h`, which is always in front of it.
 ///
@@ -56,10 +56,10 @@ impl Program {
     /// The program with a further text in front of its own, behind those added before.
     ///
     /// # Panics
-    /// If there are more than five.
+    /// If there are more than eleven.
     #[must_use]
     pub const fn header(mut self, name: &'static str, text: &'static str) -> Self {
-        assert!(self.text_count < MOST_TEXTS, "a program has at most five headers");
+        assert!(self.text_count < MOST_TEXTS, "a program has at most eleven headers");
         let own = self.texts[self.text_count - 1];
         self.texts[self.text_count - 1] = (name, text);
         self.texts[self.text_count] = own;
@@ -70,10 +70,10 @@ impl Program {
     /// The program with a macro that stands for a number.
     ///
     /// # Panics
-    /// If there are more than eight.
+    /// If there are more than 32.
     #[must_use]
     pub const fn define(mut self, name: &'static str, value: i64) -> Self {
-        assert!(self.define_count < MOST_DEFINES, "a program has at most eight macros");
+        assert!(self.define_count < MOST_DEFINES, "a program has at most 32 macros");
         self.defines[self.define_count] = (name, value);
         self.define_count += 1;
         self

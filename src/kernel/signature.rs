@@ -206,7 +206,7 @@ pub(super) const fn parse(
         let mut group = [0; 3];
         let mut d = 0;
         while d < 3 {
-            group[d] = number(cursor.word());
+            group[d] = threads(cursor.word(), defines);
             if !cursor.take(if d < 2 { b',' } else { b')' }) {
                 break; // the macro's own definition, or a mistake that shows below
             }
@@ -358,6 +358,19 @@ pub(super) const fn equal(a: &str, b: &str) -> bool {
     true
 }
 
+/// Threads along a dimension of a group: a number, or a macro that stands for one.
+const fn threads(word: &str, defines: &[(&'static str, i64)]) -> u32 {
+    let mut n = 0;
+    while n < defines.len() {
+        let (name, value) = defines[n];
+        if equal(name, word) {
+            return if value > 0 && value < 10_000 { value as u32 } else { 0 };
+        }
+        n += 1;
+    }
+    number(word)
+}
+
 /// A number of at most four digits; 0 if it is none.
 const fn number(word: &str) -> u32 {
     let word = word.as_bytes();
@@ -403,6 +416,16 @@ mod tests {
         let swapped = [types[0], types[2], types[1], types[3]];
         assert_eq!(signature.check(&swapped), Err(SignatureError::Type));
         assert_eq!(parse(TEXT, "none", &[]).unwrap().check(&[]), Ok(()));
+    }
+
+    #[test]
+    fn macros_stand_for_threads_of_a_group() {
+        const HEAD: &str = "KERNEL(ROWS, 4, 1) f(OUT(double, y, 1)) { REGION(y); }";
+        assert_eq!(parse(HEAD, "f", &[("N", 7), ("ROWS", 32)]).unwrap().group, [32, 4, 1]);
+        for value in [0, -1, 10_000] {
+            assert_eq!(parse(HEAD, "f", &[("ROWS", value)]).unwrap_err(), SignatureError::Head, "{value}");
+        }
+        assert_eq!(parse(HEAD, "f", &[]).unwrap_err(), SignatureError::Head);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::slabs::Slab;
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, KernelText, Module, Program, RawHandles};
+use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles};
 use crate::machine::UnitKind;
 
 /// A module that has no code for an interface.
@@ -45,6 +45,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// About how many threads run at once; 0 if that is not known.
     fn threads_at_once(&self) -> u64 {
         0
+    }
+
+    /// What a group can have.
+    fn limits(&self) -> Limits {
+        Limits::default()
     }
 
     /// The bytes that are free for the runtime.

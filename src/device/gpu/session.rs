@@ -6,7 +6,7 @@ use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Kept, KernelText, RawHandles};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Kept, KernelText, Limits, RawHandles};
 use crate::machine::UnitKind;
 use crate::sync::drop_quietly;
 
@@ -144,6 +144,10 @@ impl<B: Backend> Drop for Session<'_, B> {
 }
 
 impl<B: Backend> Enqueue for Session<'_, B> {
+    fn limits(&self) -> Limits {
+        self.gpu.backend.limits()
+    }
+
     fn launch(
         &mut self,
         kernel: &KernelText,

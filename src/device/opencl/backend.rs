@@ -5,7 +5,7 @@ use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, Pitches, Slab, no_code};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, Code, KernelText, Module, Program, RawHandles, Value};
+use crate::kernel::{ArgumentValue, Code, KernelText, Limits, Module, Program, RawHandles, Value};
 use crate::machine::UnitKind;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
@@ -56,6 +56,7 @@ pub(in crate::device) struct OpenCl {
     memory_bytes: u64,
     /// Of one buffer.
     largest_buffer_bytes: u64,
+    limits: Limits,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
@@ -93,11 +94,16 @@ impl OpenCl {
             name: name.clone(),
             memory_bytes: 0,
             largest_buffer_bytes: 0,
+            limits: Limits::default(),
         };
-        let total = Device::new(*id).global_mem_size();
+        let asked = Device::new(*id);
+        let limits = asked.max_work_group_size().and_then(|threads| Ok((threads, asked.local_mem_size()?)));
+        let (threads, local_bytes) = limits.map_err(|error| device.failed("clGetDeviceInfo", error))?;
+        device.limits = Limits { threads_per_group: threads as u64, local_bytes };
+        let total = asked.global_mem_size();
         // The rest is for scratch memory and for whoever else computes there.
         device.memory_bytes = total.map_err(|error| device.failed("clGetDeviceInfo", error))? / 4 * 3;
-        let largest = Device::new(*id).max_mem_alloc_size();
+        let largest = asked.max_mem_alloc_size();
         device.largest_buffer_bytes = largest.map_err(|error| device.failed("clGetDeviceInfo", error))?;
         Ok(device)
     }
@@ -178,6 +184,10 @@ impl Backend for OpenCl {
 
     fn domain(&self) -> usize {
         self.platform
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
     }
 
     fn free_bytes(&self) -> u64 {

@@ -1,0 +1,287 @@
+//! What code that is made of annotated loops costs beside code by hand: kernels beside those of `kernels/`, bodies for cores
+//! beside the same loop under rayon, MACC's optimizations one by one, and what it costs to make the code.
+//!
+//! Contenders take turns, and the median of their ratios counts: `cargo bench --bench loops -- [--rounds N]`.
+
+#[path = "../harness/statistics.rs"]
+#[allow(dead_code)]
+mod statistics;
+
+use rayon::prelude::*;
+use statistics::median;
+use std::time::Instant;
+use thalweg::kernel::{Kernel, Program, Read, Write};
+use thalweg::loops::target;
+use thalweg::ndarray::ArrayRef2;
+use thalweg::prelude::*;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// Tasks that are timed together.
+const TASKS: usize = 10;
+
+#[allow(unsafe_code)]
+// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../kernels/blas.cl")) }
+    .header("reduce.h", include_str!("../../kernels/reduce.h"));
+#[allow(unsafe_code)]
+// SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
+const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
+    .header("reduce.h", include_str!("../../kernels/reduce.h"));
+#[allow(unsafe_code)]
+// SAFETY: a group touches the points of its elements, which it compares with their number.
+const DG: Program = unsafe { Program::new("dg.cl", include_str!("../../kernels/dg.cl")) };
+static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
+static DOT: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "dot_product");
+static RELAX: Kernel<(Read<f64>, Write<f64>, i32, i32, i64, i64)> = Kernel::new(&JACOBI, "relax");
+type Advance = (Read<f64>, Read<f64>, Read<f64>, f64, Write<f64>, Write<f64>, i32);
+static ADVANCE: Kernel<Advance> = Kernel::new(&DG, "advance_by_hand");
+
+#[target]
+fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
+    for i in 0..y.len() {
+        y[i] += a * x[i];
+    }
+}
+
+#[target]
+fn dot(x: &[f64], y: &[f64], sum: &mut f64) {
+    for i in 0..x.len() {
+        *sum += x[i] * y[i];
+    }
+}
+
+#[target]
+fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
+    #[distribute]
+    for i in 1..new.nrows() - 1 {
+        #[parallel_for]
+        for j in 1..new.ncols() - 1 {
+            new[[i, j]] = 0.25 * ((old[[i - 1, j]] + old[[i + 1, j]]) + (old[[i, j - 1]] + old[[i, j + 1]]));
+        }
+    }
+}
+
+const NX: usize = 4;
+const POINTS: usize = NX * NX;
+
+macro_rules! advance {
+    ($($name:ident $options:tt)*) => {$(
+        #[target $options]
+        fn $name(der: &[f64], delta: &[f64], weights: &[f64], dt: f64, x: &mut [f64], y: &mut [f64]) {
+            #[distribute]
+            for element in 0..x.len() / POINTS {
+                let mut gradient = [0.0; POINTS];
+                #[parallel_for]
+                for l in 0..NX {
+                    #[parallel_for]
+                    for k in 0..NX {
+                        let mut outer = 0.0;
+                        for j in 0..NX {
+                            let mut inner = 0.0;
+                            for i in 0..NX {
+                                let at = element * POINTS + j * NX + i;
+                                let along = delta[j * NX + l] * x[at] * der[k * NX + i];
+                                let across = delta[k * NX + i] * y[at] * der[l * NX + j];
+                                inner += (along + across) * weights[i];
+                            }
+                            outer += inner * weights[j];
+                        }
+                        gradient[l * NX + k] = outer;
+                    }
+                }
+                #[parallel_for]
+                for l in 0..NX {
+                    #[parallel_for]
+                    for k in 0..NX {
+                        x[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
+                        y[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+advance! {
+    advance(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)))
+    without_team_memory(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(team_memory))
+    without_once(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(once))
+    without_innermost_first(
+        teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(innermost_first)
+    )
+    without_all(
+        teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)),
+        off(team_memory, once, innermost_first)
+    )
+}
+
+/// What submits a task.
+type Submit<'a> = Box<dyn Fn(&Runtime) -> std::result::Result<TaskId, SubmitError> + 'a>;
+
+/// Seconds that some tasks take.
+fn time(rt: &Runtime, submit: &Submit<'_>) -> Result<f64> {
+    let start = Instant::now();
+    for _ in 0..TASKS {
+        submit(rt)?;
+    }
+    rt.wait()?;
+    Ok(start.elapsed().as_secs_f64() / TASKS as f64)
+}
+
+/// Prints the times of contenders, which take turns, and their ratios to the first.
+fn compare(rt: &Runtime, rounds: usize, what: &str, contenders: &[(&str, Submit<'_>)]) -> Result<()> {
+    for (_, submit) in contenders {
+        time(rt, submit)?; // compiles the kernels
+    }
+    let mut times = vec![Vec::new(); contenders.len()];
+    for _ in 0..rounds {
+        for ((_, submit), times) in contenders.iter().zip(&mut times) {
+            times.push(time(rt, submit)?);
+        }
+    }
+    for ((name, _), of) in contenders.iter().zip(&times) {
+        let ratios: Vec<f64> = of.iter().zip(&times[0]).map(|(time, first)| time / first).collect();
+        let [time, ratio] = [of, &ratios].map(|values| median(values).unwrap_or(f64::NAN));
+        println!("{what:<10} {name:<28} {:>10.1} µs {ratio:>8.3}", time * 1e6);
+    }
+    Ok(())
+}
+
+fn on_accelerator(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
+    let (x, y, sum) = (rt.data(vec![1.0; n]), rt.data(vec![0.5; n]), rt.scalar(0.0));
+    let by_hand: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("axpy", (x.input(), y.inout()));
+        task.gpu(|k, (x, mut y)| k.launch(&AXPY, x.len(), (0.5, &x, &mut y, x.len() as i32))).submit()
+    });
+    compare(
+        rt,
+        rounds,
+        "axpy",
+        &[("by hand", by_hand), ("of a loop", Box::new(|rt| axpy::task(rt, 0.5, &x, &y).submit()))],
+    )?;
+    let by_hand: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("dot", (x.input(), y.input(), sum.inout()));
+        task.gpu(|k, (x, y, mut sum)| k.launch(&DOT, x.len().min(1 << 18), (&x, &y, &mut sum, x.len() as i32))).submit()
+    });
+    compare(
+        rt,
+        rounds,
+        "dot",
+        &[("by hand", by_hand), ("of a loop", Box::new(|rt| dot::task(rt, &x, &y, &sum).submit()))],
+    )?;
+
+    let side = n.isqrt();
+    let (old, new): (Data<f64, Ix2>, Data<f64, Ix2>) = (rt.zeros([side; 2]), rt.zeros([side; 2]));
+    let inner = 1..side - 1;
+    let by_hand: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("relax", (old.input(), new.block((inner.clone(), inner.clone())).inout()));
+        task.gpu(|k, (old, mut new)| {
+            let ([rows, columns, ..], strides) = (new.extents(), [old.strides()[0], new.strides()[0]]);
+            let [old_stride, new_stride] = strides.map(|stride| stride as i64);
+            k.launch(&RELAX, [columns, rows], (&old, &mut new, rows as i32, columns as i32, old_stride, new_stride))
+        })
+        .submit()
+    });
+    compare(
+        rt,
+        rounds,
+        "jacobi",
+        &[("by hand", by_hand), ("of a loop", Box::new(|rt| relax::task(rt, &old, &new).submit()))],
+    )?;
+
+    let elements = n / POINTS / 4;
+    let constants = [POINTS, POINTS, NX].map(|n| rt.data((0..n).map(|i| (i % 5) as f64 * 0.1).collect::<Vec<_>>()));
+    let [der, delta, weights] = &constants;
+    let (fx, fy) = (rt.data(vec![1.0; elements * POINTS]), rt.data(vec![0.5; elements * POINTS]));
+    let by_hand: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("advance", (der.input(), delta.input(), weights.input(), fx.inout(), fy.inout()));
+        task.gpu(|k, (der, delta, weights, mut x, mut y)| {
+            let elements = x.len() / POINTS;
+            k.launch(&ADVANCE, elements * POINTS, (&der, &delta, &weights, 1e-9, &mut x, &mut y, elements as i32))
+        })
+        .submit()
+    });
+    macro_rules! made {
+        ($name:ident) => {
+            Box::new(|rt: &Runtime| $name::task(rt, der, delta, weights, 1e-9, &fx, &fy).submit())
+        };
+    }
+    let contenders: [(&str, Submit<'_>); 6] = [
+        ("by hand", by_hand),
+        ("of a loop", made!(advance)),
+        ("without team memory", made!(without_team_memory)),
+        ("without once", made!(without_once)),
+        ("without innermost first", made!(without_innermost_first)),
+        ("without all three", made!(without_all)),
+    ];
+    compare(rt, rounds, "dg", &contenders)
+}
+
+fn on_cores(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
+    let (x, y, sum) = (rt.data(vec![1.0; n]), rt.data(vec![0.5; n]), rt.scalar(0.0));
+    let as_written: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("axpy", (x.input(), y.inout()));
+        task.cpu(|_, (x, y)| y.par_iter_mut().enumerate().for_each(|(i, y)| *y += 0.5 * x[i])).submit()
+    });
+    let made: Submit<'_> = Box::new(|rt| axpy::task(rt, 0.5, &x, &y).submit());
+    compare(rt, rounds, "axpy", &[("the loop under rayon", as_written), ("of a loop", made)])?;
+    let as_written: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("dot", (x.input(), y.input(), sum.inout()));
+        task.cpu(|_, (x, y, sum)| sum[0] += (0..x.len()).into_par_iter().map(|i| x[i] * y[i]).sum::<f64>()).submit()
+    });
+    let made: Submit<'_> = Box::new(|rt| dot::task(rt, &x, &y, &sum).submit());
+    compare(rt, rounds, "dot", &[("the loop under rayon", as_written), ("of a loop", made)])?;
+    let side = n.isqrt();
+    let (old, new): (Data<f64, Ix2>, Data<f64, Ix2>) = (rt.zeros([side; 2]), rt.zeros([side; 2]));
+    let as_written: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("relax", (old.input(), new.inout()));
+        task.cpu(|_, (old, mut new)| {
+            let (rows, columns) = new.dim();
+            let mut lines: Vec<_> = new.rows_mut().into_iter().collect();
+            lines.par_iter_mut().enumerate().for_each(|(i, new)| {
+                if i == 0 || i + 1 == rows {
+                    return;
+                }
+                for j in 1..columns - 1 {
+                    new[j] = 0.25 * ((old[[i - 1, j]] + old[[i + 1, j]]) + (old[[i, j - 1]] + old[[i, j + 1]]));
+                }
+            });
+        })
+        .submit()
+    });
+    let made: Submit<'_> = Box::new(|rt| relax::task(rt, &old, &new).submit());
+    compare(rt, rounds, "jacobi", &[("the loop under rayon", as_written), ("of a loop", made)])
+}
+
+/// What it takes to make the code of a function.
+fn expansion(rounds: usize) {
+    const OPTIONS: &str = "teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX))";
+    let file = include_str!("../../examples/loops/dg.rs");
+    let function = &file[file.find("fn advance").expect("it is there")..file.find("fn main").expect("it is behind it")];
+    let times: Vec<f64> = (0..rounds)
+        .map(|_| {
+            let [options, function] = [OPTIONS, function].map(|text| text.parse().expect("it is Rust"));
+            let start = Instant::now();
+            std::hint::black_box(thalweg_loops::target(options, function));
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    println!("expansion  dg's function               {:>10.1} µs", median(&times).unwrap_or(f64::NAN) * 1e6);
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--rounds").skip(1);
+    let is_test = !std::env::args().any(|argument| argument == "--bench");
+    let rounds = arguments.next().map_or(Ok(if is_test { 1 } else { 21 }), |rounds| rounds.parse())?;
+    let n = if is_test { 1 << 12 } else { 1 << 20 };
+    println!("{:<10} {:<28} {:>13} {:>8}", "", "contender", "median", "ratio");
+    match Runtime::builder().compute_units("1:OPENCL:1").build() {
+        Ok(rt) => on_accelerator(&rt, rounds, n)?,
+        Err(error) => println!("skipped: {error}"),
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    on_cores(&Runtime::builder().compute_units(format!("1:CPU:{cores}")).build()?, rounds, n)?;
+    expansion(rounds);
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! `thalweg kernel` as a user runs it.
+
+use std::process::{Command, Output};
+
+fn kernel(place: &str) -> Output {
+    let place = format!("{}/../../examples/loops/{place}", env!("CARGO_MANIFEST_DIR"));
+    Command::new(env!("CARGO_BIN_EXE_thalweg")).args(["kernel", &place]).output().unwrap()
+}
+
+#[test]
+fn prints_the_kernels_of_a_function() {
+    let output = kernel("vecadd.rs:vecadd");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.starts_with("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) vecadd_loop("), "{text}");
+}
+
+#[test]
+fn says_what_is_not_there() {
+    for (place, words) in [
+        ("vecadd.rs:main", "no function `main` with the attribute `target`"),
+        ("nothing.rs:vecadd", "cannot read"),
+        ("vecadd.rs", "cannot "),
+    ] {
+        let output = kernel(place);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains(words), "{place}: {text}");
+    }
+}

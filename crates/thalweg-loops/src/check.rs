@@ -1,0 +1,626 @@
+//! Whether iterations that run at once leave each other alone, as far as the source tells; and what each kernel consists of.
+//!
+//! What is refused here would give another result on a device than in a plain loop, or another one in each run. Whether
+//! *different* indices meet the same element depends on the numbers of a launch: the plan that [`crate::plan`] writes looks
+//! at that.
+
+use crate::clauses::{Reduction, Sized};
+use crate::ir::{Array, Binary, Element, Expr, ExprKind, Function, Loop, Math, ParamId, ParamKind, Place, Stmt, VarId};
+use crate::types::Types;
+use crate::walk;
+use proc_macro2::Span;
+use quote::ToTokens;
+use std::collections::{BTreeMap, BTreeSet};
+use syn::{Error, Result};
+
+/// The memory that a team has on every device.
+pub(crate) const TEAM_BYTES: usize = 48 << 10;
+
+/// What a reduction combines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Cell(ParamId),
+    Local(VarId),
+}
+
+/// What is known of one kernel beside its loops.
+#[derive(Default)]
+pub(crate) struct Facts {
+    /// Of each loop that is shared out over threads, by its variable.
+    pub(crate) reductions: BTreeMap<VarId, Vec<(Reduction, Target)>>,
+    /// How deep loops over threads are nested below the outermost loop.
+    pub(crate) depth: usize,
+    /// Arrays of a team, declared in the loop over teams.
+    pub(crate) team_arrays: Vec<VarId>,
+    /// Parameters that it mentions.
+    pub(crate) params: BTreeSet<ParamId>,
+    /// Variables from before the loops that it mentions.
+    pub(crate) lets: BTreeSet<VarId>,
+    pub(crate) constants: BTreeSet<usize>,
+    pub(crate) helpers: BTreeSet<usize>,
+    /// How many iterations a team takes together, if clauses name arrays; and these.
+    pub(crate) chunk: Option<syn::Expr>,
+    pub(crate) chunked: BTreeSet<ParamId>,
+    /// Variables whose value the host can tell before the launch, within bounds.
+    pub(crate) predictable: BTreeSet<VarId>,
+}
+
+impl Facts {
+    /// All reductions to parameters, once each.
+    pub(crate) fn cells(&self) -> Vec<(Reduction, ParamId)> {
+        let mut cells = Vec::new();
+        for (reduction, target) in self.reductions.values().flatten() {
+            if let Target::Cell(param) = target
+                && !cells.contains(&(*reduction, *param))
+            {
+                cells.push((*reduction, *param));
+            }
+        }
+        cells
+    }
+
+    /// Whether the host can tell before the launch what the expression is, within bounds.
+    pub(crate) fn is_predictable(&self, types: &Types, expr: &Expr) -> bool {
+        let all = |parts: &[&Expr]| parts.iter().all(|part| self.is_predictable(types, part));
+        types.of(expr.ty).is_integer()
+            && match &expr.kind {
+                ExprKind::Integer(_) | ExprKind::Number(_) | ExprKind::Constant(_) | ExprKind::Len(..) => true,
+                ExprKind::Var(var) => self.predictable.contains(var),
+                ExprKind::Cast(inner) => all(&[inner]),
+                ExprKind::Binary(op, a, b) => {
+                    let arithmetic = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Rem];
+                    arithmetic.contains(op) && all(&[a, b])
+                }
+                ExprKind::Math(Math::Min | Math::Max, arguments) => all(&arguments.iter().collect::<Vec<_>>()),
+                ExprKind::If(parts) => all(&[&parts.1, &parts.2]),
+                _ => false,
+            }
+    }
+}
+
+/// Looks at all kernels.
+pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Facts>> {
+    let mut errors: Option<Error> = None;
+    let mut all = Vec::new();
+    let mut kernels = std::mem::take(&mut function.kernels);
+    for kernel in &mut kernels {
+        if kernel.share.is_combined() && kernel.share.reductions().is_empty() {
+            find_reductions(function, kernel);
+        }
+        let mut check = Check {
+            function,
+            types,
+            facts: Facts::default(),
+            scope: Vec::new(),
+            made_of: BTreeMap::new(),
+            errors: &mut errors,
+        };
+        check.kernel(kernel);
+        all.push(check.facts);
+    }
+    function.kernels = kernels;
+    match errors {
+        Some(errors) => Err(errors),
+        None => Ok(all),
+    }
+}
+
+/// Sums, maxima and minima that a loop does not declare: `*sum += ..`, `*most = f64::max(*most, ..)`.
+fn find_reductions(function: &Function, kernel: &mut Loop) {
+    let mut found: Vec<(Reduction, ParamId)> = Vec::new();
+    assignments(&kernel.body, &mut |place, op, value| {
+        if let Place::Cell(param) = place
+            && let Some(reduction) = reduction_of(op, value, Target::Cell(*param))
+            && !found.iter().any(|(_, known)| known == param)
+        {
+            found.push((reduction, *param));
+        }
+    });
+    if let Some(parallel) = &mut kernel.share.parallel {
+        let name = |(reduction, param): (Reduction, ParamId)| (reduction, function.params[param].name.clone());
+        parallel.reductions = found.into_iter().map(name).collect();
+    }
+}
+
+fn assignments<'a>(statements: &'a [Stmt], visit: &mut dyn FnMut(&'a Place, Option<Binary>, &'a Expr)) {
+    for one in statements {
+        match one {
+            Stmt::Assign { place, op, value, .. } => visit(place, *op, value),
+            Stmt::If { then, otherwise, .. } => {
+                assignments(then, visit);
+                assignments(otherwise, visit);
+            }
+            Stmt::While { body, .. } | Stmt::Block(body) => assignments(body, visit),
+            Stmt::For(one) => assignments(&one.body, visit),
+            _ => {}
+        }
+    }
+}
+
+fn is_target(expr: &Expr, target: Target) -> bool {
+    match (&expr.kind, target) {
+        (ExprKind::Cell(param), Target::Cell(cell)) => *param == cell,
+        (ExprKind::Var(var), Target::Local(local)) => *var == local,
+        _ => false,
+    }
+}
+
+fn mentions(expr: &Expr, target: Target) -> bool {
+    let mut found = false;
+    walk::expr(expr, &mut |inner| found |= is_target(inner, target));
+    found
+}
+
+/// The operation by which an assignment adds to the target.
+fn reduction_of(op: Option<Binary>, value: &Expr, target: Target) -> Option<Reduction> {
+    match (op, &value.kind) {
+        (Some(Binary::Add), _) if !mentions(value, target) => Some(Reduction::Sum),
+        (Some(Binary::Mul), _) if !mentions(value, target) => Some(Reduction::Product),
+        (None, ExprKind::Math(math @ (Math::Min | Math::Max), arguments)) => {
+            let [a, b] = arguments.as_slice() else { return None };
+            let once = is_target(a, target) && !mentions(b, target) || is_target(b, target) && !mentions(a, target);
+            let reduction = if *math == Math::Max { Reduction::Max } else { Reduction::Min };
+            once.then_some(reduction)
+        }
+        _ => None,
+    }
+}
+
+/// A loop that the walk is in.
+struct Around {
+    var: VarId,
+    is_shared: bool,
+    is_parallel: bool,
+    /// Whether a loop inside it is shared out over threads, too.
+    has_inner: bool,
+}
+
+struct Check<'a> {
+    function: &'a Function,
+    types: &'a Types,
+    facts: Facts,
+    /// Variables, each with the number of loops over threads around it.
+    scope: Vec<(VarId, usize)>,
+    /// Variables that others are computed from.
+    made_of: BTreeMap<VarId, BTreeSet<VarId>>,
+    errors: &'a mut Option<Error>,
+}
+
+impl Check<'_> {
+    fn refuse(&mut self, span: Span, message: impl std::fmt::Display) {
+        let error = Error::new(span, message);
+        match self.errors {
+            Some(errors) => errors.combine(error),
+            None => *self.errors = Some(error),
+        }
+    }
+
+    fn name(&self, var: VarId) -> String {
+        self.function.variables[var].name.to_string()
+    }
+
+    fn kernel(&mut self, kernel: &Loop) {
+        self.mentioned(kernel);
+        let lets: Vec<_> = self.function.lets.iter().map(|(var, _)| *var).collect();
+        self.facts
+            .predictable
+            .extend(lets.into_iter().filter(|var| self.types.of(self.function.variables[*var].ty).is_integer()));
+        for expr in [&kernel.first, &kernel.end] {
+            if !self.facts.is_predictable(self.types, expr) {
+                self.refuse(expr.span, "how far the outermost loop runs is known before the launch; compute it from parameters and lengths");
+            }
+        }
+        self.chunks(kernel);
+        let mut around = Vec::new();
+        self.shared_loop(kernel, &mut around);
+        self.memory(kernel);
+    }
+
+    fn mentioned(&mut self, kernel: &Loop) {
+        let Facts { params, lets, constants, helpers, .. } = &mut self.facts;
+        let before: BTreeSet<VarId> = self.function.lets.iter().map(|(var, _)| *var).collect();
+        walk::of_loop(kernel, &mut |expr| match &expr.kind {
+            ExprKind::Number(param) | ExprKind::Cell(param) | ExprKind::Len(param, _) => {
+                params.insert(*param);
+            }
+            ExprKind::Element(element) => {
+                if let Array::Param(param) = element.array {
+                    params.insert(param);
+                }
+            }
+            ExprKind::Var(var) if before.contains(var) => {
+                lets.insert(*var);
+            }
+            ExprKind::Constant(constant) => {
+                constants.insert(*constant);
+            }
+            ExprKind::Call(helper, _) => {
+                helpers.insert(*helper);
+            }
+            _ => {}
+        });
+        walk::places(&kernel.body, &mut |place| match place {
+            Place::Element(Element { array: Array::Param(param), .. }) | Place::Cell(param) => {
+                params.insert(*param);
+            }
+            _ => {}
+        });
+    }
+
+    /// The clauses of `distribute`.
+    fn chunks(&mut self, kernel: &Loop) {
+        let Some(distribute) = &kernel.share.distribute else { return };
+        for Sized { name, len } in distribute.chunked() {
+            let Some(param) = self.function.params.iter().position(|param| param.name == *name) else {
+                self.refuse(name.span(), format!("the function has no parameter `{name}`"));
+                continue;
+            };
+            let one = &self.function.params[param];
+            if !matches!(one.kind, ParamKind::Array(_, 1)) || one.team.is_some() {
+                self.refuse(
+                    name.span(),
+                    "a chunk is of an array of one dimension, a slice, which `teams` does not name",
+                );
+            }
+            let is_read_only = one.direction() == Some(crate::ir::Direction::In);
+            if is_read_only && (distribute.lastprivate.iter().chain(&distribute.private)).any(|last| last.name == *name)
+            {
+                self.refuse(
+                    name.span(),
+                    format!("`{name}` is read alone; write `dist_firstprivate`, or make it `&mut`"),
+                );
+            }
+            let tokens = |len: &syn::Expr| len.to_token_stream().to_string();
+            match &self.facts.chunk {
+                Some(chunk) if tokens(chunk) != tokens(len) => {
+                    self.refuse(name.span(), "all chunks of a loop have one length; write the same number");
+                }
+                _ => self.facts.chunk = Some(len.clone()),
+            }
+            self.facts.chunked.insert(param);
+        }
+    }
+
+    fn shared_loop(&mut self, one: &Loop, around: &mut Vec<Around>) {
+        let threads = around.iter().filter(|around| around.is_parallel).count();
+        let is_outermost = around.is_empty();
+        if let Some(distribute) = &one.share.distribute
+            && !is_outermost
+        {
+            self.refuse(distribute.span, "teams share out the outermost loop alone; write `#[parallel_for]` here");
+        }
+        if let Some(parallel) = &one.share.parallel {
+            if !is_outermost && around[0].is_parallel {
+                let message =
+                    "the outermost loop is shared out over threads already; leave `#[parallel_for]` out there, or here";
+                self.refuse(parallel.span, message);
+            }
+            if threads >= 3 {
+                self.refuse(parallel.span, "a team has three dimensions of threads; leave `#[parallel_for]` out here");
+            }
+            for range in [&one.first, &one.end] {
+                if !self.facts.is_predictable(self.types, range) {
+                    self.refuse(range.span, "how many threads there are is chosen before the launch; compute the range from parameters, lengths and outer loops' variables");
+                }
+            }
+            self.reductions(one, threads, is_outermost);
+            if !is_outermost {
+                self.facts.depth = self.facts.depth.max(threads + 1);
+            }
+        }
+        let is_parallel = one.share.parallel.is_some();
+        let first_known =
+            self.facts.is_predictable(self.types, &one.first) && self.facts.is_predictable(self.types, &one.end);
+        if first_known {
+            self.facts.predictable.insert(one.var);
+        }
+        let mut has_inner = false;
+        walk::loops(&one.body, &mut |inner| has_inner |= inner.share.parallel.is_some());
+        around.push(Around { var: one.var, is_shared: one.share.is_shared(), is_parallel, has_inner });
+        let mut used = BTreeSet::new();
+        [&one.first, &one.end].into_iter().for_each(|range| self.used(range, &mut used));
+        self.made_of.insert(one.var, used);
+        let depth = self.scope.len();
+        self.scope.push((one.var, threads + usize::from(is_parallel)));
+        self.statements(&one.body, around);
+        self.scope.truncate(depth);
+        around.pop();
+    }
+
+    fn reductions(&mut self, one: &Loop, threads: usize, is_outermost: bool) {
+        for (reduction, name) in one.share.reductions() {
+            let local = self.scope.iter().rev().find(|(var, _)| self.function.variables[*var].name == *name);
+            let cell = self.function.params.iter().position(|param| param.name == *name);
+            let target = match (local, cell) {
+                (Some((var, level)), _) if *level == 0 && threads == 0 => Target::Local(*var),
+                (None, Some(param)) if matches!(self.function.params[param].kind, ParamKind::Cell(_)) => {
+                    Target::Cell(param)
+                }
+                (Some(_), _) => {
+                    self.refuse(name.span(), "the threads of a loop inside another cannot meet; leave `#[parallel_for]` out at the inner loop");
+                    continue;
+                }
+                _ => {
+                    let message = format!(
+                        "there is no `{name}` to add to; declare `let mut {name}` before the loop, or a parameter `{name}: &mut f64`"
+                    );
+                    self.refuse(name.span(), message);
+                    continue;
+                }
+            };
+            if threads > 0 && !is_outermost {
+                self.refuse(
+                    name.span(),
+                    "the threads of a loop inside another cannot meet; leave `#[parallel_for]` out at the inner loop",
+                );
+            }
+            let mut deeper = None;
+            walk::loops(&one.body, &mut |inner| {
+                if let Some(parallel) = &inner.share.parallel {
+                    deeper = Some(parallel.span);
+                }
+            });
+            if let Some(span) = deeper {
+                self.refuse(span, "a loop with a reduction has one dimension; leave `#[parallel_for]` out here");
+            }
+            if let Target::Cell(param) = target
+                && self.function.params[param].direction() == Some(crate::ir::Direction::In)
+            {
+                self.refuse(name.span(), format!("`{name}` is read alone; make it `&mut`"));
+            }
+            self.facts.reductions.entry(one.var).or_default().push((*reduction, target));
+        }
+    }
+
+    fn statements(&mut self, statements: &[Stmt], around: &mut Vec<Around>) {
+        let depth = self.scope.len();
+        for one in statements {
+            self.statement(one, around);
+        }
+        self.scope.truncate(depth);
+    }
+
+    fn statement(&mut self, one: &Stmt, around: &mut Vec<Around>) {
+        let threads = around.iter().filter(|around| around.is_parallel).count();
+        match one {
+            Stmt::Let { var, init } => {
+                init.iter().for_each(|init| self.reads(init, around));
+                self.scope.push((*var, threads));
+                if let Some(init) = init
+                    && !self.function.variables[*var].is_mutable
+                    && self.facts.is_predictable(self.types, init)
+                {
+                    self.facts.predictable.insert(*var);
+                    let mut used = BTreeSet::new();
+                    self.used(init, &mut used);
+                    self.made_of.insert(*var, used);
+                }
+            }
+            Stmt::LetArray { var, value } => {
+                self.reads(value, around);
+                self.scope.push((*var, threads));
+                if threads == 0 {
+                    self.facts.team_arrays.push(*var);
+                }
+            }
+            Stmt::Assign { place, op, value, span } => {
+                self.reads_of(value, around, Some(place));
+                if let Place::Element(element) = place {
+                    element.indices.iter().for_each(|index| self.reads(index, around));
+                }
+                self.assignment(place, *op, value, *span, around);
+            }
+            Stmt::If { condition, then, otherwise } => {
+                self.reads(condition, around);
+                self.statements(then, around);
+                self.statements(otherwise, around);
+            }
+            Stmt::While { condition, body, .. } => {
+                self.reads(condition, around);
+                around.push(Around { var: usize::MAX, is_shared: false, is_parallel: false, has_inner: false });
+                self.statements(body, around);
+                around.pop();
+            }
+            Stmt::For(one) => {
+                self.reads(&one.first, around);
+                self.reads(&one.end, around);
+                self.shared_loop(one, around);
+            }
+            Stmt::Block(block) => self.statements(block, around),
+            Stmt::Break | Stmt::Continue => {}
+        }
+    }
+
+    fn reads(&mut self, expr: &Expr, around: &[Around]) {
+        self.reads_of(expr, around, None);
+    }
+
+    /// What is read to be assigned. A reduction's target is a part of it inside the loop, and not for others to read.
+    fn reads_of(&mut self, expr: &Expr, around: &[Around], to: Option<&Place>) {
+        let mut wrong = Vec::new();
+        let reduced: Vec<_> =
+            around.iter().filter_map(|around| self.facts.reductions.get(&around.var)).flatten().collect();
+        walk::expr(expr, &mut |inner| {
+            let own = |target| match to {
+                Some(Place::Var(var)) => target == Target::Local(*var),
+                Some(Place::Cell(param)) => target == Target::Cell(*param),
+                _ => false,
+            };
+            if reduced.iter().any(|(_, target)| is_target(inner, *target) && !own(*target)) {
+                let message = "inside the loop this is one thread's part of the reduction; use it behind the loop";
+                wrong.push((inner.span, message.to_owned()));
+            }
+            if let ExprKind::Element(element) = &inner.kind {
+                wrong.extend(self.chunk_index(element, around));
+            }
+        });
+        for (span, message) in wrong {
+            self.refuse(span, message);
+        }
+    }
+
+    /// Of an array that is held in chunks, iteration i has element i.
+    fn chunk_index(&self, element: &Element, around: &[Around]) -> Option<(Span, String)> {
+        let Array::Param(param) = element.array else { return None };
+        let name = &self.function.params[param].name;
+        let outermost = around.first()?;
+        if !self.facts.chunked.contains(&param) {
+            return None;
+        }
+        let is_own = matches!(element.indices[0].kind, ExprKind::Var(var) if var == outermost.var);
+        let loop_var = self.name(outermost.var);
+        let message = format!(
+            "a team holds a chunk of `{name}`, of which iteration `{loop_var}` has its own element; write `{name}[{loop_var}]`, or take `{name}` out of the clause"
+        );
+        (!is_own).then_some((element.indices[0].span, message))
+    }
+
+    fn assignment(&mut self, place: &Place, op: Option<Binary>, value: &Expr, span: Span, around: &[Around]) {
+        let threads = around.iter().filter(|around| around.is_parallel).count();
+        match place {
+            Place::Var(var) => {
+                let level = self.scope.iter().rev().find(|(known, _)| known == var).map(|(_, level)| *level);
+                let name = self.name(*var);
+                let Some(level) = level else {
+                    return self.refuse(
+                        span,
+                        format!("`{name}` stands before the loops and stays what it is; declare it inside"),
+                    );
+                };
+                if level < threads && !self.is_reduced(Target::Local(*var), op, value, around) {
+                    self.refuse(span, format!("all threads would assign to `{name}`; declare it inside the loop, or write `reduction(+: {name})` and `{name} += ..`"));
+                }
+            }
+            Place::Cell(param) => {
+                let name = &self.function.params[*param].name;
+                if !self.is_reduced(Target::Cell(*param), op, value, around) {
+                    let message = format!(
+                        "all iterations would assign to `*{name}`; write `#[parallel_for(reduction(+: {name}))]` and `*{name} += ..`"
+                    );
+                    self.refuse(span, message);
+                }
+            }
+            Place::Element(element) => self.element(element, around),
+        }
+    }
+
+    /// Whether a loop around reduces the target by this operation.
+    fn is_reduced(&self, target: Target, op: Option<Binary>, value: &Expr, around: &[Around]) -> bool {
+        let declared = around.iter().filter_map(|around| self.facts.reductions.get(&around.var)).flatten();
+        let declared = declared.filter(|(_, reduced)| *reduced == target).map(|(reduction, _)| *reduction).next();
+        declared.is_some() && declared == reduction_of(op, value, target)
+    }
+
+    /// What is written is an element of this iteration's own.
+    fn element(&mut self, element: &Element, around: &[Around]) {
+        let threads = around.iter().filter(|around| around.is_parallel).count();
+        if let Some((span, message)) = self.chunk_index(element, around) {
+            self.refuse(span, message);
+        }
+        if around.iter().rev().find(|around| around.is_parallel).is_some_and(|around| around.has_inner) {
+            let message = "this stands between two loops over threads, where each thread of the inner one would do it; move it into the inner loop, or in front of the outer one";
+            self.refuse(element.span, message);
+        }
+        let (name, is_shared) = match element.array {
+            Array::Local(var) => {
+                let level = self.scope.iter().rev().find(|(known, _)| *known == var).map_or(0, |(_, level)| *level);
+                if level == threads {
+                    return; // its own
+                }
+                (self.name(var), false)
+            }
+            Array::Param(param) => {
+                let param = &self.function.params[param];
+                if param.direction() == Some(crate::ir::Direction::In) {
+                    let message = format!("`{}` is read alone; make it `&mut`", param.name);
+                    return self.refuse(element.span, message);
+                }
+                if param.team.is_some() && threads == 0 {
+                    return;
+                }
+                (param.name.to_string(), param.is_shared)
+            }
+        };
+        if is_shared {
+            return;
+        }
+        let is_team = match element.array {
+            Array::Local(_) => true,
+            Array::Param(param) => self.function.params[param].team.is_some(),
+        };
+        if let Some(index) = element.indices.iter().find(|index| !self.facts.is_predictable(self.types, index)) {
+            let message = format!(
+                "which element of `{name}` this is depends on data, so iterations may meet there; compute the index from loops' variables, or write `target(shared({name}))`"
+            );
+            return self.refuse(index.span, message);
+        }
+        let mut used = BTreeSet::new();
+        element.indices.iter().for_each(|index| self.used(index, &mut used));
+        for one in around.iter().filter(|around| around.is_shared) {
+            if is_team && !one.is_parallel || used.contains(&one.var) {
+                continue;
+            }
+            let var = self.name(one.var);
+            let message = format!(
+                "all iterations of `{var}` write this element of `{name}`; use `{var}` in the index, or a reduction"
+            );
+            self.refuse(element.span, message);
+        }
+    }
+
+    /// Loops' variables that an expression is made of, also by way of other variables.
+    fn used(&self, expr: &Expr, used: &mut BTreeSet<VarId>) {
+        walk::expr(expr, &mut |inner| {
+            if let ExprKind::Var(var) = inner.kind {
+                used.insert(var);
+                if let Some(made_of) = self.made_of.get(&var) {
+                    used.extend(made_of);
+                }
+            }
+        });
+    }
+
+    /// That teams have the memory, as far as literals tell.
+    fn memory(&mut self, kernel: &Loop) {
+        let literal = |len: &syn::Expr| match len {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => number.base10_parse::<usize>().ok(),
+            _ => None,
+        };
+        let mut bytes = 0;
+        let mut last = kernel.span;
+        let mut add = |len: &syn::Expr, bits: u32, span: Span| {
+            if let Some(len) = literal(len) {
+                bytes += len * bits as usize / 8;
+                last = span;
+            }
+        };
+        for param in &self.facts.params {
+            let param = &self.function.params[*param];
+            if let Some(team) = &param.team {
+                add(&team.len, param.element.bits(), param.name.span());
+            }
+        }
+        if let Some(distribute) = &kernel.share.distribute {
+            let mut seen = BTreeSet::new();
+            for Sized { name, len } in distribute.chunked() {
+                if let Some(param) = self.function.params.iter().find(|param| param.name == *name)
+                    && seen.insert(name.clone())
+                {
+                    add(len, param.element.bits(), name.span());
+                }
+            }
+        }
+        for var in &self.facts.team_arrays {
+            let variable = &self.function.variables[*var];
+            if let Some(len) = &variable.array {
+                add(len, self.types.of(variable.ty).bits(), variable.name.span());
+            }
+        }
+        if bytes > TEAM_BYTES {
+            let message = format!(
+                "a team would need {bytes} bytes of its memory, and has {TEAM_BYTES}; make the array or its chunk smaller"
+            );
+            self.refuse(last, message);
+        }
+    }
+}

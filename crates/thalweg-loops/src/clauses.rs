@@ -1,0 +1,300 @@
+//! What the attributes say: `target`'s options, and how a loop is shared out.
+
+use proc_macro2::Span;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Error, Ident, LitInt, Result, Token, bracketed, parenthesized};
+
+/// The options of `target`.
+pub(crate) struct Options {
+    pub(crate) teams: Teams,
+    pub(crate) off: Off,
+    /// Parameters whose elements several iterations may touch.
+    pub(crate) shared: Vec<Ident>,
+    /// Whether there is a function that submits parts of the outermost loop.
+    pub(crate) split: Option<Ident>,
+}
+
+/// The clause `teams`.
+pub(crate) struct Teams {
+    /// Teams at most.
+    pub(crate) num: Option<LitInt>,
+    /// Threads of a team at most.
+    pub(crate) thread_limit: u32,
+    pub(crate) private: Vec<Sized>,
+    pub(crate) firstprivate: Vec<Sized>,
+}
+
+/// An array, and how many of its elements a team has.
+#[derive(Clone)]
+pub(crate) struct Sized {
+    pub(crate) name: Ident,
+    pub(crate) len: syn::Expr,
+}
+
+/// Optimizations that are switched off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Off {
+    /// Arrays that clauses name stay where they are.
+    pub(crate) team_memory: bool,
+    /// Loops stay loops where one iteration is all that a thread gets.
+    pub(crate) once: bool,
+    /// The first nested loop gets a team's first dimension, not the innermost one.
+    pub(crate) innermost_first: bool,
+}
+
+/// The largest team that the interfaces know.
+const MOST_THREADS: u32 = 1024;
+
+/// Threads of a team, unless that is said.
+pub(crate) const DEFAULT_THREADS: u32 = 256;
+
+/// How a loop is shared out.
+#[derive(Default)]
+pub(crate) struct Share {
+    /// Over teams.
+    pub(crate) distribute: Option<Distribute>,
+    /// Over the threads of a team.
+    pub(crate) parallel: Option<Parallel>,
+}
+
+pub(crate) struct Distribute {
+    pub(crate) span: Span,
+    pub(crate) private: Vec<Sized>,
+    pub(crate) firstprivate: Vec<Sized>,
+    pub(crate) lastprivate: Vec<Sized>,
+}
+
+impl Distribute {
+    /// The arrays of which each team has a chunk in its memory.
+    pub(crate) fn chunked(&self) -> impl Iterator<Item = &Sized> {
+        self.private.iter().chain(&self.firstprivate).chain(&self.lastprivate)
+    }
+}
+
+pub(crate) struct Parallel {
+    pub(crate) span: Span,
+    pub(crate) reductions: Vec<(Reduction, Ident)>,
+}
+
+/// How the parts of a reduction are combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    Sum,
+    Product,
+    Min,
+    Max,
+}
+
+impl Share {
+    /// Whether the loop is shared out at all.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.distribute.is_some() || self.parallel.is_some()
+    }
+
+    /// Over teams and threads at once.
+    pub(crate) fn is_combined(&self) -> bool {
+        self.distribute.is_some() && self.parallel.is_some()
+    }
+
+    pub(crate) fn reductions(&self) -> &[(Reduction, Ident)] {
+        self.parallel.as_ref().map_or(&[], |parallel| &parallel.reductions)
+    }
+
+    /// What the attributes of a loop say.
+    pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
+        let mut share = Self::default();
+        for attribute in attributes {
+            let path = attribute.path();
+            let is = |name: &str| path.segments.last().is_some_and(|segment| segment.ident == name);
+            let has_clauses = matches!(attribute.meta, syn::Meta::List(_));
+            let span = path.segments.last().map_or_else(Span::call_site, |segment| segment.ident.span());
+            if is("distribute") {
+                let mut distribute =
+                    Distribute { span, private: Vec::new(), firstprivate: Vec::new(), lastprivate: Vec::new() };
+                if has_clauses {
+                    attribute.parse_args_with(|input: ParseStream<'_>| distribute.parse(input))?;
+                }
+                share.distribute = Some(distribute);
+            } else if is("parallel_for") {
+                let mut parallel = Parallel { span, reductions: Vec::new() };
+                if has_clauses {
+                    attribute.parse_args_with(|input: ParseStream<'_>| parallel.parse(input))?;
+                }
+                share.parallel = Some(parallel);
+            } else if !is("allow") && !is("expect") {
+                let message =
+                    "cannot share out a loop by this attribute; write `#[distribute]`, `#[parallel_for]` or both";
+                return Err(Error::new_spanned(path, message));
+            }
+        }
+        Ok(share)
+    }
+}
+
+/// Calls `clause` for each clause of a list: with its name, and what stands in its brackets.
+fn clauses(input: ParseStream<'_>, mut clause: impl FnMut(&Ident, ParseStream<'_>) -> Result<()>) -> Result<()> {
+    while !input.is_empty() {
+        let name: Ident = input.parse()?;
+        clause(&name, input)?;
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+    }
+    Ok(())
+}
+
+fn in_brackets<T>(input: ParseStream<'_>, parse: impl Fn(ParseStream<'_>) -> Result<T>) -> Result<Vec<T>> {
+    let content;
+    parenthesized!(content in input);
+    let mut items = Vec::new();
+    while !content.is_empty() {
+        items.push(parse(&content)?);
+        if !content.is_empty() {
+            content.parse::<Token![,]>()?;
+        }
+    }
+    Ok(items)
+}
+
+/// `name: LEN`
+fn with_length(input: ParseStream<'_>) -> Result<Sized> {
+    let name: Ident = input.parse()?;
+    if !input.peek(Token![:]) {
+        let message = "how many elements has a team's copy? write `name: LENGTH`, with a literal or a constant";
+        return Err(Error::new(name.span(), message));
+    }
+    input.parse::<Token![:]>()?;
+    Ok(Sized { name, len: input.parse()? })
+}
+
+/// `[CHUNK] name`
+fn with_chunk(input: ParseStream<'_>) -> Result<Sized> {
+    if !input.peek(syn::token::Bracket) {
+        return Err(input.error("how many elements has a team's chunk? write `[CHUNK] name`"));
+    }
+    let content;
+    bracketed!(content in input);
+    Ok(Sized { len: content.parse()?, name: input.parse()? })
+}
+
+impl Distribute {
+    fn parse(&mut self, input: ParseStream<'_>) -> Result<()> {
+        clauses(input, |name, input| {
+            let list = match name.to_string().as_str() {
+                "dist_private" => &mut self.private,
+                "dist_firstprivate" => &mut self.firstprivate,
+                "dist_lastprivate" => &mut self.lastprivate,
+                _ => {
+                    let message = "`distribute` has no such clause; write `dist_private`, `dist_firstprivate` or `dist_lastprivate`";
+                    return Err(Error::new(name.span(), message));
+                }
+            };
+            list.extend(in_brackets(input, with_chunk)?);
+            Ok(())
+        })
+    }
+}
+
+impl Parallel {
+    fn parse(&mut self, input: ParseStream<'_>) -> Result<()> {
+        clauses(input, |name, input| {
+            if name != "reduction" {
+                let message =
+                    "`parallel_for` has no such clause; write `reduction(+: name)`, or with `*`, `min` or `max`";
+                return Err(Error::new(name.span(), message));
+            }
+            let content;
+            parenthesized!(content in input);
+            let operation = if content.peek(Token![+]) {
+                content.parse::<Token![+]>().map(|_| Reduction::Sum)?
+            } else if content.peek(Token![*]) {
+                content.parse::<Token![*]>().map(|_| Reduction::Product)?
+            } else {
+                let operation: Ident = content.parse()?;
+                match operation.to_string().as_str() {
+                    "min" => Reduction::Min,
+                    "max" => Reduction::Max,
+                    _ => return Err(Error::new(operation.span(), "write `+`, `*`, `min` or `max`")),
+                }
+            };
+            content.parse::<Token![:]>()?;
+            let names = Punctuated::<Ident, Token![,]>::parse_terminated(&content)?;
+            self.reductions.extend(names.into_iter().map(|name| (operation, name)));
+            Ok(())
+        })
+    }
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let teams = Teams { num: None, thread_limit: DEFAULT_THREADS, private: Vec::new(), firstprivate: Vec::new() };
+        let mut options = Self { teams, off: Off::default(), shared: Vec::new(), split: None };
+        clauses(input, |name, input| {
+            match name.to_string().as_str() {
+                "teams" => {
+                    let content;
+                    parenthesized!(content in input);
+                    options.teams.parse(&content)?;
+                }
+                "shared" => options.shared.extend(in_brackets(input, Ident::parse)?),
+                "split" => options.split = Some(name.clone()),
+                "off" => {
+                    for name in in_brackets(input, Ident::parse)? {
+                        match name.to_string().as_str() {
+                            "team_memory" => options.off.team_memory = true,
+                            "once" => options.off.once = true,
+                            "innermost_first" => options.off.innermost_first = true,
+                            _ => {
+                                let message =
+                                    "there is no such optimization; write `team_memory`, `once` or `innermost_first`";
+                                return Err(Error::new(name.span(), message));
+                            }
+                        }
+                    }
+                }
+                _ => {
+                    let message = "`target` has no such option; write `teams(..)`, `shared(..)`, `split` or `off(..)`";
+                    return Err(Error::new(name.span(), message));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(options)
+    }
+}
+
+impl Teams {
+    fn parse(&mut self, input: ParseStream<'_>) -> Result<()> {
+        clauses(input, |name, input| {
+            match name.to_string().as_str() {
+                "num" => {
+                    input.parse::<Token![=]>()?;
+                    let number: LitInt = input.parse()?;
+                    if number.base10_parse::<u32>()? == 0 {
+                        return Err(Error::new(number.span(), "no team at all computes nothing; write 1 or more"));
+                    }
+                    self.num = Some(number);
+                }
+                "thread_limit" => {
+                    input.parse::<Token![=]>()?;
+                    let number: LitInt = input.parse()?;
+                    let limit = number.base10_parse::<u32>()?;
+                    if limit == 0 || limit > MOST_THREADS {
+                        let message = format!("a team has 1 to {MOST_THREADS} threads; write a number of these");
+                        return Err(Error::new(number.span(), message));
+                    }
+                    self.thread_limit = limit;
+                }
+                "private" => self.private.extend(in_brackets(input, with_length)?),
+                "firstprivate" => self.firstprivate.extend(in_brackets(input, with_length)?),
+                _ => {
+                    let message = "`teams` has no such clause; write `num = N`, `thread_limit = N`, `private(name: LENGTH)` or \
+                                   `firstprivate(name: LENGTH)`";
+                    return Err(Error::new(name.span(), message));
+                }
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,320 @@
+//! What is left of a function of loops when its syntax is gone: numbers, arrays, loops and how they are shared out.
+//!
+//! Every node keeps its place in the source, since all that is wrong with it is said there. Variables are numbers: names
+//! serve messages and the text alone. Types are numbers of [`crate::types`] until a lowering asks for them.
+
+use crate::clauses::Share;
+use crate::types::{Scalar, TypeId};
+use proc_macro2::{Ident, Span};
+
+/// A function of loops.
+pub(crate) struct Function {
+    pub(crate) name: Ident,
+    pub(crate) params: Vec<Param>,
+    /// All variables of all kernels: what `let` and `for` declare.
+    pub(crate) variables: Vec<Variable>,
+    /// What stands before, between and behind the loops: computed on the host. In the order of the source.
+    pub(crate) lets: Vec<(VarId, Option<Expr>)>,
+    /// The outermost loops: a kernel each.
+    pub(crate) kernels: Vec<Loop>,
+    /// Names in capitals: numbers that the compiler knows.
+    pub(crate) constants: Vec<Constant>,
+    /// Functions that the loops call.
+    pub(crate) helpers: Vec<Helper>,
+}
+
+/// How a task accesses a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// `&`
+    In,
+    /// `&mut`
+    Inout,
+    /// `Out`
+    Out,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParamKind {
+    /// A number, given by value.
+    Number,
+    /// A reference to one number.
+    Cell(Direction),
+    /// A slice, or one of ndarray's arrays, of so many dimensions.
+    Array(Direction, usize),
+}
+
+pub(crate) struct Param {
+    pub(crate) name: Ident,
+    pub(crate) kind: ParamKind,
+    pub(crate) element: Scalar,
+    pub(crate) ty: TypeId,
+    /// Each team's own, as a clause of `teams` says.
+    pub(crate) team: Option<TeamCopy>,
+    /// Iterations may touch the same elements.
+    pub(crate) is_shared: bool,
+}
+
+/// A small array that each team has a copy of.
+#[derive(Clone)]
+pub(crate) struct TeamCopy {
+    /// Whether it begins with what the array holds.
+    pub(crate) is_first: bool,
+    /// How many elements it has at most.
+    pub(crate) len: syn::Expr,
+}
+
+impl Param {
+    pub(crate) fn direction(&self) -> Option<Direction> {
+        match self.kind {
+            ParamKind::Number => None,
+            ParamKind::Cell(direction) | ParamKind::Array(direction, _) => Some(direction),
+        }
+    }
+
+    /// Whether the task accesses it: what is each team's own, and begins with nothing, is no data object at all.
+    pub(crate) fn is_access(&self) -> bool {
+        self.direction().is_some() && self.team.as_ref().is_none_or(|team| team.is_first)
+    }
+
+    /// Whether the task writes it.
+    pub(crate) fn is_written(&self) -> bool {
+        matches!(self.direction(), Some(Direction::Inout | Direction::Out)) && self.team.is_none()
+    }
+
+    pub(crate) fn dims(&self) -> usize {
+        match self.kind {
+            ParamKind::Array(_, dims) => dims,
+            _ => 1,
+        }
+    }
+}
+
+pub(crate) type VarId = usize;
+pub(crate) type ParamId = usize;
+
+pub(crate) struct Variable {
+    pub(crate) name: Ident,
+    /// What the text calls it: no other variable has that name.
+    pub(crate) text: String,
+    pub(crate) ty: TypeId,
+    pub(crate) is_mutable: bool,
+    /// How many elements it has, if it is an array.
+    pub(crate) array: Option<syn::Expr>,
+}
+
+pub(crate) struct Constant {
+    pub(crate) path: syn::Path,
+    pub(crate) text: String,
+    pub(crate) ty: TypeId,
+}
+
+pub(crate) struct Helper {
+    pub(crate) path: syn::Path,
+    /// Types of the arguments and of the result.
+    pub(crate) arguments: Vec<TypeId>,
+    pub(crate) result: TypeId,
+}
+
+/// A loop over a range of integers.
+pub(crate) struct Loop {
+    pub(crate) var: VarId,
+    pub(crate) first: Expr,
+    pub(crate) end: Expr,
+    pub(crate) is_inclusive: bool,
+    pub(crate) body: Vec<Stmt>,
+    pub(crate) share: Share,
+    pub(crate) span: Span,
+    /// The source, for the body for cores.
+    pub(crate) source: syn::ExprForLoop,
+}
+
+pub(crate) enum Stmt {
+    Let {
+        var: VarId,
+        init: Option<Expr>,
+    },
+    /// An array of one value.
+    LetArray {
+        var: VarId,
+        value: Expr,
+    },
+    Assign {
+        place: Place,
+        op: Option<Binary>,
+        value: Expr,
+        span: Span,
+    },
+    If {
+        condition: Expr,
+        then: Vec<Stmt>,
+        otherwise: Vec<Stmt>,
+    },
+    While {
+        condition: Expr,
+        body: Vec<Stmt>,
+    },
+    For(Box<Loop>),
+    Block(Vec<Stmt>),
+    Break,
+    Continue,
+}
+
+pub(crate) enum Place {
+    Var(VarId),
+    Cell(ParamId),
+    Element(Element),
+}
+
+/// An element of an array.
+pub(crate) struct Element {
+    pub(crate) array: Array,
+    pub(crate) indices: Vec<Expr>,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Array {
+    Param(ParamId),
+    Local(VarId),
+}
+
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
+    pub(crate) ty: TypeId,
+    pub(crate) span: Span,
+}
+
+pub(crate) enum ExprKind {
+    Integer(String),
+    Float(String),
+    Bool(bool),
+    Var(VarId),
+    Number(ParamId),
+    Constant(usize),
+    Cell(ParamId),
+    /// Elements of an array along a dimension; all, without one.
+    Len(ParamId, Option<usize>),
+    Element(Box<Element>),
+    Minus(Box<Expr>),
+    Not(Box<Expr>),
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    Cast(Box<Expr>),
+    Math(Math, Vec<Expr>),
+    If(Box<(Expr, Expr, Expr)>),
+    Call(usize, Vec<Expr>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    And,
+    Or,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Shl,
+    Shr,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Binary {
+    pub(crate) fn is_comparison(self) -> bool {
+        matches!(self, Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge)
+    }
+
+    pub(crate) fn is_shift(self) -> bool {
+        matches!(self, Self::Shl | Self::Shr)
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Rem => "%",
+            Self::And => "&&",
+            Self::Or => "||",
+            Self::BitAnd => "&",
+            Self::BitOr => "|",
+            Self::BitXor => "^",
+            Self::Shl => "<<",
+            Self::Shr => ">>",
+            Self::Eq => "==",
+            Self::Ne => "!=",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+        }
+    }
+}
+
+/// A method of numbers that kernels have as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Math {
+    /// Of one number.
+    Sqrt,
+    Abs,
+    Exp,
+    Ln,
+    Sin,
+    Cos,
+    Tan,
+    Tanh,
+    Floor,
+    Ceil,
+    /// Of two.
+    Min,
+    Max,
+    Powf,
+    Atan2,
+    Hypot,
+    /// Of three.
+    MulAdd,
+}
+
+impl Math {
+    pub(crate) const ALL: [(&'static str, Self, &'static str); 16] = [
+        ("sqrt", Self::Sqrt, "sqrt"),
+        ("abs", Self::Abs, "fabs"),
+        ("exp", Self::Exp, "exp"),
+        ("ln", Self::Ln, "log"),
+        ("sin", Self::Sin, "sin"),
+        ("cos", Self::Cos, "cos"),
+        ("tan", Self::Tan, "tan"),
+        ("tanh", Self::Tanh, "tanh"),
+        ("floor", Self::Floor, "floor"),
+        ("ceil", Self::Ceil, "ceil"),
+        ("min", Self::Min, "fmin"),
+        ("max", Self::Max, "fmax"),
+        ("powf", Self::Powf, "pow"),
+        ("atan2", Self::Atan2, "atan2"),
+        ("hypot", Self::Hypot, "hypot"),
+        ("mul_add", Self::MulAdd, "fma"),
+    ];
+
+    /// How many arguments the method has beside the number it is called on.
+    pub(crate) fn arguments(self) -> usize {
+        match self {
+            Self::Min | Self::Max | Self::Powf | Self::Atan2 | Self::Hypot => 1,
+            Self::MulAdd => 2,
+            _ => 0,
+        }
+    }
+
+    /// Whether integers have it, too.
+    pub(crate) fn is_for_integers(self) -> bool {
+        matches!(self, Self::Min | Self::Max | Self::Abs)
+    }
+}

@@ -1,0 +1,398 @@
+//! From a loop to the text of a kernel, in the dialect of `kernels/dialect.h` with what `kernels/loops.h` adds.
+//!
+//! The text is the same for teams of every shape: macros say how many threads a team has (`TEAM_X`, `TEAM_Y`, `TEAM_Z`),
+//! whether each of them gets one iteration at most (`ONCE_..`), and whether indices are compared with lengths (`CHECKED`).
+//! The host defines them when it knows the trips.
+//!
+//! Invariants:
+//! 1. Every access to a parameter or a local array is a `LOAD` or a `STORE` whose index the plan looks at, or a `SAFE_..`,
+//!    which looks itself; or one of a chunk, which is in it by construction.
+//! 2. Every thread of a team reaches each `BARRIER`: none stands inside a loop over threads, and the loops around it run
+//!    alike for all threads of a team.
+//! 3. A loop over threads ends with a barrier if anything of its team follows.
+
+mod expr;
+mod stmt;
+
+use crate::check::{Facts, Target};
+use crate::clauses::{Off, Reduction, Sized};
+use crate::ir::{Direction, Expr, Function, Loop, Param, ParamId, ParamKind, VarId};
+use crate::parse::text_name;
+use crate::types::{Scalar, Types};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// One argument of a kernel, in the order of its head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Argument {
+    Buffer(ParamId),
+    /// Elements along a dimension.
+    Extent(ParamId, usize),
+    /// Elements from one index to the next along a dimension.
+    Stride(ParamId, usize),
+    Number(ParamId),
+    Let(VarId),
+    /// A constant that is no integer.
+    Constant(usize),
+    /// What teams leave of the reduction of this number.
+    Parts(usize),
+    /// How many parts there are.
+    PartCount,
+}
+
+/// A kernel, and what the host has to know to launch it.
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) arguments: Vec<Argument>,
+    /// Macros that stand for integers: constants of the program.
+    pub(crate) defines: Vec<(String, syn::Expr)>,
+    /// Combines what the teams leave, in a fixed order: a kernel and its cells.
+    pub(crate) total: Option<(String, Vec<(Reduction, ParamId)>)>,
+}
+
+/// Iterations that one thread of a team takes of each part of a reduction.
+const ROUNDS: u32 = 16;
+
+/// How many iterations a team takes together, where it does; as a literal or a constant.
+pub(crate) fn chunk(facts: &Facts, kernel: &Loop, team: u32) -> Option<syn::Expr> {
+    let is_reduced = kernel.share.is_combined() && !facts.cells().is_empty();
+    facts.chunk.clone().or_else(|| {
+        is_reduced.then(|| {
+            let number = syn::LitInt::new(&(team * ROUNDS).to_string(), proc_macro2::Span::call_site());
+            syn::Expr::Lit(syn::ExprLit { attrs: Vec::new(), lit: syn::Lit::Int(number) })
+        })
+    })
+}
+
+/// Threads of a team that adds up: a power of two.
+pub(crate) fn lanes(thread_limit: u32) -> u32 {
+    1 << thread_limit.ilog2()
+}
+
+/// Writes the text of a kernel.
+pub(super) struct Writer<'a> {
+    function: &'a Function,
+    types: &'a Types,
+    facts: &'a Facts,
+    /// None in a function that kernels call.
+    kernel: Option<&'a Loop>,
+    off: Off,
+    text: String,
+    indent: usize,
+    /// What variables and cells are called here instead: parts of reductions.
+    renamed: BTreeMap<TargetKey, String>,
+    defines: Vec<(String, syn::Expr)>,
+    /// Whether a team has a first thread that writes for all: outside the loops over threads.
+    is_team: bool,
+    /// How many loops over threads are around.
+    level: usize,
+    /// Threads wait for each other in front of the loops over them.
+    reads_first: bool,
+}
+
+/// A target as a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TargetKey {
+    Cell(ParamId),
+    Local(VarId),
+}
+
+impl From<Target> for TargetKey {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Cell(param) => Self::Cell(param),
+            Target::Local(var) => Self::Local(var),
+        }
+    }
+}
+
+/// The text of the kernel with this number.
+pub(crate) fn lower(
+    function: &Function,
+    types: &Types,
+    facts: &Facts,
+    off: Off,
+    (number, thread_limit): (usize, u32),
+) -> Kernel {
+    let kernel = &function.kernels[number];
+    let name = text_name(&function.name);
+    let name = if number == 0 { format!("{name}_loop") } else { format!("{name}_loop{}", number + 1) };
+    let mut writer = Writer {
+        function,
+        types,
+        facts,
+        kernel: Some(kernel),
+        off,
+        text: String::new(),
+        indent: 1,
+        renamed: BTreeMap::new(),
+        defines: Vec::new(),
+        is_team: true,
+        level: 0,
+        reads_first: false,
+    };
+    writer.body(kernel, chunk(facts, kernel, lanes(thread_limit)));
+    let Writer { text: body, mut defines, .. } = writer;
+    for constant in &facts.constants {
+        let constant = &function.constants[*constant];
+        if !types.of(constant.ty).is_float() && !defines.iter().any(|(known, _)| *known == constant.text) {
+            let path = syn::ExprPath { attrs: Vec::new(), qself: None, path: constant.path.clone() };
+            defines.push((constant.text.clone(), syn::Expr::Path(path)));
+        }
+    }
+    let arguments = arguments(function, types, facts);
+    let heads: Vec<String> = arguments.iter().map(|argument| head(function, types, facts, *argument)).collect();
+    let regions: Vec<String> = arguments.iter().filter_map(|argument| region(function, facts, *argument)).collect();
+    let head = format!("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) {name}({})", heads.join(", "));
+    let mut text = format!("{}\n{{\n    {}\n{body}}}\n", wrapped(&head), regions.join(" "));
+    let cells = facts.cells();
+    let total = (!cells.is_empty()).then(|| {
+        let total = format!("{name}_total");
+        text += &total_text(function, &total, &cells);
+        (total, cells)
+    });
+    Kernel { name, text, arguments, defines, total }
+}
+
+/// What stands in the braces of a function that kernels call.
+pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt], value: &Expr) -> String {
+    let (facts, off) = (Facts::default(), Off::default());
+    let mut writer = Writer {
+        function,
+        types,
+        facts: &facts,
+        kernel: None,
+        off,
+        text: String::new(),
+        indent: 1,
+        renamed: BTreeMap::new(),
+        defines: Vec::new(),
+        is_team: false,
+        level: 0,
+        reads_first: false,
+    };
+    writer.statements(body, false);
+    let value = writer.expr(value);
+    writer.line(format!("return {value};"));
+    writer.text
+}
+
+/// A head over as many lines as it takes.
+fn wrapped(head: &str) -> String {
+    let indent =
+        " ".repeat(head.find(") ").map_or(4, |at| head[at + 2..].find('(').map_or(4, |open| at + 3 + open)).min(40));
+    let (mut lines, mut line) = (String::new(), String::new());
+    for part in head.split_inclusive(", ") {
+        if line.len() + part.trim_end().len() > 110 && !line.trim().is_empty() {
+            lines += line.trim_end();
+            lines.push('\n');
+            line = indent.clone();
+        }
+        line += part;
+    }
+    lines + &line
+}
+
+fn arguments(function: &Function, types: &Types, facts: &Facts) -> Vec<Argument> {
+    let mut arguments = Vec::new();
+    let cells = facts.cells();
+    let is_cell = |id: ParamId| cells.iter().any(|(_, cell)| *cell == id);
+    let accessed = || facts.params.iter().copied().filter(|id| function.params[*id].is_access() && !is_cell(*id));
+    arguments.extend(accessed().map(Argument::Buffer));
+    arguments.extend((0..cells.len()).map(Argument::Parts));
+    for id in accessed() {
+        if let ParamKind::Array(_, dims) = function.params[id].kind {
+            arguments.extend((0..dims).map(|dimension| Argument::Extent(id, dimension)));
+            arguments.extend((0..dims - 1).map(|dimension| Argument::Stride(id, dimension)));
+        }
+    }
+    if !cells.is_empty() {
+        arguments.push(Argument::PartCount);
+    }
+    let is_number = |id: &&ParamId| function.params[**id].kind == ParamKind::Number;
+    arguments.extend(facts.params.iter().filter(is_number).map(|id| Argument::Number(*id)));
+    arguments.extend(facts.lets.iter().map(|var| Argument::Let(*var)));
+    let floats = facts.constants.iter().filter(|constant| types.of(function.constants[**constant].ty).is_float());
+    arguments.extend(floats.map(|constant| Argument::Constant(*constant)));
+    arguments
+}
+
+fn part_name(function: &Function, cell: ParamId) -> String {
+    format!("{}_parts", text_name(&function.params[cell].name))
+}
+
+fn head(function: &Function, types: &Types, facts: &Facts, argument: Argument) -> String {
+    let name = |id: ParamId| text_name(&function.params[id].name);
+    match argument {
+        Argument::Buffer(id) => {
+            let (param, name) = (&function.params[id], name(id));
+            let bounds = match param.kind {
+                ParamKind::Array(_, 2) => format!("[{name}_n0 : {name}_s0][{name}_n1]"),
+                ParamKind::Array(_, 3) => format!("[{name}_n0 : {name}_s0][{name}_n1 : {name}_s1][{name}_n2]"),
+                ParamKind::Array(..) => format!("{name}_n0"),
+                _ => "1".to_owned(),
+            };
+            format!("{}({}, {name}, {bounds})", mode(param), param.element.text())
+        }
+        Argument::Extent(id, dimension) => format!("INT64 {}_n{dimension}", name(id)),
+        Argument::Stride(id, dimension) => format!("INT64 {}_s{dimension}", name(id)),
+        Argument::Number(id) => format!("{} {}", function.params[id].element.text(), name(id)),
+        Argument::Let(var) => {
+            let variable = &function.variables[var];
+            format!("{} {}", types.of(variable.ty).text(), variable.text)
+        }
+        Argument::Constant(constant) => {
+            let constant = &function.constants[constant];
+            format!("{} {}", types.of(constant.ty).text(), constant.text)
+        }
+        Argument::Parts(number) => {
+            let (_, cell) = facts.cells()[number];
+            format!("OUT({}, {}, part_count)", function.params[cell].element.text(), part_name(function, cell))
+        }
+        Argument::PartCount => "INT64 part_count".to_owned(),
+    }
+}
+
+fn mode(param: &Param) -> &'static str {
+    match (param.direction(), &param.team) {
+        (Some(Direction::Inout), None) => "INOUT",
+        (Some(Direction::Out), None) => "OUT",
+        _ => "IN",
+    }
+}
+
+fn region(function: &Function, facts: &Facts, argument: Argument) -> Option<String> {
+    match argument {
+        Argument::Buffer(id) => Some(format!("REGION({});", text_name(&function.params[id].name))),
+        Argument::Parts(number) => Some(format!("REGION({});", part_name(function, facts.cells()[number].1))),
+        _ => None,
+    }
+}
+
+/// The number that changes nothing, in the text.
+pub(super) fn identity(reduction: Reduction, element: Scalar) -> String {
+    match reduction {
+        Reduction::Sum => if element.is_float() { "0.0" } else { "0" }.to_owned(),
+        Reduction::Product => if element.is_float() { "1.0" } else { "1" }.to_owned(),
+        Reduction::Max => format!("LOWEST_{}", element.rust()),
+        Reduction::Min => format!("HIGHEST_{}", element.rust()),
+    }
+}
+
+/// The macro that combines two numbers.
+pub(super) fn combine(reduction: Reduction, element: Scalar) -> &'static str {
+    match (reduction, element.is_float()) {
+        (Reduction::Sum, _) => "SUM",
+        (Reduction::Product, _) => "PRODUCT",
+        (Reduction::Max, true) => "fmax",
+        (Reduction::Min, true) => "fmin",
+        (Reduction::Max, false) => "LARGEST",
+        (Reduction::Min, false) => "LEAST",
+    }
+}
+
+/// The kernel behind one that reduces: one team, which combines in the order of the parts' numbers.
+fn total_text(function: &Function, name: &str, cells: &[(Reduction, ParamId)]) -> String {
+    let (mut heads, mut body, mut regions) = (Vec::new(), String::new(), Vec::new());
+    for (_, cell) in cells {
+        let (parts, element) = (part_name(function, *cell), function.params[*cell].element.text());
+        heads.push(format!("IN({element}, {parts}, part_count)"));
+        regions.push(format!("REGION({parts});"));
+    }
+    for (reduction, cell) in cells {
+        let (param, parts) = (&function.params[*cell], part_name(function, *cell));
+        let (element, cell) = (param.element, text_name(&param.name));
+        heads.push(format!("INOUT({}, {cell}, 1)", element.text()));
+        regions.push(format!("REGION({cell});"));
+        let (all, combine) = (format!("{cell}_all"), combine(*reduction, element));
+        let _ = write!(
+            body,
+            "    {0} {all} = {1};\n    LOCAL({0}, {cell}_lanes, TEAM_X);\n    for (INT64 part = LOCAL_ID(0); part < part_count; part += \
+             TEAM_X) {all} = {combine}({all}, {parts}[part]);\n    REDUCE({cell}_lanes, {all}, {combine});\n    if (FIRST_THREAD && \
+             GROUP_ID(0) == 0) {cell}[0] = {combine}({cell}[0], {all});\n",
+            element.text(),
+            identity(*reduction, element),
+        );
+    }
+    heads.push("INT64 part_count".to_owned());
+    let head = format!("KERNEL(TEAM_X, 1, 1) {name}({})", heads.join(", "));
+    format!("\n{}\n{{\n    {}\n{body}}}\n", wrapped(&head), regions.join(" "))
+}
+
+impl Writer<'_> {
+    pub(super) fn line(&mut self, line: impl AsRef<str>) {
+        for _ in 0..self.indent {
+            self.text.push_str("    ");
+        }
+        self.text.push_str(line.as_ref());
+        self.text.push('\n');
+    }
+
+    pub(super) fn open(&mut self, line: impl AsRef<str>) {
+        self.line(line);
+        self.indent += 1;
+    }
+
+    pub(super) fn close(&mut self) {
+        self.indent -= 1;
+        self.line("}");
+    }
+
+    /// A length, as the text calls it; what is no literal becomes a macro.
+    pub(super) fn length(&mut self, length: &syn::Expr) -> String {
+        if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) = length {
+            return number.base10_digits().to_owned();
+        }
+        let tokens = quote::quote!(#length).to_string();
+        if let Some((name, _)) = self.defines.iter().find(|(_, known)| quote::quote!(#known).to_string() == tokens) {
+            return name.clone();
+        }
+        let name = match length {
+            syn::Expr::Path(path) => {
+                let names: Vec<_> = path.path.segments.iter().map(|segment| text_name(&segment.ident)).collect();
+                names.join("_")
+            }
+            _ => format!("LENGTH_{}", self.defines.len()),
+        };
+        self.defines.push((name.clone(), length.clone()));
+        name
+    }
+
+    pub(super) fn param_text(&self, id: ParamId) -> String {
+        text_name(&self.function.params[id].name)
+    }
+
+    pub(super) fn type_of(&self, expr: &Expr) -> Scalar {
+        self.types.of(expr.ty)
+    }
+
+    pub(super) fn variable(&self, var: VarId) -> String {
+        match self.renamed.get(&TargetKey::Local(var)) {
+            Some(name) => name.clone(),
+            None => self.function.variables[var].text.clone(),
+        }
+    }
+
+    /// Whether the team's memory has the array: by `teams`, if that is not switched off.
+    pub(super) fn is_in_team(&self, id: ParamId) -> bool {
+        let param = &self.function.params[id];
+        param.team.is_some() && !(self.off.team_memory && param.direction() == Some(Direction::In))
+    }
+
+    /// Whether the team's memory has a chunk of the array: by `distribute`, if that is not switched off.
+    pub(super) fn is_in_chunk(&self, id: ParamId) -> bool {
+        let is_private = self.clause(id, |distribute| &distribute.private);
+        let is_last = self.clause(id, |distribute| &distribute.lastprivate);
+        // What nobody is to see behind its iteration cannot stand where everybody sees it.
+        let is_needed = is_private || self.function.params[id].direction() != Some(Direction::In) && !is_last;
+        self.facts.chunked.contains(&id) && (!self.off.team_memory || is_needed)
+    }
+
+    pub(super) fn clause(&self, id: ParamId, list: impl Fn(&crate::clauses::Distribute) -> &Vec<Sized>) -> bool {
+        let name = &self.function.params[id].name;
+        self.kernel
+            .and_then(|kernel| kernel.share.distribute.as_ref())
+            .is_some_and(|distribute| list(distribute).iter().any(|one| one.name == *name))
+    }
+}

@@ -1,0 +1,281 @@
+//! From syntax to the representation of [`crate::ir`]: the subset that cores and devices both have.
+//!
+//! What the subset lacks is refused here, at its token, with what to write instead. What the subset has and is still
+//! wrong, such as iterations that disturb each other, is [`crate::check`]'s matter.
+
+mod expr;
+mod params;
+mod stmt;
+
+use crate::clauses::Options;
+use crate::ir::{Constant, Function, Helper, Param, VarId, Variable};
+use crate::types::{Scalar, TypeId, Types};
+use proc_macro2::{Ident, Span};
+use std::collections::HashSet;
+use syn::{Error, ItemFn, Result};
+
+/// Reads a function.
+pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Types)> {
+    let mut parser = Parser::default();
+    let params = params::all(options, item, &mut parser)?;
+    for param in &params {
+        let name = text_name(&param.name);
+        let suffixes =
+            ["_n0", "_n1", "_n2", "_s0", "_s1", "_team", "_chunk", "_lanes", "_part", "_parts", "_thread", "_all"];
+        let derived = suffixes.iter().map(|suffix| format!("{name}{suffix}"));
+        for name in std::iter::once(name.clone()).chain(derived) {
+            if !parser.names.insert(name) {
+                return refuse(
+                    param.name.span(),
+                    "the kernel's text has this name for something else; choose another one",
+                );
+            }
+        }
+    }
+    parser.params = params;
+    let (lets, kernels) = parser.top_level(&item.block)?;
+    let Parser { params, variables, constants, helpers, types, .. } = parser;
+    Ok((Function { name: item.sig.ident.clone(), params, variables, lets, kernels, constants, helpers }, types))
+}
+
+/// Reads a function of numbers, and writes its text: what stands in its braces.
+pub(crate) fn helper(params: &[(Ident, Scalar)], result: Scalar, block: &syn::Block) -> Result<String> {
+    let mut parser = Parser::default();
+    for (name, ty) in params {
+        let ty = parser.types.known(*ty);
+        let kind = crate::ir::ParamKind::Number;
+        let element = parser.types.of(ty);
+        parser.params.push(Param { name: name.clone(), kind, element, ty, team: None, is_shared: false });
+        parser.names.insert(text_name(name));
+    }
+    let (body, value) = parser.value_block(block)?;
+    let result = parser.types.known(result);
+    parser.types.unify(result, value.ty);
+    if let Some(constant) = parser.constants.first() {
+        return refuse(
+            syn::spanned::Spanned::span(&constant.path),
+            "a kernel's function knows its parameters alone; make this one of them",
+        );
+    }
+    if let Some(helper) = parser.helpers.first() {
+        return refuse(
+            syn::spanned::Spanned::span(&helper.path),
+            "a kernel's function calls no other; write out what it does",
+        );
+    }
+    let Parser { params, variables, types, .. } = parser;
+    let name = Ident::new("helper", Span::call_site());
+    let (lets, kernels) = (Vec::new(), Vec::new());
+    let function = Function { name, params, variables, lets, kernels, constants: Vec::new(), helpers: Vec::new() };
+    Ok(crate::kernel::helper(&function, &types, &body, &value))
+}
+
+/// What is known while a function is read.
+#[derive(Default)]
+pub(super) struct Parser {
+    params: Vec<Param>,
+    variables: Vec<Variable>,
+    constants: Vec<Constant>,
+    helpers: Vec<Helper>,
+    types: Types,
+    /// What names mean here, innermost last.
+    scope: Vec<(Ident, VarId)>,
+    /// What the text has names for.
+    names: HashSet<String>,
+    /// Whether a loop of the subset is being read: `break` and `continue` need one, and which is not shared out.
+    loops: Vec<bool>,
+}
+
+impl Parser {
+    /// A variable that is in scope from here on.
+    fn declare(&mut self, name: &Ident, ty: TypeId, is_mutable: bool, array: Option<syn::Expr>) -> Result<VarId> {
+        if self.params.iter().any(|param| param.name == *name) {
+            return Err(Error::new(name.span(), format!("`{name}` is a parameter; give the variable another name")));
+        }
+        let stem = text_name(name);
+        let text = (1..).map(|n| if n == 1 { stem.clone() } else { format!("{stem}_{n}") });
+        let text = text.into_iter().find(|text| !self.names.contains(text)).expect("there is always one more number");
+        self.names.insert(text.clone());
+        self.variables.push(Variable { name: name.clone(), text, ty, is_mutable, array });
+        let id = self.variables.len() - 1;
+        self.scope.push((name.clone(), id));
+        Ok(id)
+    }
+
+    fn variable(&self, name: &Ident) -> Option<VarId> {
+        self.scope.iter().rev().find(|(known, _)| known == name).map(|(_, id)| *id)
+    }
+
+    fn param(&self, name: &Ident) -> Option<usize> {
+        self.params.iter().position(|param| param.name == *name)
+    }
+
+    /// Reads what has a scope of its own.
+    fn inside<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let depth = self.scope.len();
+        let result = read(self);
+        self.scope.truncate(depth);
+        result
+    }
+}
+
+/// Words that mean something to one of the languages of kernels, beside Rust's own.
+const TAKEN: &[&str] = &[
+    "auto",
+    "bool",
+    "case",
+    "char",
+    "default",
+    "do",
+    "double",
+    "float",
+    "goto",
+    "inline",
+    "int",
+    "long",
+    "register",
+    "restrict",
+    "short",
+    "signed",
+    "sizeof",
+    "switch",
+    "template",
+    "this",
+    "typedef",
+    "typename",
+    "union",
+    "unsigned",
+    "void",
+    "volatile",
+    "half",
+    "uchar",
+    "ushort",
+    "uint",
+    "ulong",
+    "size_t",
+    "global",
+    "local",
+    "constant",
+    "private",
+    "kernel",
+    "class",
+    "new",
+    "delete",
+    "operator",
+    "namespace",
+    "friend",
+    "public",
+    "protected",
+    "virtual",
+    "throw",
+    "try",
+    "catch",
+    "asm",
+    "explicit",
+    "export",
+    "mutable",
+    "using",
+    "barrier",
+    "main",
+    "image2d_t",
+    "event_t",
+    "vec3",
+    "distance",
+    "dot",
+    "length",
+    "cross",
+    "normalize",
+    "clamp",
+    "mix",
+    "step",
+    "sign",
+    "degrees",
+    "radians",
+    "select",
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "log",
+    "sqrt",
+    "pow",
+    "fabs",
+    "fmin",
+    "fmax",
+    "floor",
+    "ceil",
+    "fma",
+    "min",
+    "max",
+    "abs",
+    "y0",
+    "y1",
+    "j0",
+    "j1",
+    "yn",
+    "jn",
+    "gamma",
+    "signbit",
+    "read",
+    "write",
+    "pipe",
+    "complex",
+    "imaginary",
+    "nullptr",
+    "linux",
+    "unix",
+    "dialect",
+    "and",
+    "or",
+    "not",
+    "xor",
+    "hadd",
+    "rotate",
+    "all",
+    "any",
+    "gridDim",
+    "blockDim",
+    "blockIdx",
+    "threadIdx",
+    "warpSize",
+    "at",
+    "at_x",
+    "at_y",
+    "at_z",
+    "slot",
+    "part",
+    "part_count",
+    "apart",
+    "chunk",
+    "chunks",
+    "chunk_first",
+    "chunk_length",
+    "in_chunk",
+    "loop_first",
+    "loop_end",
+];
+
+/// What the text calls a variable or parameter of this name.
+pub(crate) fn text_name(name: &Ident) -> String {
+    let name = name.to_string();
+    let name = name.strip_prefix("r#").unwrap_or(&name);
+    // Words of the dialect have no small letters.
+    let is_taken = TAKEN.contains(&name) || !name.chars().any(|c| c.is_ascii_lowercase()) || name.starts_with('_');
+    let name = if name.is_ascii() { name.to_owned() } else { name.chars().map(escaped).collect() };
+    if is_taken { format!("v_{name}") } else { name }
+}
+
+fn escaped(letter: char) -> String {
+    if letter.is_ascii() { letter.to_string() } else { format!("u{:x}", u32::from(letter)) }
+}
+
+/// A type of a number, as it is written.
+pub(crate) fn scalar(ty: &syn::Type) -> Option<Scalar> {
+    let syn::Type::Path(path) = ty else { return None };
+    path.path.get_ident().and_then(Scalar::of_name)
+}
+
+/// What the subset lacks.
+pub(crate) fn refuse<T>(span: Span, message: impl std::fmt::Display) -> Result<T> {
+    Err(Error::new(span, message))
+}

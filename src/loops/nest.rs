@@ -1,0 +1,158 @@
+//! What is known of a nest of loops with the numbers of a launch, gathered by the function that the attribute writes.
+//!
+//! Invariants: `fits` is true only if no index that the plan has seen leads out of its array; an array is cut only where
+//! every element that an iteration touches is within that iteration's part.
+
+use super::disjoint::{Role, are_apart, rest};
+use super::extents::Extents;
+use super::form::{Form, Interval, Known, Whole};
+
+/// Ends of loops that are shared out have to be this far from those of 64 bits: threads step beyond them.
+const FAR: i128 = 1 << 62;
+
+/// An access to an array that is written.
+#[derive(Debug, Clone)]
+struct Touch {
+    /// The loop over threads that it stands in; 0 outside.
+    region: usize,
+    /// None if nothing is known of an index.
+    indices: Option<Vec<Known>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Nest {
+    ranges: Vec<Interval>,
+    /// Of loops that are shared out: the outermost one's, then those over threads by depth. The variables, and most trips.
+    shared: Vec<(usize, usize, i128)>,
+    touches: Vec<Vec<Touch>>,
+    pub(super) fits: bool,
+    /// A copy of an array for a team that has too few elements: the array, what it has, what there is room for.
+    pub(super) too_long: Option<(&'static str, usize, usize)>,
+    is_too_far: bool,
+}
+
+/// Where an array is cut between iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    pub(super) dimension: usize,
+    /// Iteration i has the indices from `i * stride + first` to below that of the next.
+    pub(super) stride: i128,
+    pub(super) first: i128,
+}
+
+impl Nest {
+    /// A nest that writes so many arrays.
+    pub fn new(arrays: usize) -> Self {
+        let touches = vec![Vec::new(); arrays];
+        Self { ranges: Vec::new(), shared: Vec::new(), touches, fits: true, too_long: None, is_too_far: false }
+    }
+
+    /// A loop, and its variable. Those that are shared out have a level.
+    pub fn range<T: Whole>(&mut self, level: Option<usize>, first: Form, end: Form, is_inclusive: bool) -> Form {
+        let ends = first.all().zip(end.all());
+        let range =
+            ends.map(|(first, end)| Interval::new(first.least, if is_inclusive { end.most } else { end.most - 1 }));
+        let number = self.ranges.len();
+        self.ranges.push(range.unwrap_or(Interval::new(i128::MIN / 4, i128::MAX / 4)));
+        if let Some(level) = level {
+            let range = self.ranges[number];
+            self.is_too_far |= !range.is_empty() && (range.least < -FAR || range.most > FAR);
+            self.shared.push((level, number, range.width()));
+        }
+        range.map_or(Form::UNKNOWN, |range| Form::variable(number, range)).fit::<T>()
+    }
+
+    /// A team's copy of an array.
+    pub fn copy(&mut self, array: &'static str, len: usize, room: usize) {
+        if len > room {
+            self.too_long = Some((array, len, room));
+        }
+    }
+
+    /// An access that others do not disturb.
+    pub fn within(&mut self, indices: &[Form], extents: &[usize]) {
+        let is_inside = |(index, extent): (&Form, &usize)| {
+            let inside = |all: Interval| all.is_empty() || all.least >= 0 && all.most < *extent as i128;
+            index.all().is_some_and(inside)
+        };
+        let is_never = indices.iter().any(|index| index.all().is_some_and(Interval::is_empty));
+        self.fits &= is_never || indices.iter().zip(extents).all(is_inside);
+    }
+
+    /// An access to an array that is written, in the loop over threads with this number.
+    pub fn touch<const D: usize>(&mut self, array: usize, region: usize, indices: &[Form], extents: Extents<D>) {
+        self.within(indices, &extents.0);
+        if indices.iter().any(|index| index.all().is_some_and(Interval::is_empty)) {
+            return;
+        }
+        let indices = indices.iter().map(|index| index.known).collect();
+        self.touches[array].push(Touch { region, indices });
+    }
+
+    /// Trips of the outermost loop.
+    pub(super) fn trips(&self) -> i128 {
+        self.shared.first().map_or(0, |(.., trips)| *trips)
+    }
+
+    /// Most trips of loops over threads, by depth.
+    pub(super) fn thread_trips(&self) -> [i128; 3] {
+        std::array::from_fn(|depth| {
+            let of = self.shared.iter().filter(|(level, ..)| *level == depth + 1).map(|(.., trips)| *trips);
+            of.max().unwrap_or(0)
+        })
+    }
+
+    pub(super) fn is_too_far(&self) -> bool {
+        self.is_too_far
+    }
+
+    /// The first array of which two iterations that run at once may touch the same element.
+    pub(super) fn conflict(&self) -> Option<usize> {
+        (0..self.touches.len()).find(|array| !self.is_apart(*array))
+    }
+
+    fn is_apart(&self, array: usize) -> bool {
+        let touches = &self.touches[array];
+        let indices = |touches: &mut dyn Iterator<Item = &Touch>| {
+            touches.map(|touch| touch.indices.clone()).collect::<Option<Vec<_>>>()
+        };
+        let Some(&(_, outermost, _)) = self.shared.first() else { return true };
+        let Some(all) = indices(&mut touches.iter()) else { return false };
+        let roles = |role: &dyn Fn(usize) -> Role| (0..self.ranges.len()).map(role).collect::<Vec<_>>();
+        let over_teams = roles(&|n| if n == outermost { Role::AtOnce } else { Role::InTurns });
+        if !are_apart(&over_teams, &all, &self.ranges) {
+            return false;
+        }
+        let regions = touches.iter().map(|touch| touch.region).max().unwrap_or(0);
+        (1..=regions).all(|region| {
+            let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {
+                return false;
+            };
+            // Of the loops over threads, those that these accesses are made of: what is written is made of all around it.
+            let is_used =
+                |n: usize| inside.iter().flatten().any(|index| index.multiples.get(n).is_some_and(|m| *m != 0));
+            let is_shared = |n: usize| self.shared[1..].iter().any(|(_, shared, _)| *shared == n);
+            let over_threads = roles(&|n| match () {
+                () if n == outermost => Role::Fixed,
+                () if is_shared(n) && is_used(n) => Role::AtOnce,
+                () => Role::InTurns,
+            });
+            are_apart(&over_threads, &inside, &self.ranges)
+        })
+    }
+
+    /// Where an array can be cut between iterations of the outermost loop, if it can.
+    pub fn cut(&self, array: usize) -> Option<Cut> {
+        let &(_, outermost, _) = self.shared.first()?;
+        let accesses = self.touches[array].iter().map(|touch| touch.indices.clone()).collect::<Option<Vec<_>>>()?;
+        let Some(first) = accesses.first() else { return Some(Cut { dimension: 0, stride: 0, first: 0 }) };
+        (0..first.len()).find_map(|dimension| {
+            let of: Vec<&Known> = accesses.iter().map(|access| &access[dimension]).collect();
+            let stride = *of[0].multiples.get(outermost)?;
+            let is_alike = of.iter().all(|index| index.multiples[outermost] == stride);
+            let rest = rest(&[outermost], &of, &self.ranges)?;
+            (is_alike && stride > 0 && rest.width() <= stride).then_some(Cut { dimension, stride, first: rest.least })
+        })
+    }
+}
