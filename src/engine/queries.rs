@@ -6,7 +6,7 @@ use super::{Engine, FailureLog, Nanos};
 use crate::depend::{Recorder, TaskGraph};
 use crate::ids::{DataId, SpaceId};
 use crate::region::Block;
-use crate::sched::{AffinityStatistics, Deviations, LowerBound};
+use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
 
 /// What placement has counted so far: nothing where there is none.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Counts {
     pub(crate) affinity: Option<AffinityStatistics>,
     /// How near the optimum its map is, if it knows.
     pub(crate) bound: Option<LowerBound>,
+    /// Which of others the policy chose, if it chooses.
+    pub(crate) choice: Option<Choice>,
     /// How the run differs from the policy's schedule, if it has one.
     pub(crate) deviations: Option<Deviations>,
 }
@@ -55,6 +57,7 @@ impl Engine {
             evictions: placement.evictions(),
             affinity: placement.affinity(),
             bound: placement.bound(),
+            choice: placement.choice(),
             deviations: placement.deviations(),
         };
         self.ask(counts).unwrap_or_default()

@@ -15,7 +15,9 @@ use super::failures::{FailureLog, NO_TASK};
 use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
-use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, View};
+use crate::sched::{
+    AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
+};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -109,6 +111,27 @@ impl Scheduler {
         self.call(format_args!("it was told that {task} `{name}` has failed"), |policy| policy.failed(sample));
     }
 
+    /// As [`Policy::looks_ahead`].
+    pub(super) fn looks_ahead(&self) -> bool {
+        self.look(|policy| policy.looks_ahead().then_some(())).is_some()
+    }
+
+    /// As [`Policy::submitted`].
+    pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
+        let SubmittedTask { id, name, .. } = task;
+        self.call(format_args!("it was told that {id} `{name}` was submitted"), |policy| policy.submitted(task));
+    }
+
+    /// As [`Policy::skipped`].
+    pub(super) fn skipped(&mut self, task: TaskId) {
+        self.call(format_args!("it was told that {task} was skipped"), |policy| policy.skipped(task));
+    }
+
+    /// As [`Policy::copied`].
+    pub(super) fn copied(&mut self, copy: &CopySample) {
+        self.call(format_args!("it was told of a copy to {}", copy.to), |policy| policy.copied(copy));
+    }
+
     /// As [`Policy::affinity`].
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.look(|policy| policy.affinity())
@@ -117,6 +140,11 @@ impl Scheduler {
     /// As [`Policy::bound`].
     pub(super) fn bound(&self) -> Option<LowerBound> {
         self.look(|policy| policy.bound())
+    }
+
+    /// As [`Policy::choice`].
+    pub(super) fn choice(&self) -> Option<Choice> {
+        self.look(|policy| policy.choice().cloned())
     }
 
     /// As [`Policy::deviations`].

@@ -3,7 +3,7 @@
 use crate::driver::shared::Shared;
 use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
-use crate::sched::{AffinityStatistics, Deviations, LowerBound};
+use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
 use std::fmt;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub struct Statistics {
     pub affinity: Option<AffinityStatistics>,
     /// How near the optimum the scheduler's map of an iteration space is, if it knows (`certified`).
     pub bound: Option<LowerBound>,
+    /// Which scheduler was chosen, and why, if that was left to `auto`.
+    pub choice: Option<Choice>,
     /// How the run differs from the schedule that it was to follow (`replay`), if it does.
     pub deviations: Option<Deviations>,
 }
@@ -66,7 +68,7 @@ pub struct LinkStatistics {
 
 impl Statistics {
     pub(super) fn of(shared: &Shared) -> Self {
-        let Counts { traffic, busy_ns, evictions, affinity, bound, deviations } = shared.engine.counts();
+        let Counts { traffic, busy_ns, evictions, affinity, bound, choice, deviations } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
@@ -81,6 +83,7 @@ impl Statistics {
             evictions,
             affinity,
             bound,
+            choice,
             deviations,
         }
     }
@@ -106,6 +109,9 @@ impl fmt::Display for Statistics {
         }
         if let Some(bound) = self.bound {
             writeln!(f, "map: {bound}")?;
+        }
+        if let Some(choice) = &self.choice {
+            writeln!(f, "auto: {choice}")?;
         }
         if let Some(deviations) = &self.deviations {
             writeln!(f, "{deviations}")?;

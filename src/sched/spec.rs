@@ -10,7 +10,7 @@
 //! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search; or `literal`: the sources' search to the letter |
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
 //! | `certified` | `slack` (0.01): by what part units may take longer for fewer neighbours in different memories |
-//! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
+//! | `eft`, `bottom-level`, `auto` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take until some were measured |
 //! | `replay` | `file`: a [`Schedule`] as text, which must be given |
 //!
 //! All work distributions have `team` as well: how many CPU units to use, or `auto` for as many as are fastest.
@@ -19,7 +19,7 @@
 //! `"16:CPU:1" = 21.91`.
 
 use super::{
-    Adjacency, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution, Dynamic, Eft,
+    Adjacency, Auto, BottomLevel, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution, Dynamic, Eft,
     GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule,
     Static, StaticPcf, Stealing, TeamSize, TeamSized,
 };
@@ -48,7 +48,9 @@ pub const NAMES: &[&str] = &[
     "adjacency",
     "certified",
     "eft",
+    "bottom-level",
     "priority",
+    "auto",
 ];
 
 /// What a scheduler may depend on, apart from its parameters.
@@ -97,14 +99,9 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
         }
         "adjacency" => distributed(Adjacency::new(p.positive("slack", Adjacency::SLACK, true)?), p.team()?),
         "certified" => distributed(Certified::new(p.positive("slack", Certified::SLACK, true)?), p.team()?),
-        "eft" => {
-            let default = LinkEstimate::default();
-            let link = LinkEstimate {
-                latency_ns: p.positive("latency_ns", default.latency_ns, true)?,
-                bytes_per_s: p.positive("bytes_per_s", default.bytes_per_s, false)?,
-            };
-            Box::new(Eft::new(setting.model, link))
-        }
+        "eft" => Box::new(Eft::new(setting.model, p.link()?)),
+        "auto" => Box::new(Auto::new(setting.units, setting.model, p.link()?)),
+        "bottom-level" => Box::new(BottomLevel::new(setting.model, p.link()?)),
         "replay" => {
             let Some(path) = p.take("file")? else {
                 return Err(p.error("file", "is missing; write replay:file=PATH of a recorded schedule".to_owned()));
@@ -199,6 +196,15 @@ impl<'a> Parameters<'a> {
                 format!("`{text}` is not a number {}", if or_zero { "of at least 0" } else { "above 0" }),
             )),
         }
+    }
+
+    /// What copies are expected to take until some were measured.
+    fn link(&mut self) -> Result<LinkEstimate, BuildError> {
+        let default = LinkEstimate::default();
+        Ok(LinkEstimate {
+            latency_ns: self.positive("latency_ns", default.latency_ns, true)?,
+            bytes_per_s: self.positive("bytes_per_s", default.bytes_per_s, false)?,
+        })
     }
 
     fn pcf(&mut self, setting: &Setting<'_>) -> Result<Pcf, BuildError> {

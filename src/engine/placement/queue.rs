@@ -18,7 +18,7 @@ use crate::engine::Nanos;
 use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
-use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
+use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -211,6 +211,11 @@ impl Queue {
         true
     }
 
+    /// Whether the policy is to be told of tasks when they are submitted.
+    pub(super) fn looks_ahead(&self) -> bool {
+        self.policy.looks_ahead()
+    }
+
     /// The policy in charge.
     pub(super) fn scheduler(&mut self) -> &mut Scheduler {
         &mut self.policy
@@ -319,6 +324,11 @@ impl Queue {
     /// How near the optimum the policy's map is, if it knows.
     pub(super) fn bound(&self) -> Option<LowerBound> {
         self.policy.bound()
+    }
+
+    /// Which of others the policy chose, if it chooses.
+    pub(super) fn choice(&self) -> Option<Choice> {
+        self.policy.choice()
     }
 
     /// How the run differs from the policy's schedule, if it has one.
