@@ -16,7 +16,8 @@ use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::{
-    AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
+    AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, UnitSet,
+    View,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -92,6 +93,11 @@ impl Scheduler {
     /// As [`Policy::next`].
     pub(super) fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         self.call(format_args!("it was asked for a task for {unit}"), |policy| policy.next(unit, view)).flatten()
+    }
+
+    /// As [`Policy::wanted`].
+    pub(super) fn wanted(&self) -> Option<UnitSet> {
+        self.look(|policy| policy.wanted())
     }
 
     /// As [`Policy::in_flight`].

@@ -19,7 +19,7 @@ mod instance;
 
 use self::instance::Space;
 use super::queues::Queues;
-use super::{Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitView, View};
+use super::{Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitSet, UnitView, View};
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 
@@ -139,6 +139,10 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
             self.affinity.note(place, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
+    }
+
+    fn wanted(&self) -> Option<UnitSet> {
+        Some(self.queues.filled().clone())
     }
 
     fn finished(&mut self, sample: &Sample) {

@@ -14,7 +14,7 @@ use super::alike::Alike;
 use super::queues::Queues;
 use super::copies::Copies;
 use super::{
-    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitView, View,
+    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
 };
 use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -154,6 +154,10 @@ impl Policy for Eft {
             self.affinity.note(place, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
+    }
+
+    fn wanted(&self) -> Option<UnitSet> {
+        Some(self.queues.filled().clone())
     }
 
     fn in_flight(&mut self, unit: UnitId, tasks: usize) {

@@ -49,6 +49,7 @@ mod static_chunks;
 mod static_pcf;
 mod stealing;
 mod team_size;
+mod unit_set;
 
 pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
@@ -80,6 +81,7 @@ pub use static_chunks::{Static, static_chunks};
 pub use static_pcf::{StaticPcf, device_tasks as static_pcf_device_tasks};
 pub use stealing::Stealing;
 pub use team_size::{TeamSize, TeamSized};
+pub use unit_set::UnitSet;
 
 use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -154,6 +156,12 @@ pub trait Policy: Send {
 
     /// `unit` has room for a task: which one, if any?
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId>;
+
+    /// The units for which there may be a task now; none if that is not known. While something runs, no other is
+    /// asked: most events concern one unit, and a machine may have hundreds.
+    fn wanted(&self) -> Option<UnitSet> {
+        None
+    }
 
     /// How many tasks a unit has been given and not finished: one more or less than before.
     fn in_flight(&mut self, _unit: UnitId, _tasks: usize) {}

@@ -55,6 +55,8 @@ pub(super) struct Queue {
     waiting: Vec<VecDeque<Assigned>>,
     /// Where a task with these kinds can run, as far as the kinds decide.
     suited: FxHashMap<(Kinds, bool), Suited>,
+    /// A memory is gone.
+    has_gone: bool,
     /// There is no CPU unit, and the hosting threads of devices stand in.
     hosts_at_home: bool,
 }
@@ -67,6 +69,7 @@ impl Queue {
             queued: FxHashMap::default(),
             waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
             suited: FxHashMap::default(),
+            has_gone: false,
             hosts_at_home: false,
         }
     }
@@ -147,9 +150,14 @@ impl Queue {
         suited.min_by_key(|unit| (unit.in_flight, unit.id)).map(|unit| unit.id.index())
     }
 
-    /// The first unit with room after `last`, while tasks are queued.
+    /// The first unit with room after `last` for which there may be a task.
     pub(super) fn next_with_room(&self, last: Option<Room>) -> Option<Room> {
-        if self.queued.is_empty() { None } else { self.units.next_with_room(last) }
+        if self.queued.is_empty() {
+            return None;
+        }
+        // Whoever holds tasks back is asked for all when nothing runs; and what is meant for a unit that is gone, others do.
+        let wanted = if self.units.are_idle() || self.has_gone { None } else { self.policy.wanted() };
+        self.units.next_with_room(last, wanted.as_ref())
     }
 
     /// Whether one of a unit's memories may get another task. A hosting thread whose devices are gone works at home.
@@ -307,6 +315,7 @@ impl Queue {
     /// A memory is gone; who waited for it.
     pub(super) fn lose(&mut self, space: SpaceId) -> VecDeque<Assigned> {
         self.units.lose(space);
+        self.has_gone = true;
         self.suited.clear();
         std::mem::take(&mut self.waiting[space.index()])
     }
