@@ -5,8 +5,8 @@
 //! candidate, in a simulation by those times ([`simulate`]), and goes on with the best; again when there have been four times
 //! as many tasks, a few times in all. What it took and what it expected of the others, it says ([`Choice`]).
 //!
-//! The selection of algorithms by what they are measured or expected to do is Rice's problem (1976); schedulers chosen by
-//! simulation during the run are known from loops (SimAS: Mohammed & Ciorba 2020).
+//! To choose among algorithms by what they are expected to do is Rice's problem (1976). Of loops, schedulers have been chosen by
+//! simulation during the run before (SimAS: Mohammed & Ciorba 2020).
 //!
 //! A change of policy happens between two calls: the new one is told of all tasks that have not ended, and gets charge of those
 //! that are ready. Tasks of instances that have begun by then it gets without their places: it would see them in part, and
@@ -33,7 +33,7 @@ const AGAIN: usize = 4;
 /// So often.
 const CHOICES: usize = 5;
 /// The present policy stays if no other is expected to be faster by more than this part.
-const ALIKE: f64 = 0.02;
+const ALIKE: f64 = 0.05;
 
 /// What `auto` took, and why.
 ///
@@ -72,14 +72,14 @@ type Candidate = (&'static str, fn(&Setting<'_>) -> Box<dyn Policy>);
 struct Setting<'a> {
     units: usize,
     model: &'a Model,
-    link: LinkEstimate,
+    copies: &'a Copies,
 }
 
-const BEGINS_WITH: Candidate = ("bottom-level", |with| Box::new(BottomLevel::new(with.model.clone(), with.link)));
+const BEGINS_WITH: Candidate = ("bottom-level", |with| Box::new(BottomLevel::knowing(with.model.clone(), with.copies.clone())));
 
 const CANDIDATES: [Candidate; 6] = [
     BEGINS_WITH,
-    ("eft", |with| Box::new(Eft::new(with.model.clone(), with.link))),
+    ("eft", |with| Box::new(Eft::knowing(with.model.clone(), with.copies.clone()))),
     ("stealing", |with| Box::new(Stealing::new(with.units))),
     ("dynamic", |_| Box::new(Dynamic::new(Dynamic::CHUNK, Dynamic::MEMO, 0))),
     ("certified", |_| Box::new(Distributed::new(Certified::default()))),
@@ -100,7 +100,6 @@ const CANDIDATES: [Candidate; 6] = [
 /// ```
 pub struct Auto {
     units: usize,
-    link: LinkEstimate,
     policy: Box<dyn Policy>,
     name: &'static str,
     model: Model,
@@ -130,14 +129,13 @@ impl fmt::Debug for Auto {
 impl Auto {
     /// For this many units, with what is known already, and how fast links are taken to be until copies are measured.
     pub fn new(units: usize, model: Model, link: LinkEstimate) -> Self {
-        let (name, begins_with) = BEGINS_WITH;
+        let ((name, begins_with), copies) = (BEGINS_WITH, Copies::new(link));
         Self {
             units,
-            link,
-            policy: begins_with(&Setting { units, model: &model, link }),
+            policy: begins_with(&Setting { units, model: &model, copies: &copies }),
             name,
             model,
-            copies: Copies::new(link),
+            copies,
             record: Record::default(),
             charge: BTreeMap::new(),
             in_flight: vec![0; units],
@@ -159,7 +157,7 @@ impl Auto {
         self.next_choice *= AGAIN;
         self.choices += 1;
         let Some(program) = self.record.program() else { return };
-        let with = Setting { units: self.units, model: &self.model, link: self.link };
+        let with = Setting { units: self.units, model: &self.model, copies: &self.copies };
         let mut expected = Vec::new();
         for (name, candidate) in &CANDIDATES {
             let ns = simulate::run(&program, &mut *candidate(&with), view.units, self.record.kernels(), &self.copies);

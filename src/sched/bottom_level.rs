@@ -5,21 +5,19 @@
 //! been submitted, and of each task the *bottom level*: the longest way to the end, with times as they were measured
 //! (`window.rs`, `../kernels.rs`). From three lines of work it takes one idea each:
 //!
-//! - *HEFT* (Topcuoglu, Hariri & Wu 2002): the task with the highest bottom level first, to the unit where it ends earliest.
+//! - *HEFT* (Topcuoglu et al. 2002): the task with the highest bottom level first, to the unit where it ends earliest.
 //!   StarPU's `dmdas` does so with priorities that the program gives; here nobody has to.
 //! - *One queue for units that are alike*, and a task is bound to a unit no earlier than one has room. What a task waits for is
 //!   the work in the queue that is at least as urgent (`ahead.rs`), and not all of it: an urgent task is not sent to a
 //!   slow unit because of work that it would overtake.
-//! - *Heteroprio* (Agullo, Bramas, Coulaud, Darve, Messner & Takahashi 2016) and *MultiPrio* (Thibault, Bramas and others
-//!   2022): a unit that runs dry takes the work of others on which it loses least. Here only if it ends earlier than they
-//!   would have come to its end.
+//! - *Heteroprio* (Agullo et al. 2016) and *MultiPrio* (Tayeb et al. 2024): a unit that runs dry takes the work of others on
+//!   which it loses least. Here only if it ends earlier than they would have come to its end.
 //!
 //! Copies count by the bytes that a memory lacks and by what copies took (`copies.rs`), at the same time as what is waited
 //! for. When a task is given out and its memory lacks more than when it was queued, replicas were evicted: the memory is
-//! short. Then of the most urgent tasks the one whose data is there comes first (in the spirit of DARTS: Gonthier, Marchal &
-//! Thibault 2022).
+//! short. Then of the most urgent tasks the one whose data is there comes first (in the spirit of DARTS: Gonthier et al. 2022).
 //!
-//! What waits for more than a few tasks at once by way of a join has no level from them. Nothing here reads a clock: what a
+//! Where very many tasks are waited for at once, by way of a join, the levels of those do not contain what waits. Nothing here reads a clock: what a
 //! unit has left is the sum of the estimates of its unfinished tasks.
 
 mod ahead;
@@ -149,7 +147,12 @@ struct Offer {
 impl BottomLevel {
     /// With what is known already, and how fast links are taken to be until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
-        Self { model, copies: Copies::new(link), ..Self::default() }
+        Self::knowing(model, Copies::new(link))
+    }
+
+    /// With what is known already.
+    pub(super) fn knowing(model: Model, copies: Copies) -> Self {
+        Self { model, copies, ..Self::default() }
     }
 
     fn note(&mut self, task: &SubmittedTask<'_>) {

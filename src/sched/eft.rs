@@ -85,7 +85,12 @@ struct Expected {
 impl Eft {
     /// With what is known already, and how fast links are taken to be until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
-        Self { copies: Copies::new(link), model, ..Self::default() }
+        Self::knowing(model, Copies::new(link))
+    }
+
+    /// With what is known already.
+    pub(super) fn knowing(model: Model, copies: Copies) -> Self {
+        Self { copies, model, ..Self::default() }
     }
 
     /// A task has ended: takes back what was expected of it.

@@ -309,6 +309,8 @@ mod tests {
             "adjacency:slack=0",
             "certified:slack=0",
             "eft:latency_ns=0,bytes_per_s=2e9",
+            "bottom-level:latency_ns=100",
+            "auto:bytes_per_s=1e9",
         ];
         good.into_iter().filter(can_be_read).for_each(|text| drop(build(text).unwrap()));
     }

@@ -98,21 +98,26 @@ impl Queue {
     }
 
     fn describe_to_policy(&mut self, task: &OwnedTask, residency: &Residency) -> ReadyTask {
+        let needs = Needs::of_task(task);
         ReadyTask {
             id: task.shared().id,
             name: task.shared().name.clone(),
-            bytes: Needs::of_task(task).bytes,
+            bytes: needs.bytes,
             priority: task.shared().priority,
             cost: task.owned().as_ref().and_then(|side| side.cost),
             place: place_of(task),
             beside: beside(task),
-            units: self.suited(task, residency).units,
+            units: self.suited_for(task, &needs, residency).units,
         }
     }
 
     /// Where a task can run.
     fn suited(&mut self, task: &OwnedTask, residency: &Residency) -> Suited {
-        let needs = Needs::of_task(task);
+        self.suited_for(task, &Needs::of_task(task), residency)
+    }
+
+    /// Where a task with these needs can run.
+    fn suited_for(&mut self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Suited {
         let kinds = kinds(task);
         let small = residency.fits_anywhere(needs.bytes);
         if let Some(known) = self.suited.get(&(kinds, needs.home_only)).filter(|_| small) {

@@ -1,8 +1,8 @@
 //! A run of a program under a policy, by the times that were measured: how long it would take.
 //!
 //! Units take tasks as the engine gives them: who has least first, and some ahead. A task takes the mean of its kind, whatever
-//! else runs; copies to a memory are made one after the other; no memory is short. That is coarse, and the same for all that
-//! are compared.
+//! else runs; a copy takes what copies took lately, what they waited for on the link included; no memory is short. That is
+//! coarse, and the same for all that are compared.
 
 use super::record::{Job, Program};
 use crate::ids::{SpaceId, TaskId, UnitId};
@@ -81,7 +81,6 @@ struct Run<'a> {
     copies: &'a Copies,
     now: f64,
     free_at: Vec<f64>,
-    link_free_at: Vec<f64>,
     /// How many jobs each waits for, and who waits for it.
     waits: Vec<u32>,
     next: Vec<Vec<u32>>,
@@ -136,7 +135,6 @@ impl<'a> Run<'a> {
     fn new(program: &'a Program, units: &[UnitView], kernels: &'a Kernels, copies: &'a Copies) -> Self {
         let units: Vec<UnitView> = units.iter().map(|unit| UnitView { in_flight: 0, ..unit.clone() }).collect();
         let beside_devices = units.iter().any(|unit| unit.kind.is_device());
-        let spaces = units.iter().flat_map(|unit| &unit.spaces).map(|space| space.index() + 1).max().unwrap_or(1);
         let mut next = vec![Vec::new(); program.jobs.len()];
         for (number, job) in program.jobs.iter().enumerate() {
             job.after.iter().for_each(|before| next[*before as usize].push(number as u32));
@@ -149,7 +147,6 @@ impl<'a> Run<'a> {
             copies,
             now: 0.0,
             free_at: vec![0.0; units.len()],
-            link_free_at: vec![0.0; spaces],
             waits: program.jobs.iter().map(|job| job.after.len() as u32).collect(),
             next,
             queued: 0,
@@ -215,12 +212,7 @@ impl<'a> Run<'a> {
         let spaces = self.units[unit].spaces.iter().copied();
         let (missing, space) =
             spaces.map(|space| (self.places.missing(job, space), space)).min().unwrap_or((0, SpaceId::HOST));
-        let link = &mut self.link_free_at[space.index()];
-        let mut arrived = self.now;
-        if missing > 0 {
-            arrived = link.max(self.now) + self.copies.copy_ns(space, missing);
-            *link = arrived;
-        }
+        let arrived = self.now + self.copies.copy_ns(space, missing);
         self.places.bring(job, space);
         let (kernel, work) = job.kernel;
         let known_ns = self.kernels.known_ns(kernel, self.units[unit].kind, work);
