@@ -16,6 +16,7 @@ mod record;
 mod simulate;
 
 use super::copies::Copies;
+use super::kernels::Kernels;
 use super::{
     AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Distributed, Dynamic, Eft, LinkEstimate,
     LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
@@ -73,9 +74,12 @@ struct Setting<'a> {
     units: usize,
     model: &'a Model,
     copies: &'a Copies,
+    kernels: &'a Kernels,
 }
 
-const BEGINS_WITH: Candidate = ("bottom-level", |with| Box::new(BottomLevel::knowing(with.model.clone(), with.copies.clone())));
+const BEGINS_WITH: Candidate = ("bottom-level", |with| {
+    Box::new(BottomLevel::knowing(with.model.clone(), with.copies.clone(), with.kernels.clone()))
+});
 
 const CANDIDATES: [Candidate; 6] = [
     BEGINS_WITH,
@@ -132,7 +136,7 @@ impl Auto {
         let ((name, begins_with), copies) = (BEGINS_WITH, Copies::new(link));
         Self {
             units,
-            policy: begins_with(&Setting { units, model: &model, copies: &copies }),
+            policy: begins_with(&Setting { units, model: &model, copies: &copies, kernels: &Kernels::default() }),
             name,
             model,
             copies,
@@ -157,10 +161,11 @@ impl Auto {
         self.next_choice *= AGAIN;
         self.choices += 1;
         let Some(program) = self.record.program() else { return };
-        let with = Setting { units: self.units, model: &self.model, copies: &self.copies };
+        let kernels = self.record.kernels().clone();
+        let with = Setting { units: self.units, model: &self.model, copies: &self.copies, kernels: &kernels };
         let mut expected = Vec::new();
         for (name, candidate) in &CANDIDATES {
-            let ns = simulate::run(&program, &mut *candidate(&with), view.units, self.record.kernels(), &self.copies);
+            let ns = simulate::run(&program, &mut *candidate(&with), view.units, &kernels, &self.copies);
             expected.extend(ns.map(|ns| (*name, ns)));
         }
         let of = |name: &str| expected.iter().find(|(other, _)| *other == name).map_or(f64::INFINITY, |(_, ns)| *ns);

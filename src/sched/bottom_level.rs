@@ -147,12 +147,12 @@ struct Offer {
 impl BottomLevel {
     /// With what is known already, and how fast links are taken to be until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
-        Self::knowing(model, Copies::new(link))
+        Self::knowing(model, Copies::new(link), Kernels::default())
     }
 
     /// With what is known already.
-    pub(super) fn knowing(model: Model, copies: Copies) -> Self {
-        Self { model, copies, ..Self::default() }
+    pub(super) fn knowing(model: Model, copies: Copies, kernels: Kernels) -> Self {
+        Self { model, copies, kernels, ..Self::default() }
     }
 
     fn note(&mut self, task: &SubmittedTask<'_>) {

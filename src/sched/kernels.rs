@@ -20,7 +20,7 @@ const NOTABLE: f64 = 1.25;
 const KINDS: usize = UnitKind::ALL.len();
 
 /// All kernels seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Kernels {
     /// With the bytes that tell tasks of one name apart.
     by_name: FxHashMap<Cow<'static, str>, SmallVec<[(Option<u64>, KernelId); 1]>>,
@@ -31,7 +31,7 @@ pub(super) struct Kernels {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelId(u32);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Kernel {
     times: [Times; KINDS],
     trials: [u32; KINDS],
@@ -47,7 +47,8 @@ struct Times {
 }
 
 impl Kernels {
-    /// The kernel of a task, and how much work it is. What `model` knows of a new one is taken over.
+    /// The kernel of a task, and how much work it is. What `model` knows of a new one is taken over, but not if it has a cost,
+    /// of which models know nothing.
     pub(super) fn of(
         &mut self,
         name: &Cow<'static, str>,
@@ -66,8 +67,8 @@ impl Kernels {
         self.by_name.entry(name.clone()).or_default().push((key, id));
         let mut kernel = Kernel::default();
         for kind in UnitKind::ALL {
-            if let Some(ns) = model.estimate_ns(name, kind, bytes) {
-                kernel.times[kind as usize] = Times { runs: 1, mean_ns: ns / work, noted_ns: ns / work };
+            if let Some(ns) = model.estimate_ns(name, kind, bytes).filter(|_| cost.is_none()) {
+                kernel.times[kind as usize] = Times { runs: 1, mean_ns: ns, noted_ns: ns };
             }
         }
         self.all.push(kernel);
@@ -124,12 +125,14 @@ mod tests {
     fn times_are_learned_in_proportion_to_work() {
         let (mut kernels, mut model) = (Kernels::default(), Model::default());
         model.learn("a", UnitKind::Gpu, 8, 50.0);
-        let (kernel, work) = kernels.of(&"a".into(), 8, Some(10.0), &model);
-        assert_eq!(kernels.known_ns(kernel, UnitKind::Gpu, 2.0 * work), Some(100.0));
+        let (kernel, work) = kernels.of(&"a".into(), 8, None, &model);
+        assert_eq!((kernels.known_ns(kernel, UnitKind::Gpu, work), work), (Some(50.0), 1.0));
         assert_eq!(kernels.known_ns(kernel, UnitKind::Cpu, work), None);
+        let (kernel, work) = kernels.of(&"a".into(), 8, Some(10.0), &model);
+        assert_eq!(kernels.known_ns(kernel, UnitKind::Gpu, work), None, "of how much work that was is not known");
         assert!(kernels.learn(kernel, UnitKind::Cpu, work, 400.0), "new");
         assert!(!kernels.learn(kernel, UnitKind::Cpu, work, 404.0), "hardly");
         assert!((kernels.known_ns(kernel, UnitKind::Cpu, 1.0).unwrap() - 40.2).abs() < 1e-9);
-        assert_eq!(kernels.least_ns(kernel, 1.0), 5.0);
+        assert!((kernels.least_ns(kernel, 2.0) - 80.4).abs() < 1e-9);
     }
 }

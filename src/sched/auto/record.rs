@@ -2,7 +2,7 @@
 //!
 //! Of a program in time steps that is one instance of its iteration space, with all that was submitted between the one before
 //! and its last task: it is repeated, and the tasks of an index follow each other. Of any other program it is the graph of the
-//! latest tasks.
+//! latest tasks: those that were submitted since all before them had ended, or before that, if those are more.
 
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
@@ -28,6 +28,10 @@ pub(super) struct Record {
     /// The number of the first.
     first: usize,
     at: FxHashMap<TaskId, usize>,
+    /// How many have not ended.
+    open: usize,
+    /// The numbers of the tasks that came when all others had ended: the last two of them.
+    begins: [usize; 2],
     kernels: Kernels,
 }
 
@@ -98,8 +102,14 @@ impl Record {
         {
             self.at.remove(&oldest.id);
             self.first += 1;
+            self.open -= usize::from(!oldest.ended);
         }
-        self.at.insert(task.id, self.first + self.tasks.len());
+        let number = self.first + self.tasks.len();
+        if self.open == 0 {
+            self.begins = [self.begins[1], number];
+        }
+        self.open += 1;
+        self.at.insert(task.id, number);
         self.tasks.push_back(Recorded {
             id: task.id,
             name: task.name.clone(),
@@ -131,8 +141,9 @@ impl Record {
     /// A task has ended; its kernel, and how much work it was.
     pub(super) fn ended(&mut self, id: TaskId) -> Option<(KernelId, f64)> {
         let recorded = self.get_mut(id)?;
-        recorded.ended = true;
-        Some(recorded.kernel)
+        let (kernel, was_open) = (recorded.kernel, !std::mem::replace(&mut recorded.ended, true));
+        self.open -= usize::from(was_open);
+        Some(kernel)
     }
 
     /// Tells another policy of the tasks that have not ended.
@@ -155,7 +166,7 @@ impl Record {
         });
         let (tasks, instance) = match self.last_instance() {
             Some(range) => (range, true),
-            None => (0..self.tasks.len(), false),
+            None => (self.last_graph(), false),
         };
         let mut numbers = Numbers::default();
         let mut program = Program { repetitions: 1, ..Program::default() };
@@ -182,6 +193,13 @@ impl Record {
             program.repeat();
         }
         (!program.jobs.is_empty()).then_some(program)
+    }
+
+    /// Where the tasks of the latest graph are.
+    fn last_graph(&self) -> std::ops::Range<usize> {
+        let [before, latest] = self.begins.map(|number| number.saturating_sub(self.first));
+        let end = self.tasks.len();
+        if end - latest >= latest - before { latest..end } else { before..latest }
     }
 
     /// Where the tasks of the last instance are that is complete: one that another has followed.

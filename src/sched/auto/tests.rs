@@ -91,7 +91,8 @@ fn a_change_of_policy_loses_no_task_that_is_ready() {
     let units = units(1, 0);
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     (0..10).for_each(|id| policy.ready(ReadyTask::new(TaskId(id), "t", [true]), &view));
-    let with = Setting { units: 1, model: &Model::default(), copies: &Copies::default() };
+    let (model, copies, kernels) = (Model::default(), Copies::default(), Kernels::default());
+    let with = Setting { units: 1, model: &model, copies: &copies, kernels: &kernels };
     for (_, candidate) in CANDIDATES {
         policy.policy = candidate(&with);
         policy.hand_over(&view);
