@@ -1,4 +1,4 @@
-//! The history of a data object of several dimensions with many blocks: accesses as they were declared, found by a tree.
+//! The history of a data object of several dimensions with many blocks: accesses as they were declared, found by a boxes.
 //!
 //! Blocks that are read overlap each other: every tile of a stencil is read with a halo, so its neighbours' halos cross it.
 //! Were parts cut wherever such blocks cross ([`super::fragment`]), a tile would be 9 parts in two dimensions and 27 in
@@ -19,7 +19,7 @@ use super::fragment::{self, Fragment};
 use super::join::{Tasks, matters};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
-use crate::region::{Block, BlockMap, BoxTree, RegionMap};
+use crate::region::{Block, BlockMap, BoxSet, RegionMap};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
@@ -39,7 +39,7 @@ pub(super) struct Indexed {
     read: Vec<Read>,
     /// The entry in `read` of each block.
     by_block: FxHashMap<Block, u32>,
-    tree: BoxTree,
+    boxes: BoxSet,
     /// Counts the accesses.
     now: u64,
     /// So many entries are swept before they get more.
@@ -70,7 +70,7 @@ impl Indexed {
             written: BlockMap::new(whole, Written { by: None, at: 0, before: 0 }),
             read: Vec::new(),
             by_block: FxHashMap::default(),
-            tree: BoxTree::new(&whole),
+            boxes: BoxSet::new(&whole),
             now: 0,
             sweep_at: FIRST_SWEEP,
             swept_at: 0,
@@ -157,7 +157,7 @@ impl Indexed {
     }
 
     fn enter_writer(&mut self, block: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
-        let Self { written, read, tree, now, .. } = self;
+        let Self { written, read, boxes, now, .. } = self;
         let mut overwritten: ArrayVec<(Block, u64), FEW> = ArrayVec::new();
         let mut parts = 0;
         written.visit(block, |part, written| {
@@ -171,7 +171,7 @@ impl Indexed {
             *written = Written { by: Some(newcomer.share()), at: *now, before: written.at };
         });
         let mut vacant = 0;
-        tree.find(block, |index| {
+        boxes.find(block, |index| {
             let read = &mut read[index as usize];
             if read.tasks.is_empty() {
                 vacant += 1;
@@ -201,10 +201,10 @@ impl Indexed {
 
     /// The entry of a block that is read, perhaps a new one.
     fn entry(&mut self, block: Block) -> &mut Read {
-        let Self { read, by_block, tree, .. } = self;
+        let Self { read, by_block, boxes, .. } = self;
         let index = *by_block.entry(block).or_insert_with(|| {
             let index = u32::try_from(read.len()).expect("there are less than 2³¹ blocks");
-            tree.insert(&block, index);
+            boxes.insert(&block, index);
             read.push(Read { block, tasks: Tasks::new(), at: 0 });
             index
         });
@@ -226,7 +226,7 @@ impl Indexed {
             let mut keep = keeps.into_iter();
             let entries = std::mem::take(&mut self.read);
             self.by_block.clear();
-            self.tree.clear();
+            self.boxes.clear();
             for Read { block, tasks, at } in entries.into_iter().filter(|_| keep.next() == Some(true)) {
                 let read = self.entry(block);
                 (read.tasks, read.at) = (tasks, at);

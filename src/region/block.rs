@@ -52,7 +52,7 @@ impl Block {
 
     /// The box between two corners, the upper one exclusive.
     #[inline]
-    pub fn from_corners(lo: [usize; MAX_DIMS], hi: [usize; MAX_DIMS]) -> Self {
+    pub const fn from_corners(lo: [usize; MAX_DIMS], hi: [usize; MAX_DIMS]) -> Self {
         Self { lo, hi }
     }
 

@@ -1,14 +1,14 @@
 //! Values over the disjoint boxes of several dimensions.
 //!
-//! A part that is one visited block is found by its hash. All others are found in a balanced tree ([`BoxTree`]),
-//! whatever the blocks' sizes and the order in which they come: the cost is logarithmic in the number of parts, and
-//! proportional to that of the parts visited.
+//! A part that is one visited block is found by its hash. All others are found in a grid or a balanced tree ([`BoxSet`]),
+//! whatever the blocks' sizes and the order in which they come: the cost is at most logarithmic in the number of parts,
+//! and proportional to that of the parts visited.
 //!
 //! Memory is proportional to the number of parts; the size of the whole does not matter.
 
 use super::Block;
 use super::block::MAX_DIMS;
-use super::box_tree::BoxTree;
+use super::box_set::BoxSet;
 use rustc_hash::FxHashMap;
 
 /// The most parts under one block that are left apart after a write of all of it.
@@ -22,7 +22,7 @@ pub(crate) struct BlockMap<V> {
     free: Vec<u32>,
     /// Which part is exactly this block.
     exact: FxHashMap<Block, u32>,
-    tree: BoxTree,
+    boxes: BoxSet,
     found: Vec<u32>,
 }
 
@@ -40,17 +40,18 @@ impl<V: Clone> BlockMap<V> {
             parts: Vec::new(),
             free: Vec::new(),
             exact: FxHashMap::default(),
-            tree: BoxTree::new(&whole),
+            boxes: BoxSet::new(&whole),
             found: Vec::new(),
         };
         if !whole.is_empty() {
-            map.add(whole, value, |tree, index| tree.insert(&whole, index));
+            map.add(whole, value, |boxes, index| boxes.insert(&whole, index));
         }
         map
     }
 
     /// Visits every box inside `block`, after splitting those that cross its faces.
     pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Block, &mut V)) {
+        self.boxes.adapt();
         if let Some(&index) = self.exact.get(block) {
             if let Some(part) = &mut self.parts[index as usize] {
                 visit(part.block, &mut part.value);
@@ -60,7 +61,7 @@ impl<V: Clone> BlockMap<V> {
         let Some(block) = self.whole.intersection(block) else { return };
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        self.tree.find(&block, |index| found.push(index));
+        self.boxes.find(&block, |index| found.push(index));
         for &index in &found {
             self.cut(index, &block);
             if let Some(part) = &mut self.parts[index as usize] {
@@ -81,7 +82,7 @@ impl<V: Clone> BlockMap<V> {
         };
         match self.exact.get(block) {
             Some(&index) => look(index),
-            None => self.tree.find(block, look),
+            None => self.boxes.find(block, look),
         }
     }
 
@@ -95,7 +96,7 @@ impl<V: Clone> BlockMap<V> {
         };
         match self.exact.get(block) {
             Some(&index) => look(index),
-            None => self.tree.find(block, look),
+            None => self.boxes.find(block, look),
         }
     }
 
@@ -103,7 +104,7 @@ impl<V: Clone> BlockMap<V> {
     pub(crate) fn unite(&mut self, block: &Block) {
         let Some(block) = self.whole.intersection(block) else { return };
         let mut found = Vec::new();
-        self.tree.find(&block, |index| found.push(index));
+        self.boxes.find(&block, |index| found.push(index));
         let Some((&kept, others)) = found.split_first() else { return };
         if block == self.whole {
             return self.unite_all(kept);
@@ -111,14 +112,14 @@ impl<V: Clone> BlockMap<V> {
         for &index in others {
             if let Some(part) = self.parts[index as usize].take() {
                 self.exact.remove(&part.block);
-                self.tree.remove(index);
+                self.boxes.remove(index);
                 self.free.push(index);
             }
         }
         if let Some(part) = &mut self.parts[kept as usize] {
             self.exact.remove(&part.block);
             self.exact.insert(block, kept);
-            self.tree.set(kept, &block);
+            self.boxes.set(kept, &block);
             part.block = block;
         }
     }
@@ -145,11 +146,11 @@ impl<V: Clone> BlockMap<V> {
         for d in 0..MAX_DIMS {
             if let Some((below, inside)) = rest.split_at(d, block.lo()[d]) {
                 rest = inside;
-                self.add(below, value.clone(), |tree, new| tree.split(index, &rest, &below, new));
+                self.add(below, value.clone(), |boxes, new| boxes.split(index, &rest, &below, new));
             }
             if let Some((inside, above)) = rest.split_at(d, block.hi()[d]) {
                 rest = inside;
-                self.add(above, value.clone(), |tree, new| tree.split(index, &rest, &above, new));
+                self.add(above, value.clone(), |boxes, new| boxes.split(index, &rest, &above, new));
             }
         }
         if let Some(part) = &mut self.parts[index as usize] {
@@ -159,12 +160,12 @@ impl<V: Clone> BlockMap<V> {
         self.exact.insert(rest, index);
     }
 
-    fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxTree, u32)) {
+    fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxSet, u32)) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.parts.push(None);
             u32::try_from(self.parts.len() - 1).expect("there are less than 2³¹ parts")
         });
-        plant(&mut self.tree, index);
+        plant(&mut self.boxes, index);
         self.parts[index as usize] = Some(Entry { block, value });
         self.exact.insert(block, index);
     }

@@ -62,11 +62,6 @@ impl BoxTree {
         }
     }
 
-    /// Takes all boxes out.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::new(&self.whole);
-    }
-
     /// Adds a box, where boxes grow least by it.
     pub(crate) fn insert(&mut self, block: &Block, item: u32) {
         self.note(block, item);
@@ -105,6 +100,33 @@ impl BoxTree {
         let node = &mut self.nodes[at as usize];
         node.set(node.lane_of(item), &cells);
         self.tighten(at);
+    }
+
+    /// How many boxes there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All boxes.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, Block)) {
+        let nodes =
+            (0..).zip(&self.node_of).filter(|(_, at)| **at != NONE).map(|(item, at)| (item, &self.nodes[*at as usize]));
+        for (item, node) in nodes {
+            visit(item, self.block(item, node));
+        }
+    }
+
+    /// An item's box, which this node has.
+    fn block(&self, item: u32, node: &BoxNode) -> Block {
+        if let Some(exact) = &self.exact {
+            return exact[item as usize];
+        }
+        let (cells, mut corners) = (node.get(node.lane_of(item)), [*self.whole.lo(), *self.whole.hi()]);
+        for (axis, (d, _)) in self.axes.iter().enumerate() {
+            (corners[0][*d], corners[1][*d]) = (cells.lo[axis] as usize, cells.hi[axis] as usize);
+        }
+        Block::from_corners(corners[0], corners[1])
     }
 
     /// The items of all boxes that overlap `block`.

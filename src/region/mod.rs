@@ -2,7 +2,7 @@
 //!
 //! Everything here is pure arithmetic on index ranges: no data, no tasks, no locks. A [`Block`] is a half-open box of
 //! up to [`MAX_DIMS`] dimensions. Two maps keep a value per part of a data object and split their parts where a new
-//! block crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash and a tree of boxes).
+//! block crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash, and a grid or a tree of boxes).
 //!
 //! Invariants of both maps:
 //! 1. The parts are disjoint and together cover the whole data, always.
@@ -10,8 +10,10 @@
 
 mod block;
 mod block_map;
+mod box_grid;
 mod box_index;
 mod box_node;
+mod box_set;
 mod box_tree;
 mod interval_map;
 mod leaves;
@@ -20,6 +22,7 @@ mod narrow;
 pub use block::{Block, MAX_DIMS};
 pub(crate) use block_map::BlockMap;
 pub(crate) use box_index::{BoxIndex, Entry};
+pub(crate) use box_set::BoxSet;
 pub(crate) use box_tree::BoxTree;
 #[cfg(test)]
 pub(crate) use box_tree::LOOKED_AT;

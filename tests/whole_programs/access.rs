@@ -100,43 +100,39 @@ by_dimension! {
     WeakInouts = WeakInout;
 }
 
-/// Accesses to arrays that can be lent out of a body.
-pub(crate) type Arrays<'a> =
-    (Inputs<'a>, Afters<'a>, Outputs<'a>, Inouts<'a>, Commutatives<'a>, Sums<'a>, Accumulations<'a>);
+type Arrays<'a> = (Inputs<'a>, Afters<'a>, Outputs<'a>, Inouts<'a>, Commutatives<'a>, Sums<'a>, Accumulations<'a>);
 
 type OfValue<'a, M> = Vec<ValueAccess<'a, Content, M>>;
 type OfToken<'a, M> = Vec<TokenAccess<'a, M>>;
 
-pub(crate) type Values<'a> = (
+type Values<'a> = (
     OfValue<'a, Reads>,
     OfValue<'a, Follows>,
     OfValue<'a, Overwrites>,
     OfValue<'a, Updates>,
     OfValue<'a, Commutes>,
     OfValue<'a, Shares>,
-    OfValue<'a, WeaklyReads>,
-    OfValue<'a, WeaklyUpdates>,
 );
 
-pub(crate) type Tokens<'a> = (
+type Tokens<'a> = (
     OfToken<'a, Reads>,
     OfToken<'a, Follows>,
     OfToken<'a, Overwrites>,
     OfToken<'a, Updates>,
     OfToken<'a, Commutes>,
     OfToken<'a, Shares>,
-    OfToken<'a, WeaklyReads>,
-    OfToken<'a, WeaklyUpdates>,
 );
+
+/// Accesses that can be lent out of a body.
+pub(crate) type Lendable<'a> = (Arrays<'a>, (Values<'a>, Tokens<'a>, Vec<ResultInput<'a, Returned>>));
 
 /// All other accesses.
 pub(crate) type Others<'a> = (
     WeakInputs<'a>,
     WeakInouts<'a>,
     Vec<Concurrent<'a, u64, Ix1>>,
-    Values<'a>,
-    Tokens<'a>,
-    Vec<ResultInput<'a, Returned>>,
+    (OfValue<'a, WeaklyReads>, OfValue<'a, WeaklyUpdates>),
+    (OfToken<'a, WeaklyReads>, OfToken<'a, WeaklyUpdates>),
 );
 
 macro_rules! sort {
@@ -157,7 +153,7 @@ macro_rules! sort {
 }
 
 macro_rules! sort_whole {
-    ($object:ident, $mode:ident, $lists:expr) => {
+    ($object:ident, $mode:ident, $lists:expr, $weak:expr) => {
         match $mode {
             Mode::In => $lists.0.push($object.input()),
             Mode::After => $lists.1.push($object.after()),
@@ -165,33 +161,33 @@ macro_rules! sort_whole {
             Mode::Inout => $lists.3.push($object.inout()),
             Mode::Commutative => $lists.4.push($object.commutative()),
             Mode::Concurrent => $lists.5.push($object.concurrent()),
-            Mode::WeakIn => $lists.6.push($object.weak_input()),
-            Mode::WeakInout => $lists.7.push($object.weak_inout()),
+            Mode::WeakIn => $weak.0.push($object.weak_input()),
+            Mode::WeakInout => $weak.1.push($object.weak_inout()),
             Mode::Sum | Mode::Accumulate => unreachable!("of arrays alone"),
         }
     };
 }
 
 /// The lists of a task's accesses, as far as what they name is there.
-pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Arrays<'a>, Others<'a>) {
-    let (mut arrays, mut others) = <(Arrays<'a>, Others<'a>)>::default();
+pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Lendable<'a>, Others<'a>) {
+    let ((mut arrays, mut whole), mut others) = <(Lendable<'a>, Others<'a>)>::default();
     for access in &task.accesses {
         let (Some(handle), mode) = (handles.get(&access.part.data), access.mode) else { continue };
         match (handle, handle.part(&access.part)) {
             (_, Some(Place::Line(x))) => sort!(x, mode, arrays, others, 0, others.2.push(x.concurrent())),
             (_, Some(Place::Square(x))) => sort!(x, mode, arrays, others, 1, unreachable!("of lines alone")),
             (_, Some(Place::Cube(x))) => sort!(x, mode, arrays, others, 2, unreachable!("of lines alone")),
-            (Handle::Value(x), _) => sort_whole!(x, mode, others.3),
-            (Handle::Token(x), _) => sort_whole!(x, mode, others.4),
+            (Handle::Value(x), _) => sort_whole!(x, mode, whole.0, others.3),
+            (Handle::Token(x), _) => sort_whole!(x, mode, whole.1, others.4),
             _ => unreachable!("results are not among a task's regions"),
         }
     }
     for result in &task.results {
         if let Some(Handle::Result(result)) = handles.get(result) {
-            others.5.push(result.input());
+            whole.2.push(result.input());
         }
     }
-    (arrays, others)
+    ((arrays, whole), others)
 }
 
 /// Registers a new object: of the program, or of a body for its children.

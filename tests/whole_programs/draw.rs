@@ -39,6 +39,8 @@ struct Place {
 #[derive(Clone, Copy, PartialEq)]
 enum At {
     Outside,
+    /// As outside, in a thread that does not wait.
+    Aside,
     Body,
     Scope,
 }
@@ -140,10 +142,12 @@ impl Draw {
 
     fn act(&mut self, place: &mut Place) -> Act {
         let outside = place.at == At::Outside;
+        let may_wait = place.at != At::Aside;
         let lot = if self.is_plain { 31 } else { 0 };
         match lot.max(self.random.below(32)) {
             _ if self.is_plain && place.at == At::Body && self.random.one_in(8) => Act::Wait(self.number()),
-            0 | 1 => Act::Wait(self.number()),
+            0 if outside && self.random.one_in(2) => self.aside(),
+            0 | 1 if may_wait => Act::Wait(self.number()),
             2 | 3 if !place.own_results.is_empty() => {
                 let result = place.own_results.swap_remove(self.random.below(place.own_results.len()));
                 place.results.retain(|known| *known != result);
@@ -161,13 +165,13 @@ impl Draw {
                             place.known.swap_remove(at);
                             if self.random.one_in(2) { Act::Drop(object) } else { Act::Take(self.number(), object) }
                         }
-                        1 if outside && place.known[at].kind.is_array() => {
+                        1 if (outside || !may_wait) && place.known[at].kind.is_array() => {
                             Act::Clear(self.part(&place.known[at].clone()))
                         }
                         _ => Act::Read(self.number(), object, self.random.one_in(3)),
                     }
                 }
-                None => Act::Wait(self.number()),
+                None => Act::Task(self.task(place)),
             },
             9 if place.depth < 2 => self.scope(place),
             10 | 11 if outside && self.groups > 0 => {
@@ -223,6 +227,17 @@ impl Draw {
             .for_each(|known| known.may = May::Update);
         let acts = (0..1 + self.random.below(5)).map(|_| self.act(&mut inner)).collect();
         Act::Scope { n, lent, acts }
+    }
+
+    fn aside(&mut self) -> Act {
+        let (known, results, own_results) = (vec![], vec![], vec![]);
+        let mut place = Place { at: At::Aside, depth: 0, known, results, own_results };
+        let mut acts = vec![self.make(&mut place, Kind::Line(8))];
+        acts.extend((0..2 + self.random.below(6)).map(|_| self.act(&mut place)));
+        let left: Vec<_> = place.known.iter().map(|known| known.part.data).collect();
+        acts.extend(left.into_iter().map(|object| Act::Read(self.number(), object, false)));
+        leave_what_is_taken(&mut acts);
+        Act::Aside(acts)
     }
 
     fn a_loop(&mut self, place: &Place) -> Option<Loop> {
@@ -323,9 +338,10 @@ impl Draw {
         }
         let is_of = |mode: fn(Mode) -> bool| task.accesses.iter().any(|access| mode(access.mode));
         let is_weak = is_of(Mode::is_weak);
-        let is_array = |(_, known): &(Access, Known)| known.kind.is_array();
         let has_concurrent = is_of(|mode| mode == Mode::Concurrent);
-        let can_lend = !is_weak && !has_concurrent && accesses.iter().all(is_array) && task.results.is_empty();
+        let is_concurrent_array =
+            |(access, known): &(Access, Known)| access.mode == Mode::Concurrent && known.kind.is_array();
+        let can_lend = !is_weak && !accesses.iter().any(is_concurrent_array);
         let stays = |(access, known): &(Access, Known)| match access.mode {
             Mode::Concurrent | Mode::Accumulate | Mode::WeakIn | Mode::WeakInout => true,
             Mode::Inout | Mode::Commutative => known.kind == Kind::Value,

@@ -1,7 +1,7 @@
 //! Random programs of everything that the model has, against a sequential oracle.
 //!
 //! Tasks access arrays of one to three dimensions, values, tokens and results, in all modes, in regions that overlap partly
-//! or are empty. They submit children, which may do so in their turn, wait for them or leave them behind. Some are loops
+//! or are empty. They are submitted by several threads. They submit children, which may do so in their turn, wait for them or leave them behind. Some are loops
 //! over partitions, some are those of scopes with memory of the program's own; bodies end by themselves, by another thread
 //! or as futures, are run again, fail, panic; groups are cancelled at any time; between the tasks data are read, taken and
 //! dropped. Whatever happens, on whatever units, under any policy:

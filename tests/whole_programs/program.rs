@@ -58,6 +58,8 @@ pub(crate) enum Act {
         lent: Vec<(Object, Kind)>,
         acts: Vec<Act>,
     },
+    /// Done by a thread of its own meanwhile, on objects of its own.
+    Aside(Vec<Act>),
     /// Gives a group up, at once or some time later.
     Cancel(usize, bool),
     WaitForGroup(usize, usize),
@@ -271,7 +273,7 @@ fn each_task(acts: &[Act], visit: &mut impl FnMut(&Task)) {
                 visit(task);
                 each_task(&task.acts, visit);
             }),
-            Act::Scope { acts, .. } => each_task(acts, visit),
+            Act::Scope { acts, .. } | Act::Aside(acts) => each_task(acts, visit),
             _ => {}
         }
     }

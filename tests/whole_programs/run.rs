@@ -7,6 +7,7 @@ use crate::program::{Act, Kind, Machine, Object, Program};
 use crate::steps::Part;
 use crate::submit::{Submitted, submit};
 use ndarray::{Array2, Array3};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -34,6 +35,8 @@ pub(crate) struct Outside<'a> {
     pub(crate) groups: &'a [TaskGroup<'a>],
     /// Cancels a group some time later.
     later: Sender<usize>,
+    /// Has acts done by another thread.
+    aside: &'a dyn Fn(&[Act]),
 }
 
 fn build(machine: &Machine, needed_bytes: u64) -> Runtime {
@@ -68,8 +71,21 @@ pub(crate) fn run(program: &Program) -> Log {
                 groups[group].cancel();
             }
         });
-        let outside = Outside { rt: &rt, groups: &groups, later };
+        let others = RefCell::new(Vec::new());
+        let aside = |acts: &[Act]| {
+            let (run, later, acts) = (run.clone(), later.clone(), acts.to_vec());
+            others.borrow_mut().push(threads.spawn(move || {
+                let outside = Outside { rt: &run.rt, groups: &[], later, aside: &|_| unreachable!("it has none") };
+                perform(&run, &At::Outside(&outside), &mut Handles::new(), &acts);
+            }));
+        };
+        let outside = Outside { rt: &rt, groups: &groups, later: later.clone(), aside: &aside };
         perform(&run, &At::Outside(&outside), &mut Handles::new(), &program.acts);
+        // Their tasks may have nobody to run them but this thread.
+        while others.borrow().iter().any(|thread| !thread.is_finished()) {
+            let _ = rt.wait();
+            thread::yield_now();
+        }
     });
     let _ = rt.wait(); // a program that was made smaller may leave tasks behind
     drop((groups, run));
@@ -132,6 +148,11 @@ pub(crate) fn perform<'s>(run: &Run, at: &At<'_, 's, '_>, handles: &mut Handles<
                 None => {}
             },
             Act::Scope { n, lent, acts } => run.log.saw(*n, scope(run, handles, lent, acts)),
+            Act::Aside(acts) => {
+                if let At::Outside(outside) = at {
+                    (outside.aside)(acts);
+                }
+            }
             Act::Cancel(group, at_once) => {
                 if let At::Outside(outside) = at {
                     match at_once {

@@ -36,6 +36,10 @@ fn smaller(acts: &[Act], hoists: bool) -> Vec<Vec<Act>> {
             Act::Scope { n, lent, acts } => all.extend(
                 smaller(acts, false).into_iter().map(|acts| with(vec![Act::Scope { n: *n, lent: lent.clone(), acts }])),
             ),
+            Act::Aside(acts) => {
+                all.push(with(acts.clone()));
+                all.extend(smaller(acts, false).into_iter().map(|acts| with(vec![Act::Aside(acts)])));
+            }
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ use crate::steps::{AsTheProgramSays, End, end, outside};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use thalweg::memory::ReadOnly;
 use thalweg::prelude::*;
 
 /// What a body needs; it goes with the body.
@@ -82,24 +83,59 @@ macro_rules! write {
 
 /// Gives all guards back.
 macro_rules! finish {
-    ($arrays:ident, $($list:tt)*) => {$(
+    ($arrays:ident: $($list:tt)*) => {$(
         $arrays.$list.0.into_iter().for_each(|guard| guard.finish());
         $arrays.$list.1.into_iter().for_each(|guard| guard.finish());
         $arrays.$list.2.into_iter().for_each(|guard| guard.finish());
     )*};
 }
 
+macro_rules! finish_whole {
+    ($($lists:ident),*) => {$(
+        $lists.0.into_iter().for_each(|guard| guard.finish());
+        $lists.1.into_iter().for_each(|guard| guard.finish());
+        $lists.2.into_iter().for_each(|guard| guard.finish());
+        $lists.3.into_iter().for_each(|guard| guard.finish());
+        $lists.4.into_iter().for_each(|guard| guard.finish());
+        $lists.5.into_iter().for_each(|guard| guard.finish());
+    )*};
+}
+
 /// Views of values, by mode.
-type OfValues<'a> = (
-    Vec<&'a Content>,
-    Vec<()>,
-    Vec<&'a mut Content>,
-    Vec<&'a mut Content>,
-    Vec<&'a mut Content>,
-    Vec<&'a Content>,
-    Vec<()>,
-    Vec<()>,
+type OfValues<'a> =
+    (Vec<&'a Content>, Vec<()>, Vec<&'a mut Content>, Vec<&'a mut Content>, Vec<&'a mut Content>, Vec<&'a Content>);
+
+/// The same, as guards.
+type OfLentValues = (
+    Vec<LentValue<Content, ReadOnly>>,
+    Vec<Completion>,
+    Vec<LentValue<Content>>,
+    Vec<LentValue<Content>>,
+    Vec<LentValue<Content>>,
+    Vec<LentValue<Content, ReadOnly>>,
 );
+
+/// What comes of the values and results that are read.
+macro_rules! read_whole {
+    ($h:ident, $values:ident, $results:ident) => {
+        $values.0.iter().for_each(|x| $h = $h.wrapping_add(taken(x.value.load(Ordering::Relaxed), 0)));
+        $results.iter().for_each(|x| $h = $h.wrapping_add(taken(number(x), 0)));
+    };
+}
+
+/// Changes all values.
+macro_rules! write_whole {
+    ($h:ident, $values:ident, $work:expr) => {
+        $values.2.iter_mut().for_each(|x| renew(x, Mode::Out, $h, $work));
+        $values.3.iter_mut().for_each(|x| renew(x, Mode::Inout, $h, $work));
+        $values.4.iter_mut().for_each(|x| renew(x, Mode::Commutative, $h, $work));
+        $values.5.iter().for_each(|x| add(x, $h));
+    };
+}
+
+fn number(returned: &Returned) -> u64 {
+    returned.0
+}
 
 fn add(content: &Content, h: u64) {
     content.value.fetch_add(h, Ordering::Relaxed);
@@ -117,20 +153,15 @@ fn renew(content: &mut Content, mode: Mode, h: u64, work: &Work) {
 /// A body that gets all its views; `$end` is what it returns of what it has computed.
 macro_rules! body {
     ($work:ident, |$computed:ident| $end:expr) => {
-        move |at: &Context, (mut arrays, others)| {
+        move |at: &Context, ((mut arrays, (values, _, results)), (_, _, concurrent, _, _))| {
             let (mut h, run) = $work.begin();
+            let mut values: OfValues<'_> = values;
             read!(h, arrays.0);
-            let (_, _, concurrent, values, _, results) = others;
-            let (reads, _, outs, inouts, commutatives, shared, _, _): OfValues<'_> = values;
-            reads.iter().for_each(|x| h = h.wrapping_add(taken(x.value.load(Ordering::Relaxed), 0)));
-            results.iter().for_each(|x: &&Returned| h = h.wrapping_add(taken(x.0, 0)));
+            read_whole!(h, values, results);
             $work.act(at);
             write!(h, arrays);
             concurrent.iter().for_each(|x| (0..x.len()).for_each(|k| x.update(k, |x| x.wrapping_add(h))));
-            outs.into_iter().for_each(|x| renew(x, Mode::Out, h, &$work));
-            inouts.into_iter().for_each(|x| renew(x, Mode::Inout, h, &$work));
-            commutatives.into_iter().for_each(|x| renew(x, Mode::Commutative, h, &$work));
-            shared.iter().for_each(|x: &&Content| add(x, h));
+            write_whole!(h, values, &$work);
             $work.end(run).map(|()| {
                 let $computed = h;
                 $end
@@ -163,7 +194,7 @@ pub(crate) fn submit(
     handles: &Handles<'_>,
     task: &Task,
 ) -> Result<Submitted, SubmitError> {
-    let (arrays, others) = lists(handles, task);
+    let (lendable, others) = lists(handles, task);
     let (work, name, delay) = (Work::new(run, handles, task), task.name.to_string(), task.n as u64 * 37);
     let watched = task.watched;
     macro_rules! finish_task {
@@ -201,41 +232,53 @@ pub(crate) fn submit(
         }};
     }
     if let At::Scope(scope) = at {
-        return plain!(scope.task(name, (arrays, others)));
+        return plain!(scope.task(name, (lendable, others)));
     }
     match task.body {
-        Body::Plain | Body::Retried(..) => plain!(begin!((arrays, others))),
+        Body::Plain | Body::Retried(..) => plain!(begin!((lendable, others))),
         Body::Returns => {
-            let task = begin!((arrays, others)).try_returns(body!(work, |h| work.returned(h)));
+            let task = begin!((lendable, others)).try_returns(body!(work, |h| work.returned(h)));
             task.submit().map(|result| Submitted { handle: None, result: Some(result) })
         }
-        Body::Detached => finish_task!(begin!(arrays).host_detached(move |lending, mut arrays| {
-            let (mut h, run) = work.begin();
-            read!(h, arrays.0);
-            work.act(lending);
-            let done = lending.completion();
-            outside(delay, move || {
-                write!(h, arrays);
-                finish!(arrays, 0 1 2 3 4 5 6);
-                let ended = if work.task.end == End::Panics { None } else { Some(work.end(run)) };
-                drop(work); // when the task has ended, nothing of its body is left
-                match ended {
-                    Some(Ok(())) => done.finish(),
-                    Some(Err(error)) => done.fail(error),
-                    None => drop(done),
+        Body::Detached => {
+            finish_task!(begin!(lendable).host_detached(move |lending, (mut arrays, (values, tokens, results))| {
+                let (mut h, run) = work.begin();
+                let mut values: OfLentValues = values;
+                read!(h, arrays.0);
+                read_whole!(h, values, results);
+                work.act(lending);
+                let done = lending.completion();
+                outside(delay, move || {
+                    write!(h, arrays);
+                    write_whole!(h, values, &work);
+                    finish!(arrays: 0 1 2 3 4 5 6);
+                    finish_whole!(values, tokens);
+                    results.into_iter().for_each(|guard| guard.finish());
+                    let ended = if work.task.end == End::Panics { None } else { Some(work.end(run)) };
+                    drop(work); // when the task has ended, nothing of its body is left
+                    match ended {
+                        Some(Ok(())) => done.finish(),
+                        Some(Err(error)) => done.fail(error),
+                        None => drop(done),
+                    }
+                });
+            }))
+        }
+        Body::Async(times) => {
+            finish_task!(begin!(lendable).host_async(move |at, (mut arrays, (values, _tokens, results))| async move {
+                let (mut h, run) = work.begin();
+                let mut values: OfLentValues = values;
+                read!(h, arrays.0);
+                read_whole!(h, values, results);
+                work.act(&at);
+                for _ in 0..times {
+                    elsewhere(delay).await;
                 }
-            });
-        })),
-        Body::Async(times) => finish_task!(begin!(arrays).host_async(move |at, mut arrays| async move {
-            let (mut h, run) = work.begin();
-            read!(h, arrays.0);
-            work.act(&at);
-            for _ in 0..times {
-                elsewhere(delay).await;
-            }
-            write!(h, arrays);
-            work.end(run)
-        })),
+                write!(h, arrays);
+                write_whole!(h, values, &work);
+                work.end(run)
+            }))
+        }
     }
 }
 
