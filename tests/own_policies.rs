@@ -10,7 +10,8 @@ use thalweg::error::{FailureReason, RunError, SubmitError};
 use thalweg::ids::{TaskId, UnitId};
 use thalweg::prelude::*;
 use thalweg::sched::{
-    Assignment, CopySample, Distributed, Distribution, Policy, ReadyTask, Sample, SubmittedTask, Times, UnitSet, View, Workload,
+    Assignment, CopySample, Distributed, Distribution, Policy, ReadyTask, Sample, SubmittedTask, Times, UnitSet, View,
+    Workload,
 };
 
 const MIXES: [&str; 4] = ["1:CPU:1", "3:CPU:1", "1:CPU:1,2:EMU:1", "2:EMU:1"];
@@ -479,7 +480,8 @@ fn a_policy_that_looks_ahead_is_told_of_tasks_before_they_are_ready_and_of_those
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let told: Arc<Mutex<Told>> = Arc::default();
-            let rt = Runtime::builder().compute_units(units).policy(LooksAhead(Vec::new(), told.clone())).build().unwrap();
+            let rt =
+                Runtime::builder().compute_units(units).policy(LooksAhead(Vec::new(), told.clone())).build().unwrap();
             let (gate, x) = (Arc::new(std::sync::Barrier::new(2)), rt.data(vec![1u64; 100]));
             let waits = gate.clone();
             rt.task("fails", (x.inout(),))
@@ -512,7 +514,8 @@ fn a_policy_that_looks_ahead_is_told_of_tasks_before_they_are_ready_and_of_those
 fn a_policy_is_told_of_copies() {
     watched("copies", || {
         let told: Arc<Mutex<Told>> = Arc::default();
-        let rt = Runtime::builder().compute_units("1:EMU:1").policy(LooksAhead(Vec::new(), told.clone())).build().unwrap();
+        let rt =
+            Runtime::builder().compute_units("1:EMU:1").policy(LooksAhead(Vec::new(), told.clone())).build().unwrap();
         let x = rt.data(vec![1u64; 100]);
         rt.task("there", (x.inout(),)).cpu(|_, (x,)| x.fill(2)).submit().unwrap();
         assert_eq!(rt.take(x).unwrap(), [2; 100]);
@@ -550,7 +553,8 @@ impl Policy for Wants {
 fn only_units_that_are_wanted_are_asked_while_something_runs() {
     watched("wanted", || {
         let in_vain: Arc<AtomicUsize> = Arc::default();
-        let rt = Runtime::builder().compute_units("4:CPU:1").policy(Wants(Vec::new(), in_vain.clone())).build().unwrap();
+        let rt =
+            Runtime::builder().compute_units("4:CPU:1").policy(Wants(Vec::new(), in_vain.clone())).build().unwrap();
         let data = submit(&rt);
         rt.wait().unwrap();
         drop(data);

@@ -51,7 +51,8 @@ impl Machine {
 
     /// The bound for a configuration; none if the file has no times for the benchmark.
     pub(crate) fn bound(&self, configuration: Configuration, class: Class) -> Option<f64> {
-        let (serial, least) = self.zones_ns(configuration.benchmark, class, configuration.cpu_units(), configuration.gpus)?;
+        let (serial, least) =
+            self.zones_ns(configuration.benchmark, class, configuration.cpu_units(), configuration.gpus)?;
         Some(serial / least)
     }
 
@@ -107,8 +108,12 @@ impl Machine {
             units.launch_ns + work_ns
         };
         let slowdown = |busy: usize| match (entry, self.units.get("CPU")) {
-            (Some(times), _) => times.time_ns.get("CPU").map_or(1.0, |points| at(&curve(points), busy as f64) / at(&curve(points), 1.0)),
-            (None, Some(Units { bytes_per_s, total_bytes_per_s: Some(total), .. })) => (busy as f64 * bytes_per_s / total).max(1.0),
+            (Some(times), _) => {
+                times.time_ns.get("CPU").map_or(1.0, |points| at(&curve(points), busy as f64) / at(&curve(points), 1.0))
+            }
+            (None, Some(Units { bytes_per_s, total_bytes_per_s: Some(total), .. })) => {
+                (busy as f64 * bytes_per_s / total).max(1.0)
+            }
             (None, _) => 1.0,
         };
         let most = (1..=cores).map(|busy| busy as f64 / slowdown(busy)).fold(0.0, f64::max);

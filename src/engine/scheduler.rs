@@ -16,8 +16,8 @@ use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::{
-    AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, UnitSet,
-    View,
+    AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing,
+    SubmittedTask, UnitSet, View,
 };
 use std::cell::RefCell;
 use std::fmt;

@@ -119,7 +119,11 @@ enum Stage {
     Waits,
     Queued(Queued),
     /// To a unit of this group.
-    Given { group: usize, ns: u64, trial: bool },
+    Given {
+        group: usize,
+        ns: u64,
+        trial: bool,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -218,7 +222,14 @@ impl BottomLevel {
     }
 
     /// When and where a task of this level would end first.
-    fn best(&mut self, id: TaskId, level_ns: f64, (kernel, work): (KernelId, f64), set: usize, view: &View<'_>) -> Option<Offer> {
+    fn best(
+        &mut self,
+        id: TaskId,
+        level_ns: f64,
+        (kernel, work): (KernelId, f64),
+        set: usize,
+        view: &View<'_>,
+    ) -> Option<Offer> {
         let mut best: Option<Offer> = None;
         for group in 0..self.groups.len() {
             if self.sets[set].queues[group].is_none() {
@@ -280,7 +291,10 @@ impl BottomLevel {
 
     /// The task that is given out next of those queued for a group.
     fn first(&self, group: usize, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
-        let (first, queue) = self.queues(group, unit).filter_map(|queue| Some((*queue.first()?, queue))).min_by_key(|(first, _)| *first)?;
+        let (first, queue) = self
+            .queues(group, unit)
+            .filter_map(|queue| Some((*queue.first()?, queue)))
+            .min_by_key(|(first, _)| *first)?;
         if self.groups[group].short == 0 {
             return Some(first.task);
         }
@@ -377,7 +391,8 @@ impl Policy for BottomLevel {
         let Some(&mut Known { kernel, work, .. }) = self.window.get_mut(task.id) else { return };
         let set = self.set_of(&task.units);
         let level_ns = self.kernels.least_ns(kernel, work) + self.window.behind_ns(task.id);
-        let Some(Offer { group, ns, trial, missing, .. }) = self.best(task.id, level_ns, (kernel, work), set, view) else {
+        let Some(Offer { group, ns, trial, missing, .. }) = self.best(task.id, level_ns, (kernel, work), set, view)
+        else {
             return;
         };
         let ns = (if trial { self.kernels.least_ns(kernel, work) } else { ns }) as u64;

@@ -19,7 +19,9 @@ mod instance;
 
 use self::instance::Space;
 use super::queues::Queues;
-use super::{Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitSet, UnitView, View};
+use super::{
+    Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
+};
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 

@@ -11,8 +11,8 @@
 //! The policy reads no clock: a unit's backlog is the sum of the estimates of its unfinished tasks.
 
 use super::alike::Alike;
-use super::queues::Queues;
 use super::copies::Copies;
+use super::queues::Queues;
 use super::{
     Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
 };
@@ -134,7 +134,8 @@ impl Policy for Eft {
         let least: SmallVec<[_; 4]> = self.loads.least(&task.units, view).collect();
         let finish = |(load, unit): (Load, &UnitView)| {
             let (execution_ns, trial) = self.execution(&task, unit);
-            let spaces = unit.spaces.iter().map(|space| self.copies.copy_ns(*space, view.missing_bytes(task.id, *space)));
+            let spaces =
+                unit.spaces.iter().map(|space| self.copies.copy_ns(*space, view.missing_bytes(task.id, *space)));
             let ns = execution_ns + spaces.min_by(f64::total_cmp).unwrap_or(0.0);
             (load.backlog_ns() + ns, load.tasks, unit.id, unit.kind, ns, trial)
         };

@@ -19,9 +19,9 @@
 //! `"16:CPU:1" = 21.91`.
 
 use super::{
-    Adjacency, Auto, BottomLevel, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution, Dynamic, Eft,
-    GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule,
-    Static, StaticPcf, Stealing, TeamSize, TeamSized,
+    Adjacency, Auto, BottomLevel, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution,
+    Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay,
+    Schedule, Static, StaticPcf, Stealing, TeamSize, TeamSized,
 };
 use crate::error::BuildError;
 use std::collections::BTreeMap;

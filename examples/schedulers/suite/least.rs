@@ -15,7 +15,8 @@ type Alike = ([f64; 2], f64);
 pub(super) fn least_ns(kind: Kind, machine: &Machine, (units, cores): (usize, usize), gpus: usize) -> Option<f64> {
     let ns = |name: &str, cost: f64| machine.task_ns(name, cost, 0.0, units);
     let fastest = |name: &str, cost: f64| ns(name, cost).0.into_iter().fold(f64::INFINITY, f64::min);
-    let flat = |tasks: &[(&str, f64)]| -> Vec<Alike> { tasks.iter().map(|(name, many)| (ns(name, 1.0).0, *many)).collect() };
+    let flat =
+        |tasks: &[(&str, f64)]| -> Vec<Alike> { tasks.iter().map(|(name, many)| (ns(name, 1.0).0, *many)).collect() };
     let (tasks, most, path) = match kind {
         Kind::Zones(benchmark, class) => return Some(machine.zones_ns(benchmark, class, (units, cores), gpus)?.1),
         Kind::Cholesky(tiles) => {

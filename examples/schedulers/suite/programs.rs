@@ -27,7 +27,9 @@ pub(crate) enum Kind {
 impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Zones(benchmark, class) => write!(f, "{}-MZ, class {class:?}", format!("{benchmark:?}").to_uppercase()),
+            Self::Zones(benchmark, class) => {
+                write!(f, "{}-MZ, class {class:?}", format!("{benchmark:?}").to_uppercase())
+            }
             Self::Cholesky(tiles) => write!(f, "Cholesky, {tiles} x {tiles} tiles"),
             Self::Lu(tiles) => write!(f, "LU factors, {tiles} x {tiles} tiles"),
             Self::Stencil(blocks) => write!(f, "stencil, {blocks} x {blocks} blocks"),

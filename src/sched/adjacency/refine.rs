@@ -78,10 +78,7 @@ fn shift(problem: &Problem<'_>, parts: &mut Parts, index: usize) -> bool {
     let allowed = |&(to, gain): &(usize, i64)| {
         after(to) <= problem.limit && (gain > 0 || too_long || gain == 0 && after(to) < loads[from] * (1.0 - 1e-9))
     };
-    let best = gains(problem, slots, index)
-        .into_iter()
-        .filter(allowed)
-        .max_by_key(|(to, gain)| (*gain, Reverse(*to)));
+    let best = gains(problem, slots, index).into_iter().filter(allowed).max_by_key(|(to, gain)| (*gain, Reverse(*to)));
     let Some((to, _)) = best else { return false };
     parts.give(problem, index, to);
     true

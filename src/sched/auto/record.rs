@@ -205,7 +205,8 @@ impl Record {
     /// Where the tasks of the last instance are that is complete: one that another has followed.
     fn last_instance(&self) -> Option<std::ops::Range<usize>> {
         let places = self.tasks.iter().enumerate().filter_map(|(at, task)| Some((at, task.place.as_ref()?)));
-        let (space, latest) = places.clone().map(|(_, place)| (place.space, place.instance)).max_by_key(|(_, instance)| *instance)?;
+        let (space, latest) =
+            places.clone().map(|(_, place)| (place.space, place.instance)).max_by_key(|(_, instance)| *instance)?;
         let of = |instance: u64| {
             let places = places.clone();
             places.filter(move |(_, place)| place.space == space && place.instance == instance).map(|(at, _)| at)

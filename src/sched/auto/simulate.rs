@@ -164,7 +164,8 @@ impl<'a> Run<'a> {
                 let after: Vec<TaskId> = job.after.iter().map(|before| TaskId(u64::from(*before))).collect();
                 let (id, place) = (TaskId(number as u64), job.place.as_ref());
                 let &Job { ref name, bytes, cost, beside, .. } = job;
-                let task = crate::sched::SubmittedTask { id, name, bytes, cost, place, beside, regions: &[], after: &after };
+                let task =
+                    crate::sched::SubmittedTask { id, name, bytes, cost, place, beside, regions: &[], after: &after };
                 policy.submitted(&task);
             }
         }
@@ -197,7 +198,8 @@ impl<'a> Run<'a> {
                     return;
                 }
                 if self.units[unit].in_flight == tasks && tasks < self.depth[unit] {
-                    let missing = |task: TaskId, space: SpaceId| self.places.missing(&self.jobs[task.0 as usize], space);
+                    let missing =
+                        |task: TaskId, space: SpaceId| self.places.missing(&self.jobs[task.0 as usize], space);
                     let view = View { units: &self.units, missing_bytes: &missing };
                     if let Some(TaskId(job)) = policy.next(UnitId(unit as u16), &view) {
                         self.give(job as usize, unit, policy);

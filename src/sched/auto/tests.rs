@@ -14,7 +14,12 @@ fn units(cpus: u16, devices: u16) -> Vec<UnitView> {
 }
 
 /// A small driver: what was given out runs for `ns`, the oldest first. The policy is asked while units have room.
-fn drive(policy: &mut Auto, mut units: Vec<UnitView>, tasks: Vec<(ReadyTask, u64)>, ns: impl Fn(&ReadyTask, UnitKind) -> u64) -> Vec<TaskId> {
+fn drive(
+    policy: &mut Auto,
+    mut units: Vec<UnitView>,
+    tasks: Vec<(ReadyTask, u64)>,
+    ns: impl Fn(&ReadyTask, UnitKind) -> u64,
+) -> Vec<TaskId> {
     let (mut waiting, mut flying, mut order) = (std::collections::VecDeque::from(tasks), Vec::new(), Vec::new());
     let mut ready: BTreeMap<TaskId, ReadyTask> = BTreeMap::new();
     loop {
@@ -28,7 +33,12 @@ fn drive(policy: &mut Auto, mut units: Vec<UnitView>, tasks: Vec<(ReadyTask, u64
                 let block = Block::interval(0..8);
                 let regions = [RegionUse { data, block, is_whole: true, bytes: 64, reads: true, writes: true }];
                 let place = task.place.as_ref();
-                policy.submitted(&SubmittedTask { cost: task.cost, place, regions: &regions, ..SubmittedTask::new(task.id, &task.name) });
+                policy.submitted(&SubmittedTask {
+                    cost: task.cost,
+                    place,
+                    regions: &regions,
+                    ..SubmittedTask::new(task.id, &task.name)
+                });
                 ready.insert(task.id, task.clone());
                 policy.ready(task, &View { units: &units, missing_bytes: &|_, _| 0 });
             }
@@ -46,7 +56,14 @@ fn drive(policy: &mut Auto, mut units: Vec<UnitView>, tasks: Vec<(ReadyTask, u64
         assert!(!flying.is_empty(), "something runs");
         let (task, unit) = flying.remove(0);
         let (name, elapsed_ns) = (task.name.clone(), ns(&task, units[unit].kind));
-        policy.finished(&Sample { task: task.id, name, bytes: 0, unit: UnitId(unit as u16), elapsed_ns, place: task.place });
+        policy.finished(&Sample {
+            task: task.id,
+            name,
+            bytes: 0,
+            unit: UnitId(unit as u16),
+            elapsed_ns,
+            place: task.place,
+        });
         units[unit].in_flight = 0;
         policy.in_flight(UnitId(unit as u16), 0);
     }

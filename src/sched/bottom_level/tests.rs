@@ -126,7 +126,14 @@ fn one_of_each_is_tried_on_each_kind_and_then_it_is_known() {
     let given: Vec<u64> = (0..4).filter_map(|unit| policy.next(UnitId(unit), &view)).map(|task| task.0).collect();
     assert_eq!(given.len(), 4);
     for (id, unit, elapsed_ns) in [(0, 0, 40_000), (1, 2, 1000)] {
-        policy.finished(&Sample { task: TaskId(id), name: "t".into(), bytes: 0, unit: UnitId(unit), elapsed_ns, place: None });
+        policy.finished(&Sample {
+            task: TaskId(id),
+            name: "t".into(),
+            bytes: 0,
+            unit: UnitId(unit),
+            elapsed_ns,
+            place: None,
+        });
     }
     assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Cpu, 0), Some(40_000.0));
     assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Gpu, 0), Some(1000.0));

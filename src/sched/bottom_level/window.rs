@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn the_longest_way_to_the_end_whatever_has_ended() {
         let mut window = Window::default();
-        let graph: [(&[u64], f64); 6] = [(&[], 1.0), (&[0], 10.0), (&[0], 2.0), (&[1, 2], 3.0), (&[2], 20.0), (&[9], 5.0)];
+        let graph: [(&[u64], f64); 6] =
+            [(&[], 1.0), (&[0], 10.0), (&[0], 2.0), (&[1, 2], 3.0), (&[2], 20.0), (&[9], 5.0)];
         for (id, (after, ns)) in graph.into_iter().enumerate() {
             let after: Vec<TaskId> = after.iter().copied().map(TaskId).collect();
             window.insert(TaskId(id as u64), &after, ns);
