@@ -72,7 +72,11 @@ impl Machine {
         let launch = |kind: &str| self.units.get(kind).map_or(0.0, |units| units.launch_ns);
         let (cpu, gpu) = (curve(times.time_ns.get("CPU")?), curve(times.time_ns.get("GPU")?));
         let cost = times.cost?;
-        let inner = if cores == 1 { 1.0 } else { at(&curve(&times.speed_up), cores as f64) };
+        let inner = match cores {
+            1 => 1.0,
+            cores if times.speed_up.is_empty() => cores as f64,
+            cores => at(&curve(&times.speed_up), cores as f64),
+        };
         let alone = (at(&cpu, cores as f64) / inner, launch("CPU"));
         let slowdown = |busy: usize| at(&cpu, (busy * cores) as f64) / at(&cpu, cores as f64);
         let problem = Problem {
