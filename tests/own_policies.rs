@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use thalweg::error::{FailureReason, RunError, SubmitError};
 use thalweg::ids::{TaskId, UnitId};
 use thalweg::prelude::*;
-use thalweg::sched::{Assignment, Distributed, Distribution, Policy, ReadyTask, Sample, Times, View, Workload};
+use thalweg::sched::{
+    Assignment, CopySample, Distributed, Distribution, Policy, ReadyTask, Sample, SubmittedTask, Times, UnitSet, View,
+    Workload,
+};
 
 const MIXES: [&str; 4] = ["1:CPU:1", "3:CPU:1", "1:CPU:1,2:EMU:1", "2:EMU:1"];
 const TASKS: usize = 24;
@@ -433,4 +436,128 @@ mod simulated {
             assert_eq!(rt.now().as_nanos(), 500);
         });
     }
+}
+
+/// What a policy that looks ahead was told, in order.
+#[derive(Default)]
+struct Told {
+    submitted: Vec<(TaskId, String, Vec<TaskId>)>,
+    ready: Vec<TaskId>,
+    skipped: Vec<TaskId>,
+    copied: Vec<(SpaceId, SpaceId, u64)>,
+}
+
+/// First come, first served; it looks ahead.
+struct LooksAhead(Vec<ReadyTask>, Arc<Mutex<Told>>);
+
+impl Policy for LooksAhead {
+    fn name(&self) -> &'static str {
+        "looks-ahead"
+    }
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+    fn submitted(&mut self, task: &SubmittedTask<'_>) {
+        self.1.lock().unwrap().submitted.push((task.id, task.name.to_string(), task.after.to_vec()));
+    }
+    fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+        self.1.lock().unwrap().ready.push(task.id);
+        self.0.push(task);
+    }
+    fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
+        first(&mut self.0, unit)
+    }
+    fn skipped(&mut self, task: TaskId) {
+        self.1.lock().unwrap().skipped.push(task);
+    }
+    fn copied(&mut self, copy: &CopySample) {
+        self.1.lock().unwrap().copied.push((copy.from, copy.to, copy.bytes));
+    }
+}
+
+#[test]
+fn a_policy_that_looks_ahead_is_told_of_tasks_before_they_are_ready_and_of_those_that_never_are() {
+    for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            let told: Arc<Mutex<Told>> = Arc::default();
+            let rt =
+                Runtime::builder().compute_units(units).policy(LooksAhead(Vec::new(), told.clone())).build().unwrap();
+            let (gate, x) = (Arc::new(std::sync::Barrier::new(2)), rt.data(vec![1u64; 100]));
+            let waits = gate.clone();
+            rt.task("fails", (x.inout(),))
+                .host(move |_, _: (&mut [u64],)| {
+                    waits.wait(); // until all are submitted, so that none has ended
+                    Err::<(), _>("broken")
+                })
+                .submit()
+                .unwrap();
+            let (left, right) = (x.slice(..50), x.slice(50..));
+            rt.task("left", (left.inout(),)).cpu(|_, _| ()).submit().unwrap();
+            rt.task("right", (right.inout(),)).cpu(|_, _| ()).submit().unwrap();
+            rt.task("both", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+            // The submitter hosts a unit where there is but one: so another thread opens the gate.
+            std::thread::spawn(move || _ = gate.wait());
+            assert!(rt.wait().is_err());
+            let told = told.lock().unwrap();
+            let [fails, left, right, both] = &told.submitted[..] else { panic!("{:?}", told.submitted) };
+            assert_eq!([&fails.1, &left.1, &right.1, &both.1], ["fails", "left", "right", "both"]);
+            assert_eq!((&fails.2[..], &left.2[..], &right.2[..]), (&[][..], &[fails.0][..], &[fails.0][..]));
+            assert_eq!(both.2.iter().collect::<std::collections::BTreeSet<_>>(), [&left.0, &right.0].into());
+            assert_eq!(told.ready, [fails.0]);
+            let skipped: std::collections::BTreeSet<_> = told.skipped.iter().copied().collect();
+            assert_eq!(skipped, [left.0, right.0, both.0].into());
+        });
+    }
+}
+
+#[test]
+fn a_policy_is_told_of_copies() {
+    watched("copies", || {
+        let told: Arc<Mutex<Told>> = Arc::default();
+        let rt =
+            Runtime::builder().compute_units("1:EMU:1").policy(LooksAhead(Vec::new(), told.clone())).build().unwrap();
+        let x = rt.data(vec![1u64; 100]);
+        rt.task("there", (x.inout(),)).cpu(|_, (x,)| x.fill(2)).submit().unwrap();
+        assert_eq!(rt.take(x).unwrap(), [2; 100]);
+        let copied = &told.lock().unwrap().copied;
+        assert_eq!(copied[..], [(SpaceId::HOST, SpaceId(1), 800), (SpaceId(1), SpaceId::HOST, 800)]);
+    });
+}
+
+/// A task for each unit; says for which units there is one, and counts who is asked while something runs.
+struct Wants(Vec<(UnitId, TaskId)>, Arc<AtomicUsize>);
+
+impl Policy for Wants {
+    fn name(&self) -> &'static str {
+        "wants"
+    }
+    fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        let unit = UnitId((task.id.0 % view.units.len() as u64) as u16);
+        self.0.push((unit, task.id));
+    }
+    fn wanted(&self) -> Option<UnitSet> {
+        let mut wanted = UnitSet::default();
+        self.0.iter().for_each(|(unit, _)| wanted.insert(*unit));
+        Some(wanted)
+    }
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        let at = self.0.iter().position(|(of, _)| *of == unit);
+        if at.is_none() && !view.is_idle() {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+        at.map(|at| self.0.remove(at).1)
+    }
+}
+
+#[test]
+fn only_units_that_are_wanted_are_asked_while_something_runs() {
+    watched("wanted", || {
+        let in_vain: Arc<AtomicUsize> = Arc::default();
+        let rt =
+            Runtime::builder().compute_units("4:CPU:1").policy(Wants(Vec::new(), in_vain.clone())).build().unwrap();
+        let data = submit(&rt);
+        rt.wait().unwrap();
+        drop(data);
+        assert_eq!(in_vain.load(Ordering::Relaxed), 0);
+    });
 }

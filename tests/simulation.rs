@@ -438,3 +438,53 @@ fn a_program_keeps_its_profiles_for_the_next() {
     let error = Runtime::builder().compute_units("1:CPU:1").scheduler("fpm").model_file(&path).build().unwrap_err();
     assert!(error.to_string().contains("CPU:1 has size 1 behind 2"), "{error}");
 }
+
+/// Twenty cores and four GPUs; what a GPU gains on tiles differs.
+fn for_factorizations() -> SimulatedMachine {
+    std::fs::read_to_string("machines/xeon-4xk40.toml").unwrap().parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A Cholesky factorization of so many tiles a side, twice: the first teaches the scheduler; how long the second takes.
+fn cholesky(rt: &Runtime, side: usize) -> Duration {
+    let mut took = Duration::ZERO;
+    for _ in 0..2 {
+        let a: Vec<Data<f64, Ix2>> = (0..side * side).map(|_| rt.zeros([960, 960])).collect();
+        let (tile, start) = (|i: usize, j: usize| &a[i * side + j], rt.now());
+        for k in 0..side {
+            rt.task("potrf", (tile(k, k).inout(),)).cpu(|_, _| ()).submit().unwrap();
+            for i in k + 1..side {
+                rt.task("trsm", (tile(k, k).input(), tile(i, k).inout())).cpu(|_, _| ()).submit().unwrap();
+            }
+            for i in k + 1..side {
+                for j in k + 1..i {
+                    let accesses = (tile(i, k).input(), tile(j, k).input(), tile(i, j).inout());
+                    rt.task("gemm", accesses).cpu(|_, _| ()).submit().unwrap();
+                }
+                rt.task("syrk", (tile(i, k).input(), tile(i, i).inout())).cpu(|_, _| ()).submit().unwrap();
+            }
+        }
+        rt.wait().unwrap();
+        took = rt.now() - start;
+    }
+    took
+}
+
+#[test]
+fn who_knows_what_waits_for_a_task_factors_a_matrix_faster() {
+    let took = |scheduler: &str, side| cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", scheduler), side);
+    for (side, least) in [(8, 0.15), (12, 0.13), (16, 0.09)] {
+        let (eft, level) = (took("eft", side).as_secs_f64(), took("bottom-level", side).as_secs_f64());
+        assert!(level < (1.0 - least) * eft, "{side} tiles: {level} s after {eft} s");
+    }
+}
+
+#[test]
+fn auto_says_what_it_took_and_why() {
+    let rt = runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "auto");
+    let took = cholesky(&rt, 12);
+    let choice = rt.statistics().choice.expect("enough has run");
+    assert!(choice.expected_ns.iter().any(|(name, ns)| *name == choice.taken && *ns > 0), "{choice}");
+    assert!(rt.statistics().to_string().contains(" taken: "), "{}", rt.statistics());
+    let eft = cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "eft"), 12);
+    assert!(took.as_secs_f64() < 1.05 * eft.as_secs_f64(), "{took:?} of {eft:?}");
+}

@@ -5,8 +5,9 @@
 //! with those of the real run, which a busy machine makes longer than asked for; what has to agree is all the rest: who gets
 //! what when, and the copies. With `--check` it fails if not even the best repetition agrees to 10 %.
 //!
-//! With `--speed` it says instead how fast simulations are: tasks a second under some schedulers, and what a distribution's
-//! decision takes for 10 000 indices and 72 units.
+//! With `--speed` it says instead how fast simulations are: tasks and events a second under some schedulers, what a
+//! distribution's decision takes for 10 000 indices and 72 units, and what a task costs a policy that has 100 000 ready ones.
+//! The events of a task are its submission, its begin and its end, those of a copy its order and its arrival.
 
 #[path = "../../tests/common/emulated.rs"]
 mod emulated;
@@ -16,12 +17,16 @@ mod report;
 
 use clap::Parser;
 use report::Table;
+use std::borrow::Cow;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::prelude::*;
-use thalweg::sched::{Adjacency, Certified, ClusteredGuided, Distribution, GuidedRuntime, Team, Times, Workload};
+use thalweg::sched::{
+    Adjacency, BottomLevel, Certified, ClusteredGuided, Distribution, Eft, GuidedRuntime, LinkEstimate, Model, Policy,
+    Priority, ReadyTask, Sample, Stealing, SubmittedTask, Team, Times, UnitView, View, Workload,
+};
 
 const UNITS: &str = "2:CPU:1,2:EMU:1";
 /// How far the simulated time may be from the real one, relatively.
@@ -82,8 +87,8 @@ fn both() -> Result<[Duration; 2], Box<dyn std::error::Error>> {
     Ok([real, rt.now()])
 }
 
-/// Zones that exchange with two neighbours and then compute, step after step; tasks a second.
-fn tasks_per_second(scheduler: &str) -> Result<f64, Box<dyn std::error::Error>> {
+/// Zones that exchange with two neighbours and then compute, step after step; tasks and events a second.
+fn per_second(scheduler: &str) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     const ZONES: usize = 256;
     const STEPS: usize = 40;
     let machine = emulated::machine(64, 2, "step", [1e6, 1e5]);
@@ -103,7 +108,9 @@ fn tasks_per_second(scheduler: &str) -> Result<f64, Box<dyn std::error::Error>> 
         }
     }
     rt.wait()?;
-    Ok((2 * ZONES * STEPS) as f64 / start.elapsed().as_secs_f64())
+    let (seconds, tasks) = (start.elapsed().as_secs_f64(), (2 * ZONES * STEPS) as f64);
+    let copies: u64 = rt.statistics().links.iter().map(|link| link.copies).sum();
+    Ok([tasks, 3.0 * tasks + 2.0 * copies as f64].map(|count| count / seconds))
 }
 
 /// The longest decision of a distribution until it is steady, over zones of unequal size.
@@ -129,12 +136,67 @@ fn longest_decision(mut distribution: impl Distribution) -> Duration {
     longest
 }
 
+/// What a policy takes for a task, from its submission to its end, while so many others are ready.
+fn cost_per_task(policy: &mut dyn Policy) -> Duration {
+    const READY: u64 = 100_000;
+    const MEASURED: u64 = 100_000;
+    let unit = |id: u16| {
+        let (kind, space) = if id < 64 { (UnitKind::Cpu, 0) } else { (UnitKind::Gpu, id - 63) };
+        UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 }
+    };
+    let units: Vec<UnitView> = (0..72).map(unit).collect();
+    let (view, on): (_, Arc<[bool]>) = (View::new(&units, &|_, _| 0), vec![true; 72].into());
+    let names: Vec<Cow<'static, str>> = ["potrf", "trsm", "syrk", "gemm"].map(Cow::Borrowed).into();
+    let arrive = |policy: &mut dyn Policy, id: u64| {
+        let (name, id) = (&names[(id % 4) as usize], TaskId(id));
+        if policy.looks_ahead() {
+            policy.submitted(&SubmittedTask { bytes: 8000, ..SubmittedTask::new(id, name) });
+        }
+        let mut task = ReadyTask::new(id, name.clone(), on.clone());
+        task.bytes = 8000;
+        policy.ready(task, &view);
+    };
+    let ends = |policy: &mut dyn Policy, turn: u64| {
+        let unit = UnitId((turn % 72) as u16);
+        let Some(task) = policy.next(unit, &view) else { return };
+        policy.in_flight(unit, 1);
+        let elapsed_ns = if unit.index() < 64 { 20_000 } else { 1000 };
+        let name = names[(task.0 % 4) as usize].clone();
+        policy.finished(&Sample { task, name, bytes: 8000, unit, elapsed_ns, place: None });
+        policy.in_flight(unit, 0);
+    };
+    for id in 0..READY {
+        arrive(policy, id);
+        if id < 1000 {
+            ends(policy, id); // so that times are known
+        }
+    }
+    let start = Instant::now();
+    for turn in 0..MEASURED {
+        arrive(policy, READY + turn);
+        ends(policy, turn);
+    }
+    start.elapsed() / MEASURED as u32
+}
+
 fn speed() -> Result<(), Box<dyn std::error::Error>> {
-    let mut table = Table::new("scheduler", &["tasks a second"]);
-    for scheduler in ["static", "dynamic", "clustered-guided", "certified", "eft", "stealing"] {
-        table.row(scheduler, [Some(format!("{:.0}", tasks_per_second(scheduler)?))]);
+    let mut table = Table::new("scheduler", &["tasks a second", "events a second"]);
+    for scheduler in ["static", "dynamic", "clustered-guided", "certified", "eft", "stealing", "bottom-level"] {
+        table.row(scheduler, per_second(scheduler)?.map(|count| Some(format!("{count:.0}"))));
     }
     table.print("Simulation");
+    let mut table = Table::new("policy", &["ns a task"]);
+    let (model, link) = (Model::default(), LinkEstimate::default());
+    let costs = [
+        ("bottom-level", cost_per_task(&mut BottomLevel::new(model.clone(), link))),
+        ("eft", cost_per_task(&mut Eft::new(model, link))),
+        ("stealing", cost_per_task(&mut Stealing::new(72))),
+        ("priority", cost_per_task(&mut Priority::new())),
+    ];
+    for (name, cost) in costs {
+        table.row(name, [Some(format!("{:.0}", cost.as_secs_f64() * 1e9))]);
+    }
+    table.print("A task's way through a policy with 100 000 ready ones and 72 units");
     let mut table = Table::new("distribution", &["longest decision, ms"]);
     let decisions = [
         ("clustered-guided", longest_decision(ClusteredGuided::default())),

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use npb::mz::Class;
+use npb::mz::{Benchmark, Class};
 use serde::Deserialize;
 
 use crate::common::Result;
@@ -30,6 +30,8 @@ pub(crate) struct Machine {
 struct Units {
     #[serde(default)]
     launch_ns: f64,
+    bytes_per_s: f64,
+    total_bytes_per_s: Option<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -49,7 +51,20 @@ impl Machine {
 
     /// The bound for a configuration; none if the file has no times for the benchmark.
     pub(crate) fn bound(&self, configuration: Configuration, class: Class) -> Option<f64> {
-        let benchmark = configuration.benchmark;
+        let (serial, least) =
+            self.zones_ns(configuration.benchmark, class, configuration.cpu_units(), configuration.gpus)?;
+        Some(serial / least)
+    }
+
+    /// What a step of a benchmark takes on one core, and at least on so many CPU units of so many cores and GPUs, in
+    /// nanoseconds.
+    pub(crate) fn zones_ns(
+        &self,
+        benchmark: Benchmark,
+        class: Class,
+        (units, cores): (usize, usize),
+        gpus: usize,
+    ) -> Option<(f64, f64)> {
         let name = format!("{benchmark:?} *").to_lowercase();
         let times = self.tasks.iter().find(|times| times.name == name)?;
         let problem = benchmark.problem(class);
@@ -57,8 +72,11 @@ impl Machine {
         let launch = |kind: &str| self.units.get(kind).map_or(0.0, |units| units.launch_ns);
         let (cpu, gpu) = (curve(times.time_ns.get("CPU")?), curve(times.time_ns.get("GPU")?));
         let cost = times.cost?;
-        let (units, cores) = configuration.cpu_units();
-        let inner = if cores == 1 { 1.0 } else { at(&curve(&times.speed_up), cores as f64) };
+        let inner = match cores {
+            1 => 1.0,
+            cores if times.speed_up.is_empty() => cores as f64,
+            cores => at(&curve(&times.speed_up), cores as f64),
+        };
         let alone = (at(&cpu, cores as f64) / inner, launch("CPU"));
         let slowdown = |busy: usize| at(&cpu, (busy * cores) as f64) / at(&cpu, cores as f64);
         let problem = Problem {
@@ -68,10 +86,42 @@ impl Machine {
             most: (1..=units).map(|busy| busy as f64 / slowdown(busy)).fold(0.0, f64::max),
             units,
             gpu: (at(&gpu, 1.0), launch("GPU")),
-            gpus: configuration.gpus,
+            gpus,
         };
         let serial: f64 = work.iter().map(|work| problem.takes((at(&cpu, 1.0), launch("CPU")), *work)).sum();
-        Some(serial / problem.least_ns())
+        Some((serial, problem.least_ns()))
+    }
+
+    /// What a task takes on a CPU core and on a GPU, on an idle machine; infinitely long where it does not run. Then by how many
+    /// times one core so many cores do more, at most.
+    pub(crate) fn task_ns(&self, name: &str, cost: f64, bytes: f64, cores: usize) -> ([f64; 2], f64) {
+        let fits = |times: &&Times| match times.name.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => times.name == name,
+        };
+        let entry = self.tasks.iter().find(fits);
+        let of = |kind: &str| {
+            let Some(units) = self.units.get(kind) else { return f64::INFINITY };
+            let work_ns = match entry {
+                None => bytes / units.bytes_per_s * 1e9,
+                Some(times) => match times.time_ns.get(kind) {
+                    None => f64::INFINITY,
+                    Some(points) => at(&curve(points), 1.0) * times.cost.map_or(1.0, |of| cost / of),
+                },
+            };
+            units.launch_ns + work_ns
+        };
+        let slowdown = |busy: usize| match (entry, self.units.get("CPU")) {
+            (Some(times), _) => {
+                times.time_ns.get("CPU").map_or(1.0, |points| at(&curve(points), busy as f64) / at(&curve(points), 1.0))
+            }
+            (None, Some(Units { bytes_per_s, total_bytes_per_s: Some(total), .. })) => {
+                (busy as f64 * bytes_per_s / total).max(1.0)
+            }
+            (None, _) => 1.0,
+        };
+        let most = (1..=cores).map(|busy| busy as f64 / slowdown(busy)).fold(0.0, f64::max);
+        (["CPU", "GPU"].map(of), most)
     }
 }
 

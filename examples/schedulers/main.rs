@@ -8,6 +8,7 @@
 //! ```text
 //! cargo run --release --example schedulers -- --out evaluation
 //! cargo run --release --example schedulers -- --class W --real
+//! cargo run --release --example schedulers -- --suite --out evaluation
 //! ```
 
 mod bound;
@@ -18,6 +19,7 @@ mod common;
 mod configurations;
 mod evaluation;
 mod published;
+mod suite;
 mod table;
 
 use std::path::PathBuf;
@@ -55,6 +57,10 @@ struct Options {
     /// How fast an emulated device is beside a core, at most 1
     #[arg(long, value_name = "FACTOR", default_value = "0.5", requires = "real")]
     speed: f64,
+    /// Run the suite instead: other programs and machines, by their time over a lower bound. Of its programs, those whose names
+    /// contain TEXT
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from"])]
+    suite: Option<String>,
     /// Time steps that a scheduler has at most to settle, before those that count
     #[arg(long, value_name = "N", default_value = "250", value_parser = integer(0..=10_000))]
     steps: usize,
@@ -92,6 +98,9 @@ fn main() -> ExitCode {
 
 impl Options {
     fn run(&self) -> Result<()> {
+        if let Some(only) = &self.suite {
+            return self.run_suite(only);
+        }
         if let Some(path) = &self.from {
             return self.write(&table::from_csv(&std::fs::read_to_string(path)?)?);
         }
@@ -133,9 +142,26 @@ impl Options {
             println!("VERIFIED: the results of all {} runs are those of the plain loop", measured.len());
         }
         if let Some(path) = &self.check {
-            self.compare(&rows, path)?;
+            same(&table::to_csv(&rows), path)?;
         }
         self.write(&rows)
+    }
+
+    /// The suite, compared and written as the evaluation is.
+    fn run_suite(&self, only: &str) -> Result<()> {
+        let machines = self.simulate.parent().unwrap_or_else(|| std::path::Path::new("."));
+        let rows = suite::run(machines, only)?;
+        println!("{}", suite::table(&rows));
+        if let Some(path) = &self.check {
+            same(&suite::to_csv(&rows), path)?;
+        }
+        if let Some(folder) = &self.out {
+            std::fs::create_dir_all(folder)?;
+            suite::write(&rows, folder)?;
+        }
+        let Some(page) = &self.page else { return Ok(()) };
+        let tables = [("suite".to_owned(), suite::table(&rows))];
+        Ok(std::fs::write(page, table::fill(&std::fs::read_to_string(page)?, &tables)?)?)
     }
 
     /// The page and the files that are asked for.
@@ -152,20 +178,6 @@ impl Options {
         }
         println!("written to {}", folder.display());
         Ok(())
-    }
-
-    /// Simulations come out the same, to the last digit.
-    fn compare(&self, rows: &[Row], path: &std::path::Path) -> Result<()> {
-        let known = std::fs::read_to_string(path)?;
-        let known: std::collections::BTreeSet<&str> = known.lines().collect();
-        let here = table::to_csv(rows);
-        match here.lines().find(|line| !known.contains(line)) {
-            Some(line) => Err(format!("{} has no such line: {line}", path.display()).into()),
-            None => {
-                println!("SAME: {} rows are those of {}", rows.len(), path.display());
-                Ok(())
-            }
-        }
     }
 
     /// Every configuration of a benchmark under every scheduler, or under one where there is no choice.
@@ -202,5 +214,18 @@ impl Options {
         let norms = expected.iter().find(|(of, _)| *of == benchmark).map(|(_, norms)| norms);
         let task = Task { benchmark, class: self.class, units: &units, scheduler: &scheduler, steps };
         evaluation::run(place, task, norms)
+    }
+}
+
+/// Simulations come out the same, to the last digit: all of these lines are in a file.
+fn same(here: &str, path: &std::path::Path) -> Result<()> {
+    let known = std::fs::read_to_string(path)?;
+    let known: std::collections::BTreeSet<&str> = known.lines().collect();
+    match here.lines().find(|line| !known.contains(line)) {
+        Some(line) => Err(format!("{} has no such line: {line}", path.display()).into()),
+        None => {
+            println!("SAME: {} rows are those of {}", here.lines().count() - 1, path.display());
+            Ok(())
+        }
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Leftover {
 
 /// Finds the predecessors of `task`, which declares `accesses`, and makes it wait for those that have not finished.
 ///
+/// The predecessors that it waits for come into `after`, but for joins.
+///
 /// All locks are held until the last access is entered (invariant 1 of [`super`]).
 ///
 /// # Errors
@@ -41,9 +43,10 @@ pub(crate) fn register(
     task: &mut Submitting,
     accesses: &[AccessRecord<'_>],
     recorder: Option<&Recorder>,
+    after: Option<&mut Vec<TaskId>>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
     let is_child = task.owned().child.is_some();
-    let mut newcomer = Newcomer::new(task, accesses, recorder);
+    let mut newcomer = Newcomer { after, ..Newcomer::new(task, accesses, recorder) };
     match accesses {
         _ if is_child => newcomer.enter_child()?,
         [] => {}
@@ -103,6 +106,7 @@ pub(super) struct Newcomer<'a> {
     /// gone: when a join is made, or another lock taken.
     latest: usize,
     recorder: Option<&'a Recorder>,
+    after: Option<&'a mut Vec<TaskId>>,
     last_join: LastJoin,
     leftover: Option<Box<Leftover>>,
 }
@@ -117,7 +121,7 @@ impl<'a> Newcomer<'a> {
     ) -> Self {
         let stamp = stamp(task.shared().id);
         let (last_join, leftover) = (LastJoin::default(), None);
-        Self { task, accesses, current: 0, stamp, latest: 0, recorder, last_join, leftover }
+        Self { task, accesses, current: 0, stamp, latest: 0, recorder, after: None, last_join, leftover }
     }
 
     /// Enters one of the accesses, which probably comes next to the one that its history was entered with last.
@@ -248,6 +252,8 @@ impl Newcomer<'_> {
         if self.task.wait_for(predecessor, flow).is_err() {
             predecessor.set_stamp(0); // there is no edge: who stands in its place is asked for at each access
             self.inherit(predecessor, flow);
+        } else if let Some(after) = self.after.as_mut().filter(|_| !predecessor.shared().join) {
+            after.push(predecessor.shared().id);
         }
     }
 

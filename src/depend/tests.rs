@@ -58,7 +58,7 @@ impl Program {
         let before = LINKED.get();
         let datum = &self.datum;
         let records: Vec<_> = accesses.iter().map(|(mode, block)| AccessRecord { datum, block, mode: *mode }).collect();
-        let leftover = register(&mut task, &records, None).unwrap();
+        let leftover = register(&mut task, &records, None, None).unwrap();
         self.tasks.push(task.share());
         self.ready.extend(task.commit());
         let linked = LINKED.get() - before;

@@ -25,8 +25,8 @@ pub(crate) enum Event<'a> {
     Resumed(TaskId),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
-    /// A copy has arrived.
-    Copied(CopyId),
+    /// A copy has arrived; how long it took, if that was measured.
+    Copied(CopyId, Option<Nanos>),
     /// A copy could not be made, by this device.
     CopyFailed(CopyId, DeviceId, DeviceError),
     /// So many bytes were given back in this space.

@@ -33,7 +33,7 @@ fn arrive(engine: &Engine, mut commands: Vec<Command>) -> Vec<Command> {
         let mut out = Vec::new();
         for command in commands {
             match command {
-                Command::Copy(order) => engine.on(Event::Copied(order.copy), &mut out),
+                Command::Copy(order) => engine.on(Event::Copied(order.copy, None), &mut out),
                 other => rest.push(other),
             }
         }

@@ -71,7 +71,7 @@ impl ByHand {
     fn settle(&mut self) {
         loop {
             if let Some(copy) = self.copy() {
-                self.on(Event::Copied(copy));
+                self.on(Event::Copied(copy, None));
             } else if let Some((space, bytes)) = self.release() {
                 self.on(Event::Released(space, bytes));
             } else {
@@ -109,7 +109,7 @@ fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
         "the other copy would overwrite what its successor writes: {:?}",
         driver.commands
     );
-    driver.on(Event::Copied(second));
+    driver.on(Event::Copied(second, None));
     let Some(Command::Skip(skipped)) = driver.commands.pop() else { panic!("{:?}", driver.commands) };
     assert!(skipped.is_poisoned());
     driver.on(Event::Finished(skipped, Outcome::Skipped));

@@ -38,8 +38,11 @@ pub(crate) use scheduler::{Scheduler, is_asked_by};
 
 use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Residence, Submitting, running};
 use crate::error::{FailureReason, SubmitError, TaskFailure};
+use crate::ids::TaskId;
+use crate::sched::{RegionUse, SubmittedTask};
 use crate::sync::drop_quietly;
 use combining::Combining;
+use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
@@ -64,6 +67,8 @@ pub(crate) struct Engine {
     recorder: Option<Recorder>,
     failures: Arc<FailureLog>,
     placement: Option<PlacementLock>,
+    /// The policy is told of tasks when they are submitted.
+    looks_ahead: bool,
 }
 
 impl Engine {
@@ -71,8 +76,9 @@ impl Engine {
     pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
         let width = if placement.is_some() { units * MOST_GIVEN } else { units };
         let failures = Arc::default();
+        let looks_ahead = placement.as_ref().is_some_and(Placement::looks_ahead);
         let placement = placement.map(|placement| PlacementLock::new(runtime, placement, &failures));
-        Self { runtime, width, recorder, failures, placement }
+        Self { runtime, width, recorder, failures, placement, looks_ahead }
     }
 
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
@@ -98,14 +104,36 @@ impl Engine {
     /// Enters a task into the histories; returns it if it waits for nobody, and what is left to do.
     #[inline]
     fn enter(&self, mut task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<Entered, Refused> {
-        let leftover = match depend::register(&mut task, accesses, self.recorder.as_ref()) {
+        let mut after = self.looks_ahead.then(Vec::new);
+        let leftover = match depend::register(&mut task, accesses, self.recorder.as_ref(), after.as_mut()) {
             Ok(leftover) => leftover,
             Err(error) => return Err(Box::new((error, task))),
         };
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
             recorder.task(task.shared().id, &task.shared().name);
         }
+        if let Some(after) = after {
+            self.announce(&task, accesses, &after);
+        }
         Ok((task.commit(), leftover))
+    }
+
+    /// Tells the policy of a task that was entered, before it can be ready.
+    #[cold]
+    fn announce(&self, task: &Submitting, accesses: &[AccessRecord<'_>], after: &[TaskId]) {
+        let Some(placement) = self.placement.as_ref().filter(|_| !task.shared().internal) else { return };
+        let (meta, side) = (task.shared(), task.owned().as_ref());
+        let regions: SmallVec<[RegionUse; 8]> = accesses.iter().filter_map(region_use).collect();
+        placement.lock().submitted(&SubmittedTask {
+            id: meta.id,
+            name: &meta.name,
+            bytes: Needs::of(accesses).bytes,
+            cost: side.and_then(|side| side.cost),
+            place: side.and_then(|side| side.place.as_ref()),
+            beside: side.and_then(|side| side.beside),
+            regions: &regions,
+            after,
+        });
     }
 
     /// A task's body has run, for so long on the driver's clock; appends what follows to `out`.
@@ -182,7 +210,7 @@ impl Engine {
             Event::Suspended(task) => placement.lock().suspended(task, out),
             Event::Resumed(task) => placement.lock().resumed(task),
             Event::Returned(task) => placement.lock().returned(task, out),
-            Event::Copied(copy) => placement.lock().copied(copy, out),
+            Event::Copied(copy, elapsed_ns) => placement.lock().copied(copy, elapsed_ns, out),
             Event::CopyFailed(copy, device, error) => {
                 let lost_device = error.is_loss().then_some(device);
                 let fail = |task: Option<&OwnedTask>| self.fail_copy(task, FailureReason::Device(error.clone()));
@@ -317,6 +345,20 @@ impl Engine {
         task.into_iter().for_each(|task| task.body().failed(&failure));
         failure
     }
+}
+
+/// What an access is to a policy; nothing if no bytes are moved for it.
+fn region_use(access: &AccessRecord<'_>) -> Option<RegionUse> {
+    let &AccessRecord { datum, block, mode } = access;
+    let moves = datum.residence == Residence::Anywhere && !mode.sees_nothing() && !block.is_empty();
+    moves.then(|| RegionUse {
+        data: datum.id,
+        block: *block,
+        is_whole: *block == datum.whole(),
+        bytes: access.bytes(),
+        reads: mode.reads(),
+        writes: mode.writes(),
+    })
 }
 
 /// Whether a task has private replicas to combine when it has run.

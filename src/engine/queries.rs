@@ -9,7 +9,7 @@ use crate::region::Block;
 #[cfg(feature = "sim")]
 use crate::sched::Model;
 use crate::sched::fpm::SharesInUse;
-use crate::sched::{AffinityStatistics, Deviations, LowerBound};
+use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
 
 /// What placement has counted so far: nothing where there is none.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Counts {
     pub(crate) bound: Option<LowerBound>,
     /// How it shares out by profiles, if it does.
     pub(crate) shares: Option<SharesInUse>,
+    /// Which of others the policy chose, if it chooses.
+    pub(crate) choice: Option<Choice>,
     /// How the run differs from the policy's schedule, if it has one.
     pub(crate) deviations: Option<Deviations>,
 }
@@ -61,6 +63,7 @@ impl Engine {
             affinity: placement.affinity(),
             bound: placement.bound(),
             shares: placement.shares(),
+            choice: placement.choice(),
             deviations: placement.deviations(),
         };
         self.ask(counts).unwrap_or_default()

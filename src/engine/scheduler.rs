@@ -16,7 +16,10 @@ use crate::depend::running;
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, View};
+use crate::sched::{
+    AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing,
+    SubmittedTask, UnitSet, View,
+};
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -93,6 +96,11 @@ impl Scheduler {
         self.call(format_args!("it was asked for a task for {unit}"), |policy| policy.next(unit, view)).flatten()
     }
 
+    /// As [`Policy::wanted`].
+    pub(super) fn wanted(&self) -> Option<UnitSet> {
+        self.look(|policy| policy.wanted())
+    }
+
     /// As [`Policy::in_flight`].
     pub(super) fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         self.call(format_args!("it was told how many tasks {unit} has"), |policy| policy.in_flight(unit, tasks));
@@ -108,6 +116,27 @@ impl Scheduler {
     pub(super) fn failed(&mut self, sample: &Sample) {
         let Sample { task, name, .. } = sample;
         self.call(format_args!("it was told that {task} `{name}` has failed"), |policy| policy.failed(sample));
+    }
+
+    /// As [`Policy::looks_ahead`].
+    pub(super) fn looks_ahead(&self) -> bool {
+        self.look(|policy| policy.looks_ahead().then_some(())).is_some()
+    }
+
+    /// As [`Policy::submitted`].
+    pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
+        let SubmittedTask { id, name, .. } = task;
+        self.call(format_args!("it was told that {id} `{name}` was submitted"), |policy| policy.submitted(task));
+    }
+
+    /// As [`Policy::skipped`].
+    pub(super) fn skipped(&mut self, task: TaskId) {
+        self.call(format_args!("it was told that {task} was skipped"), |policy| policy.skipped(task));
+    }
+
+    /// As [`Policy::copied`].
+    pub(super) fn copied(&mut self, copy: &CopySample) {
+        self.call(format_args!("it was told of a copy to {}", copy.to), |policy| policy.copied(copy));
     }
 
     /// As [`Policy::affinity`].
@@ -128,6 +157,11 @@ impl Scheduler {
     /// As [`Policy::profiles`].
     pub(super) fn profiles(&self) -> Option<Known> {
         self.look(|policy| policy.profiles())
+    }
+
+    /// As [`Policy::choice`].
+    pub(super) fn choice(&self) -> Option<Choice> {
+        self.look(|policy| policy.choice().cloned())
     }
 
     /// As [`Policy::deviations`].

@@ -5,7 +5,7 @@ use crate::energy::{Account, EnergyStatistics};
 use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
 use crate::sched::fpm::SharesInUse;
-use crate::sched::{AffinityStatistics, Deviations, LowerBound};
+use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
 use std::fmt;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub struct Statistics {
     pub shares: Option<SharesInUse>,
     /// What was used, where meters or the power of units say so.
     pub energy: Vec<EnergyStatistics>,
+    /// Which scheduler was chosen, and why, if that was left to `auto`.
+    pub choice: Option<Choice>,
     /// How the run differs from the schedule that it was to follow (`replay`), if it does.
     pub deviations: Option<Deviations>,
 }
@@ -72,7 +74,7 @@ pub struct LinkStatistics {
 
 impl Statistics {
     pub(super) fn of(shared: &Shared, account: &Account, elapsed: Duration) -> Self {
-        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, deviations } = shared.engine.counts();
+        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, choice, deviations } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
@@ -90,6 +92,7 @@ impl Statistics {
             affinity,
             bound,
             shares,
+            choice,
             deviations,
         }
     }
@@ -124,6 +127,9 @@ impl fmt::Display for Statistics {
             let whose = if units.is_empty() { "machine".to_owned() } else { units.join(", ") };
             let known = |joules: &Option<f64>| joules.map_or_else(|| "unknown".to_owned(), |j| format!("{j:.3} J"));
             writeln!(f, "energy of {whose} ({source}): {}, dynamic {}", known(total_j), known(dynamic_j))?;
+        }
+        if let Some(choice) = &self.choice {
+            writeln!(f, "auto: {choice}")?;
         }
         if let Some(deviations) = &self.deviations {
             writeln!(f, "{deviations}")?;

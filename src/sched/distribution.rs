@@ -20,7 +20,9 @@ mod instance;
 use self::instance::Space;
 use super::fpm::{Known, SharesInUse};
 use super::queues::Queues;
-use super::{Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitView, View};
+use super::{
+    Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
+};
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 
@@ -140,6 +142,10 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
             self.affinity.note(place, unit, || view.missing_at(task.id, unit));
         }
         Some(task.id)
+    }
+
+    fn wanted(&self) -> Option<UnitSet> {
+        Some(self.queues.filled().clone())
     }
 
     fn finished(&mut self, sample: &Sample) {

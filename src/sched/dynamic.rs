@@ -15,8 +15,9 @@ mod memo;
 use memo::Memo;
 
 use super::queues::{Queues, insert};
-use super::{Affinity, AffinityStatistics, Place, Policy, ReadyTask, Sample, View};
+use super::{Affinity, AffinityStatistics, Place, Policy, ReadyTask, Sample, UnitSet, View};
 use crate::ids::{TaskId, UnitId};
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// First come, first served, by priority.
@@ -35,11 +36,60 @@ pub struct Dynamic {
     chunk: usize,
     ahead: usize,
     memo: Memo,
-    /// Tasks that nobody has taken.
-    common: VecDeque<ReadyTask>,
+    common: Common,
+    /// The units that may take a block, once a task has been ready.
+    free: Option<UnitSet>,
     /// Tasks of indices that a unit has taken.
     taken: Queues,
     affinity: Affinity,
+}
+
+/// Tasks that nobody has taken.
+#[derive(Debug, Default)]
+struct Common {
+    tasks: VecDeque<ReadyTask>,
+    /// How many there are of each block.
+    of_block: FxHashMap<Block, usize>,
+    without_place: usize,
+}
+
+/// An iteration space, an instance, and the first index.
+type Block = (u32, u64, usize);
+
+impl Common {
+    fn insert(&mut self, task: ReadyTask, block: Option<Block>) {
+        match block {
+            Some(block) => *self.of_block.entry(block).or_default() += 1,
+            None => self.without_place += 1,
+        }
+        insert(&mut self.tasks, task);
+    }
+
+    /// The first task that a unit runs; of those with a place only if it `may_take` them.
+    fn first_for(&self, unit: UnitId, may_take: bool) -> Option<usize> {
+        if !may_take && self.without_place == 0 {
+            return None;
+        }
+        self.tasks.iter().position(|task| task.runs_on(unit) && (may_take || task.place.is_none()))
+    }
+
+    fn remove(&mut self, position: usize, block: impl FnOnce(&Place) -> Block) -> Option<ReadyTask> {
+        let task = self.tasks.remove(position)?;
+        match &task.place {
+            Some(place) => self.one_less(block(place)),
+            None => self.without_place -= 1,
+        }
+        Some(task)
+    }
+
+    fn one_less(&mut self, block: Block) {
+        if let Some(tasks) = self.of_block.get_mut(&block) {
+            *tasks -= 1;
+            if *tasks == 0 {
+                self.of_block.remove(&block);
+            }
+        }
+    }
 }
 
 impl Default for Dynamic {
@@ -57,8 +107,12 @@ impl Dynamic {
     /// Blocks of `chunk` indices, at least 1; the map is remembered after `memo` instances, or never if `memo` is 0. A
     /// unit takes a block when it has no more than `ahead` tasks.
     pub fn new(chunk: usize, memo: u64, ahead: usize) -> Self {
-        let (common, taken) = (VecDeque::new(), Queues::default());
-        Self { chunk: chunk.max(1), ahead, memo: Memo::new(memo), common, taken, affinity: Affinity::new() }
+        let (common, taken, memo) = (Common::default(), Queues::default(), Memo::new(memo));
+        Self { chunk: chunk.max(1), ahead, memo, common, free: None, taken, affinity: Affinity::new() }
+    }
+
+    fn block(&self, place: &Place) -> Block {
+        (place.space, place.instance, place.index / self.chunk * self.chunk)
     }
 
     /// The unit that has the place's index in its instance, if that is settled.
@@ -80,17 +134,21 @@ impl Dynamic {
                 self.affinity.note(&place, unit, || 0);
             }
         }
-        let mut left = VecDeque::with_capacity(self.common.len());
-        for task in self.common.drain(..) {
-            let same = |other: &Place| (other.space, other.instance) == (place.space, place.instance);
-            let of_block =
-                task.place.as_ref().is_some_and(|other| same(other) && other.index / self.chunk == first / self.chunk);
+        let block = self.block(place);
+        if !self.common.of_block.contains_key(&block) {
+            return;
+        }
+        let tasks = std::mem::take(&mut self.common.tasks);
+        for task in tasks {
+            let of_block = task.place.as_ref().is_some_and(|other| self.block(other) == block);
             match task.unit_from(unit) {
-                Some(unit) if of_block => self.taken.push(unit, task),
-                _ => left.push_back(task),
+                Some(unit) if of_block => {
+                    self.common.one_less(block);
+                    self.taken.push(unit, task);
+                }
+                _ => self.common.tasks.push_back(task),
             }
         }
-        self.common = left;
     }
 }
 
@@ -99,7 +157,12 @@ impl Policy for Dynamic {
         "dynamic"
     }
 
-    fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+    fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        self.free.get_or_insert_with(|| {
+            let mut free = UnitSet::default();
+            view.units.iter().filter(|unit| unit.in_flight <= self.ahead).for_each(|unit| free.insert(unit.id));
+            free
+        });
         let owner = match &task.place {
             Some(place) => {
                 self.memo.arrived(place);
@@ -109,16 +172,36 @@ impl Policy for Dynamic {
         };
         match owner.and_then(|unit| task.unit_from(unit)) {
             Some(unit) => self.taken.push(unit, task),
-            None => insert(&mut self.common, task),
+            None => {
+                let block = task.place.as_ref().map(|place| self.block(place));
+                self.common.insert(task, block);
+            }
+        }
+    }
+
+    fn wanted(&self) -> Option<UnitSet> {
+        let mut wanted = self.taken.filled().clone();
+        if !self.common.tasks.is_empty() {
+            wanted.extend(self.free.as_ref().filter(|_| self.common.without_place == 0)?);
+        }
+        Some(wanted)
+    }
+
+    fn in_flight(&mut self, unit: UnitId, tasks: usize) {
+        match &mut self.free {
+            Some(free) if tasks <= self.ahead => free.insert(unit),
+            Some(free) => free.remove(unit),
+            None => {}
         }
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let task = self.taken.pop(unit).or_else(|| {
             let has_room = view.units.get(unit.index()).is_none_or(|unit| unit.in_flight <= self.ahead);
-            let suits = |task: &ReadyTask| task.runs_on(unit) && (has_room || task.place.is_none());
-            let position = self.common.iter().position(suits)?;
-            let task = self.common.remove(position)?;
+            let position = self.common.first_for(unit, has_room)?;
+            let chunk = self.chunk;
+            let block = |place: &Place| (place.space, place.instance, place.index / chunk * chunk);
+            let task = self.common.remove(position, block)?;
             if let Some(place) = &task.place {
                 self.take_block(place, unit);
             }

@@ -2,8 +2,8 @@
 //!
 //! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by
 //! priority (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known
-//! ahead). Expected finish = what the unit has still to do + copies of the bytes it lacks + the task's own time by the
-//! [`Model`].
+//! ahead). Expected finish = what the unit has still to do + copies of the bytes it lacks, as copies to its memory have
+//! taken lately + the task's own time by the [`Model`].
 //!
 //! What is not known yet is tried: until a kind of unit has run tasks of a name, as many of them as it has units count
 //! as free there. Further ones are expected to take what they take on other kinds.
@@ -11,8 +11,11 @@
 //! The policy reads no clock: a unit's backlog is the sum of the estimates of its unfinished tasks.
 
 use super::alike::Alike;
+use super::copies::Copies;
 use super::queues::Queues;
-use super::{Affinity, AffinityStatistics, Model, Policy, ReadyTask, Sample, UnitView, View};
+use super::{
+    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
+};
 use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
@@ -21,35 +24,6 @@ use std::borrow::Cow;
 
 /// How long a task is expected to take of which nothing is known.
 const UNKNOWN_NS: f64 = 1e5;
-
-/// How long a copy is expected to take.
-///
-/// ```
-/// use thalweg::sched::LinkEstimate;
-/// let link = LinkEstimate { latency_ns: 1000.0, bytes_per_s: 1e9 };
-/// assert_eq!((link.copy_ns(0), link.copy_ns(4000)), (0.0, 5000.0));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LinkEstimate {
-    /// What every copy takes at least, in nanoseconds.
-    pub latency_ns: f64,
-    /// The link's bandwidth.
-    pub bytes_per_s: f64,
-}
-
-impl Default for LinkEstimate {
-    /// 10 µs and 10 GB/s: a PCI Express link's order of magnitude.
-    fn default() -> Self {
-        Self { latency_ns: 1e4, bytes_per_s: 1e10 }
-    }
-}
-
-impl LinkEstimate {
-    /// The time for this many bytes; none for 0.
-    pub fn copy_ns(&self, bytes: u64) -> f64 {
-        if bytes == 0 { 0.0 } else { self.latency_ns + bytes as f64 / self.bytes_per_s * 1e9 }
-    }
-}
 
 /// See the module.
 ///
@@ -68,7 +42,7 @@ impl LinkEstimate {
 /// ```
 #[derive(Debug, Default)]
 pub struct Eft {
-    link: LinkEstimate,
+    copies: Copies,
     model: Model,
     queues: Queues,
     /// What each unit has still to do.
@@ -109,9 +83,14 @@ struct Expected {
 }
 
 impl Eft {
-    /// With what is known already, and how fast links are taken to be.
+    /// With what is known already, and how fast links are taken to be until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
-        Self { link, model, ..Self::default() }
+        Self::knowing(model, Copies::new(link))
+    }
+
+    /// With what is known already.
+    pub(super) fn knowing(model: Model, copies: Copies) -> Self {
+        Self { copies, model, ..Self::default() }
     }
 
     /// A task has ended: takes back what was expected of it.
@@ -155,7 +134,9 @@ impl Policy for Eft {
         let least: SmallVec<[_; 4]> = self.loads.least(&task.units, view).collect();
         let finish = |(load, unit): (Load, &UnitView)| {
             let (execution_ns, trial) = self.execution(&task, unit);
-            let ns = execution_ns + self.link.copy_ns(view.missing_at(task.id, unit.id));
+            let spaces =
+                unit.spaces.iter().map(|space| self.copies.copy_ns(*space, view.missing_bytes(task.id, *space)));
+            let ns = execution_ns + spaces.min_by(f64::total_cmp).unwrap_or(0.0);
             (load.backlog_ns() + ns, load.tasks, unit.id, unit.kind, ns, trial)
         };
         let best = least.into_iter().map(finish);
@@ -181,6 +162,10 @@ impl Policy for Eft {
         Some(task.id)
     }
 
+    fn wanted(&self) -> Option<UnitSet> {
+        Some(self.queues.filled().clone())
+    }
+
     fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         let queued = self.queues.len(unit);
         self.loads.change(unit, |load| load.tasks = queued + tasks);
@@ -194,6 +179,10 @@ impl Policy for Eft {
 
     fn failed(&mut self, sample: &Sample) {
         self.forget(sample);
+    }
+
+    fn copied(&mut self, copy: &CopySample) {
+        self.copies.learn(copy);
     }
 
     fn affinity(&self) -> Option<AffinityStatistics> {

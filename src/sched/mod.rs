@@ -9,8 +9,10 @@
 //! [`Distributed`] makes a policy of any of them: a task that recurs carries its [`Place`], and goes to the queue of
 //! the unit that its index is assigned to.
 //!
-//! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`Priority`], [`Dynamic`]. [`Replay`] does what another did
+//! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`BottomLevel`], [`Priority`], [`Dynamic`]. [`Replay`] does what another did
 //! before, as a [`Schedule`] has it.
+//!
+//! [`Auto`] chooses among the others by simulating the program under each.
 //!
 //! How users name all of them: [`NAMES`] and `spec.rs`.
 
@@ -18,15 +20,19 @@ mod adjacency;
 mod affinity;
 mod alike;
 mod assignment;
+mod auto;
 mod balance;
+mod bottom_level;
 mod certified;
 mod check;
 mod clustered;
+mod copies;
 mod distribution;
 mod dynamic;
 mod eft;
 pub mod fpm;
 mod guided;
+mod kernels;
 mod model;
 #[cfg(feature = "sim")]
 mod model_text;
@@ -44,17 +50,21 @@ mod static_chunks;
 mod static_pcf;
 mod stealing;
 mod team_size;
+mod unit_set;
 
 pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
 pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
+pub use auto::{Auto, Choice};
 pub use balance::balanced_chunks;
+pub use bottom_level::BottomLevel;
 pub use certified::{Certified, LowerBound};
 pub use check::{Violation, check};
 pub use clustered::{ClusteredGuided, ClusteredGuidedLiteral, State};
+pub use copies::{CopySample, LinkEstimate};
 pub use distribution::Distributed;
 pub use dynamic::Dynamic;
-pub use eft::{Eft, LinkEstimate};
+pub use eft::Eft;
 pub use guided::{GuidedRuntime, GuidedSizes, guided_step};
 pub use model::Model;
 #[cfg(feature = "sim")]
@@ -72,9 +82,11 @@ pub use static_chunks::{Static, static_chunks};
 pub use static_pcf::{StaticPcf, device_tasks as static_pcf_device_tasks};
 pub use stealing::Stealing;
 pub use team_size::{TeamSize, TeamSized};
+pub use unit_set::UnitSet;
 
-use crate::ids::{SpaceId, TaskId, UnitId};
+use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
+use crate::region::Block;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -146,6 +158,12 @@ pub trait Policy: Send {
     /// `unit` has room for a task: which one, if any?
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId>;
 
+    /// The units for which there may be a task now; none if that is not known. While something runs, no other is
+    /// asked: most events concern one unit, and a machine may have hundreds.
+    fn wanted(&self) -> Option<UnitSet> {
+        None
+    }
+
     /// How many tasks a unit has been given and not finished: one more or less than before.
     fn in_flight(&mut self, _unit: UnitId, _tasks: usize) {}
 
@@ -155,8 +173,28 @@ pub trait Policy: Send {
     /// A task that was given to a unit did not run to its end; the sample has no time.
     fn failed(&mut self, _sample: &Sample) {}
 
+    /// Whether the policy is to be told of tasks when they are submitted. Asked once, before the first.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// A task was submitted. Told before it is [ready](Self::ready), if the policy looks ahead.
+    fn submitted(&mut self, _task: &SubmittedTask<'_>) {}
+
+    /// A task that was submitted ends without having been given to a unit: one that it comes after has failed. Told if the
+    /// policy looks ahead.
+    fn skipped(&mut self, _task: TaskId) {}
+
+    /// A copy has ended, of which the time is known.
+    fn copied(&mut self, _copy: &CopySample) {}
+
     /// How well indices were kept where their data are, if the policy keeps count.
     fn affinity(&self) -> Option<AffinityStatistics> {
+        None
+    }
+
+    /// Which of others the policy chose, and why, if it chooses.
+    fn choice(&self) -> Option<&Choice> {
         None
     }
 
@@ -239,6 +277,68 @@ impl ReadyTask {
         let units = self.units.len();
         (0..units).map(|step| UnitId(((wanted.index() + step) % units) as u16)).find(|unit| self.runs_on(*unit))
     }
+}
+
+/// A task that was submitted, as a policy sees it that looks ahead.
+///
+/// ```
+/// use thalweg::ids::TaskId;
+/// use thalweg::sched::SubmittedTask;
+/// let name = "axpy".into();
+/// let task = SubmittedTask { bytes: 8000, after: &[TaskId(5)], ..SubmittedTask::new(TaskId(7), &name) };
+/// assert!(task.after.iter().all(|before| *before < task.id));
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct SubmittedTask<'a> {
+    /// The task.
+    pub id: TaskId,
+    /// Its name.
+    pub name: &'a Cow<'static, str>,
+    /// The bytes of all its regions together.
+    pub bytes: u64,
+    /// The user's estimate of the work, in any unit that is the same for all tasks.
+    pub cost: Option<f64>,
+    /// Its place in an iteration space, if it recurs.
+    pub place: Option<&'a Place>,
+    /// The index whose data it works on without taking part in how the indices are shared out.
+    pub beside: Option<Beside>,
+    /// What it works on.
+    pub regions: &'a [RegionUse],
+    /// Tasks that it comes after and that had not finished. Where it comes after very many, they are not all named.
+    pub after: &'a [TaskId],
+}
+
+impl<'a> SubmittedTask<'a> {
+    /// A task to test a policy with. It has no data, no hints and no place, and comes after nothing.
+    pub fn new(id: TaskId, name: &'a Cow<'static, str>) -> Self {
+        Self { id, name, bytes: 0, cost: None, place: None, beside: None, regions: &[], after: &[] }
+    }
+}
+
+/// A region that a task works on.
+///
+/// ```
+/// use thalweg::ids::DataId;
+/// use thalweg::region::Block;
+/// use thalweg::sched::RegionUse;
+/// let block = Block::interval(0..100);
+/// let used = RegionUse { data: DataId(3), block, is_whole: true, bytes: 800, reads: true, writes: false };
+/// assert_eq!(used.block.volume() as u64 * 8, used.bytes);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionUse {
+    /// Of which data object.
+    pub data: DataId,
+    /// Which part of it.
+    pub block: Block,
+    /// Whether that is all of it.
+    pub is_whole: bool,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Whether the task uses what is there.
+    pub reads: bool,
+    /// Whether it changes that.
+    pub writes: bool,
 }
 
 /// Where a recurring task stands.

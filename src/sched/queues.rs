@@ -1,6 +1,6 @@
 //! A queue of ready tasks per unit: urgent tasks first, equals in the order in which they became ready.
 
-use super::ReadyTask;
+use super::{ReadyTask, UnitSet};
 use crate::ids::UnitId;
 use std::collections::VecDeque;
 
@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 pub(crate) struct Queues {
     queues: Vec<VecDeque<ReadyTask>>,
     len: usize,
+    /// The units whose queues are not empty.
+    filled: UnitSet,
 }
 
 impl Queues {
@@ -17,16 +19,26 @@ impl Queues {
         }
         insert(&mut self.queues[unit.index()], task);
         self.len += 1;
+        self.filled.insert(unit);
     }
 
     pub(crate) fn pop(&mut self, unit: UnitId) -> Option<ReadyTask> {
-        let task = self.queues.get_mut(unit.index())?.pop_front()?;
+        let queue = self.queues.get_mut(unit.index())?;
+        let task = queue.pop_front()?;
         self.len -= 1;
+        if queue.is_empty() {
+            self.filled.remove(unit);
+        }
         Some(task)
     }
 
     pub(crate) fn len(&self, unit: UnitId) -> usize {
         self.queues.get(unit.index()).map_or(0, VecDeque::len)
+    }
+
+    /// The units that have tasks.
+    pub(crate) fn filled(&self) -> &UnitSet {
+        &self.filled
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -36,6 +48,9 @@ impl Queues {
 
 /// Puts a task behind all that are as urgent.
 pub(crate) fn insert(queue: &mut VecDeque<ReadyTask>, task: ReadyTask) {
+    if queue.back().is_none_or(|last| last.priority >= task.priority) {
+        return queue.push_back(task);
+    }
     let position = queue.partition_point(|other| other.priority >= task.priority);
     queue.insert(position, task);
 }

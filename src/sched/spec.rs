@@ -11,7 +11,7 @@
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
 //! | `certified` | `slack` (0.01): by what part units may take longer for fewer neighbours in different memories |
 //! | `fpm` | `objective` (`time`): or `energy`, or `pareto`, the least energy within a `budget` of seconds, or of so many times what the fastest takes (`1.5x`); `file`: profiles as text, otherwise learned |
-//! | `eft` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take |
+//! | `eft`, `bottom-level`, `auto` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take until some were measured |
 //! | `replay` | `file`: a [`Schedule`] as text, which must be given |
 //!
 //! All work distributions have `team` as well: how many CPU units to use, or `auto` for as many as are fastest.
@@ -21,9 +21,9 @@
 
 use super::fpm::{Budget, Fpm, Known, Objective};
 use super::{
-    Adjacency, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution, Dynamic, Eft,
-    GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule,
-    Static, StaticPcf, Stealing, TeamSize, TeamSized,
+    Adjacency, Auto, BottomLevel, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution,
+    Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay,
+    Schedule, Static, StaticPcf, Stealing, TeamSize, TeamSized,
 };
 use crate::error::BuildError;
 use std::collections::BTreeMap;
@@ -51,7 +51,9 @@ pub const NAMES: &[&str] = &[
     "certified",
     "fpm",
     "eft",
+    "bottom-level",
     "priority",
+    "auto",
 ];
 
 /// What a scheduler may depend on, apart from its parameters.
@@ -111,14 +113,9 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
             let (cpus, devices) = setting.unit_names.iter().cloned().partition(is_cpu);
             distributed(Fpm::new(objective).with_known(known, cpus, devices), p.team()?)
         }
-        "eft" => {
-            let default = LinkEstimate::default();
-            let link = LinkEstimate {
-                latency_ns: p.positive("latency_ns", default.latency_ns, true)?,
-                bytes_per_s: p.positive("bytes_per_s", default.bytes_per_s, false)?,
-            };
-            Box::new(Eft::new(setting.model, link))
-        }
+        "eft" => Box::new(Eft::new(setting.model, p.link()?)),
+        "auto" => Box::new(Auto::new(setting.units, setting.model, p.link()?)),
+        "bottom-level" => Box::new(BottomLevel::new(setting.model, p.link()?)),
         "replay" => {
             let Some(path) = p.take("file")? else {
                 return Err(p.error("file", "is missing; write replay:file=PATH of a recorded schedule".to_owned()));
@@ -268,6 +265,15 @@ impl<'a> Parameters<'a> {
         Err(self.error("file", problem))
     }
 
+    /// What copies are expected to take until some were measured.
+    fn link(&mut self) -> Result<LinkEstimate, BuildError> {
+        let default = LinkEstimate::default();
+        Ok(LinkEstimate {
+            latency_ns: self.positive("latency_ns", default.latency_ns, true)?,
+            bytes_per_s: self.positive("bytes_per_s", default.bytes_per_s, false)?,
+        })
+    }
+
     fn pcf(&mut self, setting: &Setting<'_>) -> Result<Pcf, BuildError> {
         if let Some(value) = self.given.remove("profile") {
             let alone = value.is_none() && !self.given.contains_key("pcf") && !self.given.contains_key("file");
@@ -378,6 +384,8 @@ mod tests {
             "fpm:objective=pareto,budget=1.5x",
             "fpm:file=profiles.toml",
             "eft:latency_ns=0,bytes_per_s=2e9",
+            "bottom-level:latency_ns=100",
+            "auto:bytes_per_s=1e9",
         ];
         good.into_iter().filter(can_be_read).for_each(|text| drop(build(text).unwrap()));
     }

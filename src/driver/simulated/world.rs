@@ -60,6 +60,8 @@ struct Arrival {
     sent: u64,
     copy: CopyId,
     bytes: u64,
+    /// When it was ordered.
+    since: Nanos,
     /// A further link to take.
     then: Option<usize>,
 }
@@ -142,13 +144,13 @@ impl World {
         let bytes = (order.block.volume() * order.element_bytes) as u64;
         let route = self.links.route(order.from.space, order.to.space);
         let (first, then) = (route[0], route.get(1).copied());
-        self.send(order.copy, bytes, first, then);
+        self.send(Arrival { at: self.now, sent: 0, copy: order.copy, bytes, since: self.now, then }, first);
     }
 
-    fn send(&mut self, copy: CopyId, bytes: u64, lane: usize, then: Option<usize>) {
-        let at = self.links.send(self.now, lane, bytes);
+    fn send(&mut self, copy: Arrival, lane: usize) {
+        let at = self.links.send(self.now, lane, copy.bytes);
         self.sent += 1;
-        self.copies.push(Reverse(Arrival { at, sent: self.sent, copy, bytes, then }));
+        self.copies.push(Reverse(Arrival { at, sent: self.sent, ..copy }));
     }
 
     /// Lets time pass until something happens, and says on which unit if it is a task; none if nothing is under way.
@@ -162,8 +164,8 @@ impl World {
                     let Reverse(arrival) = self.copies.pop()?;
                     self.now = at;
                     match arrival.then {
-                        Some(lane) => self.send(arrival.copy, arrival.bytes, lane, None),
-                        None => return Some((Event::Copied(arrival.copy), None)),
+                        Some(lane) => self.send(Arrival { then: None, ..arrival }, lane),
+                        None => return Some((Event::Copied(arrival.copy, Some(at - arrival.since)), None)),
                     }
                 }
                 (_, Some((at, class))) => {

@@ -62,7 +62,9 @@ impl Threads {
                 for Completion { mark, result } in ended.drain(..) {
                     any = true;
                     match (mark, result) {
-                        (Mark::Copy(copy), Ok(_)) => self.shared.engine.on(Event::Copied(copy), out),
+                        (Mark::Copy(copy), Ok(elapsed_ns)) => {
+                            self.shared.engine.on(Event::Copied(copy, Some(elapsed_ns)), out);
+                        }
                         (Mark::Copy(copy), Err(error)) => {
                             self.shared.engine.on(Event::CopyFailed(copy, *device, error), out);
                         }

@@ -6,7 +6,7 @@ use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
-use crate::engine::{CopyOrder, Event, ReplicaRef};
+use crate::engine::{CopyOrder, Event, Nanos, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
@@ -17,6 +17,7 @@ use dashmap::{DashMap, Entry};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Smaller arrays are not page-locked, and smaller copies ask for no lock: that takes longer than it saves.
 const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
@@ -247,8 +248,9 @@ impl Devices {
 
     /// Makes a copy, or has it made; what has become of it, if it was made here and now.
     pub(super) fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
+        let start = Instant::now();
         match self.start_copy(order) {
-            Ok(true) => Some(Event::Copied(order.copy)),
+            Ok(true) => Some(Event::Copied(order.copy, Some(start.elapsed().as_nanos() as Nanos))),
             Ok(false) => None,
             Err(error) => {
                 let device = order.to.space.device().or(order.from.space.device());
@@ -303,9 +305,12 @@ impl Devices {
     /// Does what a device's copy engine was told; what has happened, or nothing at the end.
     pub(super) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event<'static>> {
         let CopyJob::Copy(id, copy) = job else { return None };
+        let start = Instant::now();
         // SAFETY: both replicas are pinned until the copy is reported; the directory keeps everybody else away.
         let copied = unsafe { self.devices[device.index()].copy_now(copy) };
-        Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), |()| Event::Copied(*id)))
+        let elapsed_ns = start.elapsed().as_nanos() as Nanos;
+        let arrived = |()| Event::Copied(*id, Some(elapsed_ns));
+        Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), arrived))
     }
 
     /// Ends all copy engines.

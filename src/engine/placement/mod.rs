@@ -45,13 +45,13 @@ use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
 use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model};
+use crate::sched::{AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, SubmittedTask};
 use flow::Flow;
 use needs::forgotten_by;
 use queue::{End, Queue};
 use residency::{Residency, Shortage};
 use smallvec::SmallVec;
-use stages::{Assigned, Placed};
+use stages::{Assigned, Placed, UnderWay};
 use std::sync::Arc;
 
 /// The state between ready and finished.
@@ -101,10 +101,24 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// A copy has arrived.
-    pub(super) fn copied(&mut self, copy: CopyId, out: &mut Vec<Command>) {
+    /// Whether the policy is to be told of tasks when they are submitted.
+    pub(super) fn looks_ahead(&self) -> bool {
+        self.queue.looks_ahead()
+    }
+
+    /// A task was submitted.
+    pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
+        self.queue.scheduler().submitted(task);
+    }
+
+    /// A copy has arrived, which took so long.
+    pub(super) fn copied(&mut self, copy: CopyId, elapsed_ns: Option<Nanos>, out: &mut Vec<Command>) {
         let Some(ended) = self.flow.end_copy(copy) else { return };
         self.residency.arrived(ended.data, &ended.transfer);
+        if let Some(elapsed_ns) = elapsed_ns {
+            let UnderWay { between: (from, to), bytes, .. } = ended;
+            self.queue.scheduler().copied(&CopySample { from, to, bytes, elapsed_ns });
+        }
         self.let_go_of_copy(ended, out);
     }
 
@@ -203,6 +217,8 @@ impl Placement {
             }
             let waiters = self.let_go(launched, out);
             self.one_less(waiters, out);
+        } else if self.looks_ahead() {
+            self.queue.scheduler().skipped(id);
         }
         if let Some(data) = forgotten {
             self.residency.forget(data);
@@ -294,6 +310,11 @@ impl Placement {
     /// The profiles that the policy has learned, if it learns them.
     pub(crate) fn profiles(&self) -> Option<Known> {
         self.queue.profiles()
+    }
+
+    /// Which of others the policy chose, if it chooses.
+    pub(crate) fn choice(&self) -> Option<Choice> {
+        self.queue.choice()
     }
 
     /// How the run differs from the policy's schedule, if it has one.

@@ -19,7 +19,7 @@ use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
 use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{AffinityStatistics, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
+use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -56,6 +56,8 @@ pub(super) struct Queue {
     waiting: Vec<VecDeque<Assigned>>,
     /// Where a task with these kinds can run, as far as the kinds decide.
     suited: FxHashMap<(Kinds, bool), Suited>,
+    /// A memory is gone.
+    has_gone: bool,
     /// There is no CPU unit, and the hosting threads of devices stand in.
     hosts_at_home: bool,
     /// What work adds to each unit's power, where that is known.
@@ -70,6 +72,7 @@ impl Queue {
             queued: FxHashMap::default(),
             waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
             suited: FxHashMap::default(),
+            has_gone: false,
             hosts_at_home: false,
             dynamic_w: vec![None; machine.num_units()],
         }
@@ -104,21 +107,26 @@ impl Queue {
     }
 
     fn describe_to_policy(&mut self, task: &OwnedTask, residency: &Residency) -> ReadyTask {
+        let needs = Needs::of_task(task);
         ReadyTask {
             id: task.shared().id,
             name: task.shared().name.clone(),
-            bytes: Needs::of_task(task).bytes,
+            bytes: needs.bytes,
             priority: task.shared().priority,
             cost: task.owned().as_ref().and_then(|side| side.cost),
             place: place_of(task),
             beside: beside(task),
-            units: self.suited(task, residency).units,
+            units: self.suited_for(task, &needs, residency).units,
         }
     }
 
     /// Where a task can run.
     fn suited(&mut self, task: &OwnedTask, residency: &Residency) -> Suited {
-        let needs = Needs::of_task(task);
+        self.suited_for(task, &Needs::of_task(task), residency)
+    }
+
+    /// Where a task with these needs can run.
+    fn suited_for(&mut self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Suited {
         let kinds = kinds(task);
         let small = residency.fits_anywhere(needs.bytes);
         if let Some(known) = self.suited.get(&(kinds, needs.home_only)).filter(|_| small) {
@@ -156,9 +164,14 @@ impl Queue {
         suited.min_by_key(|unit| (unit.in_flight, unit.id)).map(|unit| unit.id.index())
     }
 
-    /// The first unit with room after `last`, while tasks are queued.
+    /// The first unit with room after `last` for which there may be a task.
     pub(super) fn next_with_room(&self, last: Option<Room>) -> Option<Room> {
-        if self.queued.is_empty() { None } else { self.units.next_with_room(last) }
+        if self.queued.is_empty() {
+            return None;
+        }
+        // Whoever holds tasks back is asked for all when nothing runs; and what is meant for a unit that is gone, others do.
+        let wanted = if self.units.are_idle() || self.has_gone { None } else { self.policy.wanted() };
+        self.units.next_with_room(last, wanted.as_ref())
     }
 
     /// Whether one of a unit's memories may get another task. A hosting thread whose devices are gone works at home.
@@ -218,6 +231,11 @@ impl Queue {
         tasks.sort_unstable_by_key(|(id, _)| *id);
         tasks.into_iter().for_each(|(_, task)| self.enter(task, residency));
         true
+    }
+
+    /// Whether the policy is to be told of tasks when they are submitted.
+    pub(super) fn looks_ahead(&self) -> bool {
+        self.policy.looks_ahead()
     }
 
     /// The policy in charge.
@@ -312,6 +330,7 @@ impl Queue {
     /// A memory is gone; who waited for it.
     pub(super) fn lose(&mut self, space: SpaceId) -> VecDeque<Assigned> {
         self.units.lose(space);
+        self.has_gone = true;
         self.suited.clear();
         std::mem::take(&mut self.waiting[space.index()])
     }
@@ -339,6 +358,11 @@ impl Queue {
     /// The profiles that the policy has learned, if it learns them.
     pub(super) fn profiles(&self) -> Option<Known> {
         self.policy.profiles()
+    }
+
+    /// Which of others the policy chose, if it chooses.
+    pub(super) fn choice(&self) -> Option<Choice> {
+        self.policy.choice()
     }
 
     /// How the run differs from the policy's schedule, if it has one.

@@ -62,6 +62,9 @@ impl Launched {
 pub(super) struct UnderWay {
     pub(super) data: DataId,
     pub(super) transfer: Transfer,
+    /// From which memory, and to which.
+    pub(super) between: (SpaceId, SpaceId),
+    pub(super) bytes: u64,
     /// Its entry among the write-backs of the data object, if it is one.
     pub(super) write_back: Option<Entry>,
     pub(super) waiters: Vec<TaskId>,
@@ -70,8 +73,9 @@ pub(super) struct UnderWay {
 impl UnderWay {
     /// A copy that is ordered now.
     pub(super) fn of(order: &CopyOrder, write_back: Option<Entry>) -> Self {
-        let CopyOrder { copy, from, to, block, .. } = *order;
+        let CopyOrder { copy, from, to, block, element_bytes } = *order;
         let transfer = Transfer { copy, from: from.replica, to: to.replica, block };
-        Self { data: from.data, transfer, write_back, waiters: Vec::new() }
+        let (between, bytes) = ((from.space, to.space), (block.volume() * element_bytes) as u64);
+        Self { data: from.data, transfer, between, bytes, write_back, waiters: Vec::new() }
     }
 }

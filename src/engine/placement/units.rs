@@ -8,8 +8,7 @@
 use crate::engine::Nanos;
 use crate::ids::SpaceId;
 use crate::machine::{ComputeUnit, Machine};
-use crate::sched::UnitView;
-use std::collections::BTreeSet;
+use crate::sched::{UnitSet, UnitView};
 use std::ops::Deref;
 
 /// Tasks given to a device ahead, so that copies for the next overlap the running one.
@@ -25,7 +24,10 @@ const CPU_DEPTH_BESIDE_DEVICES: usize = 2;
 pub(super) struct Units {
     views: Vec<UnitView>,
     depth: Vec<usize>,
-    with_room: BTreeSet<Room>,
+    /// By the number of their tasks.
+    with_room: Vec<UnitSet>,
+    /// Tasks that units have, in all.
+    in_flight: usize,
     /// How long each has run tasks.
     busy_ns: Vec<u64>,
     /// How long issued tasks took each lately, had they had all of the device.
@@ -49,30 +51,45 @@ impl Units {
             spaces: machine.spaces_of(unit.id).collect(),
             in_flight: 0,
         };
+        let mut idle = UnitSet::default();
+        machine.units().iter().for_each(|unit| idle.insert(unit.id));
         Self {
             views: machine.units().iter().map(view).collect(),
             depth: machine.units().iter().map(depth).collect(),
-            with_room: (0..machine.num_units()).map(|unit| (0, unit)).collect(),
+            with_room: vec![idle],
+            in_flight: 0,
             busy_ns: vec![0; machine.num_units()],
             mean_ns: vec![AHEAD_NS; machine.num_units()],
         }
     }
 
-    /// The first unit with room after `last`: everybody's first task comes before anybody's second.
-    pub(super) fn next_with_room(&self, last: Option<Room>) -> Option<Room> {
-        match last {
-            Some((tasks, unit)) => self.with_room.range((tasks, unit + 1)..).next().copied(),
-            None => self.with_room.first().copied(),
+    /// The first unit with room after `last`, of those that are wanted if that is said: everybody's first task comes before
+    /// anybody's second.
+    pub(super) fn next_with_room(&self, last: Option<Room>, wanted: Option<&UnitSet>) -> Option<Room> {
+        let (tasks, mut first) = last.map_or((0, 0), |(tasks, unit)| (tasks, unit + 1));
+        for (tasks, units) in self.with_room.iter().enumerate().skip(tasks) {
+            if let Some(unit) = units.first_from(first, wanted) {
+                return Some((tasks, unit));
+            }
+            first = 0;
         }
+        None
+    }
+
+    /// Whether no unit has anything to do.
+    pub(super) fn are_idle(&self) -> bool {
+        self.in_flight == 0
     }
 
     /// A unit has one task more.
     pub(super) fn give(&mut self, unit: usize) {
+        self.in_flight += 1;
         self.change(unit, |view, _| view.in_flight += 1);
     }
 
     /// A unit has one task less.
     pub(super) fn take(&mut self, unit: usize) {
+        self.in_flight -= 1;
         self.change(unit, |view, _| view.in_flight -= 1);
     }
 
@@ -103,11 +120,15 @@ impl Units {
         change(view, depth);
         let after = (view.in_flight < *depth).then_some(view.in_flight);
         if before != after {
+            let id = view.id;
             if let Some(tasks) = before {
-                self.with_room.remove(&(tasks, unit));
+                self.with_room[tasks].remove(id);
             }
             if let Some(tasks) = after {
-                self.with_room.insert((tasks, unit));
+                if self.with_room.len() <= tasks {
+                    self.with_room.resize(tasks + 1, UnitSet::default());
+                }
+                self.with_room[tasks].insert(id);
             }
         }
     }
@@ -132,7 +153,7 @@ mod tests {
         let mut units = Units::new(&machine);
         (0..100).for_each(|_| units.ran(0, elapsed_ns, Some(share)));
         let mut given = 0;
-        while units.next_with_room(None).is_some() {
+        while units.next_with_room(None, None).is_some() {
             units.give(0);
             given += 1;
         }

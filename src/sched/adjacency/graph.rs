@@ -2,6 +2,10 @@
 //! share one exchange without a copy.
 
 use crate::sched::Team;
+use smallvec::SmallVec;
+
+/// Slots, each with a number of neighbours.
+pub(super) type Links = SmallVec<[(usize, i64); 8]>;
 
 /// An undirected graph without loops; every edge stands at both of its ends, once.
 #[derive(Debug)]
@@ -42,8 +46,8 @@ impl Graph {
     }
 
     /// The slots that neighbours of an index are in, in order, with how many neighbours are in the memory of each.
-    pub(super) fn links(&self, index: usize, slots: &[usize], team: Team) -> Vec<(usize, i64)> {
-        let mut found: Vec<usize> = self.of(index).iter().map(|other| slots[*other]).collect();
+    pub(super) fn links(&self, index: usize, slots: &[usize], team: Team) -> Links {
+        let mut found: SmallVec<[usize; 8]> = self.of(index).iter().map(|other| slots[*other]).collect();
         found.sort_unstable();
         found.dedup();
         found.into_iter().map(|slot| (slot, self.in_memory(index, slots, team, team.memory(slot)))).collect()

@@ -2,6 +2,7 @@
 
 use crate::sched::Team;
 use crate::sched::adjacency::graph::Graph;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -52,30 +53,76 @@ impl<'a> Loads<'a> {
     }
 }
 
+/// A change that makes the longest unit shorter: the time of the longer of the two units after it, and then by which of the
+/// candidates it came first: the other unit, the index, and what comes back for it, if anything does.
+type Change = (f64, (usize, usize, Option<usize>));
+
+/// What comes back for an index: the indices of a unit in the order of what they would take on the other.
+struct Returns {
+    /// There, here, and where the index stands.
+    indices: Vec<(f64, f64, usize)>,
+    /// The most that one up to this takes here.
+    most_here: Vec<f64>,
+}
+
+impl Returns {
+    fn new(loads: &Loads<'_>, of: &[usize], here: usize, there: usize) -> Self {
+        let takes = |(at, index): (usize, &usize)| (loads.takes(*index, there), loads.takes(*index, here), at);
+        let mut indices: Vec<_> = of.iter().enumerate().map(takes).collect();
+        indices.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.2.cmp(&other.2)));
+        let most = |most: &mut f64, (_, here, _): &(f64, f64, usize)| {
+            *most = most.max(*here);
+            Some(*most)
+        };
+        let most_here = indices.iter().scan(0.0, most).collect();
+        Self { indices, most_here }
+    }
+
+    /// Offers each that may leave both units below `limit`, which the offer may lower: `gives` is what the one has without
+    /// the index that goes, `gets` what the other has with it.
+    fn offer(&self, gives: f64, gets: f64, mut limit: f64, mut offer: impl FnMut(f64, usize) -> f64) {
+        let even = self.indices.partition_point(|(there, here, _)| gives + there < gets - here);
+        for (there, here, at) in &self.indices[even..] {
+            if gives + there > limit {
+                break;
+            }
+            limit = offer((gives + there).max(gets - here), *at);
+        }
+        for ((there, here, at), most_here) in self.indices[..even].iter().zip(&self.most_here).rev() {
+            if gets - most_here > limit {
+                break;
+            }
+            limit = offer((gives + there).max(gets - here), *at);
+        }
+    }
+}
+
 /// Takes from the unit that takes longest, by moves and swaps with the least busy of each kind, while that helps.
 pub(super) fn shorten(slots: &mut [usize], loads: &mut Loads<'_>) {
     let mut of = vec![Vec::new(); loads.team.len()];
     slots.iter().enumerate().for_each(|(index, slot)| of[*slot].push(index));
     for _ in 0..MOVES_A_UNIT * loads.team.len() {
         let (from, longest) = loads.longest();
+        let shorter = longest * (1.0 - 1e-9);
         let kinds = [0..loads.team.cpus, loads.team.cpus..loads.team.len()];
-        let mut best: Option<(f64, usize, usize, Option<usize>)> = None;
+        let mut best: Option<Change> = None;
         for to in kinds.into_iter().filter_map(|slots| loads.least_busy(slots)).filter(|to| *to != from) {
+            let returns = Returns::new(loads, &of[to], to, from);
             for (at, &index) in of[from].iter().enumerate() {
                 let gives = loads.loads[from] - loads.takes(index, from);
                 let gets = loads.loads[to] + loads.takes(index, to);
                 let mut offer = |after: f64, back: Option<usize>| {
-                    if after < longest * (1.0 - 1e-9) && best.is_none_or(|(least, ..)| after < least) {
-                        best = Some((after, at, to, back));
+                    let change = (after, (to, at, back));
+                    if after < shorter && best.is_none_or(|best| change < best) {
+                        best = Some(change);
                     }
+                    best.map_or(shorter, |(after, _)| after)
                 };
-                offer(gives.max(gets), None);
-                for (back_at, &back) in of[to].iter().enumerate() {
-                    offer((gives + loads.takes(back, from)).max(gets - loads.takes(back, to)), Some(back_at));
-                }
+                let limit = offer(gives.max(gets), None);
+                returns.offer(gives, gets, limit, |after, back| offer(after, Some(back)));
             }
         }
-        let Some((_, at, to, back)) = best else { return };
+        let Some((_, (to, at, back))) = best else { return };
         let index = of[from].swap_remove(at);
         loads.take(index, from);
         if let Some(back_at) = back {
@@ -98,7 +145,11 @@ pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec
         for index in 0..slots.len() {
             let (own, from) = (team.memory(slots[index]), slots[index]);
             let there = |memory: usize| graph.in_memory(index, slots, team, memory);
-            let mut memories: Vec<usize> = graph.of(index).iter().map(|other| team.memory(slots[*other])).collect();
+            if graph.of(index).iter().all(|other| team.memory(slots[*other]) == own) {
+                continue;
+            }
+            let mut memories: SmallVec<[usize; 8]> =
+                graph.of(index).iter().map(|other| team.memory(slots[*other])).collect();
             memories.sort_unstable();
             memories.dedup();
             let stays = there(own);

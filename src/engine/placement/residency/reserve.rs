@@ -43,7 +43,7 @@ const WHOLE_OF_MEMORY: u64 = 4;
 impl Residency {
     /// Pins a replica for every access of a task, or changes nothing.
     pub(in super::super) fn reserve(&mut self, task: &OwnedTask, space: SpaceId) -> Result<Reserved, Shortage> {
-        let (mut wanted, mut private_bytes) = (Vec::new(), 0);
+        let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
         let mut access = 0;
         task.body().accesses(&mut |record: AccessRecord<'_>| {
             // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing,
@@ -60,13 +60,13 @@ impl Residency {
             wanted.push(Wanted { access, data: record.datum.id, block: *record.block, found });
             access += 1;
         });
-        // Large regions first: their replicas may cover the small ones.
-        wanted.sort_by_key(|w| Reverse(w.block.volume()));
         if !space.is_host() {
+            // Large regions first: their replicas may cover the small ones.
+            wanted.sort_by_key(|w| Reverse(w.block.volume()));
             self.make_room(space, &mut wanted, private_bytes)?;
+            wanted.sort_by_key(|w| w.access);
         }
         let mut replicas: SmallVec<[ReplicaRef; 4]> = SmallVec::new();
-        wanted.sort_by_key(|w| w.access);
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
             // One place per access, in their order: who looks a place up counts on it. What forgets a data object comes

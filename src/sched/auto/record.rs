@@ -1,0 +1,264 @@
+//! The program so far, as far as it is remembered: what is to be simulated.
+//!
+//! Of a program in time steps that is one instance of its iteration space, with all that was submitted between the one before
+//! and its last task: it is repeated, and the tasks of an index follow each other. Of any other program it is the graph of the
+//! latest tasks: those that were submitted since all before them had ended, or before that, if those are more.
+
+use crate::ids::{DataId, TaskId};
+use crate::region::Block;
+use crate::sched::kernels::{KernelId, Kernels};
+use crate::sched::{Beside, Model, Place, ReadyTask, RegionUse, SubmittedTask};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// So many tasks are remembered.
+const MOST: usize = 8192;
+/// So many are simulated, all repetitions together.
+const SIMULATED: usize = 16_384;
+/// An instance is repeated so often at least and at most.
+const REPETITIONS: (usize, usize) = (4, 24);
+
+/// The latest tasks, in the order of their submission.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    tasks: VecDeque<Recorded>,
+    /// The number of the first.
+    first: usize,
+    at: FxHashMap<TaskId, usize>,
+    /// How many have not ended.
+    open: usize,
+    /// The numbers of the tasks that came when all others had ended: the last two of them.
+    begins: [usize; 2],
+    kernels: Kernels,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    id: TaskId,
+    name: Cow<'static, str>,
+    bytes: u64,
+    cost: Option<f64>,
+    kernel: (KernelId, f64),
+    place: Option<Place>,
+    beside: Option<Beside>,
+    /// Numbers of others, which may be forgotten.
+    after: SmallVec<[usize; 4]>,
+    regions: SmallVec<[RegionUse; 4]>,
+    /// Known when it is ready.
+    priority: i32,
+    units: Option<Arc<[bool]>>,
+    ended: bool,
+}
+
+/// What is simulated.
+#[derive(Debug, Default)]
+pub(super) struct Program {
+    pub(super) jobs: Vec<Job>,
+    /// How often one instance is repeated; 1 for a graph.
+    pub(super) repetitions: usize,
+    pub(super) regions: usize,
+    pub(super) data: usize,
+}
+
+/// A task to simulate.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    pub(super) name: Cow<'static, str>,
+    pub(super) bytes: u64,
+    pub(super) cost: Option<f64>,
+    pub(super) priority: i32,
+    pub(super) kernel: (KernelId, f64),
+    pub(super) units: Arc<[bool]>,
+    pub(super) place: Option<Place>,
+    pub(super) beside: Option<Beside>,
+    pub(super) after: SmallVec<[u32; 4]>,
+    pub(super) uses: SmallVec<[Use; 4]>,
+}
+
+/// As [`RegionUse`], with small numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    pub(super) region: u32,
+    pub(super) data: u32,
+    pub(super) is_whole: bool,
+    pub(super) bytes: u64,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+}
+
+impl Record {
+    /// What is known of the times of kernels.
+    pub(super) fn kernels(&mut self) -> &mut Kernels {
+        &mut self.kernels
+    }
+
+    /// A task was submitted.
+    pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>, model: &Model) {
+        if self.tasks.len() == MOST
+            && let Some(oldest) = self.tasks.pop_front()
+        {
+            self.at.remove(&oldest.id);
+            self.first += 1;
+            self.open -= usize::from(!oldest.ended);
+        }
+        let number = self.first + self.tasks.len();
+        if self.open == 0 {
+            self.begins = [self.begins[1], number];
+        }
+        self.open += 1;
+        self.at.insert(task.id, number);
+        self.tasks.push_back(Recorded {
+            id: task.id,
+            name: task.name.clone(),
+            bytes: task.bytes,
+            cost: task.cost,
+            kernel: self.kernels.of(task.name, task.bytes, task.cost, model),
+            place: task.place.cloned(),
+            beside: task.beside,
+            after: task.after.iter().filter_map(|before| self.at.get(before).copied()).collect(),
+            regions: task.regions.iter().copied().collect(),
+            priority: 0,
+            units: None,
+            ended: false,
+        });
+    }
+
+    fn get_mut(&mut self, id: TaskId) -> Option<&mut Recorded> {
+        let at = *self.at.get(&id)?;
+        self.tasks.get_mut(at - self.first)
+    }
+
+    /// A task is ready.
+    pub(super) fn ready(&mut self, task: &ReadyTask) {
+        if let Some(recorded) = self.get_mut(task.id) {
+            (recorded.priority, recorded.units) = (task.priority, Some(task.units.clone()));
+        }
+    }
+
+    /// A task has ended; its kernel, and how much work it was.
+    pub(super) fn ended(&mut self, id: TaskId) -> Option<(KernelId, f64)> {
+        let recorded = self.get_mut(id)?;
+        let (kernel, was_open) = (recorded.kernel, !std::mem::replace(&mut recorded.ended, true));
+        self.open -= usize::from(was_open);
+        Some(kernel)
+    }
+
+    /// Tells another policy of the tasks that have not ended.
+    pub(super) fn tell(&self, mut submitted: impl FnMut(&SubmittedTask<'_>)) {
+        for task in self.tasks.iter().filter(|task| !task.ended) {
+            let before = task.after.iter().filter_map(|at| self.tasks.get(at.checked_sub(self.first)?));
+            let after: SmallVec<[TaskId; 4]> = before.filter(|before| !before.ended).map(|before| before.id).collect();
+            let Recorded { id, ref name, bytes, cost, .. } = *task;
+            let (place, regions) = (task.place.as_ref(), &task.regions[..]);
+            submitted(&SubmittedTask { id, name, bytes, cost, place, beside: task.beside, regions, after: &after });
+        }
+    }
+
+    /// What is to be simulated; nothing if no task has been ready.
+    pub(super) fn program(&self) -> Option<Program> {
+        // Of a name, all run on the same units, as far as is known.
+        let mut units_of: FxHashMap<&str, &Arc<[bool]>> = FxHashMap::default();
+        self.tasks.iter().for_each(|task| {
+            task.units.iter().for_each(|units| _ = units_of.insert(&task.name, units));
+        });
+        let (tasks, instance) = match self.last_instance() {
+            Some(range) => (range, true),
+            None => (self.last_graph(), false),
+        };
+        let mut numbers = Numbers::default();
+        let mut program = Program { repetitions: 1, ..Program::default() };
+        let mut number_of: FxHashMap<usize, u32> = FxHashMap::default();
+        for at in tasks {
+            let task = &self.tasks[at];
+            let Some(units) = task.units.as_ref().or_else(|| units_of.get(&*task.name).copied()) else { continue };
+            number_of.insert(self.first + at, program.jobs.len() as u32);
+            program.jobs.push(Job {
+                name: task.name.clone(),
+                bytes: task.bytes,
+                cost: task.cost,
+                priority: task.priority,
+                kernel: task.kernel,
+                units: units.clone(),
+                place: task.place.clone().map(|place| Place { instance: 0, ..place }),
+                beside: task.beside,
+                after: task.after.iter().filter_map(|before| number_of.get(before).copied()).collect(),
+                uses: task.regions.iter().map(|region| numbers.of(region)).collect(),
+            });
+        }
+        (program.regions, program.data) = (numbers.regions.len(), numbers.data.len());
+        if instance {
+            program.repeat();
+        }
+        (!program.jobs.is_empty()).then_some(program)
+    }
+
+    /// Where the tasks of the latest graph are.
+    fn last_graph(&self) -> std::ops::Range<usize> {
+        let [before, latest] = self.begins.map(|number| number.saturating_sub(self.first));
+        let end = self.tasks.len();
+        if end - latest >= latest - before { latest..end } else { before..latest }
+    }
+
+    /// Where the tasks of the last instance are that is complete: one that another has followed.
+    fn last_instance(&self) -> Option<std::ops::Range<usize>> {
+        let places = self.tasks.iter().enumerate().filter_map(|(at, task)| Some((at, task.place.as_ref()?)));
+        let (space, latest) =
+            places.clone().map(|(_, place)| (place.space, place.instance)).max_by_key(|(_, instance)| *instance)?;
+        let of = |instance: u64| {
+            let places = places.clone();
+            places.filter(move |(_, place)| place.space == space && place.instance == instance).map(|(at, _)| at)
+        };
+        let before = latest.checked_sub(2).and_then(|instance| of(instance).last())?;
+        let last = of(latest - 1).last()?;
+        (before < last).then_some(before + 1..last + 1)
+    }
+}
+
+impl Program {
+    /// Repeats an instance; each of an index's tasks comes after the one before.
+    fn repeat(&mut self) {
+        let once = self.jobs.len();
+        self.repetitions = (SIMULATED / once.max(1)).clamp(REPETITIONS.0, REPETITIONS.1);
+        let index = |job: &Job| job.place.as_ref().map(|place| place.index).or(job.beside.map(|beside| beside.index));
+        let mut latest: FxHashMap<usize, u32> = FxHashMap::default();
+        let model = std::mem::take(&mut self.jobs);
+        for repetition in 0..self.repetitions {
+            let first = (repetition * once) as u32;
+            for job in &model {
+                let mut job = job.clone();
+                job.after.iter_mut().for_each(|before| *before += first);
+                if let Some(place) = &mut job.place {
+                    place.instance = repetition as u64;
+                }
+                if let Some(index) = index(&job)
+                    && let Some(before) = latest.insert(index, self.jobs.len() as u32)
+                    && !job.after.contains(&before)
+                {
+                    job.after.push(before);
+                }
+                self.jobs.push(job);
+            }
+        }
+    }
+}
+
+/// Small numbers of regions and data objects.
+#[derive(Default)]
+struct Numbers {
+    regions: FxHashMap<(DataId, Block), u32>,
+    data: FxHashMap<DataId, u32>,
+}
+
+impl Numbers {
+    fn of(&mut self, used: &RegionUse) -> Use {
+        let RegionUse { data, block, is_whole, bytes, reads, writes } = *used;
+        let next = self.regions.len() as u32;
+        let region = *self.regions.entry((data, block)).or_insert(next);
+        let next = self.data.len() as u32;
+        let data = *self.data.entry(data).or_insert(next);
+        Use { region, data, is_whole, bytes, reads, writes }
+    }
+}

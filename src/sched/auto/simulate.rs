@@ -1,0 +1,257 @@
+//! A run of a program under a policy, by the times that were measured: how long it would take.
+//!
+//! Units take tasks as the engine gives them: who has least first, and some ahead. A task takes the mean of its kind, whatever
+//! else runs; a copy takes what copies took lately, what they waited for on the link included; no memory is short. That is
+//! coarse, and the same for all that are compared.
+
+use super::record::{Job, Program};
+use crate::ids::{SpaceId, TaskId, UnitId};
+use crate::sched::copies::Copies;
+use crate::sched::kernels::Kernels;
+use crate::sched::{Policy, ReadyTask, Sample, UnitView, View};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How many tasks a unit has at once.
+fn depth(unit: &UnitView, beside_devices: bool) -> usize {
+    match unit.kind.is_device() {
+        true => 3 * unit.spaces.len().max(1),
+        false => 1 + usize::from(beside_devices),
+    }
+}
+
+/// How long one instance takes when it has been repeated for a while, or the whole graph; nothing if the policy gives tasks
+/// out no more.
+pub(super) fn run(
+    program: &Program,
+    policy: &mut dyn Policy,
+    units: &[UnitView],
+    kernels: &Kernels,
+    copies: &Copies,
+) -> Option<f64> {
+    let mut run = Run::new(program, units, kernels, copies);
+    run.tell_all(policy);
+    let per_instance = program.jobs.len() / program.repetitions;
+    let half = program.repetitions / 2;
+    let (mut half_ns, mut left) = (0.0, vec![per_instance; program.repetitions]);
+    run.dispatch(policy);
+    while let Some(job) = run.end_next(policy) {
+        let repetition = job / per_instance;
+        left[repetition] -= 1;
+        if half > 0 && left[half - 1] == 0 && repetition == half - 1 {
+            half_ns = run.now;
+        }
+        run.dispatch(policy);
+    }
+    let all_ended = left.iter().all(|left| *left == 0);
+    all_ended.then(|| (run.now - half_ns) / (program.repetitions - half) as f64)
+}
+
+/// Where a region is valid.
+#[derive(Debug, Clone, Copy)]
+struct Valid {
+    /// Since which end of a task.
+    since: usize,
+    spaces: [u64; 2],
+}
+
+impl Valid {
+    fn only(since: usize, space: SpaceId) -> Self {
+        let mut valid = Self { since, spaces: [0; 2] };
+        valid.add(space);
+        valid
+    }
+
+    fn add(&mut self, space: SpaceId) {
+        let at = space.index() % 128;
+        self.spaces[at / 64] |= 1 << (at % 64);
+    }
+
+    fn has(&self, space: SpaceId) -> bool {
+        let at = space.index() % 128;
+        self.spaces[at / 64] >> (at % 64) & 1 == 1
+    }
+}
+
+struct Run<'a> {
+    jobs: &'a [Job],
+    units: Vec<UnitView>,
+    depth: Vec<usize>,
+    kernels: &'a Kernels,
+    copies: &'a Copies,
+    now: f64,
+    free_at: Vec<f64>,
+    /// How many jobs each waits for, and who waits for it.
+    waits: Vec<u32>,
+    next: Vec<Vec<u32>>,
+    queued: usize,
+    running: BinaryHeap<Reverse<(u64, u32, usize)>>,
+    took: Vec<f64>,
+    places: Places,
+}
+
+/// Where regions are valid, by region and by data object.
+struct Places {
+    regions: Vec<Valid>,
+    data: Vec<Valid>,
+    ends: usize,
+}
+
+impl Places {
+    fn missing(&self, job: &Job, space: SpaceId) -> u64 {
+        let lacks = |used: &&super::record::Use| {
+            let (region, whole) = (&self.regions[used.region as usize], &self.data[used.data as usize]);
+            let latest = if whole.since > region.since { whole } else { region };
+            // What was copied since stands with the region.
+            used.reads && !latest.has(space) && !(region.since >= whole.since && region.has(space))
+        };
+        job.uses.iter().filter(lacks).map(|used| used.bytes).sum()
+    }
+
+    fn bring(&mut self, job: &Job, space: SpaceId) {
+        for used in job.uses.iter().filter(|used| used.reads) {
+            let whole = self.data[used.data as usize];
+            let region = &mut self.regions[used.region as usize];
+            if whole.since > region.since {
+                *region = whole;
+            }
+            region.add(space);
+        }
+    }
+
+    fn written(&mut self, job: &Job, space: SpaceId) {
+        self.ends += 1;
+        for used in job.uses.iter().filter(|used| used.writes) {
+            let valid = Valid::only(self.ends, space);
+            self.regions[used.region as usize] = valid;
+            if used.is_whole {
+                self.data[used.data as usize] = valid;
+            }
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(program: &'a Program, units: &[UnitView], kernels: &'a Kernels, copies: &'a Copies) -> Self {
+        let units: Vec<UnitView> = units.iter().map(|unit| UnitView { in_flight: 0, ..unit.clone() }).collect();
+        let beside_devices = units.iter().any(|unit| unit.kind.is_device());
+        let mut next = vec![Vec::new(); program.jobs.len()];
+        for (number, job) in program.jobs.iter().enumerate() {
+            job.after.iter().for_each(|before| next[*before as usize].push(number as u32));
+        }
+        let at_home = Valid::only(0, SpaceId::HOST);
+        Self {
+            jobs: &program.jobs,
+            depth: units.iter().map(|unit| depth(unit, beside_devices)).collect(),
+            kernels,
+            copies,
+            now: 0.0,
+            free_at: vec![0.0; units.len()],
+            waits: program.jobs.iter().map(|job| job.after.len() as u32).collect(),
+            next,
+            queued: 0,
+            running: BinaryHeap::new(),
+            took: vec![0.0; program.jobs.len()],
+            places: Places { regions: vec![at_home; program.regions], data: vec![at_home; program.data], ends: 0 },
+            units,
+        }
+    }
+
+    /// All is submitted at once.
+    fn tell_all(&mut self, policy: &mut dyn Policy) {
+        if policy.looks_ahead() {
+            for (number, job) in self.jobs.iter().enumerate() {
+                let after: Vec<TaskId> = job.after.iter().map(|before| TaskId(u64::from(*before))).collect();
+                let (id, place) = (TaskId(number as u64), job.place.as_ref());
+                let &Job { ref name, bytes, cost, beside, .. } = job;
+                let task =
+                    crate::sched::SubmittedTask { id, name, bytes, cost, place, beside, regions: &[], after: &after };
+                policy.submitted(&task);
+            }
+        }
+        (0..self.jobs.len()).filter(|job| self.jobs[*job].after.is_empty()).for_each(|job| self.ready(job, policy));
+    }
+
+    fn ready(&mut self, number: usize, policy: &mut dyn Policy) {
+        let job = &self.jobs[number];
+        self.queued += 1;
+        let task = ReadyTask {
+            id: TaskId(number as u64),
+            name: job.name.clone(),
+            bytes: job.bytes,
+            priority: job.priority,
+            cost: job.cost,
+            place: job.place.clone(),
+            beside: job.beside,
+            units: job.units.clone(),
+        };
+        let missing = |task: TaskId, space: SpaceId| self.places.missing(&self.jobs[task.0 as usize], space);
+        policy.ready(task, &View { units: &self.units, missing_bytes: &missing });
+    }
+
+    /// Gives work to whoever has room, everybody's first task before anybody's second.
+    fn dispatch(&mut self, policy: &mut dyn Policy) {
+        let deepest = self.depth.iter().copied().max().unwrap_or(0);
+        for tasks in 0..deepest {
+            for unit in 0..self.units.len() {
+                if self.queued == 0 {
+                    return;
+                }
+                if self.units[unit].in_flight == tasks && tasks < self.depth[unit] {
+                    let missing =
+                        |task: TaskId, space: SpaceId| self.places.missing(&self.jobs[task.0 as usize], space);
+                    let view = View { units: &self.units, missing_bytes: &missing };
+                    if let Some(TaskId(job)) = policy.next(UnitId(unit as u16), &view) {
+                        self.give(job as usize, unit, policy);
+                    }
+                }
+            }
+        }
+    }
+
+    fn give(&mut self, number: usize, unit: usize, policy: &mut dyn Policy) {
+        let job = &self.jobs[number];
+        let spaces = self.units[unit].spaces.iter().copied();
+        let (missing, space) =
+            spaces.map(|space| (self.places.missing(job, space), space)).min().unwrap_or((0, SpaceId::HOST));
+        let arrived = self.now + self.copies.copy_ns(space, missing);
+        self.places.bring(job, space);
+        let (kernel, work) = job.kernel;
+        let known_ns = self.kernels.known_ns(kernel, self.units[unit].kind, work);
+        let ns = known_ns.unwrap_or_else(|| self.kernels.least_ns(kernel, work));
+        let end = arrived.max(self.free_at[unit]) + ns;
+        self.free_at[unit] = end;
+        self.took[number] = ns;
+        self.queued -= 1;
+        self.running.push(Reverse((end.to_bits(), number as u32, unit)));
+        self.units[unit].in_flight += 1;
+        policy.in_flight(UnitId(unit as u16), self.units[unit].in_flight);
+    }
+
+    /// The next task ends; which.
+    fn end_next(&mut self, policy: &mut dyn Policy) -> Option<usize> {
+        let Reverse((end, number, unit)) = self.running.pop()?;
+        let (number, id) = (number as usize, UnitId(unit as u16));
+        self.now = f64::from_bits(end);
+        let job = &self.jobs[number];
+        let space = self.units[unit].spaces.iter().copied().min_by_key(|space| self.places.missing(job, *space));
+        self.places.written(job, space.unwrap_or(SpaceId::HOST));
+        policy.finished(&Sample {
+            task: TaskId(number as u64),
+            name: job.name.clone(),
+            bytes: job.bytes,
+            unit: id,
+            elapsed_ns: self.took[number] as u64,
+            place: job.place.clone(),
+        });
+        self.units[unit].in_flight -= 1;
+        policy.in_flight(id, self.units[unit].in_flight);
+        for next in std::mem::take(&mut self.next[number]) {
+            self.waits[next as usize] -= 1;
+            if self.waits[next as usize] == 0 {
+                self.ready(next as usize, policy);
+            }
+        }
+        Some(number)
+    }
+}

@@ -1,0 +1,448 @@
+//! `bottom-level`: for graphs that are no iteration space: what the end of the graph waits for longest comes first, where it
+//! ends earliest.
+//!
+//! The policy is told of tasks when they are submitted, and of what each comes after. So it knows the graph as far as it has
+//! been submitted, and of each task the *bottom level*: the longest way to the end, with times as they were measured
+//! (`window.rs`, `../kernels.rs`). From three lines of work it takes one idea each:
+//!
+//! - *HEFT* (Topcuoglu et al. 2002): the task with the highest bottom level first, to the unit where it ends earliest.
+//!   StarPU's `dmdas` does so with priorities that the program gives; here nobody has to.
+//! - *One queue for units that are alike*, and a task is bound to a unit no earlier than one has room. What a task waits for is
+//!   the work in the queue that is at least as urgent (`ahead.rs`), and not all of it: an urgent task is not sent to a
+//!   slow unit because of work that it would overtake.
+//! - *Heteroprio* (Agullo et al. 2016) and *MultiPrio* (Tayeb et al. 2024): a unit that runs dry takes the work of others on
+//!   which it loses least. Here only if it ends earlier than they would have come to its end.
+//!
+//! Copies count by the bytes that a memory lacks and by what copies took (`copies.rs`), at the same time as what is waited
+//! for. When a task is given out and its memory lacks more than when it was queued, replicas were evicted: the memory is
+//! short. Then of the most urgent tasks the one whose data is there comes first (in the spirit of DARTS: Gonthier et al. 2022).
+//!
+//! Where very many tasks are waited for at once, by way of a join, the levels of those do not contain what waits. Nothing here reads a clock: what a
+//! unit has left is the sum of the estimates of its unfinished tasks.
+
+mod ahead;
+mod window;
+
+use super::copies::Copies;
+use super::kernels::{KernelId, Kernels};
+use super::{
+    Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Place, Policy, ReadyTask, Sample, SubmittedTask,
+    UnitView, View,
+};
+use crate::ids::{SpaceId, TaskId, UnitId};
+use crate::machine::UnitKind;
+use ahead::Ahead;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use window::Window;
+
+/// So many tasks of the front of a queue are compared by what a short memory lacks, and of its end by what a thief loses.
+const COMPARED: usize = 8;
+/// A memory counts as short for so many tasks after the last that lost data.
+const SHORT_FOR: u32 = 64;
+
+/// See the module.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{BottomLevel, LinkEstimate, Model, Policy, ReadyTask, SubmittedTask, UnitView, View};
+/// let units = [UnitView { id: UnitId(0), kind: UnitKind::Cpu, spaces: vec![SpaceId::HOST], in_flight: 0 }];
+/// let view = View::new(&units, &|_, _| 0);
+/// let mut policy = BottomLevel::new(Model::default(), LinkEstimate::default());
+/// for (id, after) in [(0, vec![]), (1, vec![]), (2, vec![TaskId(1)])] {
+///     policy.submitted(&SubmittedTask { after: &after, ..SubmittedTask::new(TaskId(id), &"t".into()) });
+/// }
+/// (0..2).for_each(|id| policy.ready(ReadyTask::new(TaskId(id), "t", [true]), &view));
+/// assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(1))); // another waits for it
+/// ```
+#[derive(Debug, Default)]
+pub struct BottomLevel {
+    model: Model,
+    copies: Copies,
+    kernels: Kernels,
+    window: Window<Known>,
+    groups: Vec<Group>,
+    /// The group of each unit.
+    group_of: Vec<usize>,
+    sets: Vec<Set>,
+    affinity: Affinity,
+}
+
+/// Units that are alike.
+#[derive(Debug)]
+struct Group {
+    kind: UnitKind,
+    spaces: Vec<SpaceId>,
+    units: u64,
+    /// What the unfinished tasks take that its units were given.
+    given_ns: u64,
+    ahead: Ahead,
+    /// For so many tasks more its memory counts as short.
+    short: u32,
+}
+
+/// Tasks that run on the same units.
+#[derive(Debug)]
+struct Set {
+    units: Arc<[bool]>,
+    /// The queue of each group, the most urgent first; none where no unit of the group runs them.
+    queues: Vec<Option<BTreeSet<Rank>>>,
+}
+
+/// In the order in which tasks are given out: by the user's priority, by level, by age.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    priority: Reverse<i32>,
+    /// The bits of a number that is not negative.
+    level_bits: Reverse<u64>,
+    task: TaskId,
+}
+
+impl Rank {
+    fn level_ns(self) -> f64 {
+        f64::from_bits(self.level_bits.0)
+    }
+}
+
+/// What is known of a task.
+#[derive(Debug)]
+struct Known {
+    kernel: KernelId,
+    work: f64,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// For others.
+    Waits,
+    Queued(Queued),
+    /// To a unit of this group.
+    Given {
+        group: usize,
+        ns: u64,
+        trial: bool,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Queued {
+    set: usize,
+    group: usize,
+    rank: Rank,
+    /// What it is expected to take.
+    ns: u64,
+    trial: bool,
+    /// What the memory lacked.
+    missing: u64,
+    place: Option<Place>,
+}
+
+/// Where a task would end when.
+struct Offer {
+    group: usize,
+    end_ns: f64,
+    ns: f64,
+    trial: bool,
+    missing: u64,
+}
+
+impl BottomLevel {
+    /// With what is known already, and how fast links are taken to be until copies are measured.
+    pub fn new(model: Model, link: LinkEstimate) -> Self {
+        Self::knowing(model, Copies::new(link), Kernels::default())
+    }
+
+    /// With what is known already.
+    pub(super) fn knowing(model: Model, copies: Copies, kernels: Kernels) -> Self {
+        Self { model, copies, kernels, ..Self::default() }
+    }
+
+    fn note(&mut self, task: &SubmittedTask<'_>) {
+        let (kernel, work) = self.kernels.of(task.name, task.bytes, task.cost, &self.model);
+        self.window.insert(task.id, task.after, Known { kernel, work, stage: Stage::Waits });
+    }
+
+    /// Tells which units are alike.
+    fn group(&mut self, view: &View<'_>) {
+        for unit in view.units.iter().skip(self.group_of.len()) {
+            let alike = |group: &Group| group.kind == unit.kind && group.spaces == unit.spaces;
+            let group = self.groups.iter().position(alike).unwrap_or_else(|| {
+                let (kind, spaces, ahead) = (unit.kind, unit.spaces.clone(), Ahead::default());
+                self.groups.push(Group { kind, spaces, units: 0, given_ns: 0, ahead, short: 0 });
+                self.groups.len() - 1
+            });
+            self.groups[group].units += 1;
+            self.group_of.push(group);
+        }
+    }
+
+    fn set_of(&mut self, units: &Arc<[bool]>) -> usize {
+        let known = self.sets.iter().position(|set| Arc::ptr_eq(&set.units, units));
+        let known = known.or_else(|| self.sets.iter().position(|set| set.units == *units));
+        known.unwrap_or_else(|| {
+            let runs = |group: usize| self.group_of.iter().zip(&**units).any(|(of, runs)| *of == group && *runs);
+            let queues = (0..self.groups.len()).map(|group| runs(group).then(BTreeSet::new)).collect();
+            self.sets.push(Set { units: units.clone(), queues });
+            self.sets.len() - 1
+        })
+    }
+
+    /// Computes levels anew if enough has changed, and queues tasks by them.
+    fn renew(&mut self) {
+        if !self.window.is_stale() {
+            return;
+        }
+        let Self { window, kernels, sets, groups, .. } = self;
+        let least_ns = |known: &Known| kernels.least_ns(known.kernel, known.work);
+        window.compute(least_ns, |_, known, behind_ns| {
+            let level_bits = Reverse((least_ns(known) + behind_ns).to_bits());
+            let Stage::Queued(queued) = &mut known.stage else { return };
+            if queued.rank.level_bits != level_bits
+                && let Some(queue) = &mut sets[queued.set].queues[queued.group]
+            {
+                queue.remove(&queued.rank);
+                let ahead = &mut groups[queued.group].ahead;
+                ahead.take(queued.rank.level_ns(), queued.ns);
+                queued.rank.level_bits = level_bits;
+                ahead.add(queued.rank.level_ns(), queued.ns);
+                queue.insert(queued.rank);
+            }
+        });
+    }
+
+    /// What a task takes on a kind of unit; whether that is to be found out.
+    fn takes_ns(&mut self, kernel: KernelId, work: f64, kind: UnitKind) -> (f64, bool) {
+        match self.kernels.known_ns(kernel, kind, work) {
+            Some(ns) => (ns, false),
+            None if *self.kernels.trials(kernel, kind) == 0 => (0.0, true),
+            None => (self.kernels.least_ns(kernel, work), false),
+        }
+    }
+
+    /// When and where a task of this level would end first.
+    fn best(
+        &mut self,
+        id: TaskId,
+        level_ns: f64,
+        (kernel, work): (KernelId, f64),
+        set: usize,
+        view: &View<'_>,
+    ) -> Option<Offer> {
+        let mut best: Option<Offer> = None;
+        for group in 0..self.groups.len() {
+            if self.sets[set].queues[group].is_none() {
+                continue;
+            }
+            let (ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
+            let (missing, copy_ns) = self.copy(id, group, view);
+            let Group { units, given_ns, ahead, .. } = &self.groups[group];
+            let wait_ns = (given_ns + ahead.of(level_ns)) as f64 / *units as f64;
+            // Copies are made while others run.
+            let end_ns = wait_ns.max(copy_ns) + ns;
+            if best.as_ref().is_none_or(|best| end_ns < best.end_ns) {
+                best = Some(Offer { group, end_ns, ns, trial, missing });
+            }
+        }
+        best
+    }
+
+    /// What of a task's data a group's memory lacks, and how long that takes to copy.
+    fn copy(&self, task: TaskId, group: usize, view: &View<'_>) -> (u64, f64) {
+        let spaces = self.groups[group].spaces.iter();
+        let least = spaces.map(|space| (view.missing_bytes(task, *space), *space)).min();
+        least.map_or((0, 0.0), |(missing, space)| (missing, self.copies.copy_ns(space, missing)))
+    }
+
+    fn queue(&mut self, task: TaskId, queued: Queued) {
+        if let Some(queue) = &mut self.sets[queued.set].queues[queued.group] {
+            queue.insert(queued.rank);
+        }
+        self.groups[queued.group].ahead.add(queued.rank.level_ns(), queued.ns);
+        if let Some(known) = self.window.get_mut(task) {
+            if queued.trial {
+                *self.kernels.trials(known.kernel, self.groups[queued.group].kind) += 1;
+            }
+            known.stage = Stage::Queued(queued);
+        }
+    }
+
+    /// Takes a task out of its queue.
+    fn dequeue(&mut self, task: TaskId) -> Option<Queued> {
+        let known = self.window.get_mut(task).filter(|known| matches!(known.stage, Stage::Queued(_)))?;
+        let Stage::Queued(queued) = std::mem::replace(&mut known.stage, Stage::Waits) else { return None };
+        if let Some(queue) = &mut self.sets[queued.set].queues[queued.group] {
+            queue.remove(&queued.rank);
+        }
+        let group = &mut self.groups[queued.group];
+        group.ahead.take(queued.rank.level_ns(), queued.ns);
+        if queued.trial {
+            *self.kernels.trials(known.kernel, group.kind) -= 1;
+        }
+        Some(queued)
+    }
+
+    /// The queues of a group with tasks that a unit runs.
+    fn queues(&self, group: usize, unit: UnitId) -> impl DoubleEndedIterator<Item = &BTreeSet<Rank>> {
+        let of_unit = self.sets.iter().filter(move |set| set.units[unit.index()]);
+        of_unit.filter_map(move |set| set.queues[group].as_ref())
+    }
+
+    /// The task that is given out next of those queued for a group.
+    fn first(&self, group: usize, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        let (first, queue) = self
+            .queues(group, unit)
+            .filter_map(|queue| Some((*queue.first()?, queue)))
+            .min_by_key(|(first, _)| *first)?;
+        if self.groups[group].short == 0 {
+            return Some(first.task);
+        }
+        let urgent = queue.iter().take(COMPARED).filter(|rank| rank.priority == first.priority);
+        urgent.min_by_key(|rank| (view.missing_at(rank.task, unit), **rank)).map(|rank| rank.task)
+    }
+
+    /// For a unit that has nothing: of another group's tasks, one that it ends before that group would come to its end.
+    fn steal(&mut self, unit: &UnitView, view: &View<'_>) -> Option<TaskId> {
+        let own = self.group_of[unit.id.index()];
+        let drain_ns = |group: &Group| (group.given_ns + group.ahead.total_ns()) / group.units.max(1);
+        let others = (0..self.groups.len()).filter(|group| *group != own && self.groups[*group].ahead.total_ns() > 0);
+        let with_tasks = others.filter(|group| self.queues(*group, unit.id).any(|queue| !queue.is_empty()));
+        let victim = with_tasks.max_by_key(|group| (drain_ns(&self.groups[*group]), Reverse(*group)))?;
+        let queue = self.queues(victim, unit.id).max_by_key(|queue| queue.len())?;
+        let last: Vec<TaskId> = queue.iter().rev().take(COMPARED).map(|rank| rank.task).collect();
+        let drained_ns = drain_ns(&self.groups[victim]) as f64;
+        let mut best: Option<(f64, TaskId)> = None;
+        for task in last {
+            let Some(&mut Known { kernel, work, .. }) = self.window.get_mut(task) else { continue };
+            let here = self.kernels.known_ns(kernel, unit.kind, work);
+            let there = self.kernels.known_ns(kernel, self.groups[victim].kind, work);
+            let there = there.unwrap_or_else(|| self.kernels.least_ns(kernel, work)).max(1.0);
+            let here = here.unwrap_or(there);
+            let (_, copy_ns) = self.copy(task, own, view);
+            let loss = (here + copy_ns) / there;
+            if here + copy_ns < drained_ns && best.is_none_or(|(least, _)| loss < least) {
+                best = Some((loss, task));
+            }
+        }
+        best.map(|(_, task)| task)
+    }
+
+    /// A task goes to a unit.
+    fn give(&mut self, task: TaskId, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        let group = self.group_of[unit.index()];
+        let queued = self.dequeue(task)?;
+        let missing = || view.missing_at(task, unit);
+        if let Some(place) = &queued.place {
+            self.affinity.note(place, unit, missing);
+        }
+        let kind = self.groups[group].kind;
+        let known = self.window.get_mut(task)?;
+        let (kernel, work) = (known.kernel, known.work);
+        let mut given = Stage::Given { group, ns: queued.ns, trial: queued.trial };
+        if group != queued.group {
+            let ns = self.kernels.known_ns(kernel, kind, work).unwrap_or_else(|| self.kernels.least_ns(kernel, work));
+            given = Stage::Given { group, ns: ns as u64, trial: false };
+        } else if kind.is_device() {
+            let was_evicted = missing() > queued.missing;
+            let short = &mut self.groups[group].short;
+            *short = if was_evicted { SHORT_FOR } else { short.saturating_sub(1) };
+        }
+        if let Stage::Given { ns, trial, .. } = given {
+            self.groups[group].given_ns += ns;
+            *self.kernels.trials(kernel, kind) += u32::from(trial);
+        }
+        self.window.get_mut(task)?.stage = given;
+        Some(task)
+    }
+
+    /// A task has ended: takes back what was expected of it.
+    fn end(&mut self, task: TaskId) -> Option<(Known, UnitKind)> {
+        self.dequeue(task);
+        let known = self.window.end(task)?;
+        let Stage::Given { group, ns, trial } = known.stage else { return None };
+        let group = &mut self.groups[group];
+        group.given_ns -= ns;
+        *self.kernels.trials(known.kernel, group.kind) -= u32::from(trial);
+        Some((known, group.kind))
+    }
+}
+
+impl Policy for BottomLevel {
+    fn name(&self) -> &'static str {
+        "bottom-level"
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn submitted(&mut self, task: &SubmittedTask<'_>) {
+        self.note(task);
+    }
+
+    fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
+        self.group(view);
+        if self.window.get_mut(task.id).is_none() {
+            let ReadyTask { id, name, bytes, cost, .. } = &task;
+            self.note(&SubmittedTask { bytes: *bytes, cost: *cost, ..SubmittedTask::new(*id, name) });
+        }
+        self.renew();
+        let Some(&mut Known { kernel, work, .. }) = self.window.get_mut(task.id) else { return };
+        let set = self.set_of(&task.units);
+        let level_ns = self.kernels.least_ns(kernel, work) + self.window.behind_ns(task.id);
+        let Some(Offer { group, ns, trial, missing, .. }) = self.best(task.id, level_ns, (kernel, work), set, view)
+        else {
+            return;
+        };
+        let ns = (if trial { self.kernels.least_ns(kernel, work) } else { ns }) as u64;
+        let rank = Rank { priority: Reverse(task.priority), level_bits: Reverse(level_ns.to_bits()), task: task.id };
+        self.queue(task.id, Queued { set, group, rank, ns, trial, missing, place: task.place });
+    }
+
+    fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
+        self.group(view);
+        let group = *self.group_of.get(unit.index())?;
+        let asking = &view.units[unit.index()];
+        let busy = asking.in_flight > 0;
+        let task = match self.first(group, unit, view) {
+            // Whichever of the cores is free first takes it, unless there are data to be brought meanwhile.
+            Some(task) if busy && !asking.kind.is_device() && view.missing_at(task, unit) == 0 => return None,
+            Some(task) => task,
+            None if busy => return None,
+            None => self.steal(asking, view)?,
+        };
+        self.give(task, unit, view)
+    }
+
+    fn finished(&mut self, sample: &Sample) {
+        let Some((known, kind)) = self.end(sample.task) else { return };
+        self.model.learn(&sample.name, kind, sample.bytes, sample.elapsed_ns as f64);
+        if self.kernels.learn(known.kernel, kind, known.work, sample.elapsed_ns as f64) {
+            self.window.changed();
+        }
+    }
+
+    fn failed(&mut self, sample: &Sample) {
+        self.end(sample.task);
+    }
+
+    fn skipped(&mut self, task: TaskId) {
+        self.end(task);
+    }
+
+    fn copied(&mut self, copy: &CopySample) {
+        self.copies.learn(copy);
+    }
+
+    fn affinity(&self) -> Option<AffinityStatistics> {
+        Some(self.affinity.statistics())
+    }
+
+    fn model(&self) -> Option<&Model> {
+        Some(&self.model)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use super::*;
+
+/// Two CPU units and two devices.
+fn units() -> Vec<UnitView> {
+    let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
+    let [cpu, gpu] = [UnitKind::Cpu, UnitKind::Gpu];
+    vec![unit(0, cpu, 0), unit(1, cpu, 0), unit(2, gpu, 1), unit(3, gpu, 2)]
+}
+
+fn known(times: &[(&str, f64, f64)]) -> BottomLevel {
+    let mut model = Model::default();
+    for (name, cpu_ns, gpu_ns) in times {
+        model.learn(name, UnitKind::Cpu, 0, *cpu_ns);
+        model.learn(name, UnitKind::Gpu, 0, *gpu_ns);
+    }
+    BottomLevel::new(model, LinkEstimate { latency_ns: 100.0, bytes_per_s: 1e9 })
+}
+
+fn submit(policy: &mut BottomLevel, id: u64, name: &'static str, after: &[u64]) {
+    let after: Vec<TaskId> = after.iter().copied().map(TaskId).collect();
+    policy.submitted(&SubmittedTask { after: &after, ..SubmittedTask::new(TaskId(id), &name.into()) });
+}
+
+fn ready(policy: &mut BottomLevel, ids: impl IntoIterator<Item = u64>, name: &'static str, view: &View<'_>) {
+    ids.into_iter().for_each(|id| policy.ready(ReadyTask::new(TaskId(id), name, [true; 4]), view));
+}
+
+#[test]
+fn what_most_waits_for_comes_first() {
+    let units = units();
+    let view = View { units: &units, missing_bytes: &|_, _| 0 };
+    let mut policy = known(&[("t", 1000.0, 1000.0), ("long", 9000.0, 9000.0)]);
+    // 0 and 1 lead nowhere, 2 to a chain of two, 3 to one long task.
+    for (id, name, after) in [(0, "t", &[][..]), (1, "t", &[]), (2, "t", &[]), (3, "t", &[])] {
+        submit(&mut policy, id, name, after);
+    }
+    for (id, name, after) in [(4, "t", &[2][..]), (5, "t", &[4]), (6, "long", &[3]), (7, "t", &[])] {
+        submit(&mut policy, id, name, after);
+    }
+    ready(&mut policy, [0, 1, 2, 3, 7], "t", &view);
+    // The CPU units are asked first: each of the groups has the most urgent of its own at its front.
+    let mut levels: Vec<u64> = Vec::new();
+    for _ in 0..5 {
+        let next = (0..4).filter_map(|unit| policy.first(policy.group_of[unit], UnitId(unit as u16), &view));
+        let first = next.min_by_key(|task| [3, 2, 0, 1, 7].iter().position(|id| *id == task.0)).unwrap();
+        levels.push(first.0);
+        policy.dequeue(first);
+    }
+    assert_eq!(levels, [3, 2, 0, 1, 7]);
+}
+
+#[test]
+fn an_urgent_task_waits_only_for_what_is_as_urgent() {
+    let units = units();
+    let view = View { units: &units, missing_bytes: &|_, _| 0 };
+    let mut policy = known(&[("small", 1000.0, 500.0), ("end", 50_000.0, 50_000.0)]);
+    (0..40).for_each(|id| submit(&mut policy, id, "small", &[]));
+    submit(&mut policy, 40, "small", &[]);
+    submit(&mut policy, 41, "end", &[40]);
+    policy.window.changed();
+    ready(&mut policy, 0..40, "small", &view);
+    ready(&mut policy, [40], "small", &view);
+    let Some(Known { stage: Stage::Queued(urgent), .. }) = policy.window.get_mut(TaskId(40)) else { panic!("queued") };
+    let group = urgent.group;
+    assert_eq!(policy.groups[group].kind, UnitKind::Gpu, "behind nobody there, where it is fastest");
+    let unit = policy.group_of.iter().position(|of| *of == group).unwrap();
+    assert_eq!(policy.next(UnitId(unit as u16), &view), Some(TaskId(40)));
+}
+
+#[test]
+fn bytes_that_lack_keep_tasks_where_their_data_is() {
+    let units = units();
+    let missing = |task: TaskId, space: SpaceId| if u64::from(space.0) == 1 + task.0 % 2 { 0 } else { 100_000 };
+    let view = View { units: &units, missing_bytes: &missing };
+    let mut policy = known(&[("t", 1000.0, 1000.0)]);
+    ready(&mut policy, 0..20, "t", &view);
+    for unit in [2u16, 3] {
+        for _ in 0..10 {
+            let task = policy.next(UnitId(unit), &view).unwrap();
+            assert_eq!(task.0 % 2, u64::from(unit) - 2);
+        }
+    }
+}
+
+#[test]
+fn a_unit_without_tasks_takes_what_it_ends_before_the_others_come_to_it() {
+    let units = units();
+    let view = View { units: &units, missing_bytes: &|_, _| 0 };
+    let mut policy = known(&[("t", 3000.0, 1000.0)]);
+    // All for the devices, because the CPU units are known for what they do not take there.
+    policy.group(&view);
+    let to_devices = [false, false, true, true];
+    (0..20).for_each(|id| policy.ready(ReadyTask::new(TaskId(id), "t", to_devices), &view));
+    assert_eq!(policy.next(UnitId(0), &view), None, "they do not run there");
+    ready(&mut policy, 20..60, "t", &view);
+    // Each device has many times three: a CPU unit takes from the end.
+    let order: Vec<u64> = std::iter::from_fn(|| policy.next(UnitId(1), &view)).map(|task| task.0).collect();
+    assert!(order.len() > 5 && order.iter().all(|id| *id >= 20), "{order:?}");
+    let left = policy.groups.iter().map(|group| group.ahead.total_ns()).sum::<u64>();
+    assert!(left > 0, "the devices end the rest earlier");
+}
+
+#[test]
+fn a_short_memory_takes_the_tasks_whose_data_it_has() {
+    let units = units();
+    let evicted = std::cell::Cell::new(false);
+    let missing = |task: TaskId, space: SpaceId| match space.0 {
+        1 if evicted.get() && task.0 < 4 => 4000,
+        1 => 0,
+        _ => 1_000_000,
+    };
+    let view = View { units: &units, missing_bytes: &missing };
+    let mut policy = known(&[("t", 1e9, 1000.0)]);
+    ready(&mut policy, 0..8, "t", &view);
+    evicted.set(true);
+    let order: Vec<u64> = (0..8).filter_map(|_| policy.next(UnitId(2), &view)).map(|task| task.0).collect();
+    assert_eq!(order, [0, 4, 5, 6, 7, 1, 2, 3], "the first finds out");
+}
+
+#[test]
+fn one_of_each_is_tried_on_each_kind_and_then_it_is_known() {
+    let units = units();
+    let view = View { units: &units, missing_bytes: &|_, _| 0 };
+    let mut policy = BottomLevel::default();
+    ready(&mut policy, 0..4, "t", &view);
+    let given: Vec<u64> = (0..4).filter_map(|unit| policy.next(UnitId(unit), &view)).map(|task| task.0).collect();
+    assert_eq!(given.len(), 4);
+    for (id, unit, elapsed_ns) in [(0, 0, 40_000), (1, 2, 1000)] {
+        policy.finished(&Sample {
+            task: TaskId(id),
+            name: "t".into(),
+            bytes: 0,
+            unit: UnitId(unit),
+            elapsed_ns,
+            place: None,
+        });
+    }
+    assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Cpu, 0), Some(40_000.0));
+    assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Gpu, 0), Some(1000.0));
+    policy.failed(&Sample { task: TaskId(2), name: "t".into(), bytes: 0, unit: UnitId(1), elapsed_ns: 0, place: None });
+    policy.skipped(TaskId(99));
+}
+
+#[test]
+fn tasks_that_are_skipped_are_forgotten() {
+    let mut policy = known(&[("t", 1.0, 1.0)]);
+    (0..100).for_each(|id| submit(&mut policy, id, "t", &[id.saturating_sub(1)]));
+    (0..100).for_each(|id| policy.skipped(TaskId(id)));
+    assert!(policy.window.get_mut(TaskId(50)).is_none());
+    assert!(policy.groups.iter().all(|group| group.given_ns == 0));
+}

@@ -1,0 +1,155 @@
+//! How long copies take: what links are taken for until they are measured, and what was measured since.
+//!
+//! A straight line for each memory that copies go to, fitted to the latest: what a copy takes at least, and what each byte
+//! adds. What copies wait for each other on a link that is busy is in their times, and so in the line.
+
+use crate::ids::SpaceId;
+
+/// How long a copy is expected to take.
+///
+/// ```
+/// use thalweg::sched::LinkEstimate;
+/// let link = LinkEstimate { latency_ns: 1000.0, bytes_per_s: 1e9 };
+/// assert_eq!((link.copy_ns(0), link.copy_ns(4000)), (0.0, 5000.0));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkEstimate {
+    /// What every copy takes at least, in nanoseconds.
+    pub latency_ns: f64,
+    /// The link's bandwidth.
+    pub bytes_per_s: f64,
+}
+
+impl Default for LinkEstimate {
+    /// 10 µs and 10 GB/s: a PCI Express link's order of magnitude.
+    fn default() -> Self {
+        Self { latency_ns: 1e4, bytes_per_s: 1e10 }
+    }
+}
+
+impl LinkEstimate {
+    /// The time for this many bytes; none for 0.
+    pub fn copy_ns(&self, bytes: u64) -> f64 {
+        if bytes == 0 { 0.0 } else { self.latency_ns + bytes as f64 / self.bytes_per_s * 1e9 }
+    }
+}
+
+/// A copy that has ended.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// use thalweg::sched::{CopySample, Eft, LinkEstimate, Model, Policy};
+/// let mut policy = Eft::new(Model::default(), LinkEstimate::default());
+/// policy.copied(&CopySample { from: SpaceId::HOST, to: SpaceId(1), bytes: 8000, elapsed_ns: 2000 });
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopySample {
+    /// The memory that it came from.
+    pub from: SpaceId,
+    /// The memory that it went to.
+    pub to: SpaceId,
+    /// How many bytes.
+    pub bytes: u64,
+    /// How long it took, with what it waited for on the link.
+    pub elapsed_ns: u64,
+}
+
+/// So many copies weigh as much as all before: an estimate follows a machine that changes.
+const MEMORY: f64 = 64.0;
+
+/// What is known of copies.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Copies {
+    unmeasured: LinkEstimate,
+    /// By the memory that they go to.
+    to: Vec<Line>,
+}
+
+/// Means over the latest copies, and how bytes and times vary together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    copies: f64,
+    bytes: f64,
+    ns: f64,
+    variance: f64,
+    covariance: f64,
+}
+
+impl Copies {
+    /// Nothing is measured.
+    pub(super) fn new(unmeasured: LinkEstimate) -> Self {
+        Self { unmeasured, to: Vec::new() }
+    }
+
+    /// A copy has ended.
+    pub(super) fn learn(&mut self, copy: &CopySample) {
+        if self.to.len() <= copy.to.index() {
+            self.to.resize(copy.to.index() + 1, Line::default());
+        }
+        self.to[copy.to.index()].learn(copy.bytes as f64, copy.elapsed_ns as f64);
+    }
+
+    /// What copies of so many bytes to a memory are expected to take.
+    pub(super) fn copy_ns(&self, to: SpaceId, bytes: u64) -> f64 {
+        match self.to.get(to.index()) {
+            _ if bytes == 0 => 0.0,
+            Some(line) if line.copies > 0.0 => line.at(bytes as f64),
+            _ => self.unmeasured.copy_ns(bytes),
+        }
+    }
+}
+
+impl Line {
+    fn learn(&mut self, bytes: f64, ns: f64) {
+        self.copies = (self.copies + 1.0).min(MEMORY);
+        let weight = 1.0 / self.copies;
+        let (off_bytes, off_ns) = (bytes - self.bytes, ns - self.ns);
+        self.bytes += weight * off_bytes;
+        self.ns += weight * off_ns;
+        self.variance = (1.0 - weight) * (self.variance + weight * off_bytes * off_bytes);
+        self.covariance = (1.0 - weight) * (self.covariance + weight * off_bytes * off_ns);
+    }
+
+    /// Copies of about one size say nothing of what each byte adds: then time is taken to grow with the bytes.
+    fn at(&self, bytes: f64) -> f64 {
+        let in_proportion = self.ns / self.bytes.max(1.0);
+        let varies = self.variance > 1e-4 * self.bytes * self.bytes;
+        let per_byte = if varies { (self.covariance / self.variance).clamp(0.0, in_proportion) } else { in_proportion };
+        self.ns + per_byte * (bytes - self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(to: u16, bytes: u64, elapsed_ns: u64) -> CopySample {
+        CopySample { from: SpaceId::HOST, to: SpaceId(to), bytes, elapsed_ns }
+    }
+
+    #[test]
+    fn a_line_through_what_was_measured_in_the_place_of_the_default() {
+        let mut copies = Copies::new(LinkEstimate { latency_ns: 100.0, bytes_per_s: 1e9 });
+        assert_eq!((copies.copy_ns(SpaceId(1), 50), copies.copy_ns(SpaceId(1), 0)), (150.0, 0.0));
+        for n in 0..200 {
+            let bytes = 1000 * (1 + n % 5);
+            copies.learn(&sample(1, bytes, 7000 + 2 * bytes));
+        }
+        for bytes in [500u64, 3000, 100_000] {
+            let (found, expected) = (copies.copy_ns(SpaceId(1), bytes), (7000 + 2 * bytes) as f64);
+            assert!((found / expected - 1.0).abs() < 1e-3, "{bytes}: {found} of {expected}");
+        }
+        assert_eq!(copies.copy_ns(SpaceId(2), 50), 150.0, "another memory");
+    }
+
+    #[test]
+    fn copies_of_one_size_scale_and_old_ones_fade() {
+        let mut copies = Copies::default();
+        copies.learn(&sample(0, 1000, 4000));
+        assert_eq!(copies.copy_ns(SpaceId::HOST, 2000), 8000.0);
+        (0..1000).for_each(|_| copies.learn(&sample(0, 1000, 1000)));
+        assert!((copies.copy_ns(SpaceId::HOST, 1000) - 1000.0).abs() < 1.0);
+        copies.learn(&sample(3, 0, 0)); // nothing was copied, in no time
+        assert!(copies.copy_ns(SpaceId(3), 10) >= 0.0);
+    }
+}
