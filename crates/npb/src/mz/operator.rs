@@ -35,8 +35,7 @@ pub(crate) fn residual(
     apply(mesh, u, forcing, 1.0, r, threads);
 }
 
-/// [`residual`] in the interior planes `planes` alone: `u` is given in the planes of their [`reach`], `forcing` and `r` in
-/// these planes.
+/// [`residual`] in the interior planes `planes` alone: `u` is given whole, `forcing` and `r` in these planes.
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
@@ -51,16 +50,11 @@ pub(crate) fn residual_in_planes(
     apply_in_planes(mesh, planes, u, forcing, 1.0, r, threads);
 }
 
-/// The planes of u that the operator reads for `planes` of its result: two more on either side, as far as there are any.
-pub(crate) fn reach(mesh: &Mesh, planes: &Range<usize>) -> Range<usize> {
-    planes.start.saturating_sub(2)..(planes.end + 2).min(mesh.shape.nz)
-}
-
 /// Asserts that arrays have the shapes that [`residual_in_planes`] asks for.
 pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]: [&[usize]; 3]) {
     let Shape { nx, ny, .. } = mesh.shape;
-    let of = |planes: &Range<usize>| [COMPONENTS, planes.len(), ny, nx];
-    assert_eq!([u, forcing, r], [&of(&reach(mesh, planes)), &of(planes), &of(planes)], "shapes in planes {planes:?}");
+    let part = [COMPONENTS, planes.len(), ny, nx];
+    assert_eq!([u, forcing, r], [mesh.shape.array(), part, part], "shapes in planes {planes:?}");
 }
 
 /// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
@@ -101,7 +95,7 @@ fn apply_in_planes(
 ) {
     assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
     let Shape { nx, ny, .. } = mesh.shape;
-    let (u, forcing) = (Slab::new(reach(mesh, &planes).start, u), Slab::new(planes.start, forcing));
+    let (u, forcing) = (Slab::new(0, u), Slab::new(planes.start, forcing));
     over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
         dispatch(nx - 2, InPlanes { mesh, u, forcing, scale, first: planes.start + share.start, r });
     });

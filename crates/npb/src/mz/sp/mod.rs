@@ -19,7 +19,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::mz::components::{ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows};
 use crate::mz::lanes::{Scratch, dispatch, with_scratch};
-use crate::mz::operator::{Operator, assert_shapes, reach};
+use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
@@ -82,8 +82,8 @@ pub(crate) fn step(
     in_rows(mesh, 1..ny - 1, u.slice_mut(s![.., 1..-1, 1..-1, ..]), &r.slice(interior), threads);
 }
 
-/// A step of the interior planes `planes` as far as it stays within planes: residual, transform, x and y. `u` is given in
-/// the planes of their [`reach`], `forcing` and `r` in these planes.
+/// A step of the interior planes `planes` as far as it stays within planes: residual, transform, x and y. `u` is given
+/// whole, `forcing` and `r` in these planes.
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
@@ -97,7 +97,7 @@ pub(crate) fn in_planes(
 ) {
     assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
     let Shape { nx, ny, .. } = mesh.shape;
-    let (u, forcing) = (Slab::new(reach(mesh, &planes).start, u), Slab::new(planes.start, forcing));
+    let (u, forcing) = (Slab::new(0, u), Slab::new(planes.start, forcing));
     over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
         dispatch(nx - 2, InPlanes::<true, true, true> { mesh, u, forcing, first: planes.start + share.start, r });
     });
