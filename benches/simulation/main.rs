@@ -162,7 +162,7 @@ fn cost_per_task(policy: &mut dyn Policy) -> Duration {
         policy.in_flight(unit, 1);
         let elapsed_ns = if unit.index() < 64 { 20_000 } else { 1000 };
         let name = names[(task.0 % 4) as usize].clone();
-        policy.finished(&Sample { task, name, bytes: 8000, unit, elapsed_ns, place: None });
+        policy.finished(&Sample { task, name, bytes: 8000, unit, elapsed_ns, energy_j: None, place: None });
         policy.in_flight(unit, 0);
     };
     for id in 0..READY {

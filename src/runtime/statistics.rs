@@ -74,7 +74,8 @@ pub struct LinkStatistics {
 
 impl Statistics {
     pub(super) fn of(shared: &Shared, account: &Account, elapsed: Duration) -> Self {
-        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, choice, deviations } = shared.engine.counts();
+        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, choice, deviations } =
+            shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,

@@ -83,7 +83,7 @@ impl Freezer {
             .iter()
             .map(|(at, block, mode)| AccessRecord { datum: &self.data[*at].apart, block, mode: *mode })
             .collect();
-        let left = register(&mut task, &records, None).expect("nobody takes what nobody else knows");
+        let left = register(&mut task, &records, None, None).expect("nobody takes what nobody else knows");
         debug_assert!(left.is_none(), "what accumulates is not frozen");
         if let Some(side) = &mut **task.owned_mut() {
             let (turns, tickets) = (std::mem::take(&mut side.turns), std::mem::take(&mut side.tickets));

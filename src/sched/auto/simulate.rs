@@ -242,6 +242,7 @@ impl<'a> Run<'a> {
             bytes: job.bytes,
             unit: id,
             elapsed_ns: self.took[number] as u64,
+            energy_j: None,
             place: job.place.clone(),
         });
         self.units[unit].in_flight -= 1;
