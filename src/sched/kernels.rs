@@ -49,6 +49,7 @@ struct Times {
 impl Kernels {
     /// The kernel of a task, and how much work it is. What `model` knows of a new one is taken over, but not if it has a cost,
     /// of which models know nothing.
+    #[allow(clippy::ptr_arg)] // a name that is borrowed for ever is kept without a copy
     pub(super) fn of(
         &mut self,
         name: &Cow<'static, str>,

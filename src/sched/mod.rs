@@ -310,6 +310,7 @@ pub struct SubmittedTask<'a> {
 
 impl<'a> SubmittedTask<'a> {
     /// A task to test a policy with. It has no data, no hints and no place, and comes after nothing.
+    #[allow(clippy::ptr_arg)] // as the field
     pub fn new(id: TaskId, name: &'a Cow<'static, str>) -> Self {
         Self { id, name, bytes: 0, cost: None, place: None, beside: None, regions: &[], after: &[] }
     }

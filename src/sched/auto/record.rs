@@ -211,8 +211,8 @@ impl Record {
             let places = places.clone();
             places.filter(move |(_, place)| place.space == space && place.instance == instance).map(|(at, _)| at)
         };
-        let before = latest.checked_sub(2).and_then(|instance| of(instance).last())?;
-        let last = of(latest - 1).last()?;
+        let before = latest.checked_sub(2).and_then(|instance| of(instance).next_back())?;
+        let last = of(latest - 1).next_back()?;
         (before < last).then_some(before + 1..last + 1)
     }
 }

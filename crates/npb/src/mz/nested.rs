@@ -209,6 +209,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init)] // chunks are ranges
     fn chunks_are_worth_their_tasks_and_bounded_in_number() {
         assert_eq!(chunks(1..5, 0.0), [1..5]);
         assert_eq!(chunks(1..5, -1.0), [1..5]);
