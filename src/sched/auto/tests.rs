@@ -62,6 +62,7 @@ fn drive(
             bytes: 0,
             unit: UnitId(unit as u16),
             elapsed_ns,
+            energy_j: None,
             place: task.place,
         });
         units[unit].in_flight = 0;

@@ -132,12 +132,21 @@ fn one_of_each_is_tried_on_each_kind_and_then_it_is_known() {
             bytes: 0,
             unit: UnitId(unit),
             elapsed_ns,
+            energy_j: None,
             place: None,
         });
     }
     assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Cpu, 0), Some(40_000.0));
     assert_eq!(policy.model().unwrap().estimate_ns("t", UnitKind::Gpu, 0), Some(1000.0));
-    policy.failed(&Sample { task: TaskId(2), name: "t".into(), bytes: 0, unit: UnitId(1), elapsed_ns: 0, place: None });
+    policy.failed(&Sample {
+        task: TaskId(2),
+        name: "t".into(),
+        bytes: 0,
+        unit: UnitId(1),
+        elapsed_ns: 0,
+        energy_j: None,
+        place: None,
+    });
     policy.skipped(TaskId(99));
 }
 
