@@ -181,10 +181,10 @@ pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt
 /// A head over as many lines as it takes.
 fn wrapped(head: &str) -> String {
     let indent =
-        " ".repeat(head.find(") ").map_or(4, |at| head[at + 2..].find('(').map_or(4, |open| at + 3 + open)).min(40));
+        " ".repeat(head.find(") ").map_or(4, |at| head[at + 2..].find('(').map_or(4, |open| at + 3 + open)).min(60));
     let (mut lines, mut line) = (String::new(), String::new());
     for part in head.split_inclusive(", ") {
-        if line.len() + part.trim_end().len() > 110 && !line.trim().is_empty() {
+        if line.len() + part.trim_end().len() > 120 && !line.trim().is_empty() {
             lines += line.trim_end();
             lines.push('\n');
             line = indent.clone();
