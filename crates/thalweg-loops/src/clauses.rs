@@ -11,8 +11,6 @@ pub(crate) struct Options {
     pub(crate) off: Off,
     /// Parameters whose elements several iterations may touch.
     pub(crate) shared: Vec<Ident>,
-    /// Whether there is a function that submits parts of the outermost loop.
-    pub(crate) split: Option<Ident>,
 }
 
 /// The clause `teams`.
@@ -229,7 +227,7 @@ impl Parallel {
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let teams = Teams { num: None, thread_limit: DEFAULT_THREADS, private: Vec::new(), firstprivate: Vec::new() };
-        let mut options = Self { teams, off: Off::default(), shared: Vec::new(), split: None };
+        let mut options = Self { teams, off: Off::default(), shared: Vec::new() };
         clauses(input, |name, input| {
             match name.to_string().as_str() {
                 "teams" => {
@@ -238,7 +236,6 @@ impl Parse for Options {
                     options.teams.parse(&content)?;
                 }
                 "shared" => options.shared.extend(in_brackets(input, Ident::parse)?),
-                "split" => options.split = Some(name.clone()),
                 "off" => {
                     for name in in_brackets(input, Ident::parse)? {
                         match name.to_string().as_str() {
@@ -254,7 +251,7 @@ impl Parse for Options {
                     }
                 }
                 _ => {
-                    let message = "`target` has no such option; write `teams(..)`, `shared(..)`, `split` or `off(..)`";
+                    let message = "`target` has no such option; write `teams(..)`, `shared(..)` or `off(..)`";
                     return Err(Error::new(name.span(), message));
                 }
             }
