@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(chunks(1..4, 1e9), [1..2, 2..3, 3..4]);
         assert_eq!(chunks(1..251, 1e9).len(), 16);
         for benchmark in ALL {
-            let mesh = benchmark.problem(Class::W).meshes(benchmark)[15];
+            let mesh = benchmark.problem(Class::A).meshes(benchmark)[15];
             let (_, operations) =
                 described(benchmark, if benchmark == Benchmark::Lu { "residual" } else { "planes" }, &mesh);
             let interior = 1..mesh.shape.nz - 1;
