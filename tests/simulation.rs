@@ -295,13 +295,17 @@ fn units_that_the_machine_has_not() {
 #[test]
 fn the_machines_that_come_with_the_project() {
     for entry in std::fs::read_dir("machines").unwrap() {
-        let model = SimulatedMachine::from_file(entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        let model = SimulatedMachine::from_file(&path).unwrap();
         let rt = Runtime::builder().simulate(model.with_noise(0, 0.0)).build().unwrap();
         let x: Data<f64> = rt.zeros(1000);
         rt.task("bt step", (x.inout(),)).cost(201.16).cpu(|_, _| ()).submit().unwrap();
         rt.task("anything", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
         rt.wait().unwrap();
-        assert!(rt.now() > Duration::from_millis(1) && rt.now() < Duration::from_millis(40), "{:?}", rt.now());
+        // Where the file has no times for a task, they follow from its bytes.
+        let is_listed = std::fs::read_to_string(&path).unwrap().contains("bt step");
+        let least = if is_listed { Duration::from_millis(1) } else { Duration::ZERO };
+        assert!(rt.now() > least && rt.now() < Duration::from_millis(40), "{path:?}: {:?}", rt.now());
     }
 }
 
