@@ -32,7 +32,14 @@ struct Element {
     is_poisoned: bool,
     /// The mode of the tasks that the next one may join, and whether there was poison before them.
     group: Option<(Mode, bool)>,
+    /// Whether a task has held it for its children since it was written last.
+    is_weak: bool,
+    /// Whether the first of its group came behind poison in what was held weakly: then those that join it elsewhere may be
+    /// skipped with it, for they wait for what it has waited for.
+    is_unsure: bool,
 }
+
+const GOOD: Element = Element { value: 0, is_poisoned: false, group: None, is_weak: false, is_unsure: false };
 
 #[derive(Default)]
 pub(crate) struct Oracle<'a> {
@@ -141,7 +148,7 @@ impl<'a> Oracle<'a> {
                 other => self.is_refused(*n, other, place)?,
             },
             Act::Drop(_) | Act::Cancel(..) => {}
-            Act::Clear(part) => self.each(part, |x, _| *x = Element { value: 0, is_poisoned: false, group: None }),
+            Act::Clear(part) => self.each(part, |x, _| *x = GOOD),
             Act::Scope { n, lent, acts } => self.scope(*n, lent, acts, place)?,
             Act::Aside(acts) => {
                 let before = self.failures.clone();
@@ -159,7 +166,7 @@ impl<'a> Oracle<'a> {
     }
 
     fn make(&mut self, object: Object, kind: Kind) {
-        let element = |e| Element { value: start(object, e), is_poisoned: false, group: None };
+        let element = |e| Element { value: start(object, e), ..GOOD };
         let elements = (0..kind.extents().iter().product()).map(element).collect();
         self.objects.insert(object, (kind, elements));
     }
@@ -226,8 +233,10 @@ impl<'a> Oracle<'a> {
             return expect(format_args!("whether {} is in a cancelled group", task.n), is_given_up, true);
         }
         let mut is_skipped = task.results.iter().any(|result| self.is_lost(*result));
+        let is_unsure = task.accesses.iter().any(|access| self.joins_unsure(access));
         task.accesses.iter().for_each(|access| is_skipped |= self.enter(access));
         let runs = self.log().runs(task.n);
+        is_skipped |= is_unsure && runs == 0;
         let begins = match is_skipped {
             true => expect(format_args!("runs of {}, which lacks a value", task.n), runs, 0).map(|()| false)?,
             false if is_given_up && runs == 0 => false,
@@ -254,15 +263,24 @@ impl<'a> Oracle<'a> {
             self.each(part, |x, k| leave(*mode, x, h, k, is_lost));
         }
         if task.body == Body::Returns {
-            let element = Element { value: h, is_poisoned: is_lost, group: None };
+            let element = Element { value: h, is_poisoned: is_lost, ..GOOD };
             self.objects.insert(task.n, (Kind::Value, vec![element]));
         }
         Ok(())
     }
 
+    /// Whether a task with this access joins a group that may be skipped as a whole.
+    fn joins_unsure(&mut self, access: &Access) -> bool {
+        let mut is_unsure = false;
+        self.each(&access.part, |x, _| {
+            is_unsure |= x.is_unsure && x.group.is_some_and(|(mode, _)| mode == access.mode);
+        });
+        is_unsure
+    }
+
     /// Whether a task with this access is skipped.
     fn enter(&mut self, access: &Access) -> bool {
-        let (mode, mut is_skipped) = (access.mode, false);
+        let (mode, mut is_skipped, mut is_behind_weak) = (access.mode, false, false);
         self.each(&access.part, |x, _| match mode {
             Mode::WeakIn => {}
             // What is accumulated is combined before children come.
@@ -276,10 +294,14 @@ impl<'a> Oracle<'a> {
                 Some((same, before)) if same == mode => is_skipped |= before,
                 _ => {
                     x.group = Some((mode, x.is_poisoned));
+                    (x.is_unsure, is_behind_weak) = (false, is_behind_weak || x.is_weak);
                     is_skipped |= x.is_poisoned;
                 }
             },
         });
+        if is_skipped && is_behind_weak {
+            self.each(&access.part, |x, _| x.is_unsure = true);
+        }
         is_skipped
     }
 
@@ -311,7 +333,7 @@ fn leave(mode: Mode, x: &mut Element, h: u64, k: usize, is_lost: bool) {
         Mode::In | Mode::After => {}
         Mode::WeakIn => x.group = None,
         Mode::WeakInout => {
-            x.group = None;
+            (x.group, x.is_weak) = (None, true);
             x.is_poisoned |= is_lost;
         }
         _ => {
@@ -319,6 +341,7 @@ fn leave(mode: Mode, x: &mut Element, h: u64, k: usize, is_lost: bool) {
                 x.value = updated(mode, x.value, h, k);
             }
             x.is_poisoned = is_lost || mode.joins() && x.is_poisoned;
+            x.is_weak &= mode.joins();
         }
     }
 }
