@@ -198,7 +198,9 @@ fn devices_that_get_lost() {
                     settings.clone().with("STANDIN_DEVICES", devices).with("STANDIN_LOSE", format!("0:{operation}"));
                 let settings = settings.with("STANDIN_MACHINE", units.replace("KIND", kind));
                 let Some(report) = report(&settings, "loss") else { return };
-                assert_eq!(report.of("devices lost"), 1, "{units} {operation} {report:?}");
+                // How much of the work comes to the device is a matter of time.
+                let lost = report.of("devices lost");
+                assert!(lost == 1 || operation > 30 && lost == 0, "{units} {operation} {report:?}");
             }
         }
     });

@@ -86,7 +86,8 @@ pub enum MeasureError {
 /// let cpu = Component::reporting("CPU:1", |size| size as f64 * 2e-3);
 /// let gpu = Component::reporting("GPU:1", |size| 1e-3 + size as f64 * 1e-3);
 /// let built = build_profiles(vec![cpu, gpu], &[100, 200], &Stop::default())?;
-/// assert_eq!(built[1].profile.points(), [(100, 0.101), (200, 0.201)]);
+/// let us: Vec<_> = built[1].profile.points().iter().map(|(size, s)| (*size, (s * 1e6).round())).collect();
+/// assert_eq!(us, [(100, 101_000.0), (200, 201_000.0)]);
 /// assert_eq!(built[0].points[0].runs, 3, "the fewest that the rule allows");
 /// # Ok::<(), thalweg::measure::MeasureError>(())
 /// ```
