@@ -15,11 +15,12 @@
 mod record;
 mod simulate;
 
+use super::any_distribution::distributed;
 use super::copies::Copies;
 use super::kernels::Kernels;
 use super::{
-    AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Distributed, Dynamic, Eft, LinkEstimate,
-    LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
+    AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Dynamic, Eft, LinkEstimate, LowerBound,
+    Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
 };
 use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -86,8 +87,8 @@ const CANDIDATES: [Candidate; 6] = [
     ("eft", |with| Box::new(Eft::knowing(with.model.clone(), with.copies.clone()))),
     ("stealing", |with| Box::new(Stealing::new(with.units))),
     ("dynamic", |_| Box::new(Dynamic::new(Dynamic::CHUNK, Dynamic::MEMO, 0))),
-    ("certified", |_| Box::new(Distributed::new(Certified::default()))),
-    ("clustered-guided", |_| Box::new(Distributed::new(ClusteredGuided::default()))),
+    ("certified", |_| distributed(Certified::default(), None)),
+    ("clustered-guided", |_| distributed(ClusteredGuided::default(), None)),
 ];
 
 /// See the module.

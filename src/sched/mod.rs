@@ -19,6 +19,7 @@
 mod adjacency;
 mod affinity;
 mod alike;
+mod any_distribution;
 mod assignment;
 mod auto;
 mod balance;

@@ -19,11 +19,12 @@
 //! The file of PCFs has configurations of the CPU units as keys, as in González Tallada & Morancho 2024, table 4:
 //! `"16:CPU:1" = 21.91`.
 
+use super::any_distribution::distributed;
 use super::fpm::{Budget, Fpm, Known, Objective};
 use super::{
-    Adjacency, Auto, BottomLevel, Certified, ClusteredGuided, ClusteredGuidedLiteral, Distributed, Distribution,
-    Dynamic, Eft, GuidedRuntime, GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay,
-    Schedule, Static, StaticPcf, Stealing, TeamSize, TeamSized,
+    Adjacency, Auto, BottomLevel, Certified, ClusteredGuided, ClusteredGuidedLiteral, Dynamic, Eft, GuidedRuntime,
+    GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule, Static, StaticPcf,
+    Stealing, TeamSize,
 };
 use crate::error::BuildError;
 use std::collections::BTreeMap;
@@ -128,13 +129,6 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
         _ => return Err(BuildError::UnknownScheduler { name: name.to_owned(), known: NAMES.to_vec() }),
     };
     parameters.end(policy)
-}
-
-fn distributed<D: Distribution + Clone + 'static>(distribution: D, team: Option<TeamSize>) -> Box<dyn Policy> {
-    match team {
-        None => Box::new(Distributed::new(distribution)),
-        Some(size) => Box::new(Distributed::new(TeamSized::new(distribution, size))),
-    }
 }
 
 /// What stands behind the colon; every parameter is taken out when it is used.

@@ -11,14 +11,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../hybrid/mod.rs"]
-mod hybrid;
+mod comparison;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Result, integer};
-use hybrid::{Done, Hybrid, each_step};
+use comparison::{Done, Hybrid, each_step};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;

@@ -1,7 +1,7 @@
 //! Messages that arrive over sockets, read asynchronously by tokio into regions that tasks have lent out, and reduced by
 //! ordinary tasks as they come. While all senders are silent, no core is busy.
 
-#[path = "common/mod.rs"]
+#[path = "../common/mod.rs"]
 mod common;
 
 use clap::Parser;

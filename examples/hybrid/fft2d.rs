@@ -10,8 +10,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../hybrid/mod.rs"]
-mod hybrid;
+mod comparison;
 
 use std::f64::consts::TAU;
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 use bytemuck::{cast_slice, cast_slice_mut};
 use clap::Parser;
 use common::Result;
-use hybrid::{Done, Hybrid, each_step};
+use comparison::{Done, Hybrid, each_step};
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 use rustfft::num_complex::Complex;
