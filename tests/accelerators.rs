@@ -8,7 +8,10 @@ use std::convert::Infallible;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use thalweg::kernel::{CType, Kernel, Module, ModuleKernel, OpenClRegion, Plain, Program, Read, Write};
+use thalweg::kernel::{
+    CType, DeviceView, DeviceViewMut, Kernel, Module, ModuleKernel, OpenClRegion, OpenClTask, Plain, Program, Read,
+    Write,
+};
 use thalweg::prelude::*;
 
 const TEXT: &str = "
@@ -274,6 +277,37 @@ fn bodies_call_opencl_themselves_between_tasks_of_the_dialect() {
         assert_eq!(rt.take(y).unwrap(), expected);
         drop((x, rt));
         assert_eq!(dropped.load(Ordering::SeqCst), made.load(Ordering::SeqCst));
+    }
+}
+
+#[test]
+fn loops_and_recordings_call_opencl_themselves() {
+    for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
+        let Some(rt) = opencl(units) else { return };
+        let copied = |cx: &mut OpenClTask<'_>, x: &DeviceView<'_, f64>, y: &mut DeviceViewMut<'_, f64>| {
+            let (from, to, bytes) = (cx.region(x), cx.region_mut(y), x.len() * 8);
+            enqueue_copy(cx.queue(), from, to, bytes).map_err(|code| format!("error {code}"))
+        };
+        let (x, y, z) = (rt.data(vec![1.0; 400]), rt.zeros(400), rt.zeros(400));
+        let mut step = rt
+            .record(|r| {
+                r.for_each("add", (x.blocks(100).inout(),))
+                    .gpu(|k, (mut x,)| k.launch(&ADD_BLOCK, [100, 1], (&mut x, 1, 100, 100, 0.5)))
+                    .submit()?;
+                let tasks = r
+                    .for_each("copy parts", (x.blocks(100).input(), y.blocks(100).output()))
+                    .opencl(move |cx, (x, mut y)| copied(cx, &x, &mut y))
+                    .submit()?;
+                assert_eq!(tasks, 4);
+                r.task("copy", (y.input(), z.output())).opencl(move |cx, (y, mut z)| copied(cx, &y, &mut z)).submit()
+            })
+            .unwrap();
+        (0..3).for_each(|_| step.replay().unwrap());
+        rt.for_each("copy back", (z.blocks(50).input(), y.blocks(50).output()))
+            .opencl(move |cx, (z, mut y)| copied(cx, &z, &mut y))
+            .submit()
+            .unwrap();
+        assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![2.5; 400], vec![2.5; 400]), "{units}");
     }
 }
 

@@ -4,15 +4,14 @@
 //! one (placement, a simulation, ancestors) that is what happens here. On the fast path what they have in common is done
 //! once for many of them: `driver/threads/together.rs`.
 
+use super::bodies::Bodies;
 use super::children::{EntranceOf, Kin};
 use super::submit::overlapping;
 use super::{Door, Runtime, TaskBuilder};
 use crate::Context;
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, running};
 use crate::driver::shared::Description;
-use crate::error::{BoxError, SubmitError};
-use crate::kernel::Launcher;
-use crate::machine::UnitKind;
+use crate::error::SubmitError;
 use crate::memory::{AccessList, IntoOutcome, NoBody, Payload, Repeated, SharedBody, Slot};
 use crate::region::Block;
 use crate::sealed::INTERNAL;
@@ -70,7 +69,7 @@ pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody> {
     entrance: EntranceOf<'rt>,
     kin: Kin,
     cpu: C,
-    pub(super) rest: Rest<A>,
+    rest: Rest<A>,
 }
 
 /// A body for CPU units that all iterations of a loop share, or all replays of a recorded task.
@@ -82,13 +81,6 @@ impl<F, R> fmt::Debug for LoopBody<F, R> {
     }
 }
 
-pub(super) type Emulated<A> =
-    Arc<dyn for<'c, 'a> Fn(&'c Context, <A as AccessList>::Views<'a>) -> Result<(), BoxError> + Send + Sync>;
-pub(super) type Enqueue<A> = Arc<
-    dyn for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'a>) -> Result<(), BoxError>
-        + Send
-        + Sync,
->;
 /// What the user thinks of each iteration's work.
 type Cost = Box<dyn Fn(usize) -> f64>;
 
@@ -96,19 +88,14 @@ type Cost = Box<dyn Fn(usize) -> f64>;
 pub(super) struct Rest<A: LoopAccesses> {
     name: Cow<'static, str>,
     accesses: A,
-    host_only: bool,
-    emulated: Option<Emulated<A::Stored>>,
-    gpu: Option<Enqueue<A::Stored>>,
-    /// Those for one interface, by the kind of its units.
-    pub(super) own: Vec<(UnitKind, Enqueue<A::Stored>)>,
-    priority: i32,
+    bodies: Bodies<A::Stored>,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
 }
 
 impl<A: LoopAccesses, C> fmt::Debug for LoopBuilder<'_, A, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rest { name, priority, space, .. } = &self.rest;
+        let Rest { name, bodies: Bodies { priority, .. }, space, .. } = &self.rest;
         (f.debug_struct("LoopBuilder").field("name", name).field("priority", priority).field("space", space))
             .finish_non_exhaustive()
     }
@@ -135,8 +122,9 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { entrance, kin, rest, .. } = self;
-        LoopBuilder { entrance, kin, cpu: LoopBody(body, PhantomData), rest: Rest { host_only: true, ..rest } }
+        let mut host = self.cpu(body);
+        host.bodies().host_only = true;
+        host
     }
 
     /// As [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
@@ -155,33 +143,8 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
 }
 
 impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
-    /// A body for emulated devices, preferred there over the one for CPU units.
-    pub fn emulated<F, R>(mut self, body: F) -> Self
-    where
-        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
-        R: IntoOutcome + 'static,
-    {
-        self.rest.emulated = Some(Arc::new(move |context, views| body(context, views).into_outcome()));
-        self
-    }
-
-    /// The body for accelerators, as [`TaskBuilder::gpu`](crate::TaskBuilder::gpu) takes it.
-    pub fn gpu<F, R>(mut self, body: F) -> Self
-    where
-        F: for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
-            + Send
-            + Sync
-            + 'static,
-        R: IntoOutcome + 'static,
-    {
-        self.rest.gpu = Some(Arc::new(move |launcher, views| body(launcher, views).into_outcome()));
-        self
-    }
-
-    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.rest.priority = priority;
-        self
+    pub(super) fn bodies(&mut self) -> &mut Bodies<A::Stored> {
+        &mut self.rest.bodies
     }
 
     /// How much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for schedulers.
@@ -237,8 +200,7 @@ where
 
 impl<A: LoopAccesses> Rest<A> {
     fn new(name: Cow<'static, str>, accesses: A) -> Self {
-        let (host_only, emulated, gpu, own, priority, cost, space) = (false, None, None, Vec::new(), 0, None, None);
-        Self { name, accesses, host_only, emulated, gpu, own, priority, cost, space }
+        Self { name, accesses, bodies: Bodies::default(), cost: None, space: None }
     }
 
     /// Checks what can be checked of all iterations at once; how many there are.
@@ -288,7 +250,7 @@ impl<A: LoopAccesses> Rest<A> {
         let alone = matches!(kin, Kin::None) && !running::is_inside(door.id);
         if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && !self.accesses.is_weak()) {
             let (name, location) = (self.name.clone(), Location::caller());
-            let (priority, internal, side, child) = (self.priority, false, None, None);
+            let (priority, internal, side, child) = (self.bodies.priority, false, None, None);
             let description = Description { name, location, priority, internal, side, child };
             threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
                 let accesses = self.accesses.one(index).store(INTERNAL);
@@ -300,7 +262,7 @@ impl<A: LoopAccesses> Rest<A> {
             let (task, body) = (self.iteration(door, kin, index), body.clone());
             let body =
                 move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body.body()(context, views);
-            let task = if self.host_only { task.host(body) } else { task.cpu(body) };
+            let task = if self.bodies.host_only { task.host(body) } else { task.cpu(body) };
             self.with_rest(task, index).submit()?;
         }
         Ok(iterations)
@@ -308,7 +270,7 @@ impl<A: LoopAccesses> Rest<A> {
 
     /// Begins the description of an iteration by itself.
     fn iteration<'l>(&'l self, door: &'l EntranceOf<'_>, kin: &Kin, index: usize) -> TaskBuilder<'l, A::One<'l>> {
-        TaskBuilder::new(door.again(), kin.clone(), self.name.clone(), self.accesses.one(index)).priority(self.priority)
+        TaskBuilder::new(door.again(), kin.clone(), self.name.clone(), self.accesses.one(index))
     }
 
     /// Gives an iteration all but its body for CPU units.
@@ -317,16 +279,7 @@ impl<A: LoopAccesses> Rest<A> {
         mut task: TaskBuilder<'l, A::One<'l>, C>,
         index: usize,
     ) -> TaskBuilder<'l, A::One<'l>, C> {
-        if let Some(body) = self.emulated.clone() {
-            task = task.emulated(move |context, views| body(context, views));
-        }
-        if let Some(body) = self.gpu.clone() {
-            task = task.gpu(move |launcher, views| body(launcher, views));
-        }
-        for (kind, body) in &self.own {
-            let body = body.clone();
-            task = task.for_interface(*kind, move |launcher, views| body(launcher, views));
-        }
+        task = self.bodies.give(task);
         if let Some(cost) = &self.cost {
             task = task.cost(cost(index));
         }

@@ -3,15 +3,13 @@
 //! To the layers below, such a body is one for accelerators that devices of one interface alone can run, and prefer to one
 //! for any: it is wrapped here so that it gets a task of that interface in place of a launcher.
 
-use super::for_each::Enqueue;
-use super::{LoopBuilder, ScopedTask, TaskBuilder};
+use super::{LoopBuilder, LoopRecorder, ScopedTask, TaskBuilder, TaskRecorder};
 use crate::error::BoxError;
 use crate::kernel::{CudaTask, HipTask, Launcher, OpenClTask};
 use crate::machine::UnitKind;
 use crate::memory::{AccessList, IntoOutcome, Slot, With};
 use crate::task::{Accesses, LoopAccesses};
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 impl<A, C> TaskBuilder<'_, A, C>
 where
@@ -44,6 +42,31 @@ where
         }
         self
     }
+}
+
+/// One method of each builder of what is called more than once.
+macro_rules! raw_body_of {
+    ($method:ident, $task:ident, $kind:ident; $($builder:ident of $accesses:ident: $each:literal;)*) => {$(
+        impl<A: $accesses, C> $builder<'_, A, C> {
+            #[doc = concat!("As [`TaskBuilder::", stringify!($method), "`]", $each)]
+            pub fn $method<F, R>(mut self, body: F) -> Self
+            where
+                F: for<'t, 'd, 'a> Fn(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
+                    + Send
+                    + Sync
+                    + 'static,
+                R: IntoOutcome + 'static,
+            {
+                self.bodies().add_own(
+                    UnitKind::$kind,
+                    move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
+                        body(&mut $task::of(launcher)?, views).into_outcome()
+                    },
+                );
+                self
+            }
+        }
+    )*};
 }
 
 /// The three methods of each builder, with how a wrapped body is added.
@@ -96,26 +119,12 @@ macro_rules! raw_bodies {
             }
         )*}
 
-        impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {$(
-            #[doc = concat!("As [`TaskBuilder::", stringify!($method), "`], for each iteration.")]
-            pub fn $method<F, R>(mut self, body: F) -> Self
-            where
-                F: for<'t, 'd, 'a> Fn(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
-                    + Send
-                    + Sync
-                    + 'static,
-                R: IntoOutcome + 'static,
-            {
-                let body: Enqueue<A::Stored> = Arc::new(
-                    move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
-                        body(&mut $task::of(launcher)?, views).into_outcome()
-                    },
-                );
-                self.rest.own.retain(|(kind, _)| *kind != UnitKind::$kind);
-                self.rest.own.push((UnitKind::$kind, body));
-                self
-            }
-        )*}
+        $(raw_body_of! {
+            $method, $task, $kind;
+            LoopBuilder of LoopAccesses: ", for each iteration.";
+            TaskRecorder of Accesses: ", for each replay.";
+            LoopRecorder of LoopAccesses: ", for each iteration.";
+        })*
     };
 }
 

@@ -108,14 +108,14 @@ where
     ) -> Result<(), SubmitError> {
         let body = self.0.clone();
         let body = move |context: &Context, views: S::Views<'_>| body(context, views);
-        let task = if hints.host_only { task.host(body) } else { task.cpu(body) };
+        let task = if hints.bodies.host_only { task.host(body) } else { task.cpu(body) };
         hints.give(task).submit_as(location, false, |_| ())
     }
 
     fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError> {
         let body = self.0.clone();
         let body = move |context: &Context, views: S::Views<'_>| body(context, views);
-        let task = if hints.host_only { task.host(body) } else { task.cpu(body) };
+        let task = if hints.bodies.host_only { task.host(body) } else { task.cpu(body) };
         hints.give(task).check()
     }
 
@@ -176,7 +176,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             id,
             name: self.name.clone(),
             location: self.location,
-            priority: self.hints.priority,
+            priority: self.hints.bodies.priority,
             internal: false,
             queues: self.regions.iter().any(|region| region.mode.queues()),
             join: false,

@@ -3,13 +3,13 @@
 //! What can be said of it is what can be said of one that is submitted, but that its bodies are called once in each replay:
 //! they are `Fn`.
 
-use super::super::for_each::{Emulated, Enqueue, LoopBody};
+use super::super::bodies::Bodies;
+use super::super::for_each::LoopBody;
 use super::super::submit::TaskBuilder;
 use super::Recorder;
 use super::step::{Again, RecordedBody, RecordedTask};
 use crate::Context;
 use crate::error::SubmitError;
-use crate::kernel::Launcher;
 use crate::memory::{AccessList, IntoOutcome, NoBody, Slot};
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, AnyParameter, IterationSpace, LoopAccesses};
@@ -67,10 +67,7 @@ pub struct LoopRecorder<'r, A: LoopAccesses, C = NoBody> {
 
 /// All of a recorded task but its name, its accesses and its body for CPU units.
 pub(super) struct Hints<S: AccessList> {
-    pub(super) host_only: bool,
-    emulated: Option<Emulated<S>>,
-    gpu: Option<Enqueue<S>>,
-    pub(super) priority: i32,
+    pub(super) bodies: Bodies<S>,
     cost: Option<f64>,
     /// Its iteration space, and whether it runs beside the index.
     space: Option<(IterationSpace, usize, bool)>,
@@ -78,13 +75,12 @@ pub(super) struct Hints<S: AccessList> {
 
 impl<S: AccessList> Hints<S> {
     fn new() -> Self {
-        Self { host_only: false, emulated: None, gpu: None, priority: 0, cost: None, space: None }
+        Self { bodies: Bodies::default(), cost: None, space: None }
     }
 
     fn of_iteration(&self, index: usize, cost: Option<f64>) -> Self {
         let space = self.space.as_ref().map(|(space, _, beside)| (space.clone(), index, *beside));
-        let (emulated, gpu) = (self.emulated.clone(), self.gpu.clone());
-        Self { emulated, gpu, cost, space, ..*self }
+        Self { bodies: self.bodies.clone(), cost, space }
     }
 
     /// Gives a task all that it has beside its body for CPU units.
@@ -92,13 +88,7 @@ impl<S: AccessList> Hints<S> {
         &self,
         mut task: TaskBuilder<'t, Again<'s, S>, C>,
     ) -> TaskBuilder<'t, Again<'s, S>, C> {
-        task = task.priority(self.priority);
-        if let Some(body) = self.emulated.clone() {
-            task = task.emulated(move |context, views| body(context, views));
-        }
-        if let Some(body) = self.gpu.clone() {
-            task = task.gpu(move |launcher, views| body(launcher, views));
-        }
+        task = self.bodies.give(task);
         if let Some(cost) = self.cost {
             task = task.cost(cost);
         }
@@ -131,39 +121,14 @@ impl<'r, A: Accesses> TaskRecorder<'r, A> {
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        self.hints.host_only = true;
+        self.hints.bodies.host_only = true;
         self.cpu(body)
     }
 }
 
 impl<A: Accesses, C> TaskRecorder<'_, A, C> {
-    /// A body for emulated devices, preferred there over the one for CPU units.
-    pub fn emulated<F, R>(mut self, body: F) -> Self
-    where
-        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
-        R: IntoOutcome + 'static,
-    {
-        self.hints.emulated = Some(Arc::new(move |context, views| body(context, views).into_outcome()));
-        self
-    }
-
-    /// The body for accelerators, as [`TaskBuilder::gpu`](crate::TaskBuilder::gpu) takes it.
-    pub fn gpu<F, R>(mut self, body: F) -> Self
-    where
-        F: for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
-            + Send
-            + Sync
-            + 'static,
-        R: IntoOutcome + 'static,
-    {
-        self.hints.gpu = Some(Arc::new(move |launcher, views| body(launcher, views).into_outcome()));
-        self
-    }
-
-    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.hints.priority = priority;
-        self
+    pub(in super::super) fn bodies(&mut self) -> &mut Bodies<A::Stored> {
+        &mut self.hints.bodies
     }
 
     /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
@@ -241,39 +206,14 @@ impl<'r, A: LoopAccesses> LoopRecorder<'r, A> {
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        self.hints.host_only = true;
+        self.hints.bodies.host_only = true;
         self.cpu(body)
     }
 }
 
 impl<A: LoopAccesses, C> LoopRecorder<'_, A, C> {
-    /// A body for emulated devices, preferred there over the one for CPU units.
-    pub fn emulated<F, R>(mut self, body: F) -> Self
-    where
-        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
-        R: IntoOutcome + 'static,
-    {
-        self.hints.emulated = Some(Arc::new(move |context, views| body(context, views).into_outcome()));
-        self
-    }
-
-    /// The body for accelerators, as [`TaskBuilder::gpu`](crate::TaskBuilder::gpu) takes it.
-    pub fn gpu<F, R>(mut self, body: F) -> Self
-    where
-        F: for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
-            + Send
-            + Sync
-            + 'static,
-        R: IntoOutcome + 'static,
-    {
-        self.hints.gpu = Some(Arc::new(move |launcher, views| body(launcher, views).into_outcome()));
-        self
-    }
-
-    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.hints.priority = priority;
-        self
+    pub(in super::super) fn bodies(&mut self) -> &mut Bodies<A::Stored> {
+        &mut self.hints.bodies
     }
 
     /// How much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for schedulers.

@@ -1,0 +1,231 @@
+//! Tasks that failed, and why.
+
+use super::{BoxError, DeviceError};
+use crate::ids::TaskId;
+use std::fmt;
+use std::ops::Deref;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the body of a task returns in its stead that was cancelled.
+#[derive(Debug, thiserror::Error)]
+#[error("cancelled")]
+pub(crate) struct Cancelled;
+
+/// Why a task failed.
+///
+/// ```
+/// use thalweg::error::FailureReason;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// rt.task("fails", ()).cpu(|_, ()| panic!("no way")).submit()?;
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// assert!(matches!(failures[0].reason(), FailureReason::Panicked(message) if message == "no way"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FailureReason {
+    /// The body panicked, with this message.
+    Panicked(String),
+    /// The body returned this error.
+    Returned(BoxError),
+    /// The device failed while it ran the task.
+    Device(DeviceError),
+    /// The task never started: its group was cancelled, or the runtime was dropped while unwinding.
+    Cancelled,
+    /// What the task had lent out, a guard or a completion, was dropped without being given back by
+    /// [`finish`](crate::memory::Lent::finish).
+    Abandoned,
+    /// The user's own [`Policy`](crate::sched::Policy) broke its contract. No task fails by that: `stealing` has taken
+    /// the policy's place.
+    Policy {
+        /// The policy's name.
+        policy: &'static str,
+        /// What it did with which task, and what it should have done.
+        problem: String,
+    },
+}
+
+impl FailureReason {
+    /// Why a body has returned an error, which it may have done for us.
+    pub(crate) fn from_returned(error: BoxError) -> Self {
+        if error.is::<Cancelled>() { Self::Cancelled } else { Self::Returned(error) }
+    }
+
+    /// What a panic said, if it said it in words.
+    pub(crate) fn from_panic(payload: Box<dyn std::any::Any + Send>) -> Self {
+        let message = match payload.downcast::<String>() {
+            Ok(message) => *message,
+            Err(payload) => match payload.downcast::<&'static str>() {
+                Ok(message) => (*message).to_owned(),
+                Err(payload) => {
+                    // Dropping a stranger's payload may panic again; that must not reach the caller.
+                    let drop_it = std::panic::AssertUnwindSafe(|| drop(payload));
+                    if let Err(again) = std::panic::catch_unwind(drop_it) {
+                        std::mem::forget(again);
+                    }
+                    "a value that is not a message".to_owned()
+                }
+            },
+        };
+        Self::Panicked(message)
+    }
+}
+
+impl fmt::Display for FailureReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(f, "panicked: {message}"),
+            Self::Returned(error) => write!(f, "failed: {error}"),
+            Self::Device(error) => write!(f, "failed: {error}"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Abandoned => f.write_str("abandoned: a guard was dropped unfinished; try `finish` or `fail` on each"),
+            Self::Policy { policy, problem } => {
+                write!(f, "cannot go on with policy `{policy}`: {problem}. `stealing` has taken its place")
+            }
+        }
+    }
+}
+
+/// A task that failed: the root of everything that was skipped because of it.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.scalar(1);
+/// rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit()?;
+/// rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit()?;
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// let failure = &failures[0];
+/// assert_eq!((failure.task(), failure.name(), failure.skipped()), (TaskId(0), "fails", 1));
+/// println!("{}", failure.submitted_at());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TaskFailure {
+    task: TaskId,
+    name: String,
+    submitted_at: &'static Location<'static>,
+    reason: FailureReason,
+    skipped: AtomicU64,
+}
+
+impl TaskFailure {
+    pub(crate) fn new(
+        task: TaskId,
+        name: &str,
+        submitted_at: &'static Location<'static>,
+        reason: FailureReason,
+    ) -> Self {
+        Self { task, name: name.to_owned(), submitted_at, reason, skipped: AtomicU64::new(0) }
+    }
+
+    #[cfg(test)]
+    #[track_caller]
+    pub(crate) fn for_tests(name: &str) -> Self {
+        Self::new(TaskId(0), name, Location::caller(), FailureReason::Cancelled)
+    }
+
+    /// The task that failed.
+    pub fn task(&self) -> TaskId {
+        self.task
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where in the program it was submitted.
+    pub fn submitted_at(&self) -> &'static Location<'static> {
+        self.submitted_at
+    }
+
+    /// What happened.
+    pub fn reason(&self) -> &FailureReason {
+        &self.reason
+    }
+
+    /// How many tasks were skipped so far because they would have used what this one did not write.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is no task's failure but the policy's.
+    pub(crate) fn is_the_policys(&self) -> bool {
+        matches!(self.reason, FailureReason::Policy { .. })
+    }
+
+    pub(crate) fn count_skipped(&self) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Display for TaskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_the_policys() {
+            return write!(f, "{}", self.reason);
+        }
+        write!(f, "{} `{}`, submitted at {}, {}", self.task, self.name, self.submitted_at, self.reason)?;
+        match self.skipped() {
+            0 => Ok(()),
+            n => write!(f, " ({n} tasks that use what it should have written were skipped)"),
+        }
+    }
+}
+
+impl std::error::Error for TaskFailure {
+    /// The error that the body returned, or the device's.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.reason {
+            FailureReason::Returned(error) => Some(&**error),
+            FailureReason::Device(error) => Some(error),
+            FailureReason::Panicked(_)
+            | FailureReason::Cancelled
+            | FailureReason::Abandoned
+            | FailureReason::Policy { .. } => None,
+        }
+    }
+}
+
+/// Every failure since the last wait, in the order in which they happened.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// for name in ["one", "two"] {
+///     rt.task(name, ()).cpu(|_, ()| Err("no")).submit()?;
+/// }
+/// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+/// assert_eq!(failures.iter().map(|failure| failure.name()).collect::<Vec<_>>(), ["one", "two"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);
+
+impl Failures {
+    /// What the list is a list of: a policy that fails has no task fail.
+    pub(super) fn heading(&self) -> &'static str {
+        if self.iter().all(|failure| failure.is_the_policys()) { "" } else { "tasks failed: " }
+    }
+}
+
+impl Deref for Failures {
+    type Target = [Arc<TaskFailure>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, failure) in self.0.iter().enumerate() {
+            let separator = if i > 0 { "; " } else { "" };
+            write!(f, "{separator}{failure}")?;
+        }
+        Ok(())
+    }
+}

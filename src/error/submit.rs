@@ -1,0 +1,380 @@
+//! Refusals: a task or a request that was not accepted.
+
+use std::panic::Location;
+
+/// Why a task or a request was refused; nothing was changed.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![0u8; 10]).named("x");
+/// let error = rt.task("t", (x.slice(5..11).output(),)).cpu(|_, _| ()).submit().unwrap_err();
+/// assert!(matches!(error, SubmitError::OutOfBounds { .. }));
+/// let words = "cannot submit task `t`: region [5..11] of data `x` is out of bounds; try a region inside [0..10]";
+/// assert_eq!(error.to_string(), words);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// A region reaches past its data object.
+    #[error("cannot submit task `{task}`: region {region} of {data} is out of bounds; try a region inside {shape}")]
+    OutOfBounds {
+        /// The task's name, or the request's.
+        task: String,
+        /// The data object's name.
+        data: String,
+        /// The region asked for.
+        region: String,
+        /// The whole of the data object.
+        shape: String,
+    },
+    /// A `concurrent` region has gaps in memory.
+    #[error(
+        "cannot submit task `{task}`: region {region} of {data} is not contiguous in memory, which a concurrent access \
+         needs; try whole rows"
+    )]
+    NotContiguous {
+        /// The task's name, or the request's.
+        task: String,
+        /// The data object's name.
+        data: String,
+        /// The region asked for.
+        region: String,
+    },
+    /// Two accesses of one task overlap and one of them writes.
+    #[error(
+        "cannot submit task `{task}`: its accesses to {first} and {second} of {data} overlap, and one of them writes; \
+         try one access that covers both, or regions that do not overlap"
+    )]
+    OverlappingAccesses {
+        /// The task's name.
+        task: String,
+        /// The data object's name.
+        data: String,
+        /// The first region with its mode.
+        first: String,
+        /// The second region with its mode.
+        second: String,
+    },
+    /// The data object belongs to another runtime.
+    #[error("cannot submit task `{task}`: {data} is registered with another runtime; try submitting it to that one")]
+    ForeignData {
+        /// The task's name, or the request's.
+        task: String,
+        /// The data object's name.
+        data: String,
+    },
+    /// The task was submitted to another runtime.
+    #[error("cannot wait for task `{task}`: it was submitted to another runtime; try waiting for it there")]
+    ForeignTask {
+        /// The task's name.
+        task: String,
+    },
+    /// The task whose result is accessed was submitted to another runtime.
+    #[error(
+        "cannot submit task `{task}`: it uses the result of task `{producer}`, which was submitted to another runtime; try \
+         submitting both to the same, or waiting for the result with `get`"
+    )]
+    ForeignResult {
+        /// The task's name.
+        task: String,
+        /// The name of the task that returns the result.
+        producer: String,
+    },
+    /// A recorded task uses the result of another task.
+    #[error(
+        "cannot record task `{task}`: it uses the result of a task, which is there once, and recorded tasks run any number \
+         of times; try a value (`rt.value`), or a parameter of the recording"
+    )]
+    RecordedResult {
+        /// The task's name.
+        task: String,
+    },
+    /// A recording has no such parameter.
+    #[error("cannot use parameter `{parameter}`: {problem}")]
+    Parameter {
+        /// The parameter's name.
+        parameter: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// The data object was given back by `take`.
+    #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
+    Taken {
+        /// The task's name, or the request's.
+        task: String,
+        /// The data object's name.
+        data: String,
+    },
+    /// The task has no body at all.
+    #[error("cannot submit task `{task}`: it has no body; try .cpu(..), .host(..), .emulated(..) or .gpu(..)")]
+    NoBody {
+        /// The task's name.
+        task: String,
+    },
+    /// The task has no body for any unit of the machine.
+    #[error(
+        "cannot submit task `{task}`: it has bodies for {bodies} only, and the machine's units are {units}; try a body \
+         for one of these"
+    )]
+    NoUnit {
+        /// The task's name.
+        task: String,
+        /// The kinds it has bodies for.
+        bodies: String,
+        /// The machine's configuration.
+        units: String,
+    },
+    /// The task accesses a value and has bodies for devices alone.
+    #[error(
+        "cannot submit task `{task}`: it accesses {data}, which lives in host memory, and has no body for CPU units; try \
+         .cpu(..) or .host(..), or an array for what devices work on"
+    )]
+    ValueOnDevice {
+        /// The task's name.
+        task: String,
+        /// The value's name.
+        data: String,
+    },
+    /// The task returns a result and has a body for devices.
+    #[error(
+        "cannot submit task `{task}`: it returns a result, which bodies for CPU units alone do, and has a body for devices; \
+         try two tasks"
+    )]
+    ResultOnDevice {
+        /// The task's name.
+        task: String,
+    },
+    /// No memory that the task could run in is large enough for its data.
+    #[error(
+        "cannot submit task `{task}`: it needs {needed_bytes} bytes at once, and the largest device memory it could use \
+         has {capacity_bytes}; try smaller regions, or a body for units with more memory"
+    )]
+    WorkingSet {
+        /// The task's name.
+        task: String,
+        /// The sum of its regions' sizes.
+        needed_bytes: u64,
+        /// The largest capacity among its units' memories.
+        capacity_bytes: u64,
+    },
+    /// A region is larger than what any device that the task could run on allocates at once.
+    #[error(
+        "cannot submit task `{task}`: {region} takes {needed_bytes} bytes in one piece, and the devices that it could use \
+         allocate {largest_bytes} at once; try smaller regions, or a body for other units"
+    )]
+    RegionTooLarge {
+        /// The task's name.
+        task: String,
+        /// The region.
+        region: String,
+        /// Its size.
+        needed_bytes: u64,
+        /// The most that one of its units' devices allocates at once.
+        largest_bytes: u64,
+    },
+    /// An index outside its iteration space.
+    #[error("cannot submit task `{task}`: index {index} is outside iteration space `{space}`; try one below {len}")]
+    Index {
+        /// The task's name.
+        task: String,
+        /// The space's name.
+        space: String,
+        /// The index asked for.
+        index: usize,
+        /// The number of indices.
+        len: usize,
+    },
+    /// Two accesses of a loop have different numbers of iterations.
+    #[error(
+        "cannot submit loop `{task}`: it would have {first_len} iterations by {first}, and {second_len} by {second}; try \
+         parts of matching sizes"
+    )]
+    Lengths {
+        /// The loop's name.
+        task: String,
+        /// What the first one goes over.
+        first: String,
+        /// How many parts or numbers that has.
+        first_len: usize,
+        /// What the second one goes over.
+        second: String,
+        /// How many parts or numbers that has.
+        second_len: usize,
+    },
+    /// Nothing says how many iterations a loop has.
+    #[error(
+        "cannot submit loop `{task}`: all its accesses are the same in every iteration, so that nothing says how many \
+         there are; try an access to a partition, such as x.blocks(n).inout(), or a range, such as 0..n"
+    )]
+    NoLength {
+        /// The loop's name.
+        task: String,
+    },
+    /// A child accesses what its parent has not declared for its children.
+    #[error(
+        "cannot submit child `{task}` of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \
+         declared for its children ({held}); try declaring the region by `weak_inout` or `weak_input` in `{parent}`"
+    )]
+    Uncovered {
+        /// The child's name.
+        task: String,
+        /// The parent's name.
+        parent: String,
+        /// The data object's name.
+        data: String,
+        /// The region asked for, with its mode.
+        region: String,
+        /// What the parent has declared of the data object for its children, with its modes.
+        held: Box<str>,
+    },
+    /// A child is submitted where no body of a task of this runtime runs.
+    #[error(
+        "cannot submit child `{task}`: this thread runs no part of a task's body; try submitting it from the body's own \
+         thread, or from rayon's threads in its unit"
+    )]
+    NoParent {
+        /// The child's name.
+        task: String,
+    },
+    /// A task submitted from a body accesses what that body's task holds, or one of its ancestors.
+    #[error(
+        "cannot submit task `{task}` inside task `{ancestor}`: its access to {region} of {data} conflicts with {held}, \
+         which `{ancestor}` holds with all that is submitted inside it; try giving `{task}` data of its own, doing its \
+         work in the body, or submitting it as a child (`cx.task`) of a task that declares the region as weak"
+    )]
+    Nested {
+        /// The task's name.
+        task: String,
+        /// The name of the task whose body submits it, directly or through tasks submitted there.
+        ancestor: String,
+        /// The data object's name.
+        data: String,
+        /// The region asked for, with its mode.
+        region: String,
+        /// The region that the ancestor declared, with its mode.
+        held: Box<str>,
+    },
+    /// A waiting call inside a task's body, which would wait for the very task that calls it.
+    #[error(
+        "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \
+         submitting a task that uses the value"
+    )]
+    InsideTask {
+        /// The method.
+        call: &'static str,
+    },
+    /// A body waits for what waits for the end of its own task.
+    #[error(
+        "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: it would wait for ever, as {way}; try waiting \
+         outside, or making what follows a child of `{task}`"
+    )]
+    Circular {
+        /// The method.
+        call: String,
+        /// The name of the task whose body waits.
+        task: String,
+        /// Where that was submitted.
+        submitted_at: &'static Location<'static>,
+        /// Who comes behind it, by which access to which region or by waiting in its turn, and where that was submitted.
+        way: Box<str>,
+    },
+    /// A policy calls the runtime that waits for its answer.
+    #[error(
+        "cannot `{call}` in a policy's call: the runtime waits for the policy's answer; try deciding from what the \
+         policy is told"
+    )]
+    InsidePolicy {
+        /// The method.
+        call: &'static str,
+    },
+    /// The runtime has ended.
+    #[error("cannot submit: the runtime was shut down; try calling Runtime::shutdown after the last submission")]
+    ShutDown,
+    /// A thread of the runtime's own died of an error in the runtime.
+    #[error(
+        "{problem}; tasks may never finish, so nothing more is accepted or waited for. This is an error in thalweg"
+    )]
+    Broken {
+        /// Which thread it was, and what it died of.
+        problem: String,
+    },
+    /// The task's group was cancelled.
+    #[error("cannot submit task `{task}`: its group was cancelled; try a new group")]
+    Cancelled {
+        /// The task's name.
+        task: String,
+    },
+    /// The task's group belongs to another runtime.
+    #[error("cannot submit task `{task}`: its group is another runtime's; try a group of this one")]
+    ForeignGroup {
+        /// The task's name.
+        task: String,
+    },
+    /// A body waits for a group that its own task is a member of.
+    #[error(
+        "cannot wait for a group inside task `{task}`, which is a member of it and would wait for itself; try a group of \
+         its own for what is waited for"
+    )]
+    InsideGroup {
+        /// The task's name.
+        task: String,
+    },
+    /// The task is to be retried, and what one of its accesses does cannot be done again.
+    #[error(
+        "cannot submit task `{task}` with retries: what a body that fails has added to {region} of {data} stays there, \
+         and others may have seen it; try `inout` or `reduction`, or no retries"
+    )]
+    Retries {
+        /// The task's name.
+        task: String,
+        /// The data object's name.
+        data: String,
+        /// The region, with its mode.
+        region: String,
+    },
+    /// An array that is lent to a scope does not lie in memory row by row.
+    #[error(
+        "cannot borrow an array of shape {shape:?} with strides {strides:?}: {problem}; try borrowing the array that it is \
+         a view of, with regions of that, or a copy in standard layout"
+    )]
+    Layout {
+        /// The number of elements along each dimension.
+        shape: Vec<usize>,
+        /// The number of elements from one index to the next, for each dimension.
+        strides: Vec<isize>,
+        /// What is in the way.
+        problem: &'static str,
+    },
+    /// The runtime is to end while a scope lasts, which needs it to bring home what it has lent.
+    #[error("cannot `{call}` while a scope of the runtime lasts; try calling it after `Runtime::scope` has returned")]
+    InsideScope {
+        /// The method.
+        call: &'static str,
+    },
+    /// The address space does not exist.
+    #[error("cannot copy to {space}: the machine has {count} address spaces; try one that `Machine::spaces` lists")]
+    NoSuchSpace {
+        /// What was asked for.
+        space: String,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+impl SubmitError {
+    /// Says whose accesses are refused.
+    #[cold]
+    pub(crate) fn of_task(mut self, name: &str) -> Self {
+        if let Self::OutOfBounds { task, .. }
+        | Self::NotContiguous { task, .. }
+        | Self::ForeignData { task, .. }
+        | Self::ForeignResult { task, .. }
+        | Self::Taken { task, .. } = &mut self
+        {
+            *task = name.to_owned();
+        }
+        self
+    }
+}
