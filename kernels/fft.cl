@@ -1,4 +1,4 @@
-/* Fast Fourier transforms of the rows of a matrix of complex numbers (counterpart: examples/fft2d).
+/* Fast Fourier transforms of the rows of a matrix of complex numbers (counterpart: examples/hybrid/fft2d.rs).
  *
  * `rows` rows of n complex numbers, real and imaginary parts side by side; n is a power of two, 2^bits. Each group of 256
  * threads transforms one row in place, radix 2, decimation in time: first the numbers change places with those of the

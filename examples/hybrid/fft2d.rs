@@ -13,14 +13,15 @@ mod common;
 mod comparison;
 
 use std::f64::consts::TAU;
+use std::mem::swap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use clap::Parser;
 use common::Result;
-use comparison::{Done, Hybrid, each_step};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
+use comparison::{Done, Hybrid, each_step, each_step_alone};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
@@ -49,7 +50,8 @@ fn power_of_two(text: &str) -> std::result::Result<usize, String> {
 
 fn main() -> ExitCode {
     let Options { size, hybrid } = Options::parse();
-    hybrid.run("fft2d", size, &|rt, n| transform(rt, n, hybrid.blocks, hybrid.steps))
+    let tasks = |rt: &Runtime, n| transform(rt, n, hybrid.blocks, hybrid.steps);
+    hybrid.run("fft2d", size, &tasks, &|n, cores, steps| transform_alone(n, cores, steps))
 }
 
 /// The signal: real parts at even columns, imaginary ones at odd columns.
@@ -107,9 +109,38 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
     Ok(done)
 }
 
+/// The same by RustFFT and loops alone, a part of the rows on each of these cores.
+fn transform_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
+    let (mut x, mut y) = (signal(n), Array2::zeros((n, 2 * n)));
+    let fft = FftPlanner::new().plan_fft_forward(n);
+    let rows = n.div_ceil(cores);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(cores).build()?;
+    let mut first = None;
+    let mut done = pool.install(|| {
+        each_step_alone(steps, |step| {
+            for _ in 0..2 {
+                fft_rows_on(cores, &fft, &mut x.view_mut());
+                y.axis_chunks_iter_mut(Axis(0), rows).into_par_iter().enumerate().for_each(|(at, mut to)| {
+                    transpose(&x.slice(s![.., 2 * at * rows..2 * n.min((at + 1) * rows)]), &mut to);
+                });
+                swap(&mut x, &mut y);
+            }
+            if step == 0 {
+                first = Some(x.clone());
+            }
+        })
+    });
+    done.verified = first.map(|first| is_transform(&first));
+    Ok(done)
+}
+
 /// By RustFFT, on each of the unit's cores a part of the rows. Scaled, so that the sum of squares stays.
 fn fft_rows(context: &Context, fft: &Arc<dyn Fft<f64>>, x: &mut ArrayViewMut2<'_, f64>) {
-    let rows = x.nrows().div_ceil(context.inner_cores());
+    fft_rows_on(context.inner_cores(), fft, x);
+}
+
+fn fft_rows_on(cores: usize, fft: &Arc<dyn Fft<f64>>, x: &mut ArrayViewMut2<'_, f64>) {
+    let rows = x.nrows().div_ceil(cores);
     x.axis_chunks_iter_mut(Axis(0), rows).into_par_iter().for_each(|mut part| {
         let numbers: &mut [Complex<f64>] = cast_slice_mut(part.as_slice_mut().expect("whole rows have no gaps"));
         fft.process(numbers);

@@ -6,6 +6,8 @@
 //!
 //! ```text
 //! cargo run --release --example matmul -- --size 2048 --units 1:CPU:1,1:EMU:1 --scheduler fpm
+//! cargo run --release --example matmul -- --size 1024 --compare --splits --units 1:CPU:1,1:OPENCL:1
+//! cargo run --release --example matmul -- --size 4096 --units 1:CPU:2 --alone
 //! cargo run --release --example matmul -- --size 20480 --compare --units 1:CPU:62,2:GPU:1 --simulate machines/icelake-2xa40.toml
 //! ```
 
@@ -17,8 +19,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Result, integer};
-use comparison::{Done, Hybrid, each_step};
-use ndarray::linalg::general_mat_mul;
+use comparison::{Done, Hybrid, each_step, each_step_alone};
+use gemm::Parallelism;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
@@ -36,7 +38,8 @@ struct Options {
 
 fn main() -> ExitCode {
     let Options { size, hybrid } = Options::parse();
-    hybrid.run("matmul", size, &|rt, n| multiply(rt, n, hybrid.blocks, hybrid.steps))
+    let tasks = |rt: &Runtime, n| multiply(rt, n, hybrid.blocks, hybrid.steps);
+    hybrid.run("matmul", size, &tasks, &|n, cores, steps| multiply_alone(n, cores, steps))
 }
 
 /// The elements are whole numbers, so that sums are exact in any order.
@@ -79,11 +82,55 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
     Ok(done)
 }
 
-/// By matrixmultiply, on each of the unit's cores a part of the rows.
+/// By gemm, on each of the unit's cores a part of the rows.
 fn multiply_rows(context: &Context, a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>) {
     let rows = a.nrows().div_ceil(context.inner_cores());
     let parts = a.axis_chunks_iter(Axis(0), rows).into_par_iter().zip(c.axis_chunks_iter_mut(Axis(0), rows));
-    parts.for_each(|(a, mut c)| general_mat_mul(1.0, &a, b, 0.0, &mut c));
+    parts.for_each(|(a, mut c)| product(&a, b, &mut c, Parallelism::None));
+}
+
+/// The same by gemm alone, which shares the work out over its threads.
+fn multiply_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
+    let a = Array2::from_shape_fn((n, n), |(i, j)| element(i, j));
+    let (b, mut c) = (a.clone(), Array2::zeros((n, n)));
+    let mut done =
+        each_step_alone(steps, |_| product(&a.view(), &b.view(), &mut c.view_mut(), Parallelism::Rayon(cores)));
+    done.verified = Some(is_product(&a, &b, &c));
+    Ok(done)
+}
+
+/// C <- A B
+#[allow(unsafe_code)]
+fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>, threads: Parallelism) {
+    let ((m, k), n) = (a.dim(), b.ncols());
+    assert!(b.nrows() == k && c.dim() == (m, n), "the extents fit");
+    let [a_strides, b_strides, c_strides] =
+        [a.strides(), b.strides(), c.strides()].map(|strides| (strides[1], strides[0]));
+    let (c_at, a_at, b_at) = (c.as_mut_ptr(), a.as_ptr(), b.as_ptr());
+    // SAFETY: pointers, extents and strides are those of whole views, and C is borrowed by nobody else.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            c_at,
+            c_strides.0,
+            c_strides.1,
+            false,
+            a_at,
+            a_strides.0,
+            a_strides.1,
+            b_at,
+            b_strides.0,
+            b_strides.1,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            threads,
+        );
+    }
 }
 
 #[allow(unsafe_code)]

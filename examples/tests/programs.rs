@@ -153,7 +153,18 @@ fn hybrid_programs_are_right_however_the_rows_are_shared_out() {
         let fpm = "--units 1:CPU:1,1:EMU:1 --power CPU=0.5:4,EMU=1:2 --scheduler fpm:objective=energy";
         let lines = verified(example, &format!("{flags} {fpm}"), &["shares: ", "energy of "]);
         assert_eq!(lines.len(), 3, "{lines:?}");
+        verified(example, &format!("{flags} --units 1:CPU:2 --alone"), &[]);
     }
+}
+
+#[test]
+fn no_split_of_a_product_is_left_out() {
+    let both = "--units 1:CPU:1,1:EMU:1 --no-progress";
+    let output = run("matmul", &format!("--size 60 --blocks 5 --steps 2 --compare --splits {both}"));
+    let text = lines(&output).join("\n");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text.contains("both, the fastest split") && text.contains(" of 5 blocks to the CPU"), "{text}");
+    assert!(text.ends_with("VERIFIED"), "{text}");
 }
 
 /// What Farrelly et al. 2024 report of their server: both together are the fastest, equal GPUs get the same, and the least
@@ -296,6 +307,9 @@ fn bad_values_are_named_and_refused() {
         ("matmul", "--power CPU=5:4"),
         ("matmul", "--compare"),
         ("matmul", "--compare --units 2:CPU:1"),
+        ("matmul", "--splits"),
+        ("matmul", "--compare --splits --units 2:CPU:1,1:EMU:1"),
+        ("matmul", "--alone --scheduler dynamic"),
         ("fft2d", "--size 100"),
         ("npb_mz", "bt --fuse planes --simulate machines/laptop.toml"),
         ("cholesky", "--serial --units 1:CPU:1"),

@@ -3,18 +3,21 @@
 //! 12 and 13).
 
 mod chart;
+mod split;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::Table;
 use thalweg::energy::Power;
 use thalweg::machine::{UnitConfig, UnitTerm};
 use thalweg::prelude::*;
+use thalweg::sched::Distributed;
 
 use crate::common::{Machine, Outcome, Result, integer};
+use split::Split;
 
 /// The flags of these programs beside those that all have.
 #[derive(Args)]
@@ -37,6 +40,12 @@ pub(crate) struct Hybrid {
     /// Sizes to compare, separated by commas [default: the size]
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "compare", value_parser = integer(1..=1_000_000))]
     sizes: Vec<usize>,
+    /// Also compare all divisions of the blocks between one CPU unit and one device, of which the fastest is shown
+    #[arg(long, requires = "compare")]
+    splits: bool,
+    /// Do it by the crates that the bodies for cores stand on, alone, on the cores of the CPU units
+    #[arg(long, conflicts_with_all = ["compare", "simulate", "scheduler"])]
+    alone: bool,
     #[command(flatten)]
     pub(crate) machine: Machine,
 }
@@ -53,6 +62,8 @@ fn power(text: &str) -> std::result::Result<(UnitKind, Power), String> {
 
 /// A program of such steps, of a given size; done on a runtime, verified.
 pub(crate) type Program<'a> = &'a dyn Fn(&Runtime, usize) -> Result<Done>;
+/// The same without a runtime: of this size, on this many cores, so many times.
+pub(crate) type Alone<'a> = &'a dyn Fn(usize, usize, usize) -> Result<Done>;
 
 /// A run of all steps.
 pub(crate) struct Done {
@@ -76,6 +87,33 @@ pub(crate) fn each_step(rt: &Runtime, steps: usize, mut step: impl FnMut(usize) 
     Ok(done)
 }
 
+/// Times the steps of what is done without a runtime.
+pub(crate) fn each_step_alone(steps: usize, mut step: impl FnMut(usize)) -> Done {
+    let time = |n| {
+        let start = Instant::now();
+        step(n);
+        start.elapsed()
+    };
+    Done { steps: (0..steps).map(time).collect(), joules: vec![None; steps], verified: None }
+}
+
+impl Done {
+    /// Time and energy of the step with the median time of the second half: by then the scheduler has learned what it can.
+    fn typical(&self) -> (f64, Option<f64>) {
+        let mut late: Vec<usize> = (self.steps.len() / 2..self.steps.len()).collect();
+        late.sort_by_key(|step| self.steps[*step]);
+        let step = late[(late.len() - 1) / 2];
+        (self.steps[step].as_secs_f64(), self.joules[step])
+    }
+
+    fn print_steps(&self) {
+        for (n, (step, joules)) in self.steps.iter().zip(&self.joules).enumerate() {
+            let joules = joules.map_or_else(String::new, |joules| format!(", {joules:.3} J"));
+            println!("step {n}: {:.6} s{joules}", step.as_secs_f64());
+        }
+    }
+}
+
 /// What all units whose power or meter is known have used so far; none if that of some is not.
 fn dynamic_joules(rt: &Runtime) -> Option<f64> {
     let energy = rt.statistics().energy;
@@ -88,32 +126,38 @@ pub(crate) struct Row {
     pub(crate) size: usize,
     pub(crate) who: &'static str,
     units: String,
-    scheduler: &'static str,
-    /// Of the last step: by then the scheduler has learned what it can.
+    scheduler: String,
+    /// Of a typical step.
     pub(crate) seconds: f64,
     pub(crate) joules: Option<f64>,
 }
 
 impl Hybrid {
     /// Runs the program, or compares.
-    pub(crate) fn run(&self, name: &str, size: usize, program: Program<'_>) -> ExitCode {
+    pub(crate) fn run(&self, name: &str, size: usize, program: Program<'_>, alone: Alone<'_>) -> ExitCode {
         if self.compare {
-            return self.compare(name, size, program).unwrap_or_else(|error| {
-                eprintln!("error: {error}");
-                ExitCode::from(2)
-            });
+            return self.compare(name, size, program).unwrap_or_else(refuse);
+        }
+        if self.alone {
+            return self.run_alone(size, alone).unwrap_or_else(refuse);
         }
         self.machine.run_with(
             |builder| self.describe(builder),
             |rt| {
                 let done = program(rt, size)?;
-                for (n, (step, joules)) in done.steps.iter().zip(&done.joules).enumerate() {
-                    let joules = joules.map_or_else(String::new, |joules| format!(", {joules:.3} J"));
-                    println!("step {n}: {:.6} s{joules}", step.as_secs_f64());
-                }
+                done.print_steps();
                 Ok(Outcome { elapsed: done.steps[done.steps.len() - 1], verified: done.verified })
             },
         )
+    }
+
+    fn run_alone(&self, size: usize, alone: Alone<'_>) -> Result<ExitCode> {
+        let units: Option<UnitConfig> = self.machine.units().map(str::parse).transpose()?;
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = units.map_or_else(all, |units| units.terms().iter().map(|term| term.count * term.size).sum());
+        let done = alone(size, cores, self.steps)?;
+        done.print_steps();
+        Ok(Outcome { elapsed: done.steps[done.steps.len() - 1], verified: done.verified }.conclude())
     }
 
     fn describe(&self, builder: thalweg::Builder) -> thalweg::Builder {
@@ -124,10 +168,29 @@ impl Hybrid {
         let simulated = self.machine.simulated()?;
         let units =
             self.machine.units().ok_or("a comparison needs --units of CPU and devices, such as 1:CPU:1,1:EMU:1")?;
-        let parts = Parts::of(&units.parse()?)?;
+        let units: UnitConfig = units.parse()?;
+        if self.splits && units.terms().iter().map(|term| term.count).sum::<usize>() != 2 {
+            return Err(format!("all splits between the units of {units} are too many; try 1:CPU:1,1:EMU:1").into());
+        }
+        let parts = Parts::of(&units)?;
         let sizes = if self.sizes.is_empty() { vec![size] } else { self.sizes.clone() };
         let (mut rows, mut verified) = (Vec::new(), Some(true));
         for size in sizes {
+            let mut measure = |who, units: &str, scheduler: &str, split: Option<Split>| -> Result<Row> {
+                let builder = self.describe(Runtime::builder()).compute_units(units).submitter_hosts_unit(true);
+                let builder = match split {
+                    Some(split) => builder.policy(Distributed::new(split)),
+                    None => builder.scheduler(scheduler),
+                };
+                let builder = match &simulated {
+                    Some(machine) => builder.simulate(machine.clone()),
+                    None => builder,
+                };
+                let done = program(&builder.build()?, size)?;
+                verified = verified.zip(done.verified).map(|(all, this)| all && this);
+                let ((seconds, joules), units) = (done.typical(), units.to_owned());
+                Ok(Row { size, who, units, scheduler: scheduler.to_owned(), seconds, joules })
+            };
             for (who, units, scheduler) in [
                 ("CPU alone", &parts.cpu, "static"),
                 ("devices alone", &parts.devices, "static"),
@@ -136,17 +199,15 @@ impl Hybrid {
                 ("both, by energy", &parts.both, "fpm:objective=energy"),
                 ("both, by energy within 1.5 times", &parts.both, "fpm:objective=pareto,budget=1.5x"),
             ] {
-                let builder = self.describe(Runtime::builder()).compute_units(units).scheduler(scheduler);
-                let builder = builder.submitter_hosts_unit(true);
-                let builder = match &simulated {
-                    Some(machine) => builder.simulate(machine.clone()),
-                    None => builder,
-                };
-                let done = program(&builder.build()?, size)?;
-                verified = verified.zip(done.verified).map(|(all, this)| all && this);
-                let last = done.steps.len() - 1;
-                let (seconds, joules) = (done.steps[last].as_secs_f64(), done.joules[last]);
-                rows.push(Row { size, who, units: units.clone(), scheduler, seconds, joules });
+                rows.push(measure(who, units, scheduler, None)?);
+            }
+            if self.splits {
+                let all = (0..=self.blocks).map(|on_cpu| {
+                    let scheduler = format!("{on_cpu} of {} blocks to the CPU", self.blocks);
+                    measure("both, the fastest split", &parts.both, &scheduler, Some(Split { on_cpu }))
+                });
+                let all = all.collect::<Result<Vec<_>>>()?;
+                rows.extend(all.into_iter().min_by(|one, other| one.seconds.total_cmp(&other.seconds)));
             }
         }
         print(&rows);
@@ -161,6 +222,11 @@ impl Hybrid {
         println!("{words}");
         Ok(if verified == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
+}
+
+fn refuse(error: Box<dyn std::error::Error>) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::from(2)
 }
 
 /// The units of a comparison.
@@ -200,7 +266,7 @@ fn print(rows: &[Row]) {
     let mut table = Table::new();
     table.set_header(["size", "who", "units", "scheduler", "seconds", "dynamic joules"]);
     for row in rows {
-        let cells = [row.size.to_string(), row.who.to_owned(), row.units.clone(), row.scheduler.to_owned()];
+        let cells = [row.size.to_string(), row.who.to_owned(), row.units.clone(), row.scheduler.clone()];
         table.add_row(cells.into_iter().chain([format!("{:.6}", row.seconds), joules(row)]).collect::<Vec<_>>());
     }
     println!("{table}");
