@@ -1,4 +1,4 @@
-//! Gives cores to units: consecutive ones, or those of `OMP_PLACES`.
+//! Gives cores to units: consecutive ones, or those of `OMP_PLACES`. Those near accelerators are the matter of `hosting`.
 //!
 //! Consecutive cores follow Figure 5 and Table 2 of Gonzalez Tallada and Morancho, "Evaluation of work
 //! distribution schedulers" (2024). Places are taken core for core, as OpenMP does: one that overlaps another, or
@@ -25,6 +25,11 @@ impl UnitRequest {
     }
 }
 
+/// Cores that units have when none is shared.
+pub(super) fn num_cores(requests: &[UnitRequest]) -> usize {
+    requests.iter().map(|request| request.num_cores()).sum()
+}
+
 /// The cores of each unit.
 pub(super) type Cores = Vec<Vec<usize>>;
 
@@ -40,7 +45,7 @@ pub(super) fn consecutive_cores(
     let mut next = topology.cores().iter().map(|core| core.id).cycle();
     let cores = requests.iter().map(|request| next.by_ref().take(request.num_cores()).collect());
     let cores = cores.collect();
-    let asked = requests.iter().map(|request| request.num_cores()).sum();
+    let asked = num_cores(requests);
     let shared = (asked > available).then_some(Warning::SharedCores { asked, available });
     Ok((cores, shared.into_iter().collect()))
 }

@@ -3,6 +3,7 @@
 //! Each accelerator gets a core near to it, and no two of them threads of one physical core while there are others. All other
 //! cores are free: the second threads of those physical cores too.
 
+use super::assign::{Cores, UnitRequest};
 use super::plan::units_in_order;
 use super::{ConfigError, Places, Topology, UnitConfig};
 use std::collections::BTreeSet;
@@ -32,7 +33,8 @@ impl Topology {
     }
 
     /// Places ([`Builder::places`](crate::Builder::places)) that put the hosting thread of each device unit near its
-    /// accelerator, and the CPU units onto the cores that are left.
+    /// accelerator, and the CPU units onto the cores that are left. Units that have an accelerator on the bus get them by
+    /// default, if there are enough cores.
     ///
     /// Units of a kind get accelerators in the order of their addresses, as the interfaces number them. Those for which
     /// there is none on the bus, such as emulated ones, get any core.
@@ -47,11 +49,21 @@ impl Topology {
     /// # Ok::<(), thalweg::machine::ConfigError>(())
     /// ```
     pub fn places_near(&self, config: &UnitConfig) -> Result<Places, ConfigError> {
-        let all: Vec<usize> = self.core_ids().collect();
-        if all.is_empty() {
+        if self.cores().is_empty() {
             return Err(ConfigError::NoCores);
         }
-        let requests = units_in_order(config);
+        Ok(Places { places: self.cores_near(&units_in_order(config)) })
+    }
+
+    /// Whether an accelerator on the bus is what one of these units is to have.
+    pub(super) fn serves_any(&self, requests: &[UnitRequest]) -> bool {
+        let is_served = |request: &UnitRequest| self.accelerators().iter().any(|one| one.kind.serves(request.kind));
+        requests.iter().any(is_served)
+    }
+
+    /// The cores of each unit: see [`places_near`](Self::places_near). There is a core at least.
+    pub(super) fn cores_near(&self, requests: &[UnitRequest]) -> Cores {
+        let all: Vec<usize> = self.core_ids().collect();
         let (mut accelerators, mut taken) = (self.accelerators().iter().collect::<Vec<_>>(), BTreeSet::new());
         let mut hosting = Vec::new();
         for request in requests.iter().filter(|request| request.kind.is_device()) {
@@ -67,9 +79,9 @@ impl Topology {
         let free = Some(self.free_cores(&hosting)).filter(|free| !free.is_empty()).unwrap_or(all);
         let mut free = free.into_iter().cycle();
         let of_cpu = requests.iter().filter(|request| !request.kind.is_device());
-        let mut places: Vec<Vec<usize>> = of_cpu.map(|request| free.by_ref().take(request.size).collect()).collect();
-        places.extend(hosting.into_iter().map(|core| vec![core]));
-        Ok(Places { places })
+        let mut cores: Cores = of_cpu.map(|request| free.by_ref().take(request.size).collect()).collect();
+        cores.extend(hosting.into_iter().map(|core| vec![core]));
+        cores
     }
 
     /// The first of these cores whose physical core is not taken, or of all cores; when all are taken, the first.
@@ -85,7 +97,7 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{AcceleratorKind, MappingScheme};
+    use crate::machine::{AcceleratorKind, Machine, MappingScheme};
     use std::fs;
     use std::path::Path;
 
@@ -152,6 +164,17 @@ mod tests {
         assert_eq!(topology.free_cores(&hosting), (2..64).collect::<Vec<_>>());
         let places = topology.places_near(&"1:CPU:62,2:CUDA:1".parse().unwrap()).unwrap();
         assert_eq!(places.as_slice(), [(2..64).collect(), vec![0], vec![1]]);
+        let cores = |units: &str| -> Vec<Vec<usize>> {
+            let (machine, _) = Machine::plan(&units.parse().unwrap(), None, &topology).unwrap();
+            machine.units().iter().map(|unit| unit.cores.clone()).collect()
+        };
+        assert_eq!(cores("1:CPU:62,2:CUDA:1"), [(2..64).collect(), vec![0], vec![1]], "by default");
+        assert_eq!(cores("1:CPU:2,1:EMU:1"), [vec![0, 1], vec![2]], "no accelerator is meant");
+        assert_eq!(
+            cores("1:CPU:64,1:CUDA:1"),
+            [(0..64).collect(), vec![0]],
+            "there are not enough cores to choose from"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Invariant: what is merely wasteful (units that share cores) is a [`Warning`]; only what
 //! contradicts itself or can't exist is an error.
 
-use super::assign::{Cores, UnitRequest, consecutive_cores, ids, over_quota, placed_cores};
+use super::assign::{Cores, UnitRequest, consecutive_cores, ids, num_cores, over_quota, placed_cores};
 use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitTerm, Warning};
 use crate::ids::DeviceId;
 
@@ -15,8 +15,9 @@ impl Machine {
     /// The machine that a configuration describes, on the cores of `topology`.
     ///
     /// A term `N:CPU:M` gives N units of M cores; `D:EMU:G` gives D units of one hosting core and G emulated devices.
-    /// With `places`, unit `i` gets the `i`-th of them, core for core; spare places are not used. Without, units get
-    /// consecutive cores, and go round robin when there are too few.
+    /// With `places`, unit `i` gets the `i`-th of them, core for core; spare places are not used. Without, device units
+    /// whose accelerators are on the bus get cores near to these, and CPU units what is left
+    /// ([`Topology::places_near`]); if there are none or too few cores, units get consecutive cores, round robin.
     ///
     /// Warnings come in a fixed order, at most one for each core and unit.
     ///
@@ -46,6 +47,9 @@ impl Machine {
         let requests = units_in_order(config);
         let (cores, mut warnings) = match places {
             Some(places) => placed_cores(&requests, places, topology)?,
+            None if num_cores(&requests) <= topology.cores().len() && topology.serves_any(&requests) => {
+                (topology.cores_near(&requests), Vec::new())
+            }
             None => consecutive_cores(&requests, topology)?,
         };
         warnings.extend(over_quota(&cores, topology));

@@ -4,7 +4,7 @@ use clap::Args;
 use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
-use thalweg::machine::{AcceleratorKind, Machine, MappingScheme, Topology, UnitConfig};
+use thalweg::machine::{AcceleratorKind, ComputeUnit, Machine, MappingScheme, Topology, UnitConfig};
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
@@ -66,20 +66,22 @@ fn print(topology: &Topology, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "free cores      {}", list(&topology.free_cores(&hosting)))
 }
 
-/// Which cores units get by themselves, and which they would near their accelerators.
+/// Which cores units get by themselves, and how these would be written for programs that are not ours.
 fn print_units(topology: &Topology, units: &UnitConfig, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    let near = topology.places_near(units)?;
-    for (how, places) in [("by default", None), ("near accelerators", Some(&near))] {
-        let (machine, warnings) = Machine::plan(units, places, topology)?;
-        writeln!(out, "{units}, {how}")?;
-        for unit in machine.units() {
-            writeln!(out, "  {:<6} {:<7} cores {}", unit.id.to_string(), unit.kind.to_string(), list(&unit.cores))?;
-        }
-        for warning in warnings {
-            writeln!(out, "  warning: {warning}")?;
-        }
+    let (machine, warnings) = Machine::plan(units, None, topology)?;
+    writeln!(out, "{units}")?;
+    for unit in machine.units() {
+        writeln!(out, "  {:<6} {:<7} cores {}", unit.id.to_string(), unit.kind.to_string(), list(&unit.cores))?;
     }
-    writeln!(out, "  OMP_PLACES={near}")?;
+    for warning in warnings {
+        writeln!(out, "  warning: {warning}")?;
+    }
+    let braces = |unit: &ComputeUnit| {
+        let cores: Vec<String> = unit.cores.iter().map(usize::to_string).collect();
+        format!("{{{}}}", cores.join(","))
+    };
+    let places: Vec<String> = machine.units().iter().map(braces).collect();
+    writeln!(out, "  OMP_PLACES={}", places.join(","))?;
     Ok(())
 }
 
@@ -114,7 +116,7 @@ mod tests {
         print_units(&topology, &"1:CPU:1,1:EMU:1".parse().unwrap(), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let cores = format!("{} logical on {} physical", topology.cores().len(), topology.num_physical_cores());
-        for words in [&cores, "free cores", "near accelerators", "OMP_PLACES={"] {
+        for words in [&cores, "free cores", "1:CPU:1,1:EMU:1", "OMP_PLACES={"] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }
