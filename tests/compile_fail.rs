@@ -4,3 +4,10 @@
 fn mistakes_that_do_not_compile() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/*.rs");
 }
+
+/// Loops that kernels cannot have: each function has one mistake, which is named at its place with what to write instead.
+#[cfg(feature = "macros")]
+#[test]
+fn loops_that_do_not_compile() {
+    trybuild::TestCases::new().compile_fail("tests/compile_fail/loops/*.rs");
+}

@@ -2,6 +2,13 @@
 //!
 //! A compiler that is not there is reported, and is a failure where `THALWEG_REQUIRE` names it (`nvrtc,hiprtc`).
 
+#[path = "loops/generated/draw.rs"]
+#[allow(dead_code)]
+mod draw;
+#[path = "loops/generated/nest.rs"]
+#[allow(dead_code)]
+mod nest;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use thalweg::kernel::{Program, compile_for};
@@ -92,6 +99,70 @@ fn every_text_compiles() {
             }
         }
     });
+}
+
+/// Calls `check` with the name and the text of every kernel that the attribute `target` makes in the examples, tests and
+/// benchmarks of loops; not of functions that macros write, which no file has, and for which there are random ones.
+fn for_each_loop(mut check: impl FnMut(&str, String)) {
+    let folders = ["examples/loops", "tests/loops", "benches/loops"]
+        .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let files = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    for file in files.filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        let source = fs::read_to_string(&file).unwrap();
+        for function in thalweg_loops::kernel_functions(&source).unwrap() {
+            let text = thalweg_loops::kernel_text(&source, &function).unwrap();
+            check(&format!("{}:{function}", file.display()), text);
+        }
+    }
+    // The numbers of a generator that is not a good one, and always the same.
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) as u16
+    };
+    for number in 0..12 {
+        let choices: Vec<u16> = (0..120).map(|_| next()).collect();
+        let source = nest::Nest::draw(&mut draw::Choices::new(&choices)).source();
+        let text = thalweg_loops::kernel_text(&source, "nest").unwrap_or_else(|error| panic!("{error}\n{source}"));
+        check(&format!("random nest {number}"), text);
+    }
+}
+
+#[test]
+fn every_loop_compiles() {
+    let mut loops = Vec::new();
+    for_each_loop(|name, text| loops.push((name.to_owned(), &*text.leak())));
+    assert!(loops.len() > 30, "{} loops", loops.len());
+    let shapes = [([32, 4, 1], 0, 1), ([64, 1, 1], 1, 0)];
+    let header = thalweg::loops::support::LOOPS;
+    let last = COMPILERS.map(|compiler| *compiler.known.last().unwrap());
+    for_each_architecture(|architecture| {
+        // Architectures differ in the code, not in what compiles: one of each compiler is enough for so many texts.
+        if !last.contains(&architecture) {
+            return;
+        }
+        for (name, text) in &loops {
+            for (team, once, checked) in shapes {
+                let mut program = program("loop.cl", text).header("loops.h", header).define("THALWEG_EXACT", 1);
+                for (axis, threads) in ["TEAM_X", "TEAM_Y", "TEAM_Z"].into_iter().zip(team) {
+                    program = program.define(axis, threads);
+                }
+                for loops in ["ONCE_TEAMS", "ONCE_X", "ONCE_Y", "ONCE_Z"] {
+                    program = program.define(loops, once);
+                }
+                let code = match compile_for(&program.define("CHECKED", checked), architecture) {
+                    Ok(code) => code,
+                    Err(error) => panic!("{name} for {architecture}: {error}\n{text}"),
+                };
+                let kernels = text.lines().filter(|line| line.starts_with("KERNEL("));
+                for kernel in kernels.map(|line| line.split_once(") ").unwrap().1.split('(').next().unwrap()) {
+                    let has = code.windows(kernel.len()).any(|part| part == kernel.as_bytes());
+                    assert!(has || is_compressed(&code), "{name} for {architecture}: {kernel} is not there");
+                }
+            }
+        }
+    });
+    println!("{} loops", loops.len());
 }
 
 /// Objects that are bundles of compressed ones have no names to be seen.

@@ -2,9 +2,11 @@
 //!
 //! Without an accelerator the kernels are not run, which is said; unless `THALWEG_REQUIRE` (a list) names it.
 
+mod affine;
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
+mod generated;
 mod refused;
 mod strides;
 mod teams;

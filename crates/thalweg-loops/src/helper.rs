@@ -27,7 +27,8 @@ pub(crate) fn expand(item: &ItemFn) -> Result<TokenStream> {
     })
 }
 
-fn text(item: &ItemFn) -> Result<String> {
+/// The text of a function with the attribute `device`.
+pub(crate) fn text(item: &ItemFn) -> Result<String> {
     let signature = &item.sig;
     if let Some(generic) = signature.generics.params.first() {
         return refuse(generic.span(), "a kernel's function has no generic parameters; write the types");

@@ -10,7 +10,8 @@
 //! - [`plan`]: the function that looks at a loop with the numbers of a launch;
 //! - [`cores`]: the body for cores;
 //! - [`kernel`]: the text of the kernel;
-//! - [`task`]: what puts these together.
+//! - [`task`]: what puts these together;
+//! - [`show`]: a kernel's text for people.
 //!
 //! Nothing here touches a runtime or a compiler. What it makes calls `thalweg::loops::support` alone.
 
@@ -29,6 +30,7 @@ mod ir;
 mod kernel;
 mod parse;
 mod plan;
+mod show;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,8 @@ use clauses::Options;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{ItemFn, Result};
+
+pub use show::{kernel_functions, kernel_text};
 
 /// The attribute `target`: the function itself, and beside it its task.
 pub fn target(options: TokenStream, function: TokenStream) -> TokenStream {
@@ -68,45 +72,4 @@ fn or_errors(made: Result<TokenStream>, function: TokenStream) -> TokenStream {
         let plain = syn::parse2::<ItemFn>(function).ok().map(|item| task::plain(&item));
         quote!(#errors #plain)
     })
-}
-
-/// The texts of a function's kernels, as devices get them behind the dialect, from a source file: of the function of this
-/// name with the attribute `target`, or of a helper with `device`.
-///
-/// # Errors
-/// If the file is no Rust, has no such function, or the function is not in the subset.
-pub fn kernel_text(file: &str, name: &str) -> std::result::Result<String, String> {
-    let located = |error: syn::Error| error.to_string();
-    let file = syn::parse_file(file).map_err(located)?;
-    let mut found = None;
-    find(&file.items, name, &mut found);
-    let (attribute, item) = found.ok_or_else(|| {
-        format!("there is no function `{name}` with the attribute `target`; try the name as it stands behind `fn`")
-    })?;
-    let options = match &attribute.meta {
-        syn::Meta::List(list) => list.tokens.clone(),
-        _ => TokenStream::new(),
-    };
-    let options: Options = syn::parse2(options).map_err(located)?;
-    task::texts(&options, item).map_err(located)
-}
-
-fn find<'a>(items: &'a [syn::Item], name: &str, found: &mut Option<(&'a syn::Attribute, &'a ItemFn)>) {
-    for item in items {
-        match item {
-            syn::Item::Fn(function) if function.sig.ident == name => {
-                let is_target =
-                    |one: &&syn::Attribute| one.path().segments.last().is_some_and(|last| last.ident == "target");
-                if let Some(attribute) = function.attrs.iter().find(is_target) {
-                    *found = Some((attribute, function));
-                }
-            }
-            syn::Item::Mod(module) => {
-                if let Some((_, items)) = &module.content {
-                    find(items, name, found);
-                }
-            }
-            _ => {}
-        }
-    }
 }

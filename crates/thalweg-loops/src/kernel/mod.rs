@@ -12,6 +12,7 @@
 //! 3. A loop over threads ends with a barrier if anything of its team follows.
 
 mod expr;
+mod loops;
 mod stmt;
 
 use crate::check::{Facts, Target};

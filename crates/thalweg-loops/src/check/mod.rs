@@ -4,79 +4,22 @@
 //! *different* indices meet the same element depends on the numbers of a launch: the plan that [`crate::plan`] writes looks
 //! at that.
 
-use crate::clauses::{Reduction, Sized};
-use crate::ir::{Array, Binary, Element, Expr, ExprKind, Function, Loop, Math, ParamId, ParamKind, Place, Stmt, VarId};
+mod facts;
+mod memory;
+mod reductions;
+
+use crate::ir::{Array, Binary, Element, Expr, ExprKind, Function, Loop, Place, Stmt, VarId};
 use crate::types::Types;
 use crate::walk;
 use proc_macro2::Span;
-use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Error, Result};
 
+pub(crate) use facts::{Facts, Target};
+use reductions::{find_reductions, is_target};
+
 /// The memory that a team has on every device.
 pub(crate) const TEAM_BYTES: usize = 48 << 10;
-
-/// What a reduction combines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
-    Cell(ParamId),
-    Local(VarId),
-}
-
-/// What is known of one kernel beside its loops.
-#[derive(Default)]
-pub(crate) struct Facts {
-    /// Of each loop that is shared out over threads, by its variable.
-    pub(crate) reductions: BTreeMap<VarId, Vec<(Reduction, Target)>>,
-    /// How deep loops over threads are nested below the outermost loop.
-    pub(crate) depth: usize,
-    /// Arrays of a team, declared in the loop over teams.
-    pub(crate) team_arrays: Vec<VarId>,
-    /// Parameters that it mentions.
-    pub(crate) params: BTreeSet<ParamId>,
-    /// Variables from before the loops that it mentions.
-    pub(crate) lets: BTreeSet<VarId>,
-    pub(crate) constants: BTreeSet<usize>,
-    pub(crate) helpers: BTreeSet<usize>,
-    /// How many iterations a team takes together, if clauses name arrays; and these.
-    pub(crate) chunk: Option<syn::Expr>,
-    pub(crate) chunked: BTreeSet<ParamId>,
-    /// Variables whose value the host can tell before the launch, within bounds.
-    pub(crate) predictable: BTreeSet<VarId>,
-}
-
-impl Facts {
-    /// All reductions to parameters, once each.
-    pub(crate) fn cells(&self) -> Vec<(Reduction, ParamId)> {
-        let mut cells = Vec::new();
-        for (reduction, target) in self.reductions.values().flatten() {
-            if let Target::Cell(param) = target
-                && !cells.contains(&(*reduction, *param))
-            {
-                cells.push((*reduction, *param));
-            }
-        }
-        cells
-    }
-
-    /// Whether the host can tell before the launch what the expression is, within bounds.
-    pub(crate) fn is_predictable(&self, types: &Types, expr: &Expr) -> bool {
-        let all = |parts: &[&Expr]| parts.iter().all(|part| self.is_predictable(types, part));
-        types.of(expr.ty).is_integer()
-            && match &expr.kind {
-                ExprKind::Integer(_) | ExprKind::Number(_) | ExprKind::Constant(_) | ExprKind::Len(..) => true,
-                ExprKind::Var(var) => self.predictable.contains(var),
-                ExprKind::Cast(inner) => all(&[inner]),
-                ExprKind::Binary(op, a, b) => {
-                    let arithmetic = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Rem];
-                    arithmetic.contains(op) && all(&[a, b])
-                }
-                ExprKind::Math(Math::Min | Math::Max, arguments) => all(&arguments.iter().collect::<Vec<_>>()),
-                ExprKind::If(parts) => all(&[&parts.1, &parts.2]),
-                _ => false,
-            }
-    }
-}
 
 /// Looks at all kernels.
 pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Facts>> {
@@ -102,67 +45,6 @@ pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Fact
     match errors {
         Some(errors) => Err(errors),
         None => Ok(all),
-    }
-}
-
-/// Sums, maxima and minima that a loop does not declare: `*sum += ..`, `*most = f64::max(*most, ..)`.
-fn find_reductions(function: &Function, kernel: &mut Loop) {
-    let mut found: Vec<(Reduction, ParamId)> = Vec::new();
-    assignments(&kernel.body, &mut |place, op, value| {
-        if let Place::Cell(param) = place
-            && let Some(reduction) = reduction_of(op, value, Target::Cell(*param))
-            && !found.iter().any(|(_, known)| known == param)
-        {
-            found.push((reduction, *param));
-        }
-    });
-    if let Some(parallel) = &mut kernel.share.parallel {
-        let name = |(reduction, param): (Reduction, ParamId)| (reduction, function.params[param].name.clone());
-        parallel.reductions = found.into_iter().map(name).collect();
-    }
-}
-
-fn assignments<'a>(statements: &'a [Stmt], visit: &mut dyn FnMut(&'a Place, Option<Binary>, &'a Expr)) {
-    for one in statements {
-        match one {
-            Stmt::Assign { place, op, value, .. } => visit(place, *op, value),
-            Stmt::If { then, otherwise, .. } => {
-                assignments(then, visit);
-                assignments(otherwise, visit);
-            }
-            Stmt::While { body, .. } | Stmt::Block(body) => assignments(body, visit),
-            Stmt::For(one) => assignments(&one.body, visit),
-            _ => {}
-        }
-    }
-}
-
-fn is_target(expr: &Expr, target: Target) -> bool {
-    match (&expr.kind, target) {
-        (ExprKind::Cell(param), Target::Cell(cell)) => *param == cell,
-        (ExprKind::Var(var), Target::Local(local)) => *var == local,
-        _ => false,
-    }
-}
-
-fn mentions(expr: &Expr, target: Target) -> bool {
-    let mut found = false;
-    walk::expr(expr, &mut |inner| found |= is_target(inner, target));
-    found
-}
-
-/// The operation by which an assignment adds to the target.
-fn reduction_of(op: Option<Binary>, value: &Expr, target: Target) -> Option<Reduction> {
-    match (op, &value.kind) {
-        (Some(Binary::Add), _) if !mentions(value, target) => Some(Reduction::Sum),
-        (Some(Binary::Mul), _) if !mentions(value, target) => Some(Reduction::Product),
-        (None, ExprKind::Math(math @ (Math::Min | Math::Max), arguments)) => {
-            let [a, b] = arguments.as_slice() else { return None };
-            let once = is_target(a, target) && !mentions(b, target) || is_target(b, target) && !mentions(a, target);
-            let reduction = if *math == Math::Max { Reduction::Max } else { Reduction::Min };
-            once.then_some(reduction)
-        }
-        _ => None,
     }
 }
 
@@ -247,40 +129,6 @@ impl Check<'_> {
         });
     }
 
-    /// The clauses of `distribute`.
-    fn chunks(&mut self, kernel: &Loop) {
-        let Some(distribute) = &kernel.share.distribute else { return };
-        for Sized { name, len } in distribute.chunked() {
-            let Some(param) = self.function.params.iter().position(|param| param.name == *name) else {
-                self.refuse(name.span(), format!("the function has no parameter `{name}`"));
-                continue;
-            };
-            let one = &self.function.params[param];
-            if !matches!(one.kind, ParamKind::Array(_, 1)) || one.team.is_some() {
-                self.refuse(
-                    name.span(),
-                    "a chunk is of an array of one dimension, a slice, which `teams` does not name",
-                );
-            }
-            let is_read_only = one.direction() == Some(crate::ir::Direction::In);
-            if is_read_only && (distribute.lastprivate.iter().chain(&distribute.private)).any(|last| last.name == *name)
-            {
-                self.refuse(
-                    name.span(),
-                    format!("`{name}` is read alone; write `dist_firstprivate`, or make it `&mut`"),
-                );
-            }
-            let tokens = |len: &syn::Expr| len.to_token_stream().to_string();
-            match &self.facts.chunk {
-                Some(chunk) if tokens(chunk) != tokens(len) => {
-                    self.refuse(name.span(), "all chunks of a loop have one length; write the same number");
-                }
-                _ => self.facts.chunk = Some(len.clone()),
-            }
-            self.facts.chunked.insert(param);
-        }
-    }
-
     fn shared_loop(&mut self, one: &Loop, around: &mut Vec<Around>) {
         let threads = around.iter().filter(|around| around.is_parallel).count();
         let is_outermost = around.is_empty();
@@ -325,51 +173,6 @@ impl Check<'_> {
         self.statements(&one.body, around);
         self.scope.truncate(depth);
         around.pop();
-    }
-
-    fn reductions(&mut self, one: &Loop, threads: usize, is_outermost: bool) {
-        for (reduction, name) in one.share.reductions() {
-            let local = self.scope.iter().rev().find(|(var, _)| self.function.variables[*var].name == *name);
-            let cell = self.function.params.iter().position(|param| param.name == *name);
-            let target = match (local, cell) {
-                (Some((var, level)), _) if *level == 0 && threads == 0 => Target::Local(*var),
-                (None, Some(param)) if matches!(self.function.params[param].kind, ParamKind::Cell(_)) => {
-                    Target::Cell(param)
-                }
-                (Some(_), _) => {
-                    self.refuse(name.span(), "the threads of a loop inside another cannot meet; leave `#[parallel_for]` out at the inner loop");
-                    continue;
-                }
-                _ => {
-                    let message = format!(
-                        "there is no `{name}` to add to; declare `let mut {name}` before the loop, or a parameter `{name}: &mut f64`"
-                    );
-                    self.refuse(name.span(), message);
-                    continue;
-                }
-            };
-            if threads > 0 && !is_outermost {
-                self.refuse(
-                    name.span(),
-                    "the threads of a loop inside another cannot meet; leave `#[parallel_for]` out at the inner loop",
-                );
-            }
-            let mut deeper = None;
-            walk::loops(&one.body, &mut |inner| {
-                if let Some(parallel) = &inner.share.parallel {
-                    deeper = Some(parallel.span);
-                }
-            });
-            if let Some(span) = deeper {
-                self.refuse(span, "a loop with a reduction has one dimension; leave `#[parallel_for]` out here");
-            }
-            if let Target::Cell(param) = target
-                && self.function.params[param].direction() == Some(crate::ir::Direction::In)
-            {
-                self.refuse(name.span(), format!("`{name}` is read alone; make it `&mut`"));
-            }
-            self.facts.reductions.entry(one.var).or_default().push((*reduction, target));
-        }
     }
 
     fn statements(&mut self, statements: &[Stmt], around: &mut Vec<Around>) {
@@ -504,13 +307,6 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a loop around reduces the target by this operation.
-    fn is_reduced(&self, target: Target, op: Option<Binary>, value: &Expr, around: &[Around]) -> bool {
-        let declared = around.iter().filter_map(|around| self.facts.reductions.get(&around.var)).flatten();
-        let declared = declared.filter(|(_, reduced)| *reduced == target).map(|(reduction, _)| *reduction).next();
-        declared.is_some() && declared == reduction_of(op, value, target)
-    }
-
     /// What is written is an element of this iteration's own.
     fn element(&mut self, element: &Element, around: &[Around]) {
         let threads = around.iter().filter(|around| around.is_parallel).count();
@@ -578,49 +374,5 @@ impl Check<'_> {
                 }
             }
         });
-    }
-
-    /// That teams have the memory, as far as literals tell.
-    fn memory(&mut self, kernel: &Loop) {
-        let literal = |len: &syn::Expr| match len {
-            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => number.base10_parse::<usize>().ok(),
-            _ => None,
-        };
-        let mut bytes = 0;
-        let mut last = kernel.span;
-        let mut add = |len: &syn::Expr, bits: u32, span: Span| {
-            if let Some(len) = literal(len) {
-                bytes += len * bits as usize / 8;
-                last = span;
-            }
-        };
-        for param in &self.facts.params {
-            let param = &self.function.params[*param];
-            if let Some(team) = &param.team {
-                add(&team.len, param.element.bits(), param.name.span());
-            }
-        }
-        if let Some(distribute) = &kernel.share.distribute {
-            let mut seen = BTreeSet::new();
-            for Sized { name, len } in distribute.chunked() {
-                if let Some(param) = self.function.params.iter().find(|param| param.name == *name)
-                    && seen.insert(name.clone())
-                {
-                    add(len, param.element.bits(), name.span());
-                }
-            }
-        }
-        for var in &self.facts.team_arrays {
-            let variable = &self.function.variables[*var];
-            if let Some(len) = &variable.array {
-                add(len, self.types.of(variable.ty).bits(), variable.name.span());
-            }
-        }
-        if bytes > TEAM_BYTES {
-            let message = format!(
-                "a team would need {bytes} bytes of its memory, and has {TEAM_BYTES}; make the array or its chunk smaller"
-            );
-            self.refuse(last, message);
-        }
     }
 }

@@ -1,0 +1,289 @@
+//! Loops in the text: over teams, over their threads, in chunks, and plain ones.
+
+use super::{TargetKey, Writer, combine, identity, part_name};
+use crate::check::Target;
+use crate::clauses::Reduction;
+use crate::ir::{Element, Expr, ExprKind, Loop, ParamId, Stmt};
+use crate::walk;
+
+impl Writer<'_> {
+    /// What stands in the kernel's braces.
+    pub(super) fn body(&mut self, kernel: &Loop, chunk: Option<syn::Expr>) {
+        self.team_copies();
+        self.team_arrays();
+        for (_, target) in self.facts.reductions.values().flatten().copied().collect::<Vec<_>>() {
+            let line = format!("LOCAL({}, {}, TEAM_X);", self.element(target).text(), self.lanes(target));
+            self.line(line);
+        }
+        let (first, end) = self.range(kernel);
+        match chunk {
+            Some(chunk) => self.chunked(kernel, &chunk, (&first, &end)),
+            None if kernel.share.is_combined() => {
+                self.open(format!("{{ DISTRIBUTE_PARALLEL(at, {first}, {end}) {{"));
+                self.is_team = false;
+                self.iteration(kernel, "at");
+                self.close_head();
+            }
+            None => {
+                self.open(format!("{{ DISTRIBUTE(at, {first}, {end}) {{"));
+                self.team_iteration(kernel, &format!("at - ({first})"));
+                self.close_head();
+            }
+        }
+    }
+
+    /// A loop's head may be an `if` behind a declaration: such heads have brackets of their own around them.
+    fn close_head(&mut self) {
+        self.indent -= 1;
+        self.line("} }");
+    }
+
+    /// The ends of a loop's range, as 64-bit integers.
+    fn range(&mut self, one: &Loop) -> (String, String) {
+        let (first, end) = (self.operand(&one.first), self.operand(&one.end));
+        let end = if one.is_inclusive { format!("(INT64){end} + 1") } else { format!("(INT64){end}") };
+        (format!("(INT64){first}"), end)
+    }
+
+    fn declare(&mut self, one: &Loop, at: &str) {
+        let variable = &self.function.variables[one.var];
+        let ty = self.types.of(variable.ty).text();
+        let line = format!("{ty} {} = ({ty}){at};", variable.text);
+        self.line(line);
+    }
+
+    fn iteration(&mut self, one: &Loop, at: &str) {
+        self.declare(one, at);
+        self.statements(&one.body, false);
+    }
+
+    /// An iteration that a team does together; its part of each reduction has this number.
+    fn team_iteration(&mut self, one: &Loop, part: &str) {
+        let cells = self.facts.cells();
+        for (reduction, cell) in &cells {
+            self.begin_part(*reduction, Target::Cell(*cell));
+        }
+        self.declare(one, "at");
+        self.reads_first = self.team_reads(&one.body);
+        let has_copies = self.facts.params.iter().any(|param| self.is_in_team(*param));
+        self.statements(&one.body, !self.facts.team_arrays.is_empty() || has_copies || self.has_chunks());
+        self.end_parts(&cells, part);
+    }
+
+    /// Whether statements outside the loops over threads read what is written: then a thread might write it in such a loop
+    /// while another one has not read it yet.
+    fn team_reads(&self, statements: &[Stmt]) -> bool {
+        let is_written = |element: &Element| match element.array {
+            crate::ir::Array::Local(_) => true,
+            crate::ir::Array::Param(param) => self.function.params[param].direction() != Some(crate::ir::Direction::In),
+        };
+        let mut found = false;
+        let mut look = |expr: &Expr| {
+            walk::expr(expr, &mut |inner| {
+                found |= matches!(&inner.kind, ExprKind::Element(element) if is_written(element));
+            });
+        };
+        for one in statements {
+            match one {
+                Stmt::Let { init: Some(init), .. } => look(init),
+                Stmt::LetArray { value, .. } => look(value),
+                Stmt::Assign { value, .. } => look(value),
+                Stmt::If { condition, .. } | Stmt::While { condition, .. } => look(condition),
+                Stmt::For(one) => [&one.first, &one.end].into_iter().for_each(&mut look),
+                _ => {}
+            }
+        }
+        found
+            || statements.iter().any(|one| match one {
+                Stmt::If { then, otherwise, .. } => self.team_reads(then) || self.team_reads(otherwise),
+                Stmt::While { body, .. } | Stmt::Block(body) => self.team_reads(body),
+                Stmt::For(one) if one.share.parallel.is_none() => self.team_reads(&one.body),
+                _ => false,
+            })
+    }
+
+    pub(super) fn has_chunks(&self) -> bool {
+        self.facts.chunked.iter().any(|param| self.is_in_chunk(*param))
+    }
+
+    fn begin_part(&mut self, reduction: Reduction, target: Target) {
+        let element = self.element(target);
+        let name = format!("{}_part", self.target_name(target));
+        self.line(format!("{} {name} = {};", element.text(), identity(reduction, element)));
+        self.renamed.insert(TargetKey::from(target), name);
+    }
+
+    fn end_parts(&mut self, cells: &[(Reduction, ParamId)], part: &str) {
+        for (_, cell) in cells {
+            self.renamed.remove(&TargetKey::Cell(*cell));
+            let (parts, name) = (part_name(self.function, *cell), self.param_text(*cell));
+            self.line(format!("if (FIRST_THREAD) {parts}[{part}] = {name}_part;"));
+        }
+    }
+
+    /// A team takes this many iterations together: a chunk of arrays in its memory, or a part of a sum.
+    fn chunked(&mut self, kernel: &Loop, chunk: &syn::Expr, (first, end): (&str, &str)) {
+        let chunk = self.length(chunk);
+        let arrays: Vec<ParamId> =
+            self.facts.chunked.iter().copied().filter(|param| self.is_in_chunk(*param)).collect();
+        for param in &arrays {
+            let line = format!(
+                "LOCAL({}, {}_chunk, {chunk});",
+                self.function.params[*param].element.text(),
+                self.param_text(*param)
+            );
+            self.line(line);
+        }
+        self.line(format!(
+            "INT64 loop_first = {first}, loop_end = {end}, chunks = (loop_end - loop_first + {chunk} - 1) / {chunk};"
+        ));
+        self.open("for (INT64 chunk = GROUP_ID(0); chunk < chunks; chunk += NUM_GROUPS(0)) {");
+        self.line(format!("INT64 chunk_first = loop_first + chunk * {chunk};"));
+        self.line(format!("int chunk_length = (int)LEAST(loop_end - chunk_first, (INT64){chunk});"));
+        let (mut fills, mut backs) = (Vec::new(), Vec::new());
+        for param in &arrays {
+            let (name, is_last) = (self.param_text(*param), self.clause(*param, |one| &one.lastprivate));
+            // What is written back has to be there, whether the loop writes all of it or not.
+            if is_last || self.clause(*param, |one| &one.firstprivate) {
+                fills.push(format!("{name}_chunk[slot] = LOAD({name}, chunk_first + slot, {name}_n0);"));
+            }
+            if is_last {
+                backs.push(format!("STORE({name}, chunk_first + slot, {name}_n0, {name}_chunk[slot]);"));
+            }
+        }
+        self.together("chunk_length", &fills);
+        if !fills.is_empty() {
+            self.line("BARRIER();");
+        }
+        let cells = self.facts.cells();
+        if kernel.share.is_combined() {
+            for (reduction, cell) in &cells {
+                self.begin_part(*reduction, Target::Cell(*cell));
+            }
+            self.open("for (int in_chunk = LOCAL_ID(0); in_chunk < chunk_length; in_chunk += TEAM_X) {");
+            self.is_team = false;
+            self.iteration(kernel, "(chunk_first + in_chunk)");
+            self.is_team = true;
+            self.close();
+            for (reduction, cell) in &cells {
+                let (lanes, name) = (self.lanes(Target::Cell(*cell)), self.param_text(*cell));
+                let combine = combine(*reduction, self.function.params[*cell].element);
+                self.line(format!("REDUCE({lanes}, {name}_part, {combine});"));
+            }
+            self.end_parts(&cells, "chunk");
+        } else {
+            self.open("for (int in_chunk = 0; in_chunk < chunk_length; in_chunk++) {");
+            self.line("INT64 at = chunk_first + in_chunk;");
+            self.team_iteration(kernel, "at - loop_first");
+            self.close();
+        }
+        if !backs.is_empty() || !fills.is_empty() {
+            self.line("BARRIER();");
+        }
+        self.together("chunk_length", &backs);
+        if !backs.is_empty() {
+            self.line("BARRIER();");
+        }
+        self.close();
+    }
+
+    /// What the threads of a team do for each number below a count, in turns.
+    pub(super) fn together(&mut self, count: &str, statements: &[String]) {
+        if statements.is_empty() {
+            return;
+        }
+        self.open(format!("for (int slot = THREAD; slot < {count}; slot += THREADS) {{"));
+        statements.iter().for_each(|statement| self.line(statement));
+        self.close();
+    }
+
+    pub(super) fn sequential(&mut self, one: &Loop) {
+        let variable = &self.function.variables[one.var];
+        let (ty, name) = (self.types.of(variable.ty).text(), variable.text.clone());
+        let (first, end) = (self.expr(&one.first), self.operand(&one.end));
+        let compare = if one.is_inclusive { "<=" } else { "<" };
+        // Rust computes the end once.
+        let is_fixed = self.facts.is_predictable(self.types, &one.end);
+        let end = if is_fixed {
+            end
+        } else {
+            self.open("{");
+            self.line(format!("{ty} {name}_end = {end};"));
+            format!("{name}_end")
+        };
+        self.open(format!("for ({ty} {name} = {first}; {name} {compare} {end}; {name}++) {{"));
+        self.statements(&one.body, true);
+        self.close();
+        if !is_fixed {
+            self.close();
+        }
+    }
+
+    /// A loop over a team's threads.
+    pub(super) fn parallel(&mut self, one: &Loop, follows: bool) {
+        let level = if self.is_team { 0 } else { self.level };
+        let (depth, is_outer, own) = (self.facts.depth, self.is_team, nested(one));
+        let is_reversed = !self.off.innermost_first;
+        let axis = |level: usize| ["X", "Y", "Z"][if is_reversed { depth - 1 - level } else { level }];
+        if is_outer && self.reads_first {
+            self.line("BARRIER();");
+        }
+        let reductions = self.facts.reductions.get(&one.var).cloned().unwrap_or_default();
+        let outer_names: Vec<_> = reductions.iter().map(|(_, target)| self.renamed_name(*target)).collect();
+        if !reductions.is_empty() {
+            self.open("{");
+        }
+        let mut before = Vec::new();
+        for (reduction, target) in &reductions {
+            let key = TargetKey::from(*target);
+            before.push(self.renamed.remove(&key));
+            let element = self.element(*target);
+            let name = format!("{}_thread", self.target_name(*target));
+            self.line(format!("{} {name} = {};", element.text(), identity(*reduction, element)));
+            self.renamed.insert(key, name);
+        }
+        if is_outer {
+            // Threads along dimensions that this loop does not use would do the same again.
+            for unused in own..depth {
+                let axis = axis(unused).as_bytes()[0] - b'X';
+                self.line(format!("if (LOCAL_ID({axis}) == 0)"));
+            }
+        }
+        let axis = axis(level);
+        let (first, end) = self.range(one);
+        let at = format!("at_{}", axis.to_lowercase());
+        self.open(format!("{{ PARALLEL_{axis}({at}, {first}, {end}) {{"));
+        (self.is_team, self.level) = (false, level + 1);
+        self.iteration(one, &at);
+        (self.is_team, self.level) = (is_outer, level);
+        self.close_head();
+        for (n, (reduction, target)) in reductions.iter().enumerate() {
+            let key = TargetKey::from(*target);
+            self.renamed.remove(&key);
+            if let Some(name) = before[n].take() {
+                self.renamed.insert(key, name);
+            }
+            let combine = combine(*reduction, self.element(*target));
+            let (lanes, thread) = (self.lanes(*target), format!("{}_thread", self.target_name(*target)));
+            self.line(format!("REDUCE({lanes}, {thread}, {combine});"));
+            let name = &outer_names[n];
+            self.line(format!("{name} = {combine}({name}, {thread});"));
+        }
+        if !reductions.is_empty() {
+            self.close();
+        } else if is_outer && follows {
+            self.line("BARRIER();");
+        }
+    }
+}
+
+/// How many loops over threads are nested here, with this one.
+fn nested(one: &Loop) -> usize {
+    let mut most = 0;
+    walk::loops(&one.body, &mut |inner| {
+        if inner.share.parallel.is_some() {
+            most = most.max(nested(inner));
+        }
+    });
+    most + 1
+}

@@ -1,0 +1,125 @@
+//! The task of a function: its accesses, its bodies, its kernels as constants.
+//!
+//! Beside the function `name`, which stays a plain one, there is a type `name`: a namespace for what belongs to it. Its
+//! function `task` begins the description of a task.
+
+mod bodies;
+mod front;
+mod launch;
+
+use crate::check::{self, Facts};
+use crate::clauses::Options;
+use crate::ir::Function;
+use crate::kernel::{self, Kernel};
+use crate::parse;
+use crate::plan;
+use crate::types::Types;
+use proc_macro2::TokenStream;
+use quote::format_ident;
+use syn::visit_mut::VisitMut;
+use syn::{ItemFn, Result};
+
+use bodies::{cores_body, devices_body};
+use front::task_function;
+
+/// All that is known of a function.
+struct Made {
+    function: Function,
+    types: Types,
+    facts: Vec<Facts>,
+    kernels: Vec<Kernel>,
+}
+
+fn make(options: &Options, item: &ItemFn) -> Result<Made> {
+    let (mut function, types) = parse::function(options, item)?;
+    let facts = check::kernels(&mut function, &types)?;
+    let kernel = |(number, facts): (usize, &Facts)| {
+        kernel::lower(&function, &types, facts, options.off, (number, options.teams.thread_limit))
+    };
+    let kernels = facts.iter().enumerate().map(kernel).collect();
+    Ok(Made { function, types, facts, kernels })
+}
+
+/// The texts of all kernels, and what they refer to.
+pub(crate) struct Texts {
+    pub(crate) kernels: String,
+    /// Macros that stand for integers, once each.
+    pub(crate) defines: Vec<(String, syn::Expr)>,
+    /// Names of functions with the attribute `device`.
+    pub(crate) helpers: Vec<String>,
+}
+
+pub(crate) fn texts(options: &Options, item: &ItemFn) -> Result<Texts> {
+    let Made { function, kernels, .. } = make(options, item)?;
+    let mut defines: Vec<(String, syn::Expr)> = Vec::new();
+    for (name, value) in kernels.iter().flat_map(|kernel| &kernel.defines) {
+        if !defines.iter().any(|(known, _)| known == name) {
+            defines.push((name.clone(), value.clone()));
+        }
+    }
+    let last = |helper: &crate::ir::Helper| helper.path.segments.last().map(|last| last.ident.to_string());
+    let helpers = function.helpers.iter().filter_map(last).collect();
+    let kernels = kernels.into_iter().map(|kernel| kernel.text).collect::<Vec<_>>().join("\n");
+    Ok(Texts { kernels, defines, helpers })
+}
+
+/// The function without the attributes of its loops.
+pub(crate) fn plain(item: &ItemFn) -> ItemFn {
+    struct Clear;
+    impl VisitMut for Clear {
+        fn visit_expr_for_loop_mut(&mut self, one: &mut syn::ExprForLoop) {
+            one.attrs.retain(|attribute| {
+                let last = attribute.path().segments.last().map(|last| last.ident.to_string());
+                !matches!(last.as_deref(), Some("distribute" | "parallel_for"))
+            });
+            syn::visit_mut::visit_expr_for_loop_mut(self, one);
+        }
+    }
+    let mut item = item.clone();
+    Clear.visit_item_fn_mut(&mut item);
+    item
+}
+
+/// The function, its task, and what that needs.
+pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
+    let Made { function, types, facts, kernels } = make(options, item)?;
+    let plain = plain(item);
+    let (name, vis) = (&item.sig.ident, &item.vis);
+    let text = kernels.iter().map(|kernel| kernel.text.as_str()).collect::<Vec<_>>().join("\n");
+    let plans: TokenStream = (0..kernels.len())
+        .map(|number| {
+            let plan = format_ident!("plan_{number}");
+            let (declared, _) = plan::arguments(&function, &types, &facts[number]);
+            let body = plan::lower(&function, &types, &facts[number], &function.kernels[number]);
+            made! {
+                #[allow(unused_mut, unused_variables, clippy::all)]
+                fn #plan(#(#declared),*) -> thalweg_support::Nest { #body }
+            }
+        })
+        .collect();
+    let for_cores = cores_body(&function, &types, &facts, options, item);
+    let for_devices = devices_body(&function, &types, (&facts, &kernels), options, item);
+    let task = task_function(&function, item);
+    let doc = format!("What belongs to [`fn@{name}`]: its task.");
+    Ok(made! {
+        #[allow(dead_code, clippy::too_many_arguments, clippy::needless_range_loop, clippy::manual_memcpy, clippy::assign_op_pattern)]
+        #plain
+
+        #[doc = #doc]
+        #[allow(non_camel_case_types)]
+        #vis enum #name {}
+
+        const _: () = {
+            use ::thalweg::loops::support as thalweg_support;
+            #plans
+            #for_cores
+            #for_devices
+            #[allow(clippy::too_many_arguments)]
+            impl #name {
+                /// The texts of the kernels, as devices get them behind the dialect.
+                #vis const KERNELS: &'static str = #text;
+                #task
+            }
+        };
+    })
+}

@@ -1,0 +1,113 @@
+//! Random nests as source: each goes through the attribute's stages to the text of a kernel, runs in a random shape of teams,
+//! and leaves what an interpreter of the nest leaves.
+//!
+//! The text has to be right in every shape, also in those that the library would not choose: more teams or threads than
+//! iterations, fewer, numbers that are no power of two. The interpreter knows nothing of the library's representation.
+
+mod draw;
+mod interpret;
+mod nest;
+
+use super::common;
+use draw::Choices;
+use nest::Nest;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use thalweg::kernel::{Kernel, Program, Read, Write};
+use thalweg::prelude::*;
+
+/// How a text is launched.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    team: [u32; 3],
+    teams: usize,
+    /// Indices are compared with lengths.
+    checked: bool,
+    /// Loops are `if`s wherever there are as many threads, or teams, as iterations.
+    once: bool,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let threads = || prop_oneof![Just(1u32), Just(2), Just(3), Just(4), Just(8)];
+    let drawn = ([threads(), threads(), threads()], 1usize..9, any::<bool>(), any::<bool>());
+    drawn.prop_map(|(team, teams, checked, once)| Shape { team, teams, checked, once })
+}
+
+type Plain = (Read<f64>, Read<f64>, Write<f64>, i64, i64, i64, u64, u64, u64, f64);
+type Reduced = (Read<f64>, Read<f64>, Write<f64>, Write<f64>, i64, i64, i64, i64, u64, u64, u64, f64);
+type Total = (Read<f64>, Write<f64>, i64);
+
+/// The program of a nest's text in a shape, for the rest of the process.
+#[allow(unsafe_code)]
+fn program(nest: &Nest, shape: &Shape) -> Program {
+    let text =
+        thalweg_loops::kernel_text(&nest.source(), "nest").unwrap_or_else(|error| panic!("{error}\n{}", nest.source()));
+    let [x, y, z] = nest.team(shape.team);
+    let once = nest.trips_per_level(shape.teams, [x, y, z]).map(|is_once| shape.once && is_once);
+    // SAFETY: indices are below lengths by construction, as the interpreter sees.
+    let program = unsafe { Program::new("nest.cl", text.leak()) }.header("loops.h", thalweg::loops::support::LOOPS);
+    let defines = [
+        ("THALWEG_EXACT", 1),
+        ("TEAM_X", x.into()),
+        ("TEAM_Y", y.into()),
+        ("TEAM_Z", z.into()),
+        ("CHECKED", shape.checked.into()),
+        ("ONCE_TEAMS", once[0].into()),
+        ("ONCE_X", once[1].into()),
+        ("ONCE_Y", once[2].into()),
+        ("ONCE_Z", once[3].into()),
+    ];
+    defines.into_iter().fold(program, |program, (name, value)| program.define(name, value))
+}
+
+/// What the kernel leaves of `y` and `sum`.
+fn on_device(rt: &Runtime, nest: &Nest, shape: &Shape, [x, a, y]: [&Vec<f64>; 3]) -> Result<(Vec<f64>, f64), RunError> {
+    let program: &'static Program = Box::leak(Box::new(program(nest, shape)));
+    let [team_x, team_y, team_z] = nest.team(shape.team).map(|threads| threads as usize);
+    let threads = [shape.teams * team_x, team_y, team_z];
+    let ([n0, n1, n2], c) = (nest.n.map(|n| n as u64), nest.c);
+    let lengths = [x.len() as i64, a.len() as i64, y.len() as i64];
+    let (dx, da, dy, sum) = (rt.data(x.clone()), rt.data(a.clone()), rt.data(y.clone()), rt.data(vec![0.0]));
+    let reads = (dx.input(), da.input(), dy.inout(), sum.inout());
+    if let Some(parts) = nest.parts() {
+        let kernel: &Kernel<Reduced> = Box::leak(Box::new(Kernel::checked(program, "nest_loop").unwrap()));
+        let total: &Kernel<Total> = Box::leak(Box::new(Kernel::checked(program, "nest_loop_total").unwrap()));
+        let task = rt.task("nest", reads).gpu(move |launcher, (x, a, mut y, mut sum)| {
+            let (mut left, [nx, na, ny]) = (launcher.scratch::<f64>(parts)?, lengths);
+            launcher.launch(kernel, threads, (&x, &a, &mut y, &mut left, nx, na, ny, parts as i64, n0, n1, n2, c))?;
+            launcher.launch(total, team_x, (&left, &mut sum, parts as i64))
+        });
+        task.submit()?;
+    } else {
+        let kernel: &Kernel<Plain> = Box::leak(Box::new(Kernel::checked(program, "nest_loop").unwrap()));
+        let task = rt.task("nest", reads).gpu(move |launcher, (x, a, mut y, _)| {
+            let [nx, na, ny] = lengths;
+            launcher.launch(kernel, threads, (&x, &a, &mut y, nx, na, ny, n0, n1, n2, c))
+        });
+        task.submit()?;
+    }
+    Ok((rt.take(dy)?, rt.take(sum)?[0]))
+}
+
+/// The bits of numbers; the sign of 0, of which a minimum may take either, and that of what is no number do not count.
+fn comparable(numbers: &[f64]) -> Vec<u64> {
+    numbers.iter().map(|number| if number.is_nan() { f64::NAN.to_bits() } else { (number + 0.0).to_bits() }).collect()
+}
+
+#[test]
+fn texts_of_random_nests_do_what_the_nests_say() {
+    let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
+    let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
+    let choices = proptest::collection::vec(any::<u16>(), 0..160);
+    let test = |(choices, shape): (Vec<u16>, Shape)| {
+        let nest = Nest::draw(&mut Choices::new(&choices));
+        let [x, a, y] = nest.arrays();
+        let (plain, sum) = interpret::run(&nest, &x, &a, &y);
+        let (found, found_sum) =
+            on_device(&rt, &nest, &shape, [&x, &a, &y]).unwrap_or_else(|error| panic!("{error:?}\n{}", nest.source()));
+        prop_assert_eq!(comparable(&found), comparable(&plain), "{}", nest.source());
+        prop_assert_eq!(found_sum, sum, "{}", nest.source());
+        Ok(())
+    };
+    runner.run(&(choices, shape()), test).unwrap();
+}

@@ -1,0 +1,367 @@
+//! Nests of loops as a value, and the source that they are written as.
+//!
+//! Invariants: an iteration stores to elements of `y` of its own alone, `SLOTS` of them; other indices are taken modulo the
+//! length of what they lead into; integers are small. In a nest that adds up all values are small integers, so that the order
+//! of a sum makes no difference.
+
+use std::fmt;
+
+/// Elements of `y` that an iteration has.
+pub(super) const SLOTS: usize = 3;
+/// Most trips of a loop.
+pub(super) const MOST: usize = 7;
+/// Elements of an array that is declared in a loop.
+pub(super) const HELD: usize = 5;
+/// Threads of a team that adds up, and iterations that it takes together.
+const LANES: usize = 8;
+const CHUNK: usize = LANES * 16;
+
+/// How the loops are shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// One loop over teams and threads.
+    Combined,
+    /// So many loops, the outermost over teams; those of this range over threads.
+    Nested(usize, usize),
+    /// Two loops; the threads of a team first fill an array that they share.
+    Held,
+    /// One loop, which adds up.
+    CombinedSum,
+    /// Two loops, of which the inner one adds up.
+    NestedSum,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Nest {
+    pub(super) sharing: Sharing,
+    pub(super) off: Vec<&'static str>,
+    pub(super) n: [usize; 3],
+    pub(super) c: f64,
+    /// In which order the loops' variables make up an index of `y`.
+    pub(super) order: [usize; 3],
+    /// What stands in the outermost loop in front of the others.
+    pub(super) lead: Float,
+    pub(super) body: Vec<Stmt>,
+}
+
+/// An integer that is not negative.
+#[derive(Debug, Clone)]
+pub(super) enum Index {
+    Number(usize),
+    /// A loop's variable.
+    Var(String),
+    /// A parameter.
+    N(usize),
+    Sum(Box<Index>, Box<Index>),
+    Times(Box<Index>, usize),
+    Modulo(Box<Index>, usize),
+    Over(Box<Index>, usize),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Float {
+    Number(i32),
+    C,
+    Local(String),
+    X(Index),
+    A(Index),
+    Held(String, Index),
+    Of(Index),
+    Pair(Op, Box<(Float, Float)>),
+    Minus(Box<Float>),
+    Abs(Box<Float>),
+    Root(Box<Float>),
+    If(Box<(Cond, Float, Float)>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Min,
+    Max,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Cond {
+    Less(Index, Index),
+    Same(Index, Index),
+    Below(Float, Float),
+    Both(Box<(Cond, Cond)>),
+    Either(Box<(Cond, Cond)>),
+    Not(Box<Cond>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Stmt {
+    Let(String, Float),
+    /// Of a variable: `=`, or an operation with it.
+    Set(String, Option<Op>, Float),
+    /// To this one of the iteration's elements of `y`.
+    Store(usize, Option<Op>, Float),
+    /// An array of one value.
+    Array(String, Float),
+    SetHeld(String, Index, Float),
+    If(Cond, Vec<Stmt>, Vec<Stmt>),
+    /// So many turns; those for which the condition holds are left out.
+    While(String, usize, Cond, Vec<Stmt>),
+    For(String, Index, bool, Vec<Stmt>),
+    AddUp(Float),
+}
+
+impl Nest {
+    pub(super) fn depth(&self) -> usize {
+        match self.sharing {
+            Sharing::Combined | Sharing::CombinedSum => 1,
+            Sharing::Nested(depth, _) => depth,
+            Sharing::Held | Sharing::NestedSum => 2,
+        }
+    }
+
+    fn is_combined(&self) -> bool {
+        matches!(self.sharing, Sharing::Combined | Sharing::CombinedSum)
+    }
+
+    /// Loops over the threads of a team, below the outermost loop.
+    fn thread_levels(&self) -> usize {
+        match self.sharing {
+            Sharing::Nested(_, threads) => threads,
+            _ => usize::from(!self.is_combined()),
+        }
+    }
+
+    pub(super) fn is_sum(&self) -> bool {
+        matches!(self.sharing, Sharing::CombinedSum | Sharing::NestedSum)
+    }
+
+    /// What teams leave of the sum.
+    pub(super) fn parts(&self) -> Option<usize> {
+        match self.sharing {
+            Sharing::CombinedSum => Some(self.n[0].div_ceil(CHUNK)),
+            Sharing::NestedSum => Some(self.n[0]),
+            _ => None,
+        }
+    }
+
+    /// As much of a team as the nest uses.
+    pub(super) fn team(&self, [x, y, z]: [u32; 3]) -> [u32; 3] {
+        if self.is_sum() {
+            return [LANES as u32, 1, 1];
+        }
+        match self.thread_levels() {
+            0 | 1 => [x, 1, 1],
+            2 => [x, y, 1],
+            _ => [x, y, z],
+        }
+    }
+
+    /// Whether a team, or a thread along each dimension, gets one iteration at most.
+    pub(super) fn trips_per_level(&self, teams: usize, team: [u32; 3]) -> [bool; 4] {
+        let outermost = if self.is_combined() { teams * team[0] as usize } else { teams };
+        let mut once = [self.n[0] <= outermost, false, false, false];
+        let levels = self.thread_levels();
+        for level in 0..levels {
+            let axis = if self.off.contains(&"innermost_first") { level } else { levels - 1 - level };
+            once[1 + axis] = self.n[level + 1] <= team[axis] as usize;
+        }
+        once
+    }
+
+    /// The element of `y` that is this one of an iteration's.
+    pub(super) fn slot(&self, at: [usize; 3], slot: usize) -> usize {
+        self.order.iter().fold(0, |index, level| index * (MOST + 1) + at[*level]) * SLOTS + slot
+    }
+
+    /// `x`, `a` and `y`, before.
+    pub(super) fn arrays(&self) -> [Vec<f64>; 3] {
+        let numbers = |count: usize, salt: usize| (0..count).map(|n| ((n * 7919 + salt) % 23) as f64 - 11.0).collect();
+        let combined = if self.is_combined() { 40 } else { 1 };
+        [numbers(37, 1), numbers(6, 5), numbers((MOST + 1).pow(3) * SLOTS * combined, 9)]
+    }
+
+    /// A function with the attribute.
+    pub(super) fn source(&self) -> String {
+        let vars = ["i", "j", "k"];
+        let mut text = Text { index: self.index(), ..Text::default() };
+        let off = if self.off.is_empty() { String::new() } else { format!(", off({})", self.off.join(", ")) };
+        text.line(&format!("#[target(teams(thread_limit = {LANES}){off})]"));
+        let sum = if self.is_sum() { "sum: &mut f64, " } else { "" };
+        text.open(&format!(
+            "fn nest(x: &[f64], a: &[f64], y: &mut [f64], {sum}n0: usize, n1: usize, n2: usize, c: f64) {{"
+        ));
+        let share = |level: usize| match (self.sharing, level) {
+            (Sharing::Combined, _) => "#[distribute] #[parallel_for]",
+            (Sharing::CombinedSum, _) => "#[distribute] #[parallel_for(reduction(+: sum))]",
+            (Sharing::NestedSum, 1) => "#[parallel_for(reduction(+: sum))]",
+            (_, 0) => "#[distribute]",
+            (_, level) if level <= self.thread_levels() => "#[parallel_for]",
+            _ => "",
+        };
+        for level in 0..self.depth() {
+            if level == 1 {
+                text.line(&format!("let lead = {};", self.lead));
+                if self.sharing == Sharing::Held {
+                    text.line(&format!("let mut team = [lead; {MOST}];"));
+                    text.line("#[parallel_for]");
+                    text.line("for j in 0..n1 { team[j] = lead + x[(i * 5 + j * 3) % x.len()]; }");
+                }
+            }
+            text.line(share(level));
+            text.open(&format!("for {} in 0..n{level} {{", vars[level]));
+        }
+        if self.depth() == 1 {
+            text.line(&format!("let lead = {};", self.lead));
+        }
+        text.statements(&self.body);
+        for _ in 0..=self.depth() {
+            text.close();
+        }
+        text.text
+    }
+
+    /// The index of an iteration's first element.
+    fn index(&self) -> String {
+        let step = |level: usize| self.slot(std::array::from_fn(|other| usize::from(other == level)), 0);
+        let terms = (0..self.depth()).map(|level| format!("{} * {}", ["i", "j", "k"][level], step(level)));
+        terms.collect::<Vec<_>>().join(" + ")
+    }
+}
+
+#[derive(Default)]
+struct Text {
+    text: String,
+    indent: usize,
+    index: String,
+}
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        if !line.is_empty() {
+            self.text += &format!("{}{line}\n", "    ".repeat(self.indent));
+        }
+    }
+
+    fn open(&mut self, line: &str) {
+        self.line(line);
+        self.indent += 1;
+    }
+
+    fn close(&mut self) {
+        self.indent -= 1;
+        self.line("}");
+    }
+
+    fn block(&mut self, head: &str, statements: &[Stmt]) {
+        self.open(head);
+        self.statements(statements);
+        self.close();
+    }
+
+    fn statements(&mut self, statements: &[Stmt]) {
+        statements.iter().for_each(|one| self.statement(one));
+    }
+
+    fn statement(&mut self, one: &Stmt) {
+        match one {
+            Stmt::Let(name, value) => self.line(&format!("let mut {name} = {value};")),
+            Stmt::Set(name, op, value) => self.assign(name, *op, value),
+            Stmt::Store(slot, op, value) => self.assign(&format!("y[{} + {slot}]", self.index), *op, value),
+            Stmt::Array(name, value) => self.line(&format!("let mut {name} = [{value}; {HELD}];")),
+            Stmt::SetHeld(name, index, value) => self.assign(&format!("{name}[{index} % {HELD}]"), None, value),
+            Stmt::If(condition, then, otherwise) => {
+                self.block(&format!("if {condition} {{"), then);
+                if !otherwise.is_empty() {
+                    self.block("else {", otherwise);
+                }
+            }
+            Stmt::While(turn, count, left_out, body) => {
+                self.line(&format!("let mut {turn} = 0usize;"));
+                self.open(&format!("while {turn} < {count} {{"));
+                self.line(&format!("{turn} += 1;"));
+                self.line(&format!("if {left_out} {{ continue; }}"));
+                self.statements(body);
+                self.close();
+            }
+            Stmt::For(var, end, is_inclusive, body) => {
+                self.block(&format!("for {var} in 0..{}{end} {{", if *is_inclusive { "=" } else { "" }), body);
+            }
+            Stmt::AddUp(value) => self.line(&format!("*sum += {value};")),
+        }
+    }
+
+    fn assign(&mut self, place: &str, op: Option<Op>, value: &Float) {
+        match op {
+            None => self.line(&format!("{place} = {value};")),
+            Some(op @ (Op::Min | Op::Max)) => {
+                let name = if op == Op::Min { "min" } else { "max" };
+                self.line(&format!("{place} = {place}.{name}({value});"));
+            }
+            Some(op) => self.line(&format!("{place} {}= {value};", op.symbol())),
+        }
+    }
+}
+
+impl Op {
+    fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            _ => "/",
+        }
+    }
+}
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Var(name) => f.write_str(name),
+            Self::N(number) => write!(f, "n{number}"),
+            Self::Sum(a, b) => write!(f, "({a} + {b})"),
+            Self::Times(a, by) => write!(f, "({a} * {by})"),
+            Self::Modulo(a, by) => write!(f, "({a} % {by})"),
+            Self::Over(a, by) => write!(f, "({a} / {by})"),
+        }
+    }
+}
+
+impl fmt::Display for Float {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) if *number < 0 => write!(f, "(-{}.0)", -number),
+            Self::Number(number) => write!(f, "{number}.0"),
+            Self::C => f.write_str("c"),
+            Self::Local(name) => f.write_str(name),
+            Self::X(index) => write!(f, "x[{index} % x.len()]"),
+            Self::A(index) => write!(f, "a[{index} % a.len()]"),
+            Self::Held(name, index) if name == "team" => write!(f, "team[{index} % {MOST}]"),
+            Self::Held(name, index) => write!(f, "{name}[{index} % {HELD}]"),
+            Self::Of(index) => write!(f, "({index} as f64)"),
+            Self::Pair(op @ (Op::Min | Op::Max), pair) => {
+                write!(f, "f64::{}({}, {})", if *op == Op::Min { "min" } else { "max" }, pair.0, pair.1)
+            }
+            Self::Pair(Op::Div, pair) => write!(f, "({} / (({}).abs() + 1.0))", pair.0, pair.1),
+            Self::Pair(op, pair) => write!(f, "({} {} {})", pair.0, op.symbol(), pair.1),
+            Self::Minus(inner) => write!(f, "(-{inner})"),
+            Self::Abs(inner) => write!(f, "({inner}).abs()"),
+            Self::Root(inner) => write!(f, "({inner}).abs().sqrt()"),
+            Self::If(parts) => write!(f, "(if {} {{ {} }} else {{ {} }})", parts.0, parts.1, parts.2),
+        }
+    }
+}
+
+impl fmt::Display for Cond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Less(a, b) => write!(f, "({a} < {b})"),
+            Self::Same(a, b) => write!(f, "({a} == {b})"),
+            Self::Below(a, b) => write!(f, "({a} < {b})"),
+            Self::Both(pair) => write!(f, "({} && {})", pair.0, pair.1),
+            Self::Either(pair) => write!(f, "({} || {})", pair.0, pair.1),
+            Self::Not(inner) => write!(f, "(!{inner})"),
+        }
+    }
+}
