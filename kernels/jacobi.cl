@@ -1,4 +1,4 @@
-/* Jacobi's method for Laplace's equation on a block of a square (counterpart: examples/jacobi.rs).
+/* Jacobi's method for Laplace's equation on a block of a square (counterpart: examples/jacobi/).
  *
  * A block of `rows` x `columns` points, x fastest, rows `fresh_stride` numbers apart; `old` begins one row and one
  * column before it and has its rows `old_stride` apart. Threads: columns, rows. Needs reduce.h. */

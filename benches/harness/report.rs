@@ -28,12 +28,20 @@ impl Table {
         self.0.add_row(std::iter::once(label.to_owned()).chain(figures));
     }
 
+    #[allow(dead_code)] // one bench writes its tables to a file
     pub(crate) fn print(&self, title: &str) {
         println!("\n{title}\n\n{}", self.0);
     }
 }
 
+impl std::fmt::Display for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Writes `rows` to `path` as a JSON array.
+#[allow(dead_code)] // the same
 pub(crate) fn write_json<R: Serialize>(path: &Path, rows: &[R]) -> io::Result<()> {
     let mut writer = BufWriter::new(File::create(path)?);
     serde_json::to_writer_pretty(&mut writer, rows)?;

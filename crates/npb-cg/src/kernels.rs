@@ -1,4 +1,5 @@
-//! The arithmetic of the tasks: plain functions on slices, which know nothing of the runtime.
+//! The arithmetic of the tasks: plain functions on slices, which know nothing of the runtime. The bench `roofline` calls
+//! them in a plain loop.
 //!
 //! Each works on one block of rows. The sparse product is where the time goes: it streams values
 //! and columns once and gathers from the vector, which stays in the cache.
@@ -6,18 +7,18 @@
 /// A block of rows of the matrix. `offsets` has one more element than the block has rows and counts
 /// from the first entry of the whole matrix, not of the block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rows<'a> {
+pub struct Rows<'a> {
     /// Where the entries of each row start.
-    pub(crate) offsets: &'a [u32],
+    pub offsets: &'a [u32],
     /// Column of each entry of the block.
-    pub(crate) columns: &'a [u32],
+    pub columns: &'a [u32],
     /// Value of each entry of the block.
-    pub(crate) values: &'a [f64],
+    pub values: &'a [f64],
 }
 
 impl Rows<'_> {
     /// The products of the rows with a whole vector, row by row.
-    pub(crate) fn times(self, vector: &[f64]) -> impl Iterator<Item = f64> {
+    pub fn times(self, vector: &[f64]) -> impl Iterator<Item = f64> {
         let first = self.offsets[0];
         self.offsets.windows(2).map(move |pair| {
             let entries = (pair[0] - first) as usize..(pair[1] - first) as usize;
@@ -46,7 +47,7 @@ fn sparse_dot(values: &[f64], columns: &[u32], vector: &[f64]) -> f64 {
 }
 
 /// `q = A p` on a block of rows; returns the block's part of p · q. `own` is the block's part of `p`.
-pub(crate) fn multiply(rows: Rows<'_>, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
+pub fn multiply(rows: Rows<'_>, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
     let mut p_dot_q = 0.0;
     for ((q, p), product) in q.iter_mut().zip(own).zip(rows.times(p)) {
         *q = product;
@@ -56,7 +57,7 @@ pub(crate) fn multiply(rows: Rows<'_>, p: &[f64], own: &[f64], q: &mut [f64]) ->
 }
 
 /// `r -= α q`; returns r · r.
-pub(crate) fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
+pub fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
     let mut r_dot_r = 0.0;
     for (r, q) in r.iter_mut().zip(q) {
         *r -= alpha * q;
@@ -66,7 +67,7 @@ pub(crate) fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
 }
 
 /// `z += α p`, then `p = r + β p`: one pass, because both read p.
-pub(crate) fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &mut [f64]) {
+pub fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &mut [f64]) {
     for ((z, p), r) in z.iter_mut().zip(p).zip(r) {
         *z += alpha * *p;
         *p = r + beta * *p;
@@ -75,17 +76,17 @@ pub(crate) fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &mut [
 
 /// What is asked of a solution z of A z = x, as sums over a block of rows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Norms {
+pub struct Norms {
     /// (x − A z)²
-    pub(crate) residual: f64,
+    pub residual: f64,
     /// x · z
-    pub(crate) x_dot_z: f64,
+    pub x_dot_z: f64,
     /// z · z
-    pub(crate) z_dot_z: f64,
+    pub z_dot_z: f64,
 }
 
 /// The norms on a block of rows. `own` is the block's part of `z`.
-pub(crate) fn norms(rows: Rows<'_>, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
+pub fn norms(rows: Rows<'_>, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
     let mut norms = Norms::default();
     for ((x, own), product) in x.iter().zip(own).zip(rows.times(z)) {
         norms.residual += (x - product) * (x - product);
@@ -96,6 +97,6 @@ pub(crate) fn norms(rows: Rows<'_>, x: &[f64], z: &[f64], own: &[f64]) -> Norms 
 }
 
 /// The dot product of a vector with itself.
-pub(crate) fn square(x: &[f64]) -> f64 {
+pub fn square(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum()
 }

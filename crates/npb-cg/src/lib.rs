@@ -13,7 +13,7 @@
 
 mod classes;
 mod gpu;
-mod kernels;
+pub mod kernels;
 mod matrix;
 mod random;
 #[cfg(test)]

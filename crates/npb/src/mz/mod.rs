@@ -6,7 +6,7 @@
 //! | files | what is in them |
 //! | --- | --- |
 //! | `program`, `stages`, `nested`, `log` | the run as tasks: the only part that knows of the runtime |
-//! | `serial` | the same as a plain loop |
+//! | `plain`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
 //! | `operator`, `stencil`, `physics`, `initial`, `exchange`, `norms` | what they share |
@@ -31,6 +31,8 @@ mod nested;
 mod norms;
 mod operator;
 mod physics;
+mod placement;
+mod plain;
 mod planes;
 mod program;
 mod report;
@@ -48,9 +50,10 @@ mod zones;
 pub use classes::{Benchmark, Class, Fuse, Problem};
 pub use log::Log;
 pub use physics::{COMPONENTS, Mesh};
+pub use plain::{Zone, Zones};
 pub use program::{Exchange, Periods, Program, Settings, Times};
 pub use report::{banner, bytes_needed};
-pub use serial::{Run, run as run_serially};
+pub use serial::{PlainStage, Run, plain_stages, run as run_serially};
 pub use stopwatch::Stopwatch;
 pub use verify::{Norms, Verdict};
 pub use zones::Shape;

@@ -27,9 +27,9 @@ use crate::mz::stages::{Reads, Stage, Writes, described};
 use crate::mz::{bt, lu, sp};
 
 /// From u, and planes of forcing, to the planes of the right-hand side.
-type InPlanes = fn(&Mesh, Range<usize>, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
+pub(super) type InPlanes = fn(&Mesh, Range<usize>, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
 /// Updates rows of u by the right-hand side.
-type InRows = fn(&Mesh, Range<usize>, Writes<'_>, &Reads<'_>, usize);
+pub(super) type InRows = fn(&Mesh, Range<usize>, Writes<'_>, &Reads<'_>, usize);
 
 /// What a chunk is worth at least, in millions of operations: some 100 µs of a core.
 const WORTH: f64 = 0.5;
@@ -140,8 +140,8 @@ mod tests {
 
     use super::*;
     use crate::mz::classes::{Class, Fuse};
+    use crate::mz::plain::{Zone, Zones};
     use crate::mz::program::{Exchange, Settings};
-    use crate::mz::serial::{Zone, Zones};
     use crate::mz::stages::Step;
 
     const ALL: [Benchmark; 3] = [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu];

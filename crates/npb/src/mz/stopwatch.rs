@@ -2,23 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::ops::AddAssign;
+use std::time::Duration;
 
 /// Time spent in the stages of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch(pub BTreeMap<&'static str, f64>);
 
 impl Stopwatch {
-    /// Does the work of a stage, and adds the time it took.
-    pub fn time(&mut self, stage: &'static str, work: impl FnOnce()) {
-        let start = Instant::now();
-        work();
-        self.add(stage, start.elapsed());
-    }
-
     /// Adds time to a stage.
     pub fn add(&mut self, stage: &'static str, time: Duration) {
         *self.0.entry(stage).or_default() += time.as_secs_f64();
+    }
+}
+
+impl AddAssign<&Stopwatch> for Stopwatch {
+    /// Adds another's times, stage by stage.
+    fn add_assign(&mut self, other: &Self) {
+        for (stage, seconds) in &other.0 {
+            *self.0.entry(stage).or_default() += seconds;
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use crate::mz::classes::{Benchmark, Class, Fuse};
 use crate::mz::lanes::Lane;
 use crate::mz::operator::residual;
 use crate::mz::physics::{C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
-use crate::mz::serial::{Zone, Zones, run};
+use crate::mz::plain::{Zone, Zones};
+use crate::mz::serial::run;
 use crate::mz::tests::golden::Golden;
 use crate::mz::verify::Verdict;
 

@@ -10,7 +10,8 @@ use crate::mz::classes::{Benchmark, Class, Fuse};
 use crate::mz::lanes::{Lane, dispatch};
 use crate::mz::operator::scaled_residual;
 use crate::mz::physics::{C1C5, C34, DISSIPATION, EPS4, Mesh};
-use crate::mz::serial::{Zones, run};
+use crate::mz::plain::Zones;
+use crate::mz::serial::run;
 use crate::mz::tests::golden::Golden;
 use crate::mz::verify::Verdict;
 

@@ -4,7 +4,8 @@ use super::golden::Golden;
 use crate::mz::bt;
 use crate::mz::classes::{Benchmark, Class, Fuse};
 use crate::mz::operator::scaled_residual;
-use crate::mz::serial::{Zones, run};
+use crate::mz::plain::Zones;
+use crate::mz::serial::run;
 use crate::mz::verify::Verdict;
 
 #[test]

@@ -5,7 +5,7 @@ use ndarray::Array4;
 use super::golden::Golden;
 use crate::mz::classes::{Benchmark, Class};
 use crate::mz::operator::{residual, scaled_residual};
-use crate::mz::serial::Zones;
+use crate::mz::plain::Zones;
 
 /// The first right-hand side: BT and SP scale it by dt and take it after an exchange, LU does neither.
 #[test]

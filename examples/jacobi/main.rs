@@ -11,7 +11,12 @@
 //! the iteration, which the discrete maximum principle bounds by what the last sweep changed. The
 //! program stops when this bound meets the tolerance, then checks every point.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod sweep;
+#[cfg(test)]
+#[path = "../../crates/npb/src/testing.rs"]
+mod testing;
 
 use std::mem;
 use std::process::ExitCode;
@@ -19,7 +24,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::{Machine, Outcome, integer};
 use indicatif::ProgressBar;
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Zip, s};
+use ndarray::Array2;
+use sweep::{largest_change, relax};
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -189,32 +195,10 @@ fn submit_measured_sweep(
     Ok(())
 }
 
-/// Every point becomes the mean of its four neighbours. `old` has a halo of one cell around `new`.
-fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>) {
-    for (i, mut row) in new.rows_mut().into_iter().enumerate() {
-        let new = row.as_slice_mut().expect("rows are contiguous");
-        let n = new.len();
-        let [north, here, south] = [i, i + 1, i + 2].map(|i| old.row(i).to_slice().expect("rows are contiguous"));
-        let (north, south) = (&north[1..=n], &south[1..=n]);
-        let (west, east) = (&here[..n], &here[2..n + 2]);
-        for j in 0..n {
-            new[j] = 0.25 * ((north[j] + south[j]) + (west[j] + east[j]));
-        }
-    }
-}
-
-/// The largest difference between a point's values. `old` has a halo of one cell around `new`.
-fn largest_change(old: &ArrayView2<'_, f64>, new: &ArrayViewMut2<'_, f64>) -> f64 {
-    let (rows, columns) = new.dim();
-    Zip::from(old.slice(s![1..=rows, 1..=columns]))
-        .and(new)
-        .fold(0.0, |largest, old, new| f64::max(largest, (new - old).abs()))
-}
-
 #[allow(unsafe_code)]
 // SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
-const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../kernels/jacobi.cl")) }
-    .header("reduce.h", include_str!("../kernels/reduce.h"));
+const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
+    .header("reduce.h", include_str!("../../kernels/reduce.h"));
 /// Old, new; rows, columns; distances of the rows in memory.
 type Relax = (Read<f64>, Write<f64>, i32, i32, i64, i64);
 /// The same, with the change behind them.
@@ -297,10 +281,8 @@ impl Grid {
 
 #[cfg(test)]
 mod tests {
-    #[path = "../../crates/npb/src/testing.rs"]
-    mod testing;
-
     use super::*;
+    use ndarray::s;
 
     fn solved(units: &str, flags: &[&str]) -> Solution {
         let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();

@@ -1,0 +1,50 @@
+//! The caches of a core, as Linux tells of them. Where nothing is told there are none, and memory alone is measured.
+
+use std::fs;
+
+/// A cache that holds data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cache {
+    pub(super) level: usize,
+    pub(super) bytes: usize,
+    /// Cores that share it.
+    pub(super) cores: usize,
+}
+
+/// Those of the first core, from the nearest on.
+pub(super) fn data_caches() -> Vec<Cache> {
+    let mut caches: Vec<Cache> = (0..).map_while(read).flatten().collect();
+    caches.sort_by_key(|cache| cache.level);
+    caches
+}
+
+/// The cache of this number; within: unless it holds instructions alone.
+fn read(number: usize) -> Option<Option<Cache>> {
+    let file = |name| fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{number}/{name}")).ok();
+    let kind = file("type")?;
+    let cache = Cache {
+        level: file("level")?.trim().parse().ok()?,
+        bytes: bytes(file("size")?.trim())?,
+        cores: cores(file("shared_cpu_list")?.trim())?,
+    };
+    Some((kind.trim() != "Instruction").then_some(cache))
+}
+
+/// Of `512K` or `32M`.
+fn bytes(text: &str) -> Option<usize> {
+    let unit = match text.chars().last()? {
+        'K' => 1 << 10,
+        'M' => 1 << 20,
+        _ => return text.parse().ok(),
+    };
+    Some(text[..text.len() - 1].parse::<usize>().ok()? * unit)
+}
+
+/// How many are in a list as `0-1,4`.
+fn cores(text: &str) -> Option<usize> {
+    let of_part = |part: &str| match part.split_once('-') {
+        Some((first, last)) => Some(last.parse::<usize>().ok()? + 1 - first.parse::<usize>().ok()?),
+        None => part.parse::<usize>().ok().map(|_| 1),
+    };
+    text.split(',').map(of_part).sum()
+}

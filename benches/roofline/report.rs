@@ -1,0 +1,101 @@
+//! The tables: what the machine allows, and every stage beside it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::roof::Row;
+
+#[path = "../harness/report.rs"]
+mod harness;
+
+use harness::Table;
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// The processor, as the system calls it.
+    pub(crate) processor: String,
+    /// Per number of units.
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Columns of the tables of stages, after the stage's name.
+const COLUMNS: [&str; 8] =
+    ["flop/byte", "Gflop/s", "GB/s", "bound", "of the bound", "in a loop, ms", "as tasks, ms", "runtime"];
+
+impl Report {
+    /// The tables as Markdown.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let _ = writeln!(text, "# Rooflines\n\n{}\n\n{}", self.processor, include_str!("legend.md").trim());
+        for machine in &self.machines {
+            let units = machine.units;
+            let _ = writeln!(text, "\n## {units} unit{}\n", if units == 1 { "" } else { "s" });
+            let _ = writeln!(text, "{}", machine_table(machine));
+            let of_units: Vec<&Row> = self.rows.iter().filter(|row| row.measured.units == units).collect();
+            for rows in of_units.chunk_by(|a, b| a.measured.class == b.measured.class) {
+                let _ = writeln!(
+                    text,
+                    "\n### Class {}, {units} unit{}\n",
+                    rows[0].measured.class,
+                    if units == 1 { "" } else { "s" }
+                );
+                let _ = writeln!(text, "{}", stage_table(rows));
+            }
+        }
+        text
+    }
+
+    /// Writes the tables as Markdown and all figures as JSON.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::write(folder.join("roofline.md"), self.text())?;
+        fs::write(folder.join("roofline.json"), serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+fn machine_table(machine: &Machine) -> Table {
+    let mut table = Table::new("from", &["room", "triad, GB/s", "gathered, 10⁹/s"]);
+    for level in &machine.levels {
+        let room = level.bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{} KiB", bytes >> 10));
+        let figures = [room, format!("{:.1}", level.triad * 1e-9), format!("{:.2}", level.gathers * 1e-9)];
+        table.row(&level.name, figures.map(Some));
+    }
+    let peak = format!("{:.1} Gflop/s", machine.peak * 1e-9);
+    table.row(&format!("peak, vectors of {}", machine.lanes), [Some(peak), None, None]);
+    table
+}
+
+fn stage_table(rows: &[&Row]) -> Table {
+    let mut table = Table::new("stage", &COLUMNS);
+    for row in rows {
+        let Row { measured, intensity, operations_per_s, bytes_per_s, bound, fraction } = row;
+        let has_operations = measured.work.operations > 0.0;
+        let milliseconds = |seconds: f64| format!("{:.3}", seconds * 1e3);
+        let figures = [
+            has_operations.then(|| format!("{intensity:.2}")),
+            has_operations.then(|| format!("{:.2}", operations_per_s * 1e-9)),
+            Some(format!("{:.2}", bytes_per_s * 1e-9)),
+            Some(bound.clone()),
+            Some(format!("{:.0} %", fraction * 100.0)),
+            measured.shares.map(|shares| milliseconds(shares.plain)),
+            measured.shares.map(|shares| milliseconds(shares.tasks)),
+            measured.shares.map(|shares| format!("{:.1} %", shares.runtime * 100.0)),
+        ];
+        table.row(&format!("{} {}", measured.program, measured.stage), figures);
+    }
+    table
+}
+
+/// What the system calls the processor.
+pub(crate) fn processor() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("a processor without a name", |model| model.trim_start_matches([' ', '\t', ':']));
+    format!("{model}, {}", std::env::consts::ARCH)
+}

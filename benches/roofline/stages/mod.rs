@@ -1,0 +1,140 @@
+//! The stages: what each does at least, and how long it takes.
+//!
+//! Operations are those that a stage does at the points it has to do them at, counted by hand from its formulas, a fused
+//! multiply-add being two, and division and square root one. Bytes are the least that any program would have to move for it
+//! once: every number that the stage needs from elsewhere is read once, every one that it leaves is written once, and
+//! nothing is read before it is written. So a stage that moves more, or does more than its formulas, falls behind its bound.
+
+pub(crate) mod bt;
+pub(crate) mod cg;
+pub(crate) mod jacobi;
+pub(crate) mod lu;
+pub(crate) mod mz;
+pub(crate) mod sp;
+
+use std::iter::Sum;
+use std::ops::{Add, Mul};
+use std::time::Instant;
+
+use serde::Serialize;
+
+/// What a stage does in a pass over all of a problem.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Work {
+    /// Floating-point operations.
+    pub(crate) operations: f64,
+    /// Bytes that are read or written at least.
+    pub(crate) bytes: f64,
+    /// Numbers that are gathered through indices.
+    pub(crate) gathers: f64,
+}
+
+impl Work {
+    /// So many operations and bytes.
+    pub(crate) const fn new(operations: f64, bytes: f64) -> Self {
+        Self { operations, bytes, gathers: 0.0 }
+    }
+}
+
+impl Add for Work {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            operations: self.operations + other.operations,
+            bytes: self.bytes + other.bytes,
+            gathers: self.gathers + other.gathers,
+        }
+    }
+}
+
+impl Mul<f64> for Work {
+    type Output = Self;
+
+    fn mul(self, times: f64) -> Self {
+        Self { operations: self.operations * times, bytes: self.bytes * times, gathers: self.gathers * times }
+    }
+}
+
+impl Sum for Work {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}
+
+/// A stage of a program, measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) program: &'static str,
+    /// The problem's class, by its letter.
+    pub(crate) class: char,
+    pub(crate) units: usize,
+    pub(crate) stage: &'static str,
+    /// Of a pass over the whole problem.
+    pub(crate) work: Work,
+    /// Bytes of all that the program goes through from one such pass to the next.
+    pub(crate) resident: f64,
+    /// Bytes that numbers are gathered from.
+    pub(crate) gathered: f64,
+    /// Seconds of each pass over the whole problem by itself, every stage going through all of it before the next begins.
+    pub(crate) passes: Vec<f64>,
+    /// Seconds of the stage in a step, summed over the units: in a plain loop, and as tasks.
+    pub(crate) shares: Option<Shares>,
+}
+
+impl Measured {
+    /// The fastest pass.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.passes.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// Unit seconds per step, without and with the runtime: medians over repetitions by turns.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Shares {
+    pub(crate) plain: f64,
+    pub(crate) tasks: f64,
+    /// What the runtime takes of the tasks' time: the median over the repetitions.
+    pub(crate) runtime: f64,
+}
+
+impl Shares {
+    /// Of repetitions, each in a plain loop and as tasks.
+    pub(crate) fn of(repetitions: &[(f64, f64)]) -> Self {
+        let median = |of: fn(&(f64, f64)) -> f64| {
+            let mut values: Vec<f64> = repetitions.iter().map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+        };
+        Self {
+            plain: median(|(plain, _)| *plain),
+            tasks: median(|(_, tasks)| *tasks),
+            runtime: median(|(plain, tasks)| 1.0 - plain / tasks),
+        }
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Passes of each stage at least.
+    pub(crate) passes: usize,
+    /// Repetitions of a plain loop and of tasks, by turns.
+    pub(crate) repetitions: usize,
+    /// Seconds that the passes of a program, and each repetition, should take at least.
+    pub(crate) seconds: f64,
+}
+
+impl Effort {
+    /// How many passes, or steps, of which one takes `seconds`.
+    pub(crate) fn times(&self, least: usize, seconds: f64) -> usize {
+        ((self.seconds / seconds) as usize).clamp(least, 2000)
+    }
+}
+
+/// The seconds that `work` takes.
+fn timed(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}

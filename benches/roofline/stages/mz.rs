@@ -1,0 +1,173 @@
+//! What BT, SP and LU have in common: the stages that are the same in all, and how they are measured.
+
+use std::error::Error;
+use std::time::Instant;
+
+use npb::mz::{Benchmark, Exchange, Fuse, Problem, Program, Settings, Shape, Stopwatch, Zones, plain_stages};
+use thalweg::Runtime;
+
+use super::{Effort, Measured, Shares, Work, bt, lu, sp, timed};
+use crate::class::Class;
+use crate::crew::Crew;
+
+/// Bytes of an array per point: five numbers.
+pub(super) const FIELD: f64 = 40.0;
+
+/// All points of a zone.
+pub(super) fn points(Shape { nx, ny, nz }: Shape) -> f64 {
+    (nx * ny * nz) as f64
+}
+
+/// Those that are solved for.
+pub(super) fn interior(Shape { nx, ny, nz }: Shape) -> f64 {
+    ((nx - 2) * (ny - 2) * (nz - 2)) as f64
+}
+
+/// The spatial operator.
+///
+/// | operations | at | for |
+/// | --- | --- | --- |
+/// | 16 | every point | 1/ρ, velocities, pressure, and the energy whose second difference conducts heat |
+/// | 23 | interior points | the point itself: 6 dissipation, 15 viscosity, 2 heat |
+/// | 2 · 29 | and each direction | both neighbours: 2 of their common factors, 2 density, 16 momenta, 9 energy |
+/// | 2 · 10 | and each direction | both points two away: dissipation |
+/// | 15 | interior points | the sum of both sides, the forcing, and the factor |
+///
+/// The state is read everywhere, the forcing inside; the result is written inside.
+pub(super) fn residual(shape: Shape) -> Work {
+    let operations = 23.0 + 3.0 * (2.0 * 29.0 + 2.0 * 10.0) + 15.0;
+    let bytes = FIELD * (points(shape) + 2.0 * interior(shape));
+    Work::new(16.0 * points(shape) + operations * interior(shape), bytes)
+}
+
+/// u ← u + r inside: one addition for each of five numbers; both are read, one is written.
+pub(super) fn add(shape: Shape) -> Work {
+    Work::new(5.0, 3.0 * FIELD) * interior(shape)
+}
+
+/// Four faces without their edges, each read from a neighbour and written.
+pub(super) fn exchange(Shape { nx, ny, nz }: Shape) -> Work {
+    Work::new(0.0, 2.0 * FIELD * (2 * (nx - 2 + ny - 2) * (nz - 2)) as f64)
+}
+
+/// The work of a stage in all zones.
+fn work(benchmark: Benchmark, stage: &str, zones: &Zones) -> Work {
+    let of_zone = |shape| match benchmark {
+        Benchmark::Bt => bt::work(stage, shape),
+        Benchmark::Sp => sp::work(stage, shape),
+        Benchmark::Lu => lu::work(stage, shape),
+    };
+    zones.zones().iter().map(|zone| of_zone(zone.shape())).sum()
+}
+
+/// Measures all stages of a benchmark, and whole steps.
+pub(crate) fn measure(
+    crew: &Crew,
+    benchmark: Benchmark,
+    class: Class,
+    effort: Effort,
+) -> Result<Vec<Measured>, Box<dyn Error>> {
+    let problem = benchmark.problem(class.mz());
+    let mut zones = crew.run(|| {
+        let mut zones = Zones::dealt(benchmark, &problem, crew.units());
+        zones.begin();
+        zones.step(Fuse::Stages, 1);
+        zones
+    });
+    let passes = crew.run(|| passes(&mut zones, effort));
+    let stages = shares(crew, benchmark, &problem, Fuse::Stages, &mut zones, effort)?;
+    let step = shares(crew, benchmark, &problem, Fuse::Step, &mut zones, effort)?;
+    let arrays = if benchmark == Benchmark::Lu { 4.0 } else { 3.0 };
+    let resident: f64 = zones.zones().iter().map(|zone| arrays * FIELD * points(zone.shape())).sum();
+    let measured = |(stage, passes)| Measured {
+        program: match benchmark {
+            Benchmark::Bt => "BT-MZ",
+            Benchmark::Sp => "SP-MZ",
+            Benchmark::Lu => "LU-MZ",
+        },
+        class: class.letter(),
+        units: crew.units(),
+        stage,
+        work: work(benchmark, stage, &zones),
+        resident,
+        gathered: 0.0,
+        passes,
+        shares: if stage == "step" { step.total } else { stages.of(stage) },
+    };
+    Ok(passes.into_iter().map(measured).collect())
+}
+
+/// Seconds of passes of each stage through all zones, and of whole steps.
+fn passes(zones: &mut Zones, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
+    let stages = plain_stages(zones.benchmark(), Fuse::Stages);
+    let [step] = plain_stages(zones.benchmark(), Fuse::Step) else { unreachable!("a step is one piece") };
+    let mut seconds = vec![("exchange", Vec::new())];
+    seconds.extend(stages.iter().map(|stage| (stage.name, Vec::new())));
+    seconds.push((step.name, Vec::new()));
+    let first = timed(|| zones.each(|zone| step.run(zone, 1)));
+    for _ in 0..effort.times(effort.passes, 2.0 * first) {
+        seconds[0].1.push(timed(|| zones.exchange()));
+        for (stage, (_, seconds)) in stages.iter().zip(&mut seconds[1..]) {
+            seconds.push(timed(|| zones.each(|zone| stage.run(zone, 1))));
+        }
+        zones.exchange();
+        let last = seconds.len() - 1;
+        seconds[last].1.push(timed(|| zones.each(|zone| step.run(zone, 1))));
+    }
+    seconds
+}
+
+/// Unit seconds per step, of stages and in total.
+struct OfStep {
+    stages: Vec<(&'static str, Shares)>,
+    total: Option<Shares>,
+}
+
+impl OfStep {
+    fn of(&self, stage: &str) -> Option<Shares> {
+        self.stages.iter().find(|(name, _)| *name == stage).map(|(_, shares)| *shares)
+    }
+}
+
+/// Steps as a plain loop and as tasks, by turns, on arrays that lie alike.
+fn shares(
+    crew: &Crew,
+    benchmark: Benchmark,
+    problem: &Problem,
+    fuse: Fuse,
+    zones: &mut Zones,
+    effort: Effort,
+) -> Result<OfStep, Box<dyn Error>> {
+    let units = crew.units();
+    let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
+    let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false });
+    program.prepare()?;
+    let start = Instant::now();
+    crew.run(|| zones.step(fuse, 1));
+    let steps = effort.times(1, start.elapsed().as_secs_f64());
+
+    let (mut total, mut stages) = (Vec::new(), Vec::<(Stopwatch, Stopwatch)>::new());
+    let of_units = |start: Instant| start.elapsed().as_secs_f64() * units as f64 / steps as f64;
+    for _ in 0..effort.repetitions {
+        let mut plain = Stopwatch::default();
+        let start = Instant::now();
+        crew.run(|| (0..steps).for_each(|_| plain += &zones.step(fuse, 1)));
+        let in_loop = of_units(start);
+        program.log().clear();
+        let start = Instant::now();
+        for _ in 0..steps {
+            program.step(Exchange::Together)?;
+        }
+        rt.wait()?;
+        total.push((in_loop, of_units(start)));
+        stages.push((plain, program.log().stages().clone()));
+    }
+    let names: Vec<&'static str> =
+        stages.first().map(|(plain, _)| plain.0.keys().copied().collect()).unwrap_or_default();
+    let of_stage = |name| {
+        let of = |watch: &Stopwatch| watch.0.get(name).copied().unwrap_or_default() / steps as f64;
+        let both: Vec<_> = stages.iter().map(|(plain, tasks)| (of(plain), of(tasks))).collect();
+        (name, Shares::of(&both))
+    };
+    Ok(OfStep { stages: names.into_iter().map(of_stage).collect(), total: Some(Shares::of(&total)) })
+}
