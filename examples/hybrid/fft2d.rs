@@ -21,7 +21,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use clap::Parser;
 use common::Result;
 use comparison::{Done, Hybrid, each_step, each_step_alone};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
@@ -90,8 +90,8 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
                 let columns = from.block((.., 2 * first..2 * (first + rows)));
                 let task = rt.task("transpose", (columns.input(), transposed.part(block).output()));
                 match rt.machine().num_cpu_units() {
-                    0 => task.cpu(|_, (x, mut y)| transpose(&x, &mut y)).submit()?,
-                    _ => task.host(|_, (x, mut y)| transpose(&x, &mut y)).submit()?,
+                    0 => task.cpu(|context, (x, mut y)| transpose_on(context.inner_cores(), &x, &mut y)).submit()?,
+                    _ => task.host(|context, (x, mut y)| transpose_on(context.inner_cores(), &x, &mut y)).submit()?,
                 };
             }
         }
@@ -113,16 +113,13 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
 fn transform_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     let (mut x, mut y) = (signal(n), Array2::zeros((n, 2 * n)));
     let fft = FftPlanner::new().plan_fft_forward(n);
-    let rows = n.div_ceil(cores);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(cores).build()?;
     let mut first = None;
     let mut done = pool.install(|| {
         each_step_alone(steps, |step| {
             for _ in 0..2 {
                 fft_rows_on(cores, &fft, &mut x.view_mut());
-                y.axis_chunks_iter_mut(Axis(0), rows).into_par_iter().enumerate().for_each(|(at, mut to)| {
-                    transpose(&x.slice(s![.., 2 * at * rows..2 * n.min((at + 1) * rows)]), &mut to);
-                });
+                transpose_on(cores, &x.view(), &mut y.view_mut());
                 swap(&mut x, &mut y);
             }
             if step == 0 {
@@ -147,7 +144,14 @@ fn fft_rows_on(cores: usize, fft: &Arc<dyn Fft<f64>>, x: &mut ArrayViewMut2<'_, 
     });
 }
 
-/// y <- the transpose of x, scaled by the root of the number of columns.
+/// [`transpose`], on so many cores a part of the columns each.
+fn transpose_on(cores: usize, x: &ArrayView2<'_, f64>, y: &mut ArrayViewMut2<'_, f64>) {
+    let columns = y.nrows().div_ceil(cores);
+    let parts = x.axis_chunks_iter(Axis(1), 2 * columns).into_par_iter();
+    parts.zip(y.axis_chunks_iter_mut(Axis(0), columns)).for_each(|(x, mut y)| transpose(&x, &mut y));
+}
+
+/// y <- the transpose of x, scaled by the root of the number of rows.
 fn transpose(x: &ArrayView2<'_, f64>, y: &mut ArrayViewMut2<'_, f64>) {
     const TILE: usize = 16;
     let scale = 1.0 / (x.nrows() as f64).sqrt();

@@ -21,8 +21,7 @@ use clap::Parser;
 use common::{Result, integer};
 use comparison::{Done, Hybrid, each_step, each_step_alone};
 use gemm::Parallelism;
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
-use rayon::prelude::*;
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -68,7 +67,7 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
             let cost = 2e-9 * *rows as f64 * (n * n) as f64;
             rt.task("multiply rows", (parts.part(block).input(), b.input(), products.part(block).output()))
                 .cost(cost)
-                .cpu(|context, (a, b, mut c)| multiply_rows(context, &a, &b, &mut c))
+                .cpu(|context, (a, b, mut c)| product(&a, &b, &mut c, Parallelism::Rayon(context.inner_cores())))
                 .gpu(|k, (a, b, mut c)| launch_multiply_rows(k, &a, &b, &mut c))
                 .at(&space, block)
                 .submit()?;
@@ -82,14 +81,7 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
     Ok(done)
 }
 
-/// By gemm, on each of the unit's cores a part of the rows.
-fn multiply_rows(context: &Context, a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>) {
-    let rows = a.nrows().div_ceil(context.inner_cores());
-    let parts = a.axis_chunks_iter(Axis(0), rows).into_par_iter().zip(c.axis_chunks_iter_mut(Axis(0), rows));
-    parts.for_each(|(a, mut c)| product(&a, b, &mut c, Parallelism::None));
-}
-
-/// The same by gemm alone, which shares the work out over its threads.
+/// By gemm alone, which shares the work out over its threads.
 fn multiply_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     let a = Array2::from_shape_fn((n, n), |(i, j)| element(i, j));
     let (b, mut c) = (a.clone(), Array2::zeros((n, n)));
@@ -99,7 +91,7 @@ fn multiply_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     Ok(done)
 }
 
-/// C <- A B
+/// C <- A B, by gemm, on so many of the cores of the rayon pool that this is called in.
 #[allow(unsafe_code)]
 fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>, threads: Parallelism) {
     let ((m, k), n) = (a.dim(), b.ncols());

@@ -29,16 +29,16 @@ fn panel(
     let mut sizes: Vec<usize> = rows.iter().map(|row| row.size).collect();
     sizes.dedup();
     let kinds: Vec<&str> = rows.iter().filter(|row| row.size == sizes[0]).map(|row| row.who).collect();
-    let group = kinds.len() as f64 + 2.0;
+    // A size is two wide, so that the ticks, which are at whole numbers, have its middle.
+    let bar = 2.0 / (kinds.len() as f64 + 2.0);
     let highest = rows.iter().filter_map(value).fold(0.0, f64::max).max(1e-12);
     let mut chart = ChartBuilder::on(area)
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(64)
-        .build_cartesian_2d(0.0..group * sizes.len() as f64, 0.0..highest * 1.1)?;
-    let middle = |x: f64| (x % group - group / 2.0).abs() < 0.5;
-    let label = |x: &f64| match sizes.get((*x / group) as usize) {
-        Some(size) if middle(*x) => size.to_string(),
+        .build_cartesian_2d(0.0..2.0 * sizes.len() as f64, 0.0..highest * 1.1)?;
+    let label = |x: &f64| match sizes.get((*x / 2.0) as usize) {
+        Some(size) if (*x % 2.0 - 1.0).abs() < 0.25 => size.to_string(),
         _ => String::new(),
     };
     chart
@@ -50,12 +50,12 @@ fn panel(
         .draw()?;
     for (k, kind) in kinds.iter().enumerate() {
         let colour = Palette99::pick(k).to_rgba();
-        let bar = |row: &Row| {
-            let x = sizes.iter().position(|size| *size == row.size)? as f64 * group + 1.0 + k as f64;
-            Some(Rectangle::new([(x, 0.0), (x + 0.9, value(row)?)], colour.filled()))
+        let drawn = |row: &Row| {
+            let x = sizes.iter().position(|size| *size == row.size)? as f64 * 2.0 + (1.0 + k as f64) * bar;
+            Some(Rectangle::new([(x, 0.0), (x + 0.9 * bar, value(row)?)], colour.filled()))
         };
         chart
-            .draw_series(rows.iter().filter(|row| row.who == *kind).filter_map(bar))?
+            .draw_series(rows.iter().filter(|row| row.who == *kind).filter_map(drawn))?
             .label(*kind)
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
     }

@@ -23,7 +23,7 @@ use split::Split;
 #[derive(Args)]
 pub(crate) struct Hybrid {
     /// Blocks of rows that the work is divided into; each is an index of an iteration space
-    #[arg(long, value_name = "N", default_value = "64", value_parser = integer(1..=65_536))]
+    #[arg(long, value_name = "N", default_value = "16", value_parser = integer(1..=65_536))]
     pub(crate) blocks: usize,
     /// How often the work is done: the scheduler learns from one time to the next
     #[arg(long, value_name = "N", default_value = "4", value_parser = integer(1..=1_000_000))]

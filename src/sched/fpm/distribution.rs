@@ -6,8 +6,9 @@
 //! al. 2015). Units get consecutive indices, in the order of slots.
 //!
 //! The search ends when the shares do not change, or have not become better for [`PATIENCE`] instances; the best measured
-//! stay. Later instances refine the profiles; if they take longer or shorter than expected by more than [`DRIFT`], several
-//! times, the search goes on.
+//! stay. Before it ends, a unit that has hardly anything is left out once: what it costs the others, who share memory, links
+//! or even cores with it, is in their profiles only then. Later instances refine the profiles; if they take longer or shorter
+//! than expected by more than [`DRIFT`], several times, the search goes on.
 //!
 //! Where no energy is known, shares are optimised for time, and [`SharesInUse`] says so; as it does when a budget cannot be met.
 
@@ -22,6 +23,8 @@ const PATIENCE: usize = 3;
 const PROGRESS: f64 = 0.01;
 /// By what part an instance's time may be another than expected.
 const DRIFT: f64 = 0.25;
+/// The part of all that a unit has at most that hardly has anything.
+const HARDLY_ANYTHING: f64 = 0.1;
 /// Steps of the dynamic programme that a decision may cost: some milliseconds.
 const STEPS: f64 = 2e7;
 /// Weights that are not whole are counted in this many parts of their sum.
@@ -158,6 +161,8 @@ pub struct Fpm {
     best: Option<(Score, Assignment)>,
     budget: Option<f64>,
     in_vain: usize,
+    /// Whether a unit has been left out since the search began.
+    left_out: bool,
     steady: bool,
     in_use: Option<SharesInUse>,
 }
@@ -215,7 +220,7 @@ impl Fpm {
         let all_known = self.slots.iter().all(|slot| slot.time.is_some());
         if workload.team.len() == 1 || self.sizes.iter().all(|size| *size == 0) {
             self.steady = true;
-        } else if all_known && let Some(assignment) = self.decide(workload) {
+        } else if all_known && let Some(assignment) = self.decide(workload, None) {
             return assignment;
         }
         balanced_chunks(workload.weights, &vec![1.0; workload.team.len()]).into()
@@ -244,16 +249,27 @@ impl Fpm {
         loads
     }
 
-    /// Shares from what is known; none if nobody has been measured.
-    fn decide(&mut self, workload: &Workload<'_>) -> Option<Assignment> {
+    /// The unit that has least of these, if that is hardly anything, and if time is what counts; once.
+    fn leave_out(&mut self, assignment: &Assignment) -> Option<usize> {
+        let loads = self.loads(assignment);
+        let most = HARDLY_ANYTHING * loads.iter().sum::<u64>() as f64;
+        let least = (0..loads.len()).filter(|slot| loads[*slot] > 0).min_by_key(|slot| loads[*slot])?;
+        let is_to_be = self.objective == Objective::Time && !self.left_out && loads[least] as f64 <= most;
+        self.left_out |= is_to_be;
+        is_to_be.then_some(least)
+    }
+
+    /// Shares from what is known, nothing for the slot `without`; none if nobody else has been measured.
+    fn decide(&mut self, workload: &Workload<'_>, without: Option<usize>) -> Option<Assignment> {
         let cpus = workload.team.cpus;
         // Who has run nothing yet is taken to be as others of its sort are.
         let like = |slot: usize, of: fn(&Slot) -> Option<&Profile>| {
             let sort = if slot < cpus { &self.slots[..cpus] } else { &self.slots[cpus..] };
             of(&self.slots[slot]).or_else(|| sort.iter().find_map(of)).cloned()
         };
+        let is_known = |slot: &usize| like(*slot, |slot| slot.time.as_ref()).is_some();
         let taking_part: Vec<usize> =
-            (0..self.slots.len()).filter(|slot| like(*slot, |slot| slot.time.as_ref()).is_some()).collect();
+            (0..self.slots.len()).filter(|slot| Some(*slot) != without && is_known(slot)).collect();
         let times: Vec<Profile> =
             taking_part.iter().filter_map(|slot| like(*slot, |slot| slot.time.as_ref())).collect();
         let energies: Option<Vec<Profile>> =
@@ -397,9 +413,16 @@ impl Distribution for Fpm {
         } else {
             self.in_vain += 1;
         }
-        let next = self.decide(workload).unwrap_or_else(|| present.clone());
+        let next = self.decide(workload, None).unwrap_or_else(|| present.clone());
         let stays = next == present;
         self.steady = stays || self.in_vain >= PATIENCE;
+        if self.steady
+            && let Some(least) = self.leave_out(&next)
+            && let Some(others) = self.decide(workload, Some(least))
+        {
+            (self.steady, self.in_vain, self.present) = (false, 0, others);
+            return self.present.clone();
+        }
         self.present = match self.best.take_if(|_| self.steady) {
             Some((best, assignment)) if !stays || is_better(best, score) => assignment,
             _ => next,
@@ -445,7 +468,7 @@ impl Distribution for Fpm {
         let time = measured.longest_ns() / 1e9;
         self.in_vain = if (time - expected).abs() > DRIFT * expected { self.in_vain + 1 } else { 0 };
         if self.in_vain >= PATIENCE {
-            (self.in_vain, self.steady) = (0, false);
+            (self.in_vain, self.steady, self.left_out) = (0, false, false);
         } else if self.in_vain == 0 {
             let present = self.present.clone();
             self.learn(&present, measured);

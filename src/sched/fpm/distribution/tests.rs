@@ -52,6 +52,27 @@ fn linear_times_are_balanced_in_one_step_and_equal_devices_get_the_same() {
     assert!(instances <= 2, "{instances}");
 }
 
+/// A device that takes the processor's own cores away: each looks as if both were worth using, and neither is.
+#[test]
+fn a_unit_that_costs_the_others_more_than_it_does_is_left_out() {
+    for (burden, expected) in [(1.25, [16.0, 0.0]), (1.0, [15.0, 1.0])] {
+        let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 16], neighbours: None };
+        let mut fpm = Fpm::new(Objective::Time);
+        let mut assignment = fpm.assign(&workload, None);
+        for instances in 0.. {
+            assert!(instances < 12, "not steady");
+            if fpm.is_steady() {
+                break;
+            }
+            let is_used = assignment.slots().contains(&1);
+            let ns = assignment.slots().iter().map(|slot| [if is_used { burden } else { 1.0 }, 12.0][*slot] * 1e9);
+            let times = Times::of(&assignment, 2, ns.collect());
+            assignment = fpm.assign(&workload, Some(&times));
+        }
+        assert_eq!(assignment.loads(2, workload.weights), expected, "{burden}");
+    }
+}
+
 #[test]
 fn the_least_energy_is_the_cpus_alone_and_a_budget_lies_between() {
     let weights = [1.0; 280];
