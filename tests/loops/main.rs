@@ -8,6 +8,7 @@ mod combined;
 mod common;
 mod generated;
 mod refused;
+mod split;
 mod strides;
 mod teams;
 

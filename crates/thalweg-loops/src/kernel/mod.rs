@@ -17,10 +17,11 @@ mod stmt;
 
 use crate::check::{Facts, Target};
 use crate::clauses::{Off, Reduction, Sized};
-use crate::ir::{Direction, Expr, Function, Loop, Param, ParamId, ParamKind, VarId};
+use crate::ir::{Direction, Expr, ExprKind, Function, Loop, Param, ParamId, ParamKind, VarId};
 use crate::parse::text_name;
 use crate::types::{Scalar, Types};
-use std::collections::BTreeMap;
+use crate::walk;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// One argument of a kernel, in the order of its head.
@@ -29,6 +30,10 @@ pub(crate) enum Argument {
     Buffer(ParamId),
     /// Elements along a dimension.
     Extent(ParamId, usize),
+    /// Elements of the whole array along a dimension, of which a piece has a window; if the loop asks for them.
+    Whole(ParamId, usize),
+    /// The first index in the window along a dimension.
+    Base(ParamId, usize),
     /// Elements from one index to the next along a dimension.
     Stride(ParamId, usize),
     Number(ParamId),
@@ -39,6 +44,9 @@ pub(crate) enum Argument {
     Parts(usize),
     /// How many parts there are.
     PartCount,
+    /// The first iteration of a piece, and the one behind its last.
+    PieceFirst,
+    PieceEnd,
 }
 
 /// A kernel, and what the host has to know to launch it.
@@ -142,7 +150,7 @@ pub(crate) fn lower(
             defines.push((constant.text.clone(), syn::Expr::Path(path)));
         }
     }
-    let arguments = arguments(function, types, facts);
+    let arguments = arguments(function, types, facts, kernel);
     let heads: Vec<String> = arguments.iter().map(|argument| head(function, types, facts, *argument)).collect();
     let regions: Vec<String> = arguments.iter().filter_map(|argument| region(function, facts, *argument)).collect();
     let head = format!("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) {name}({})", heads.join(", "));
@@ -195,7 +203,14 @@ fn wrapped(head: &str) -> String {
     lines + &line
 }
 
-fn arguments(function: &Function, types: &Types, facts: &Facts) -> Vec<Argument> {
+fn arguments(function: &Function, types: &Types, facts: &Facts, kernel: &Loop) -> Vec<Argument> {
+    let mut asked = BTreeSet::new();
+    walk::statements(&kernel.body, &mut |expr| {
+        if let ExprKind::Len(id, dimension) = &expr.kind {
+            let dims = dimension.map_or(0..function.params[*id].dims(), |dimension| dimension..dimension + 1);
+            asked.extend(dims.map(|dimension| (*id, dimension)));
+        }
+    });
     let mut arguments = Vec::new();
     let cells = facts.cells();
     let is_cell = |id: ParamId| cells.iter().any(|(_, cell)| *cell == id);
@@ -206,10 +221,18 @@ fn arguments(function: &Function, types: &Types, facts: &Facts) -> Vec<Argument>
         if let ParamKind::Array(_, dims) = function.params[id].kind {
             arguments.extend((0..dims).map(|dimension| Argument::Extent(id, dimension)));
             arguments.extend((0..dims - 1).map(|dimension| Argument::Stride(id, dimension)));
+            if function.is_windowed(id) {
+                let whole = (0..dims).filter(|dimension| asked.contains(&(id, *dimension)));
+                arguments.extend(whole.map(|dimension| Argument::Whole(id, dimension)));
+                arguments.extend((0..dims).map(|dimension| Argument::Base(id, dimension)));
+            }
         }
     }
     if !cells.is_empty() {
         arguments.push(Argument::PartCount);
+    }
+    if function.is_split {
+        arguments.extend([Argument::PieceFirst, Argument::PieceEnd]);
     }
     let is_number = |id: &&ParamId| function.params[**id].kind == ParamKind::Number;
     arguments.extend(facts.params.iter().filter(is_number).map(|id| Argument::Number(*id)));
@@ -238,6 +261,10 @@ fn head(function: &Function, types: &Types, facts: &Facts, argument: Argument) -
         }
         Argument::Extent(id, dimension) => format!("INT64 {}_n{dimension}", name(id)),
         Argument::Stride(id, dimension) => format!("INT64 {}_s{dimension}", name(id)),
+        Argument::Whole(id, dimension) => format!("INT64 {}_w{dimension}", name(id)),
+        Argument::Base(id, dimension) => format!("INT64 {}_b{dimension}", name(id)),
+        Argument::PieceFirst => "INT64 piece_first".to_owned(),
+        Argument::PieceEnd => "INT64 piece_end".to_owned(),
         Argument::Number(id) => format!("{} {}", function.params[id].element.text(), name(id)),
         Argument::Let(var) => {
             let variable = &function.variables[var];

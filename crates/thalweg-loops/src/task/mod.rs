@@ -20,7 +20,9 @@ use syn::visit_mut::VisitMut;
 use syn::{ItemFn, Result};
 
 use bodies::{cores_body, devices_body};
-use front::task_function;
+
+/// Parameters of a kernel at most.
+const MOST_ARGUMENTS: usize = 24;
 
 /// All that is known of a function.
 struct Made {
@@ -36,7 +38,15 @@ fn make(options: &Options, item: &ItemFn) -> Result<Made> {
     let kernel = |(number, facts): (usize, &Facts)| {
         kernel::lower(&function, &types, facts, options.off, (number, options.teams.thread_limit))
     };
-    let kernels = facts.iter().enumerate().map(kernel).collect();
+    let kernels: Vec<Kernel> = facts.iter().enumerate().map(kernel).collect();
+    if let Some(kernel) = kernels.iter().find(|kernel| kernel.arguments.len() > MOST_ARGUMENTS) {
+        let message = format!(
+            "a kernel has {MOST_ARGUMENTS} parameters, and this one would need {}: one for each number, and for each array its \
+             extents, strides and, where the loop is split, windows; write two functions, or put numbers into an array",
+            kernel.arguments.len()
+        );
+        return Err(syn::Error::new(function.name.span(), message));
+    }
     Ok(Made { function, types, facts, kernels })
 }
 
@@ -99,7 +109,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
         .collect();
     let for_cores = cores_body(&function, &types, &facts, options, item);
     let for_devices = devices_body(&function, &types, (&facts, &kernels), options, item);
-    let task = task_function(&function, item);
+    let front = front::functions(&function, &facts, options, item);
     let doc = format!("What belongs to [`fn@{name}`]: its task.");
     Ok(made! {
         #[allow(dead_code, clippy::too_many_arguments, clippy::needless_range_loop, clippy::manual_memcpy, clippy::assign_op_pattern)]
@@ -118,7 +128,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
             impl #name {
                 /// The texts of the kernels, as devices get them behind the dialect.
                 #vis const KERNELS: &'static str = #text;
-                #task
+                #front
             }
         };
     })
