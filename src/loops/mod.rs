@@ -48,6 +48,7 @@
 //! | `teams(firstprivate(x: N))` | `target` | each team has a copy of all of `x`, N elements at most |
 //! | `teams(private(x: N))` | `target` | each team has an array `x` of its own; the task does not access it |
 //! | `split`, `split = N` | `target` | a function `split` beside `task`, see below |
+//! | `fuse` | `target` | two loops over the same range become one, where iterations allow it |
 //! | `shared(x)` | `target` | iterations may write the same element of `x`: on cores they run one after the other |
 //! | `off(team_memory, once, innermost_first)` | `target` | leaves optimizations out |
 //!
@@ -119,6 +120,11 @@ pub mod support {
     pub use super::shape::{Launch, MOST_TEAM_BYTES, Shape};
     pub use super::variants::Variants;
     pub use super::windows::{Piece, Product, Window, apart, extents};
+
+    /// Counts what fused loops do not read again.
+    pub fn spared(runtime: &crate::Runtime, len: usize, bytes: usize) {
+        runtime.count_spared((len * bytes) as u64);
+    }
 
     /// What kernels are written with, beside the dialect.
     pub const LOOPS: &str = include_str!("../../kernels/loops.h");

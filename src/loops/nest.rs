@@ -17,6 +17,7 @@ const FAR: i128 = 1 << 62;
 struct Touch {
     /// The loop over threads that it stands in; 0 outside.
     region: usize,
+    is_write: bool,
     /// None if nothing is known of an index.
     indices: Option<Vec<Known>>,
 }
@@ -122,13 +123,19 @@ impl Nest {
     }
 
     /// An access to an array that is written, in the loop over threads with this number.
-    pub fn touch<const D: usize>(&mut self, array: usize, region: usize, indices: &[Form], extents: Extents<D>) {
+    pub fn touch<const D: usize>(
+        &mut self,
+        array: usize,
+        (region, is_write): (usize, bool),
+        indices: &[Form],
+        extents: Extents<D>,
+    ) {
         self.within(indices, &extents.0);
         if indices.iter().any(|index| index.all().is_some_and(Interval::is_empty)) {
             return;
         }
         let indices = indices.iter().map(|index| index.known).collect();
-        self.touches[array].push(Touch { region, indices });
+        self.touches[array].push(Touch { region, is_write, indices });
     }
 
     /// Trips of the outermost loop.
@@ -166,7 +173,9 @@ impl Nest {
             return false;
         }
         let regions = touches.iter().map(|touch| touch.region).max().unwrap_or(0);
-        (1..=regions).all(|region| {
+        // Between loops over threads the team waits: what a loop only reads, nobody writes meanwhile.
+        let is_written = |region: &usize| touches.iter().any(|touch| touch.region == *region && touch.is_write);
+        (1..=regions).filter(is_written).all(|region| {
             let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {
                 return false;
             };

@@ -12,6 +12,8 @@ pub(crate) struct Options {
     /// Parameters whose elements several iterations may touch.
     pub(crate) shared: Vec<Ident>,
     pub(crate) split: Option<Split>,
+    /// Its two loops become one.
+    pub(crate) fuse: bool,
 }
 
 /// The option `split`: tasks for parts of the outermost loop.
@@ -235,7 +237,7 @@ impl Parallel {
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let teams = Teams { num: None, thread_limit: DEFAULT_THREADS, private: Vec::new(), firstprivate: Vec::new() };
-        let mut options = Self { teams, off: Off::default(), shared: Vec::new(), split: None };
+        let mut options = Self { teams, off: Off::default(), shared: Vec::new(), split: None, fuse: false };
         clauses(input, |name, input| {
             match name.to_string().as_str() {
                 "teams" => {
@@ -257,6 +259,7 @@ impl Parse for Options {
                     }
                     options.split = Some(Split { span: name.span(), pieces });
                 }
+                "fuse" => options.fuse = true,
                 "shared" => options.shared.extend(in_brackets(input, Ident::parse)?),
                 "off" => {
                     for name in in_brackets(input, Ident::parse)? {
@@ -273,7 +276,8 @@ impl Parse for Options {
                     }
                 }
                 _ => {
-                    let message = "`target` has no such option; write `teams(..)`, `split`, `shared(..)` or `off(..)`";
+                    let message =
+                        "`target` has no such option; write `teams(..)`, `split`, `fuse`, `shared(..)` or `off(..)`";
                     return Err(Error::new(name.span(), message));
                 }
             }

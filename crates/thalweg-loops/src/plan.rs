@@ -126,7 +126,7 @@ impl Plan<'_> {
                 let place = match place {
                     Place::Element(element) => {
                         let indices: TokenStream = element.indices.iter().map(|index| self.touches(index)).collect();
-                        let touch = self.touch(element);
+                        let touch = self.touch(element, true);
                         made!(#indices #touch)
                     }
                     _ => TokenStream::new(),
@@ -189,13 +189,13 @@ impl Plan<'_> {
         let mut touches = TokenStream::new();
         walk::expr(expr, &mut |inner| {
             if let ExprKind::Element(element) = &inner.kind {
-                touches.extend(self.touch(element));
+                touches.extend(self.touch(element, false));
             }
         });
         touches
     }
 
-    fn touch(&self, element: &Element) -> TokenStream {
+    fn touch(&self, element: &Element, is_write: bool) -> TokenStream {
         let windowed = match element.array {
             Array::Param(param) if self.function.is_windowed(param) => Some(param),
             _ => None,
@@ -222,7 +222,9 @@ impl Plan<'_> {
                 let one = &self.function.params[param];
                 let name = &one.name;
                 let touch = match self.written.iter().position(|written| *written == param) {
-                    Some(number) if !one.is_shared => made!(nest.touch(#number, #region, &[#(#forms),*], #name);),
+                    Some(number) if !one.is_shared => {
+                        made!(nest.touch(#number, (#region, #is_write), &[#(#forms),*], #name);)
+                    }
                     _ => made!(nest.within(&[#(#forms),*], &#name.0);),
                 };
                 made!(#see #touch)

@@ -1,6 +1,7 @@
 //! Loops in the text: over teams, over their threads, in chunks, and plain ones.
 
-use super::{TargetKey, Writer, combine, identity, part_name};
+use super::head::part_name;
+use super::{TargetKey, Writer, combine, identity};
 use crate::check::Target;
 use crate::clauses::Reduction;
 use crate::ir::{Element, Expr, ExprKind, Loop, ParamId, Stmt};

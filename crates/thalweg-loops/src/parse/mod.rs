@@ -37,7 +37,9 @@ pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Ty
     parser.params = params;
     let (lets, kernels) = parser.top_level(&item.block)?;
     if let Some(split) = &options.split {
-        if let Some(second) = kernels.get(1) {
+        if let Some(second) = kernels.get(1)
+            && !options.fuse
+        {
             return refuse(second.span, "a function that is split has one loop; write a function for each");
         }
         if let Some(shared) = options.shared.first() {

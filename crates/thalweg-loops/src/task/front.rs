@@ -12,8 +12,15 @@ use quote::format_ident;
 use syn::ItemFn;
 
 /// The functions, for the namespace of the function's name.
-pub(super) fn functions(function: &Function, facts: &[Facts], options: &Options, item: &ItemFn) -> TokenStream {
-    let front = Front { function, item };
+///
+/// `again` are the parameters whose elements fused loops do not read again.
+pub(super) fn functions(
+    (function, again): (&Function, &[ParamId]),
+    facts: &[Facts],
+    options: &Options,
+    item: &ItemFn,
+) -> TokenStream {
+    let front = Front { function, again, item };
     let task = front.task();
     let split = options.split.as_ref().map(|split| front.split(&facts[0], split.pieces.as_ref()));
     made!(#task #split)
@@ -21,6 +28,7 @@ pub(super) fn functions(function: &Function, facts: &[Facts], options: &Options,
 
 struct Front<'a> {
     function: &'a Function,
+    again: &'a [ParamId],
     item: &'a ItemFn,
 }
 
@@ -110,6 +118,14 @@ impl Front<'_> {
             });
             made!(#regions let piece = thalweg_support::Piece::of(#range); #(#windows)*)
         });
+        let spared = self.again.iter().map(|id| {
+            let param = &function.params[*id];
+            let (name, element) = (&param.name, element(param));
+            let region = if function.is_split { format_ident!("region_of_{}", param.name) } else { name.clone() };
+            let named = (!function.is_split).then(|| made!(let #name = #name.into_region();));
+            made!(#named thalweg_support::spared(runtime, #region.len(), ::core::mem::size_of::<#element>());)
+        });
+        let spared: TokenStream = spared.collect();
         let made = self.accesses().map(|(_, param)| {
             let (name, region) = (&param.name, format_ident!("region_of_{}", param.name));
             let method = format_ident!("{}", direction(param).1);
@@ -136,6 +152,7 @@ impl Front<'_> {
                 #[allow(unused_imports)]
                 use ::thalweg::task::IntoRegion as _;
                 #begin
+                #spared
                 #[allow(unused_mut)]
                 runtime.task(#name, (#(#made,)*))#bodies
             }
@@ -176,6 +193,8 @@ impl Front<'_> {
             let method = format_ident!("{}", direction(param).1);
             made!(#part.#method())
         });
+        let again = self.again.iter().map(|id| format_ident!("region_of_{}", function.params[*id].name));
+        let again_elements = self.again.iter().map(|id| element(&function.params[*id]));
         let bodies = self.bodies();
         let doc = format!(
             "Submits what [`fn@{name}`] does as several tasks, each of which does a part of the outermost loop on the parts of \
@@ -196,6 +215,7 @@ impl Front<'_> {
                 let nests: ::std::vec::Vec<thalweg_support::Nest> =
                     pieces.iter().map(|piece| { let piece = *piece; plan_0(#(#given),*) }).collect();
                 #(#apart)*
+                #(thalweg_support::spared(runtime, #again.len(), ::core::mem::size_of::<#again_elements>());)*
                 for (nest, piece) in nests.iter().zip(&pieces) {
                     let piece = *piece;
                     #(#parts)*
