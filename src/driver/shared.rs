@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) progress: Progress,
     /// How many tasks were submitted in bodies: who waits for those waits for these too.
     pub(crate) nested: CachePadded<AtomicU64>,
+    /// Bytes that fused loops do not read again.
+    pub(crate) spared: AtomicU64,
     /// What each unit's host is running, and a guest in the place of unit 0's.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
@@ -104,6 +106,7 @@ impl Shared {
             window,
             progress: Progress::new(machine.num_units()),
             nested: CachePadded::default(),
+            spared: AtomicU64::new(0),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
             conflicts,
             away: Away::new(machine.num_units()),

@@ -212,6 +212,21 @@ pub enum SubmitError {
         /// The loop's name.
         task: String,
     },
+    /// Pieces of a loop write the same elements.
+    #[error(
+        "cannot split loop `{task}`: two of its pieces write {first} and {second} of `{array}`, which overlap; try a loop whose \
+         outermost variable is the first index, or `{task}::task`"
+    )]
+    Split {
+        /// The function's name.
+        task: String,
+        /// The parameter's name.
+        array: String,
+        /// What one piece writes.
+        first: String,
+        /// What another one writes.
+        second: String,
+    },
     /// A child accesses what its parent has not declared for its children.
     #[error(
         "cannot submit child `{task}` of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \

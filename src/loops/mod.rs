@@ -47,8 +47,19 @@
 //! | `teams(num = N, thread_limit = N)` | `target` | at most so many teams, and so many threads in each (256) |
 //! | `teams(firstprivate(x: N))` | `target` | each team has a copy of all of `x`, N elements at most |
 //! | `teams(private(x: N))` | `target` | each team has an array `x` of its own; the task does not access it |
+//! | `split`, `split = N` | `target` | a function `split` beside `task`, see below |
+//! | `fuse` | `target` | two loops over the same range become one, where iterations allow it |
 //! | `shared(x)` | `target` | iterations may write the same element of `x`: on cores they run one after the other |
 //! | `off(team_memory, once, innermost_first)` | `target` | leaves optimizations out |
+//!
+//! # In pieces
+//!
+//! With the option `split` there is a function `split(&runtime, ..)` beside `task`, which submits a task for each of N parts of
+//! the outermost loop, two for each unit without a number; the scheduler chooses where each runs. A task gets of each array the
+//! least box that includes what its iterations touch, as far as indices are made of loops' variables, with a halo where they
+//! are `i - 1`; of what is read at an index that depends on data, all. Parts that write the same elements are refused with
+//! [`SubmitError::Split`](crate::error::SubmitError::Split). Each adds to sums of its own, which are combined in the order of
+//! the parts: so a sum's last bits depend on N, and on nothing else.
 //!
 //! # What loops consist of
 //!
@@ -71,8 +82,12 @@ mod nest;
 #[allow(missing_docs)]
 mod number;
 #[allow(missing_docs)]
+mod parts;
+#[allow(missing_docs)]
 mod shape;
 mod variants;
+#[allow(missing_docs)]
+mod windows;
 
 pub use thalweg_macros::{device, target};
 
@@ -96,13 +111,20 @@ pub type Out<'a, T> = &'a mut T;
 /// What the code that [`target`] makes is made of. Not for use by hand: it may change with any version.
 #[doc(hidden)]
 pub mod support {
-    pub use super::cores::{Own, chunks, collect, half_open, part, pieces, total, tree};
+    pub use super::cores::{chunks, collect, half_open, pieces, total, tree};
     pub use super::extents::{Extents, Measure};
     pub use super::form::{Form, Whole};
     pub use super::nest::Nest;
     pub use super::number::Number;
+    pub use super::parts::{Own, Part, part};
     pub use super::shape::{Launch, MOST_TEAM_BYTES, Shape};
     pub use super::variants::Variants;
+    pub use super::windows::{Piece, Product, Window, apart, extents};
+
+    /// Counts what fused loops do not read again.
+    pub fn spared(runtime: &crate::Runtime, len: usize, bytes: usize) {
+        runtime.count_spared((len * bytes) as u64);
+    }
 
     /// What kernels are written with, beside the dialect.
     pub const LOOPS: &str = include_str!("../../kernels/loops.h");

@@ -6,6 +6,8 @@
 use super::disjoint::{Role, are_apart, rest};
 use super::extents::Extents;
 use super::form::{Form, Interval, Known, Whole};
+use super::windows::Piece;
+use std::collections::BTreeMap;
 
 /// Ends of loops that are shared out have to be this far from those of 64 bits: threads step beyond them.
 const FAR: i128 = 1 << 62;
@@ -15,6 +17,7 @@ const FAR: i128 = 1 << 62;
 struct Touch {
     /// The loop over threads that it stands in; 0 outside.
     region: usize,
+    is_write: bool,
     /// None if nothing is known of an index.
     indices: Option<Vec<Known>>,
 }
@@ -30,6 +33,8 @@ pub struct Nest {
     /// A copy of an array for a team that has too few elements: the array, what it has, what there is room for.
     pub(super) too_long: Option<(&'static str, usize, usize)>,
     is_too_far: bool,
+    /// What is touched of arrays that pieces have windows of, by their numbers; all of them, without indices.
+    seen: BTreeMap<usize, Option<Vec<Interval>>>,
 }
 
 /// Where an array is cut between iterations.
@@ -45,7 +50,15 @@ impl Nest {
     /// A nest that writes so many arrays.
     pub fn new(arrays: usize) -> Self {
         let touches = vec![Vec::new(); arrays];
-        Self { ranges: Vec::new(), shared: Vec::new(), touches, fits: true, too_long: None, is_too_far: false }
+        Self {
+            ranges: Vec::new(),
+            shared: Vec::new(),
+            touches,
+            fits: true,
+            too_long: None,
+            is_too_far: false,
+            seen: BTreeMap::new(),
+        }
     }
 
     /// A loop, and its variable. Those that are shared out have a level.
@@ -61,6 +74,35 @@ impl Nest {
             self.shared.push((level, number, range.width()));
         }
         range.map_or(Form::UNKNOWN, |range| Form::variable(number, range)).fit::<T>()
+    }
+
+    /// The outermost loop, of which this piece alone is run, and its variable.
+    pub fn piece<T: Whole>(&mut self, piece: Piece) -> Form {
+        let end = |number: i128| Form::within(Interval::new(number, number));
+        self.range::<T>(Some(0), end(piece.first), end(piece.end), false)
+    }
+
+    /// An access to an array that the piece has a window of.
+    pub fn see(&mut self, array: usize, indices: &[Form]) {
+        let all: Option<Vec<Interval>> = indices.iter().map(|index| index.all()).collect();
+        if all.as_ref().is_some_and(|all| all.iter().any(|index| index.is_empty())) {
+            return;
+        }
+        let seen = self.seen.entry(array).or_insert_with(|| all.clone());
+        *seen = seen.take().zip(all).map(|(seen, all)| {
+            let hull = |(a, b): (&Interval, &Interval)| Interval::new(a.least.min(b.least), a.most.max(b.most));
+            seen.iter().zip(&all).map(hull).collect()
+        });
+    }
+
+    /// An access to any element, for all that is known.
+    pub fn see_all(&mut self, array: usize) {
+        self.seen.insert(array, None);
+    }
+
+    /// What is touched of an array: nothing, anything, or these indices.
+    pub(super) fn seen(&self, array: usize) -> Option<Option<&[Interval]>> {
+        self.seen.get(&array).map(Option::as_deref)
     }
 
     /// A team's copy of an array.
@@ -81,13 +123,19 @@ impl Nest {
     }
 
     /// An access to an array that is written, in the loop over threads with this number.
-    pub fn touch<const D: usize>(&mut self, array: usize, region: usize, indices: &[Form], extents: Extents<D>) {
+    pub fn touch<const D: usize>(
+        &mut self,
+        array: usize,
+        (region, is_write): (usize, bool),
+        indices: &[Form],
+        extents: Extents<D>,
+    ) {
         self.within(indices, &extents.0);
         if indices.iter().any(|index| index.all().is_some_and(Interval::is_empty)) {
             return;
         }
         let indices = indices.iter().map(|index| index.known).collect();
-        self.touches[array].push(Touch { region, indices });
+        self.touches[array].push(Touch { region, is_write, indices });
     }
 
     /// Trips of the outermost loop.
@@ -125,7 +173,9 @@ impl Nest {
             return false;
         }
         let regions = touches.iter().map(|touch| touch.region).max().unwrap_or(0);
-        (1..=regions).all(|region| {
+        // Between loops over threads the team waits: what a loop only reads, nobody writes meanwhile.
+        let is_written = |region: &usize| touches.iter().any(|touch| touch.region == *region && touch.is_write);
+        (1..=regions).filter(is_written).all(|region| {
             let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {
                 return false;
             };

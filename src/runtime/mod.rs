@@ -140,6 +140,12 @@ impl Runtime {
     }
 
     /// What all threads share.
+    /// Counts memory traffic that fused loops spare.
+    #[cfg(feature = "macros")]
+    pub(crate) fn count_spared(&self, bytes: u64) {
+        self.shared().spared.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     fn shared(&self) -> &Shared {
         self.door.shared()
     }

@@ -7,6 +7,7 @@ use crate::ids::{SpaceId, UnitId};
 use crate::sched::fpm::SharesInUse;
 use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Counters of a runtime at one moment.
@@ -33,6 +34,9 @@ pub struct Statistics {
     pub links: Vec<LinkStatistics>,
     /// Replicas evicted to make room.
     pub evictions: u64,
+    /// Memory traffic that fused loops spare: bytes that the second loop would have read again. Counted when tasks of such
+    /// functions are described.
+    pub spared_bytes: u64,
     /// How well the scheduler kept the indices of iteration spaces where their data are, if it keeps count.
     pub affinity: Option<AffinityStatistics>,
     /// How near the optimum the scheduler's map of an iteration space is, if it knows (`certified`).
@@ -90,6 +94,7 @@ impl Statistics {
             busy,
             links: traffic.into_iter().map(link).collect(),
             evictions,
+            spared_bytes: shared.spared.load(Ordering::Relaxed),
             affinity,
             bound,
             shares,
@@ -113,6 +118,9 @@ impl fmt::Display for Statistics {
         }
         if self.evictions > 0 {
             writeln!(f, "{} replicas evicted", self.evictions)?;
+        }
+        if self.spared_bytes > 0 {
+            writeln!(f, "{} bytes not read again by fused loops", self.spared_bytes)?;
         }
         if let Some(AffinityStatistics { hits, migrations, migrated_bytes }) = self.affinity {
             writeln!(f, "indices: {hits} stayed, {migrations} migrated with {migrated_bytes} bytes")?;

@@ -6,8 +6,11 @@ mod affine;
 mod combined;
 #[path = "../common/mod.rs"]
 mod common;
+mod fused;
 mod generated;
 mod refused;
+mod scan;
+mod split;
 mod strides;
 mod teams;
 

@@ -11,6 +11,16 @@ pub(crate) struct Options {
     pub(crate) off: Off,
     /// Parameters whose elements several iterations may touch.
     pub(crate) shared: Vec<Ident>,
+    pub(crate) split: Option<Split>,
+    /// Its two loops become one.
+    pub(crate) fuse: bool,
+}
+
+/// The option `split`: tasks for parts of the outermost loop.
+pub(crate) struct Split {
+    pub(crate) span: Span,
+    /// How many; two for each unit, if that is not said.
+    pub(crate) pieces: Option<syn::Expr>,
 }
 
 /// The clause `teams`.
@@ -227,7 +237,7 @@ impl Parallel {
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let teams = Teams { num: None, thread_limit: DEFAULT_THREADS, private: Vec::new(), firstprivate: Vec::new() };
-        let mut options = Self { teams, off: Off::default(), shared: Vec::new() };
+        let mut options = Self { teams, off: Off::default(), shared: Vec::new(), split: None, fuse: false };
         clauses(input, |name, input| {
             match name.to_string().as_str() {
                 "teams" => {
@@ -235,6 +245,21 @@ impl Parse for Options {
                     parenthesized!(content in input);
                     options.teams.parse(&content)?;
                 }
+                "split" => {
+                    let mut pieces = None;
+                    if input.peek(Token![=]) {
+                        input.parse::<Token![=]>()?;
+                        let count: syn::Expr = input.parse()?;
+                        if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) = &count
+                            && number.base10_parse::<usize>()? == 0
+                        {
+                            return Err(Error::new(number.span(), "no task at all computes nothing; write 1 or more"));
+                        }
+                        pieces = Some(count);
+                    }
+                    options.split = Some(Split { span: name.span(), pieces });
+                }
+                "fuse" => options.fuse = true,
                 "shared" => options.shared.extend(in_brackets(input, Ident::parse)?),
                 "off" => {
                     for name in in_brackets(input, Ident::parse)? {
@@ -251,7 +276,8 @@ impl Parse for Options {
                     }
                 }
                 _ => {
-                    let message = "`target` has no such option; write `teams(..)`, `shared(..)` or `off(..)`";
+                    let message =
+                        "`target` has no such option; write `teams(..)`, `split`, `fuse`, `shared(..)` or `off(..)`";
                     return Err(Error::new(name.span(), message));
                 }
             }

@@ -51,14 +51,13 @@ pub(crate) fn lower(
     let ty = format_ident!("{}", types.of(variable.ty).rust());
     let pattern = &kernel.source.pat;
     let cells = facts.cells();
-    let (first, end) = range_of(&kernel.source);
-    let end = if kernel.is_inclusive { made!(#end + 1) } else { end };
+    let range = if function.is_split { made!(piece.range::<#ty>()) } else { range_of(kernel) };
     let names_in: TokenStream = names.iter().map(|name| made!(mut #name,)).collect();
     let parts = made!((#(thalweg_support::part(&mut *#names, nest.cut(#numbers)),)*));
     if cells.is_empty() {
         return made! {{
             let nest = #plan(#(#given),*);
-            let range = #first..#end;
+            let range = #range;
             thalweg_support::pieces::<#ty, _>(cores, range, #parts, &|range, (#names_in)| {
                 #copies
                 for #pattern in range { #own #body }
@@ -104,7 +103,7 @@ pub(crate) fn lower(
     };
     made! {{
         let nest = #plan(#(#given),*);
-        let range = #first..#end;
+        let range = #range;
         let parts = thalweg_support::collect::<#ty, _, _>(cores, range, #length, #parts, &|range, (#names_in), out| {
             #copies
             #work
@@ -116,15 +115,18 @@ pub(crate) fn lower(
     }}
 }
 
-/// The ends of a source's range.
-fn range_of(source: &syn::ExprForLoop) -> (TokenStream, TokenStream) {
-    let mut range = &*source.expr;
+/// A loop's range without its end, as it is written.
+pub(crate) fn range_of(kernel: &Loop) -> TokenStream {
+    let mut range = &*kernel.source.expr;
     while let syn::Expr::Paren(inner) = range {
         range = &inner.expr;
     }
     match range {
-        syn::Expr::Range(syn::ExprRange { start: Some(first), end: Some(end), .. }) => (made!((#first)), made!((#end))),
-        other => (made!(#other), made!(#other)),
+        syn::Expr::Range(syn::ExprRange { start: Some(first), end: Some(end), .. }) if kernel.is_inclusive => {
+            made!((#first)..(#end) + 1)
+        }
+        syn::Expr::Range(syn::ExprRange { start: Some(first), end: Some(end), .. }) => made!((#first)..(#end)),
+        other => made!(#other),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Functions that loops call: `#[thalweg::device]`.
+//! Functions that loops call: `#[device]`.
 //!
 //! Numbers in, a number out; a body of `let`s, assignments and loops over numbers, and one value at its end. The text stands
 //! in front of those kernels that call the function.

@@ -21,6 +21,16 @@ pub(crate) struct Function {
     pub(crate) constants: Vec<Constant>,
     /// Functions that the loops call.
     pub(crate) helpers: Vec<Helper>,
+    /// Its outermost loop may run in pieces, each with windows of the arrays.
+    pub(crate) is_split: bool,
+}
+
+impl Function {
+    /// Whether pieces of the loop have windows of this parameter.
+    pub(crate) fn is_windowed(&self, id: ParamId) -> bool {
+        let param = &self.params[id];
+        self.is_split && matches!(param.kind, ParamKind::Array(..)) && param.team.is_none()
+    }
 }
 
 /// How a task accesses a parameter.

@@ -6,6 +6,7 @@
 //!
 //! One stage per module, each a pure function of what the one before has made:
 //! - [`parse`]: syntax to the representation of [`ir`], of the subset that cores and devices both have;
+//! - [`fuse`]: two loops in one, if that is asked for;
 //! - [`check`]: iterations that run at once leave each other alone; what each kernel consists of;
 //! - [`plan`]: the function that looks at a loop with the numbers of a launch;
 //! - [`cores`]: the body for cores;
@@ -25,6 +26,7 @@ macro_rules! made {
 mod check;
 mod clauses;
 mod cores;
+mod fuse;
 mod helper;
 mod ir;
 mod kernel;

@@ -52,6 +52,10 @@ pub(crate) fn arguments(function: &Function, types: &Types, facts: &Facts) -> (V
         declared.push(made!(#name: #ty));
         given.push(made!(#name));
     }
+    if function.is_split {
+        declared.push(made!(piece: thalweg_support::Piece));
+        given.push(made!(piece));
+    }
     (declared, given)
 }
 
@@ -122,7 +126,7 @@ impl Plan<'_> {
                 let place = match place {
                     Place::Element(element) => {
                         let indices: TokenStream = element.indices.iter().map(|index| self.touches(index)).collect();
-                        let touch = self.touch(element);
+                        let touch = self.touch(element, true);
                         made!(#indices #touch)
                     }
                     _ => TokenStream::new(),
@@ -160,6 +164,11 @@ impl Plan<'_> {
                 made!(::core::option::Option::None)
             };
             let ty = format_ident!("{}", self.types.of(one.first.ty).rust());
+            if self.function.is_split && self.level == 0 && one.share.is_shared() {
+                let chunked: Vec<ParamId> =
+                    self.facts.chunked.iter().copied().filter(|id| self.function.is_windowed(*id)).collect();
+                return made!(let #name = nest.piece::<#ty>(piece); #(nest.see(#chunked, &[#name]);)*);
+            }
             made!(let #name = nest.range::<#ty>(#level, #first, #end, #is_inclusive);)
         });
         if one.share.is_shared() {
@@ -180,17 +189,23 @@ impl Plan<'_> {
         let mut touches = TokenStream::new();
         walk::expr(expr, &mut |inner| {
             if let ExprKind::Element(element) = &inner.kind {
-                touches.extend(self.touch(element));
+                touches.extend(self.touch(element, false));
             }
         });
         touches
     }
 
-    fn touch(&self, element: &Element) -> TokenStream {
+    fn touch(&self, element: &Element, is_write: bool) -> TokenStream {
+        let windowed = match element.array {
+            Array::Param(param) if self.function.is_windowed(param) => Some(param),
+            _ => None,
+        };
         if !element.indices.iter().all(|index| self.facts.is_predictable(self.types, index)) {
-            return TokenStream::new(); // the text looks at it
+            // The text looks at it.
+            return windowed.map(|param| made!(nest.see_all(#param);)).unwrap_or_default();
         }
         let forms: Vec<_> = element.indices.iter().map(|index| self.form(index)).collect();
+        let see = windowed.map(|param| made!(nest.see(#param, &[#(#forms),*]);));
         let region = self.region;
         match element.array {
             Array::Local(var) => {
@@ -206,10 +221,13 @@ impl Plan<'_> {
             Array::Param(param) => {
                 let one = &self.function.params[param];
                 let name = &one.name;
-                match self.written.iter().position(|written| *written == param) {
-                    Some(number) if !one.is_shared => made!(nest.touch(#number, #region, &[#(#forms),*], #name);),
+                let touch = match self.written.iter().position(|written| *written == param) {
+                    Some(number) if !one.is_shared => {
+                        made!(nest.touch(#number, (#region, #is_write), &[#(#forms),*], #name);)
+                    }
                     _ => made!(nest.within(&[#(#forms),*], &#name.0);),
-                }
+                };
+                made!(#see #touch)
             }
         }
     }

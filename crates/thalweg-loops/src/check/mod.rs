@@ -250,7 +250,7 @@ impl Check<'_> {
                 _ => false,
             };
             if reduced.iter().any(|(_, target)| is_target(inner, *target) && !own(*target)) {
-                let message = "inside the loop this is one thread's part of the reduction; use it behind the loop";
+                let message = "inside the loop this is one thread's part of the reduction; use it behind the loop, or write a running sum as three loops: over sums of chunks, over these sums, and over the chunks (guide, \"Running sums\")";
                 wrong.push((inner.span, message.to_owned()));
             }
             if let ExprKind::Element(element) = &inner.kind {

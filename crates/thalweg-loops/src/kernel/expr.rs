@@ -69,10 +69,13 @@ impl Writer<'_> {
             let length = one.team.as_ref().map(|team| team.len.clone()).expect("what is no access is each team's own");
             return format!("(UINT64){}", self.length(&length));
         }
+        // A piece's window has another size than the array.
+        let letter = if self.function.is_windowed(param) { 'w' } else { 'n' };
         match dimension {
-            Some(dimension) => format!("(UINT64){name}_n{dimension}"),
+            Some(dimension) => format!("(UINT64){name}_{letter}{dimension}"),
             None => {
-                let all: Vec<_> = (0..one.dims()).map(|dimension| format!("(UINT64){name}_n{dimension}")).collect();
+                let all: Vec<_> =
+                    (0..one.dims()).map(|dimension| format!("(UINT64){name}_{letter}{dimension}")).collect();
                 if all.len() == 1 { all[0].clone() } else { format!("({})", all.join(" * ")) }
             }
         }
@@ -129,7 +132,7 @@ impl Writer<'_> {
     pub(super) fn load(&mut self, element: &Element) -> String {
         let is_safe = self.is_safe(element);
         let (name, lengths) = self.site(element);
-        let indices: Vec<_> = element.indices.iter().map(|index| self.expr(index)).collect();
+        let indices = self.indices(element);
         match lengths {
             None => format!("{name}[in_chunk]"),
             Some(length) if indices.len() == 1 => format!("{is_safe}LOAD({name}, {}, {length})", indices[0]),
@@ -141,12 +144,25 @@ impl Writer<'_> {
     pub(super) fn store(&mut self, element: &Element, value: &str) -> String {
         let is_safe = self.is_safe(element);
         let (name, lengths) = self.site(element);
-        let indices: Vec<_> = element.indices.iter().map(|index| self.expr(index)).collect();
+        let indices = self.indices(element);
         match lengths {
             None => format!("{name}[in_chunk] = {value};"),
             Some(length) if indices.len() == 1 => format!("{is_safe}STORE({name}, {}, {length}, {value});", indices[0]),
             Some(_) => format!("{is_safe}STORE{}({name}, {}, {value});", indices.len(), indices.join(", ")),
         }
+    }
+
+    /// The indices in what the task has of the array.
+    fn indices(&mut self, element: &Element) -> Vec<String> {
+        let windowed = match element.array {
+            Array::Param(param) if self.function.is_windowed(param) => Some(self.param_text(param)),
+            _ => None,
+        };
+        let index = |(d, index): (usize, &Expr)| match &windowed {
+            Some(name) => format!("(INT64){} - {name}_b{d}", self.operand(index)),
+            None => self.expr(index),
+        };
+        element.indices.iter().enumerate().map(index).collect()
     }
 
     /// `SAFE_` if the host cannot tell whether the element is there.
@@ -168,7 +184,11 @@ impl Writer<'_> {
             Array::Param(param) => {
                 let name = self.param_text(param);
                 let length = self.extent(param, None);
-                let length = length.strip_prefix("(UINT64)").map_or(length.clone(), str::to_owned);
+                let length = match length.strip_prefix("(UINT64)") {
+                    Some(_) if self.function.is_windowed(param) => format!("{name}_n0"),
+                    Some(length) => length.to_owned(),
+                    None => length,
+                };
                 (if self.is_in_team(param) { format!("{name}_team") } else { name }, Some(length))
             }
         }

@@ -1,6 +1,7 @@
 //! Loops in the text: over teams, over their threads, in chunks, and plain ones.
 
-use super::{TargetKey, Writer, combine, identity, part_name};
+use super::head::part_name;
+use super::{TargetKey, Writer, combine, identity};
 use crate::check::Target;
 use crate::clauses::Reduction;
 use crate::ir::{Element, Expr, ExprKind, Loop, ParamId, Stmt};
@@ -15,7 +16,11 @@ impl Writer<'_> {
             let line = format!("LOCAL({}, {}, TEAM_X);", self.element(target).text(), self.lanes(target));
             self.line(line);
         }
-        let (first, end) = self.range(kernel);
+        let (first, end) = if self.function.is_split {
+            ("piece_first".to_owned(), "piece_end".to_owned())
+        } else {
+            self.range(kernel)
+        };
         match chunk {
             Some(chunk) => self.chunked(kernel, &chunk, (&first, &end)),
             None if kernel.share.is_combined() => {
@@ -143,12 +148,13 @@ impl Writer<'_> {
         let (mut fills, mut backs) = (Vec::new(), Vec::new());
         for param in &arrays {
             let (name, is_last) = (self.param_text(*param), self.clause(*param, |one| &one.lastprivate));
+            let base = if self.function.is_windowed(*param) { format!(" - {name}_b0") } else { String::new() };
             // What is written back has to be there, whether the loop writes all of it or not.
             if is_last || self.clause(*param, |one| &one.firstprivate) {
-                fills.push(format!("{name}_chunk[slot] = LOAD({name}, chunk_first + slot, {name}_n0);"));
+                fills.push(format!("{name}_chunk[slot] = LOAD({name}, chunk_first + slot{base}, {name}_n0);"));
             }
             if is_last {
-                backs.push(format!("STORE({name}, chunk_first + slot, {name}_n0, {name}_chunk[slot]);"));
+                backs.push(format!("STORE({name}, chunk_first + slot{base}, {name}_n0, {name}_chunk[slot]);"));
             }
         }
         self.together("chunk_length", &fills);

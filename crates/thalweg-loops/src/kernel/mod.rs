@@ -12,16 +12,19 @@
 //! 3. A loop over threads ends with a barrier if anything of its team follows.
 
 mod expr;
+mod head;
 mod loops;
 mod stmt;
 
 use crate::check::{Facts, Target};
 use crate::clauses::{Off, Reduction, Sized};
-use crate::ir::{Direction, Expr, Function, Loop, Param, ParamId, ParamKind, VarId};
+use crate::ir::{Direction, Expr, Function, Loop, ParamId, VarId};
 use crate::parse::text_name;
 use crate::types::{Scalar, Types};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use head::{arguments, parameter, part_name, region, wrapped};
 
 /// One argument of a kernel, in the order of its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +32,10 @@ pub(crate) enum Argument {
     Buffer(ParamId),
     /// Elements along a dimension.
     Extent(ParamId, usize),
+    /// Elements of the whole array along a dimension, of which a piece has a window; if the loop asks for them.
+    Whole(ParamId, usize),
+    /// The first index in the window along a dimension.
+    Base(ParamId, usize),
     /// Elements from one index to the next along a dimension.
     Stride(ParamId, usize),
     Number(ParamId),
@@ -39,6 +46,9 @@ pub(crate) enum Argument {
     Parts(usize),
     /// How many parts there are.
     PartCount,
+    /// The first iteration of a piece, and the one behind its last.
+    PieceFirst,
+    PieceEnd,
 }
 
 /// A kernel, and what the host has to know to launch it.
@@ -142,8 +152,8 @@ pub(crate) fn lower(
             defines.push((constant.text.clone(), syn::Expr::Path(path)));
         }
     }
-    let arguments = arguments(function, types, facts);
-    let heads: Vec<String> = arguments.iter().map(|argument| head(function, types, facts, *argument)).collect();
+    let arguments = arguments(function, types, facts, kernel);
+    let heads: Vec<String> = arguments.iter().map(|argument| parameter(function, types, facts, *argument)).collect();
     let regions: Vec<String> = arguments.iter().filter_map(|argument| region(function, facts, *argument)).collect();
     let head = format!("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) {name}({})", heads.join(", "));
     let mut text = format!("{}\n{{\n    {}\n{body}}}\n", wrapped(&head), regions.join(" "));
@@ -177,98 +187,6 @@ pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt
     let value = writer.expr(value);
     writer.line(format!("return {value};"));
     writer.text
-}
-
-/// A head over as many lines as it takes.
-fn wrapped(head: &str) -> String {
-    let indent =
-        " ".repeat(head.find(") ").map_or(4, |at| head[at + 2..].find('(').map_or(4, |open| at + 3 + open)).min(60));
-    let (mut lines, mut line) = (String::new(), String::new());
-    for part in head.split_inclusive(", ") {
-        if line.len() + part.trim_end().len() > 120 && !line.trim().is_empty() {
-            lines += line.trim_end();
-            lines.push('\n');
-            line = indent.clone();
-        }
-        line += part;
-    }
-    lines + &line
-}
-
-fn arguments(function: &Function, types: &Types, facts: &Facts) -> Vec<Argument> {
-    let mut arguments = Vec::new();
-    let cells = facts.cells();
-    let is_cell = |id: ParamId| cells.iter().any(|(_, cell)| *cell == id);
-    let accessed = || facts.params.iter().copied().filter(|id| function.params[*id].is_access() && !is_cell(*id));
-    arguments.extend(accessed().map(Argument::Buffer));
-    arguments.extend((0..cells.len()).map(Argument::Parts));
-    for id in accessed() {
-        if let ParamKind::Array(_, dims) = function.params[id].kind {
-            arguments.extend((0..dims).map(|dimension| Argument::Extent(id, dimension)));
-            arguments.extend((0..dims - 1).map(|dimension| Argument::Stride(id, dimension)));
-        }
-    }
-    if !cells.is_empty() {
-        arguments.push(Argument::PartCount);
-    }
-    let is_number = |id: &&ParamId| function.params[**id].kind == ParamKind::Number;
-    arguments.extend(facts.params.iter().filter(is_number).map(|id| Argument::Number(*id)));
-    arguments.extend(facts.lets.iter().map(|var| Argument::Let(*var)));
-    let floats = facts.constants.iter().filter(|constant| types.of(function.constants[**constant].ty).is_float());
-    arguments.extend(floats.map(|constant| Argument::Constant(*constant)));
-    arguments
-}
-
-fn part_name(function: &Function, cell: ParamId) -> String {
-    format!("{}_parts", text_name(&function.params[cell].name))
-}
-
-fn head(function: &Function, types: &Types, facts: &Facts, argument: Argument) -> String {
-    let name = |id: ParamId| text_name(&function.params[id].name);
-    match argument {
-        Argument::Buffer(id) => {
-            let (param, name) = (&function.params[id], name(id));
-            let bounds = match param.kind {
-                ParamKind::Array(_, 2) => format!("[{name}_n0 : {name}_s0][{name}_n1]"),
-                ParamKind::Array(_, 3) => format!("[{name}_n0 : {name}_s0][{name}_n1 : {name}_s1][{name}_n2]"),
-                ParamKind::Array(..) => format!("{name}_n0"),
-                _ => "1".to_owned(),
-            };
-            format!("{}({}, {name}, {bounds})", mode(param), param.element.text())
-        }
-        Argument::Extent(id, dimension) => format!("INT64 {}_n{dimension}", name(id)),
-        Argument::Stride(id, dimension) => format!("INT64 {}_s{dimension}", name(id)),
-        Argument::Number(id) => format!("{} {}", function.params[id].element.text(), name(id)),
-        Argument::Let(var) => {
-            let variable = &function.variables[var];
-            format!("{} {}", types.of(variable.ty).text(), variable.text)
-        }
-        Argument::Constant(constant) => {
-            let constant = &function.constants[constant];
-            format!("{} {}", types.of(constant.ty).text(), constant.text)
-        }
-        Argument::Parts(number) => {
-            let (_, cell) = facts.cells()[number];
-            format!("OUT({}, {}, part_count)", function.params[cell].element.text(), part_name(function, cell))
-        }
-        Argument::PartCount => "INT64 part_count".to_owned(),
-    }
-}
-
-fn mode(param: &Param) -> &'static str {
-    match (param.direction(), &param.team) {
-        (Some(Direction::Inout), None) => "INOUT",
-        (Some(Direction::Out), None) => "OUT",
-        _ => "IN",
-    }
-}
-
-fn region(function: &Function, facts: &Facts, argument: Argument) -> Option<String> {
-    match argument {
-        Argument::Buffer(id) => Some(format!("REGION({});", text_name(&function.params[id].name))),
-        Argument::Parts(number) => Some(format!("REGION({});", part_name(function, facts.cells()[number].1))),
-        _ => None,
-    }
 }
 
 /// The number that changes nothing, in the text.

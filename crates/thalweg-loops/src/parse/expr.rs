@@ -71,7 +71,7 @@ impl Parser {
             }
             syn::Expr::Closure(one) => refuse(
                 one.or1_token.span,
-                "there are no closures in the subset; write the loop, or a function with `#[thalweg::device]`",
+                "there are no closures in the subset; write the loop, or a function with `#[device]`",
             ),
             syn::Expr::Match(one) => refuse(one.match_token.span, "there is no `match` in the subset; write `if`"),
             syn::Expr::Macro(one) => refuse(one.span(), "a kernel calls no macros; write what they stand for"),

@@ -20,8 +20,10 @@ pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Ty
     let params = params::all(options, item, &mut parser)?;
     for param in &params {
         let name = text_name(&param.name);
-        let suffixes =
-            ["_n0", "_n1", "_n2", "_s0", "_s1", "_team", "_chunk", "_lanes", "_part", "_parts", "_thread", "_all"];
+        let suffixes = [
+            "_n0", "_n1", "_n2", "_s0", "_s1", "_b0", "_b1", "_b2", "_w0", "_w1", "_w2", "_team", "_chunk", "_lanes",
+            "_part", "_parts", "_thread", "_all",
+        ];
         let derived = suffixes.iter().map(|suffix| format!("{name}{suffix}"));
         for name in std::iter::once(name.clone()).chain(derived) {
             if !parser.names.insert(name) {
@@ -34,8 +36,37 @@ pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Ty
     }
     parser.params = params;
     let (lets, kernels) = parser.top_level(&item.block)?;
+    if let Some(split) = &options.split {
+        if let Some(second) = kernels.get(1)
+            && !options.fuse
+        {
+            return refuse(second.span, "a function that is split has one loop; write a function for each");
+        }
+        if let Some(shared) = options.shared.first() {
+            let message = format!("pieces may write the same elements of `{shared}`; leave `shared` or `split` out");
+            return refuse(shared.span(), message);
+        }
+        if parser.params.iter().any(|param| param.team.is_some() && param.direction() != Some(crate::ir::Direction::In))
+        {
+            let message =
+                "what each team has a copy of is read alone where a loop is split; leave `split` out, or make it `&`";
+            return refuse(split.span, message);
+        }
+    }
     let Parser { params, variables, constants, helpers, types, .. } = parser;
-    Ok((Function { name: item.sig.ident.clone(), params, variables, lets, kernels, constants, helpers }, types))
+    Ok((
+        Function {
+            name: item.sig.ident.clone(),
+            params,
+            variables,
+            lets,
+            kernels,
+            constants,
+            helpers,
+            is_split: options.split.is_some(),
+        },
+        types,
+    ))
 }
 
 /// Reads a function of numbers, and writes its text: what stands in its braces.
@@ -66,7 +97,16 @@ pub(crate) fn helper(params: &[(Ident, Scalar)], result: Scalar, block: &syn::Bl
     let Parser { params, variables, types, .. } = parser;
     let name = Ident::new("helper", Span::call_site());
     let (lets, kernels) = (Vec::new(), Vec::new());
-    let function = Function { name, params, variables, lets, kernels, constants: Vec::new(), helpers: Vec::new() };
+    let function = Function {
+        name,
+        params,
+        variables,
+        lets,
+        kernels,
+        constants: Vec::new(),
+        helpers: Vec::new(),
+        is_split: false,
+    };
     Ok(crate::kernel::helper(&function, &types, &body, &value))
 }
 
@@ -253,6 +293,8 @@ const TAKEN: &[&str] = &[
     "in_chunk",
     "loop_first",
     "loop_end",
+    "piece_first",
+    "piece_end",
 ];
 
 /// What the text calls a variable or parameter of this name.

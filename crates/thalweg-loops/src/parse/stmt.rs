@@ -18,7 +18,7 @@ impl Parser {
                 syn::Stmt::Local(local) => match self.local(local)? {
                     Stmt::Let { var, init } => {
                         if self.variables[var].is_mutable {
-                            let message = "what stands outside the loops is computed before the launch and stays; leave `mut` out";
+                            let message = "what stands outside the loops is computed before the launch and stays; leave `mut` out, add up in a parameter `sum: &mut f64`, or write a running sum as three loops: over sums of chunks, over these sums, and over the chunks (guide, \"Running sums\")";
                             return refuse(local.pat.span(), message);
                         }
                         lets.push((var, init));

@@ -25,19 +25,39 @@ fn pointee(param: &Param) -> TokenStream {
 
 /// The parameters of a body: all but what is each team's own.
 fn cores_params(function: &Function) -> Vec<TokenStream> {
-    let param = |param: &Param| {
-        let (name, ty) = (&param.name, pointee(param));
+    let param = |(id, param): (usize, &Param)| {
+        let ty = if function.is_windowed(id) { part(param) } else { pointee(param) };
+        let name = &param.name;
         match (param.kind, param.is_written()) {
             (ParamKind::Number, _) => made!(#name: #ty),
             (_, true) => made!(#name: &mut #ty),
             (_, false) => made!(#name: &#ty),
         }
     };
-    function.params.iter().filter(|one| one.kind == ParamKind::Number || one.is_access()).map(param).collect()
+    let is_given = |(_, one): &(usize, &Param)| one.kind == ParamKind::Number || one.is_access();
+    function.params.iter().enumerate().filter(is_given).map(param).collect()
+}
+
+/// The type of a window's part of an array.
+fn part(param: &Param) -> TokenStream {
+    let (element, dims, shape) =
+        (format_ident!("{}", param.element.rust()), param.dims(), format_ident!("Ix{}", param.dims()));
+    let view = match (dims, param.is_written()) {
+        (1, true) => made!(&mut [#element]),
+        (1, false) => made!(&[#element]),
+        (_, true) => made!(::thalweg::ndarray::ArrayViewMut<'_, #element, ::thalweg::ndarray::#shape>),
+        (_, false) => made!(::thalweg::ndarray::ArrayView<'_, #element, ::thalweg::ndarray::#shape>),
+    };
+    made!(thalweg_support::Part<#view, #dims>)
+}
+
+/// The parameter by which a body is told its piece of the loop.
+fn piece(function: &Function) -> Option<TokenStream> {
+    function.is_split.then(|| made!(piece: thalweg_support::Piece,))
 }
 
 /// The statements of a function, with something else in the place of its loops.
-fn statements(item: &ItemFn, mut replace: impl FnMut(usize) -> TokenStream) -> TokenStream {
+pub(super) fn statements(item: &ItemFn, mut replace: impl FnMut(usize) -> TokenStream) -> TokenStream {
     let mut number = 0;
     let statement = |statement: &syn::Stmt| match statement {
         syn::Stmt::Expr(syn::Expr::ForLoop(_), _) => {
@@ -56,11 +76,11 @@ pub(super) fn cores_body(
     options: &Options,
     item: &ItemFn,
 ) -> TokenStream {
-    let params = cores_params(function);
+    let (params, piece) = (cores_params(function), piece(function));
     let body = statements(item, |number| cores::lower(function, types, &facts[number], options, number));
     made! {
         #[allow(unused_variables, unused_mut, unused_parens, clippy::all)]
-        fn cores(cores: usize, #(#params),*) { #body }
+        fn cores(cores: usize, #piece #(#params),*) { #body }
     }
 }
 
@@ -71,25 +91,34 @@ pub(super) fn devices_body(
     options: &Options,
     item: &ItemFn,
 ) -> TokenStream {
-    let params = function.params.iter().filter(|one| one.kind == ParamKind::Number || one.is_access()).map(|param| {
+    let is_given = |(_, one): &(usize, &Param)| one.kind == ParamKind::Number || one.is_access();
+    let params = function.params.iter().enumerate().filter(is_given).map(|(id, param)| {
         let (name, element) = (&param.name, format_ident!("{}", param.element.rust()));
-        let view = format_ident!("view_of_{name}");
+        let (view, window, dims) = (format_ident!("view_of_{name}"), format_ident!("window_of_{name}"), param.dims());
+        let window = function.is_windowed(id).then(|| made!(, #window: thalweg_support::Window<#dims>));
         match (param.kind, param.is_written()) {
             (ParamKind::Number, _) => made!(#name: #element),
-            (_, true) => made!(mut #view: ::thalweg::kernel::DeviceViewMut<'_, #element>),
-            (_, false) => made!(#view: ::thalweg::kernel::DeviceView<'_, #element>),
+            (_, true) => made!(mut #view: ::thalweg::kernel::DeviceViewMut<'_, #element> #window),
+            (_, false) => made!(#view: ::thalweg::kernel::DeviceView<'_, #element> #window),
         }
     });
-    let extents = function.params.iter().filter(|one| one.is_access()).map(|param| {
+    let accesses = function.params.iter().enumerate().filter(|(_, one)| one.is_access());
+    let extents = accesses.map(|(id, param)| {
         let (name, dims) = (&param.name, param.dims());
         let view = format_ident!("view_of_{name}");
         let strides = format_ident!("strides_of_{name}");
-        made!(let (#name, #strides) = (thalweg_support::Extents::<#dims>::of(#view.extents()), #view.strides());)
+        let here = made!(thalweg_support::Extents::<#dims>::of(#view.extents()));
+        if function.is_windowed(id) {
+            let (window, part) = (format_ident!("window_of_{name}"), format_ident!("part_of_{name}"));
+            return made!(let (#name, #part, #strides) = (#window.whole, #here, #view.strides()););
+        }
+        made!(let (#name, #strides) = (#here, #view.strides());)
     });
+    let piece = piece(function);
     let body = statements(item, |number| launch(function, types, &facts[number], (&kernels[number], number), options));
     made! {
         #[allow(unused_variables, unused_mut, unused_parens, clippy::all)]
-        fn devices(launcher: &mut ::thalweg::kernel::Launcher<'_>, #(#params),*) -> ::core::result::Result<(), ::thalweg::error::DeviceError> {
+        fn devices(launcher: &mut ::thalweg::kernel::Launcher<'_>, #piece #(#params),*) -> ::core::result::Result<(), ::thalweg::error::DeviceError> {
             #(#extents)*
             #body
             ::core::result::Result::Ok(())

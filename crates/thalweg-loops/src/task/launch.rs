@@ -26,10 +26,20 @@ fn argument(function: &Function, types: &Types, facts: &Facts, argument: Argumen
                 (made!(::thalweg::kernel::Read<#element>), made!(&#view))
             }
         }
-        Argument::Extent(id, dimension) => {
+        Argument::Extent(id, dimension) if function.is_windowed(id) => {
+            let part = format_ident!("part_of_{}", function.params[id].name);
+            (made!(i64), made!(#part.0[#dimension] as i64))
+        }
+        Argument::Extent(id, dimension) | Argument::Whole(id, dimension) => {
             let name = &function.params[id].name;
             (made!(i64), made!(#name.0[#dimension] as i64))
         }
+        Argument::Base(id, dimension) => {
+            let window = format_ident!("window_of_{}", function.params[id].name);
+            (made!(i64), made!(#window.base[#dimension] as i64))
+        }
+        Argument::PieceFirst => (made!(i64), made!(piece.first as i64)),
+        Argument::PieceEnd => (made!(i64), made!(piece.end as i64)),
         Argument::Stride(id, dimension) => {
             let strides = format_ident!("strides_of_{}", function.params[id].name);
             (made!(i64), made!(#strides[#dimension] as i64))
@@ -57,6 +67,17 @@ fn argument(function: &Function, types: &Types, facts: &Facts, argument: Argumen
     }
 }
 
+/// What a kernel's plan is given where the arrays' names stand for their extents.
+pub(super) fn plan_arguments(function: &Function, facts: &Facts) -> Vec<TokenStream> {
+    let params = facts.params.iter().map(|id| &function.params[*id]);
+    let params = params.filter(|param| {
+        param.kind == ParamKind::Number || matches!(param.kind, ParamKind::Array(..)) && param.is_access()
+    });
+    let lets = facts.lets.iter().map(|var| &function.variables[*var].name);
+    let names = params.map(|param| &param.name).chain(lets).map(|name| made!(#name));
+    names.chain(function.is_split.then(|| made!(piece))).collect()
+}
+
 /// What enqueues a kernel.
 pub(super) fn launch(
     function: &Function,
@@ -67,21 +88,7 @@ pub(super) fn launch(
 ) -> TokenStream {
     let (plan, one) = (format_ident!("plan_{number}"), &function.kernels[number]);
     let (declared, _) = plan::arguments(function, types, facts);
-    // Here the arrays' names stand for their extents.
-    let given = facts.params.iter().filter(|id| {
-        function.params[**id].kind == ParamKind::Number
-            || matches!(function.params[**id].kind, ParamKind::Array(..)) && function.params[**id].is_access()
-    });
-    let given: Vec<TokenStream> = given
-        .map(|id| {
-            let name = &function.params[*id].name;
-            made!(#name)
-        })
-        .chain(facts.lets.iter().map(|var| {
-            let name = &function.variables[*var].name;
-            made!(#name)
-        }))
-        .collect();
+    let given = plan_arguments(function, facts);
     debug_assert_eq!(declared.len(), given.len());
     let (argument_types, values): (Vec<_>, Vec<_>) =
         kernel.arguments.iter().map(|one| argument(function, types, facts, *one)).unzip();

@@ -9,7 +9,8 @@ mod launch;
 
 use crate::check::{self, Facts};
 use crate::clauses::Options;
-use crate::ir::Function;
+use crate::fuse;
+use crate::ir::{Function, ParamId};
 use crate::kernel::{self, Kernel};
 use crate::parse;
 use crate::plan;
@@ -20,10 +21,16 @@ use syn::visit_mut::VisitMut;
 use syn::{ItemFn, Result};
 
 use bodies::{cores_body, devices_body};
-use front::task_function;
+
+/// Parameters of a kernel at most.
+const MOST_ARGUMENTS: usize = 24;
 
 /// All that is known of a function.
 struct Made {
+    /// What the bodies are made of: the function, or one with fused loops.
+    item: ItemFn,
+    /// Parameters that fused loops do not read again.
+    again: Vec<ParamId>,
     function: Function,
     types: Types,
     facts: Vec<Facts>,
@@ -31,13 +38,26 @@ struct Made {
 }
 
 fn make(options: &Options, item: &ItemFn) -> Result<Made> {
-    let (mut function, types) = parse::function(options, item)?;
+    let (mut function, mut types) = parse::function(options, item)?;
+    let (mut item, mut again) = (item.clone(), Vec::new());
+    if options.fuse {
+        (item, again) = fuse::fuse(&function, &item)?;
+        (function, types) = parse::function(options, &item)?;
+    }
     let facts = check::kernels(&mut function, &types)?;
     let kernel = |(number, facts): (usize, &Facts)| {
         kernel::lower(&function, &types, facts, options.off, (number, options.teams.thread_limit))
     };
-    let kernels = facts.iter().enumerate().map(kernel).collect();
-    Ok(Made { function, types, facts, kernels })
+    let kernels: Vec<Kernel> = facts.iter().enumerate().map(kernel).collect();
+    if let Some(kernel) = kernels.iter().find(|kernel| kernel.arguments.len() > MOST_ARGUMENTS) {
+        let message = format!(
+            "a kernel has {MOST_ARGUMENTS} parameters, and this one would need {}: one for each number, and for each array its \
+             extents, strides and, where the loop is split, windows; write two functions, or put numbers into an array",
+            kernel.arguments.len()
+        );
+        return Err(syn::Error::new(function.name.span(), message));
+    }
+    Ok(Made { item, again, function, types, facts, kernels })
 }
 
 /// The texts of all kernels, and what they refer to.
@@ -82,8 +102,9 @@ pub(crate) fn plain(item: &ItemFn) -> ItemFn {
 
 /// The function, its task, and what that needs.
 pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
-    let Made { function, types, facts, kernels } = make(options, item)?;
     let plain = plain(item);
+    let Made { item, again, function, types, facts, kernels } = make(options, item)?;
+    let item = &item;
     let (name, vis) = (&item.sig.ident, &item.vis);
     let text = kernels.iter().map(|kernel| kernel.text.as_str()).collect::<Vec<_>>().join("\n");
     let plans: TokenStream = (0..kernels.len())
@@ -99,7 +120,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
         .collect();
     let for_cores = cores_body(&function, &types, &facts, options, item);
     let for_devices = devices_body(&function, &types, (&facts, &kernels), options, item);
-    let task = task_function(&function, item);
+    let front = front::functions((&function, &again), &facts, options, item);
     let doc = format!("What belongs to [`fn@{name}`]: its task.");
     Ok(made! {
         #[allow(dead_code, clippy::too_many_arguments, clippy::needless_range_loop, clippy::manual_memcpy, clippy::assign_op_pattern)]
@@ -118,7 +139,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
             impl #name {
                 /// The texts of the kernels, as devices get them behind the dialect.
                 #vis const KERNELS: &'static str = #text;
-                #task
+                #front
             }
         };
     })

@@ -1,0 +1,121 @@
+//! The option `fuse`: two loops that follow each other become one, whose iterations do what both do.
+//!
+//! Made of the source, before it is read for the kernel: so cores and kernels get the same loop. It is allowed where iteration
+//! i of the second loop touches, of all that the first one writes, element i alone, and writes nothing else that the first one
+//! touches; then no iteration can tell the difference. What is refused here would be a race, or another result.
+
+use crate::ir::{Array, Element, Expr, ExprKind, Function, Loop, ParamId, Place, VarId};
+use crate::parse::refuse;
+use crate::walk;
+use quote::ToTokens;
+use std::collections::BTreeSet;
+use syn::{ItemFn, Result, Stmt, parse_quote};
+
+/// The function with one loop in the place of its two, and the parameters whose elements the second one finds where the first
+/// one has just left them.
+pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<ParamId>)> {
+    let [first, second] = function.kernels.as_slice() else {
+        let span = function.kernels.last().map_or_else(|| function.name.span(), |one| one.span);
+        return refuse(
+            span,
+            "`fuse` makes one loop of two; write two loops that follow each other, or leave `fuse` out",
+        );
+    };
+    let tokens = |tokens: &dyn Fn(&syn::ExprForLoop) -> String| [tokens(&first.source), tokens(&second.source)];
+    let [range, other] = tokens(&|source| source.expr.to_token_stream().to_string());
+    if range != other {
+        let message = format!(
+            "the loop before runs over `{range}`, and only iterations of the same range are fused; write that range, or leave `fuse` out"
+        );
+        return refuse(second.first.span, message);
+    }
+    let attributes = |source: &syn::ExprForLoop| -> String {
+        source.attrs.iter().map(|attribute| attribute.to_token_stream().to_string()).collect()
+    };
+    let [shared, otherwise] = tokens(&attributes);
+    if shared != otherwise {
+        return refuse(second.span, "loops that are fused are shared out alike; write the same attributes above both");
+    }
+    let (before, behind) = (Touched::of(first), Touched::of(second));
+    for (loop_of, touched, others) in [(second, &behind, &before), (first, &before, &behind)] {
+        for (param, element) in &touched.elements {
+            let is_written = touched.written.contains(param) || others.written.contains(param);
+            if is_written && others.params.contains(param) && !is_own(element, loop_of.var) {
+                let (name, var) = (&function.params[*param].name, &function.variables[loop_of.var].name);
+                let message = format!(
+                    "both loops touch `{name}`, and one writes it: fused, iteration `{var}` would meet here what another one writes; write `{name}[{var}]`, or leave `fuse` out"
+                );
+                return refuse(element.span, message);
+            }
+        }
+    }
+    if let Some((cell, span)) = behind.cells.iter().find(|(cell, _)| before.written_cells.contains(cell)) {
+        let message = format!(
+            "the loop before adds to `{}`, which is known only behind it; leave `fuse` out",
+            function.params[*cell].name
+        );
+        return refuse(*span, message);
+    }
+    let again = before.written.intersection(&behind.params).copied().collect();
+    Ok((merged(item, first, second), again))
+}
+
+/// The loops in one, with all that stands between them in front.
+fn merged(item: &ItemFn, first: &Loop, second: &Loop) -> ItemFn {
+    let mut item = item.clone();
+    let is_loop = |statement: &Stmt| matches!(statement, Stmt::Expr(syn::Expr::ForLoop(_), _));
+    let mut statements: Vec<Stmt> = item.block.stmts.iter().filter(|statement| !is_loop(statement)).cloned().collect();
+    let mut source = first.source.clone();
+    let (one, other) = (&first.source.body, &second.source.body);
+    let (var, alias) = (&source.pat, &second.source.pat);
+    let is_other = var.to_token_stream().to_string() != alias.to_token_stream().to_string();
+    let alias: Option<Stmt> = is_other.then(|| parse_quote!(let #alias = #var;));
+    source.body = parse_quote!({ #one #alias #other });
+    statements.push(Stmt::Expr(syn::Expr::ForLoop(source), None));
+    item.block.stmts = statements;
+    item
+}
+
+/// Whether iterations of the loop have elements of their own: the first index is the loop's variable.
+fn is_own(element: &Element, var: VarId) -> bool {
+    matches!(element.indices.first().map(|index| &index.kind), Some(ExprKind::Var(index)) if *index == var)
+}
+
+/// What a loop touches.
+struct Touched<'a> {
+    elements: Vec<(ParamId, &'a Element)>,
+    params: BTreeSet<ParamId>,
+    written: BTreeSet<ParamId>,
+    cells: Vec<(ParamId, proc_macro2::Span)>,
+    written_cells: BTreeSet<ParamId>,
+}
+
+impl<'a> Touched<'a> {
+    fn of(one: &'a Loop) -> Self {
+        let (mut elements, mut written, mut cells, mut written_cells) =
+            (Vec::new(), BTreeSet::new(), Vec::new(), BTreeSet::new());
+        walk::of_loop(one, &mut |expr: &Expr| match &expr.kind {
+            ExprKind::Element(element) => {
+                if let Array::Param(param) = element.array {
+                    elements.push((param, &**element));
+                }
+            }
+            ExprKind::Cell(cell) => cells.push((*cell, expr.span)),
+            _ => {}
+        });
+        walk::places(&one.body, &mut |place| match place {
+            Place::Element(element) => {
+                if let Array::Param(param) = element.array {
+                    elements.push((param, element));
+                    written.insert(param);
+                }
+            }
+            Place::Cell(cell) => {
+                written_cells.insert(*cell);
+            }
+            Place::Var(_) => {}
+        });
+        let params = elements.iter().map(|(param, _)| *param).collect();
+        Self { elements, params, written, cells, written_cells }
+    }
+}

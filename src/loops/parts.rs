@@ -1,0 +1,246 @@
+//! Parts of arrays, with the indices of the whole.
+//!
+//! Invariant: an element is in one part at most, since arrays are split as slices and views are. An index that leads into
+//! another part is a panic, as one that leads out of the array.
+
+use super::nest::Cut;
+use ndarray::{ArrayRef, ArrayView, ArrayViewMut, Axis, Dimension, Ix2, Ix3, NdIndex};
+use std::ops::{Index, IndexMut};
+
+/// What pieces of a loop get parts of.
+pub trait Parts: Sized + Send {
+    /// Whether there is a part for each piece.
+    fn can_be_cut(&self) -> bool;
+    /// The parts of the iterations before this one, and of the others.
+    fn split(self, iteration: i128) -> (Self, Self);
+}
+
+/// A part of an array that is written, with the indices of the whole.
+#[derive(Debug)]
+pub struct Part<V, const D: usize> {
+    pub(super) view: V,
+    /// The first index that is here, along each dimension.
+    pub(super) base: [usize; D],
+    pub(super) cut: Option<Cut>,
+    pub(super) extents: [usize; D],
+}
+
+/// An array that parts are made of.
+pub trait IntoPart {
+    /// A part.
+    type Part;
+    /// All of it.
+    fn into_part(self, cut: Option<Cut>) -> Self::Part;
+}
+
+/// All of an array, to be cut there.
+pub fn part<A: IntoPart>(array: A, cut: Option<Cut>) -> A::Part {
+    array.into_part(cut)
+}
+
+impl<'a, T> IntoPart for &'a mut [T] {
+    type Part = Part<&'a mut [T], 1>;
+
+    fn into_part(self, cut: Option<Cut>) -> Self::Part {
+        Part { base: [0], cut, extents: [self.len()], view: self }
+    }
+}
+
+/// A part of a part: the pieces of a task that has a window itself.
+impl<'a, T> IntoPart for &'a mut Part<&mut [T], 1> {
+    type Part = Part<&'a mut [T], 1>;
+
+    fn into_part(self, cut: Option<Cut>) -> Self::Part {
+        Part { base: self.base, cut, extents: self.extents, view: &mut *self.view }
+    }
+}
+
+macro_rules! arrays {
+    ($($ix:ident $d:literal;)*) => {$(
+        impl<'a, T> IntoPart for &'a mut Part<ArrayViewMut<'_, T, $ix>, $d> {
+            type Part = Part<ArrayViewMut<'a, T, $ix>, $d>;
+
+            fn into_part(self, cut: Option<Cut>) -> Self::Part {
+                Part { base: self.base, cut, extents: self.extents, view: self.view.view_mut() }
+            }
+        }
+
+        impl<'a, T> IntoPart for &'a mut ArrayRef<T, $ix> {
+            type Part = Part<ArrayViewMut<'a, T, $ix>, $d>;
+
+            fn into_part(self, cut: Option<Cut>) -> Self::Part {
+                let extents = std::array::from_fn(|d| self.len_of(Axis(d)));
+                Part { base: [0; $d], cut, extents, view: self.view_mut() }
+            }
+        }
+    )*};
+}
+
+arrays! { Ix2 2; Ix3 3; }
+
+/// What can be cut in two along a dimension.
+trait Sliced: Sized {
+    fn extent(&self, dimension: usize) -> usize;
+    fn cut(self, dimension: usize, at: usize) -> (Self, Self);
+}
+
+impl<T> Sliced for &mut [T] {
+    fn extent(&self, _: usize) -> usize {
+        self.len()
+    }
+
+    fn cut(self, _: usize, at: usize) -> (Self, Self) {
+        self.split_at_mut(at)
+    }
+}
+
+impl<T, D: Dimension> Sliced for ArrayViewMut<'_, T, D> {
+    fn extent(&self, dimension: usize) -> usize {
+        self.len_of(Axis(dimension))
+    }
+
+    fn cut(self, dimension: usize, at: usize) -> (Self, Self) {
+        self.split_at(Axis(dimension), at)
+    }
+}
+
+#[allow(private_bounds)] // of views alone
+impl<V: Sliced + Send, const D: usize> Parts for Part<V, D> {
+    fn can_be_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    fn split(self, iteration: i128) -> (Self, Self) {
+        let Self { view, base, cut, extents } = self;
+        let Cut { dimension, stride, first } = cut.expect("what is cut can be");
+        // Saturating: a part before the array's first element or behind its last is empty.
+        let index = iteration.saturating_mul(stride).saturating_add(first);
+        let at = (index - base[dimension] as i128).clamp(0, view.extent(dimension) as i128) as usize;
+        let (before, behind) = view.cut(dimension, at);
+        let mut base_behind = base;
+        base_behind[dimension] += at;
+        (Self { view: before, base, cut, extents }, Self { view: behind, base: base_behind, cut, extents })
+    }
+}
+
+impl<T> Index<usize> for Part<&mut [T], 1> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self.view[index.wrapping_sub(self.base[0])]
+    }
+}
+
+impl<T> Index<usize> for Part<&[T], 1> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self.view[index.wrapping_sub(self.base[0])]
+    }
+}
+
+impl<T, D: Dimension, const N: usize> Index<[usize; N]> for Part<ArrayView<'_, T, D>, N>
+where
+    [usize; N]: NdIndex<D>,
+{
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: [usize; N]) -> &T {
+        &self.view[std::array::from_fn(|d| index[d].wrapping_sub(self.base[d]))]
+    }
+}
+
+impl<T> IndexMut<usize> for Part<&mut [T], 1> {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.view[index.wrapping_sub(self.base[0])]
+    }
+}
+
+impl<T, D: Dimension, const N: usize> Index<[usize; N]> for Part<ArrayViewMut<'_, T, D>, N>
+where
+    [usize; N]: NdIndex<D>,
+{
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: [usize; N]) -> &T {
+        &self.view[std::array::from_fn(|d| index[d].wrapping_sub(self.base[d]))]
+    }
+}
+
+impl<T, D: Dimension, const N: usize> IndexMut<[usize; N]> for Part<ArrayViewMut<'_, T, D>, N>
+where
+    [usize; N]: NdIndex<D>,
+{
+    #[inline]
+    fn index_mut(&mut self, index: [usize; N]) -> &mut T {
+        &mut self.view[std::array::from_fn(|d| index[d].wrapping_sub(self.base[d]))]
+    }
+}
+
+impl<V, const D: usize> Part<V, D> {
+    /// Elements of the whole array.
+    #[allow(clippy::len_without_is_empty)] // nobody asks
+    pub fn len(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// Rows of the whole array.
+    pub fn nrows(&self) -> usize {
+        self.extents[0]
+    }
+
+    /// Columns of the whole array.
+    pub fn ncols(&self) -> usize {
+        self.extents[1]
+    }
+}
+
+macro_rules! tuples {
+    ($(($($p:ident $i:tt),*))*) => {$(
+        impl<$($p: Parts),*> Parts for ($($p,)*) {
+            fn can_be_cut(&self) -> bool {
+                $(self.$i.can_be_cut())&&*
+            }
+
+            fn split(self, iteration: i128) -> (Self, Self) {
+                let parts = ($(self.$i.split(iteration),)*);
+                (($(parts.$i.0,)*), ($(parts.$i.1,)*))
+            }
+        }
+    )*};
+}
+
+impl Parts for () {
+    fn can_be_cut(&self) -> bool {
+        true
+    }
+
+    fn split(self, _: i128) -> (Self, Self) {
+        ((), ())
+    }
+}
+
+for_tuples! { tuples }
+
+/// An element of each iteration's own, whatever its index.
+#[derive(Debug)]
+pub struct Own<T>(pub T);
+
+impl<T> Index<usize> for Own<T> {
+    type Output = T;
+
+    fn index(&self, _: usize) -> &T {
+        &self.0
+    }
+}
+
+impl<T> IndexMut<usize> for Own<T> {
+    fn index_mut(&mut self, _: usize) -> &mut T {
+        &mut self.0
+    }
+}

@@ -1,0 +1,179 @@
+//! A loop in pieces that are tasks of their own: the iterations of a piece, and what it has of each array.
+//!
+//! A piece keeps the indices of the whole loop and of whole arrays. What its task has of an array is a *window*: the least
+//! box that includes all elements that the plan has seen its iterations touch. Invariants: an element outside the window is
+//! touched by no iteration of the piece; windows of different pieces do not overlap where they are written.
+
+use super::extents::{Extents, Measure};
+use super::form::Whole;
+use super::nest::Nest;
+use super::number::Number;
+use super::parts::Part;
+use crate::error::SubmitError;
+use crate::memory::{Element, Reducer, Shape};
+use crate::region::Block;
+use crate::task::Region;
+use ndarray::{ArrayRef, ArrayView, ArrayViewMut, Ix2, Ix3};
+use std::ops::Range;
+
+/// The iterations from one number to below another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    pub first: i128,
+    pub end: i128,
+}
+
+impl Piece {
+    /// All of a range.
+    pub fn of<T: Whole>(range: Range<T>) -> Self {
+        Self { first: range.start.whole(), end: range.end.whole() }
+    }
+
+    /// As a range.
+    pub fn range<T: Whole>(self) -> Range<T> {
+        T::of_whole(self.first)..T::of_whole(self.end)
+    }
+
+    /// Up to so many pieces of about the same size, none of them empty.
+    pub fn cut(self, count: usize) -> Vec<Self> {
+        let trips = (self.end - self.first).max(0);
+        let count = trips.min(count.max(1) as i128);
+        let at = |n: i128| self.first + trips * n / count;
+        (0..count).map(|n| Self { first: at(n), end: at(n + 1) }).collect()
+    }
+}
+
+/// Where the part of an array that a task has lies in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window<const D: usize> {
+    /// The first index that is there, along each dimension.
+    pub base: [usize; D],
+    /// How large the whole array is.
+    pub whole: Extents<D>,
+}
+
+/// How large a region is.
+pub fn extents<T: Element, S: Shape, const D: usize>(region: &Region<'_, T, S>) -> Extents<D> {
+    Extents(std::array::from_fn(|d| region.range(d).len()))
+}
+
+impl<const D: usize> Window<D> {
+    /// All of an array.
+    pub fn all(whole: Extents<D>) -> Self {
+        Self { base: [0; D], whole }
+    }
+
+    /// These indices of a region: the window and the part.
+    pub fn on<'d, T: Element, S: Shape>(
+        region: &Region<'d, T, S>,
+        indices: &[Range<usize>; D],
+    ) -> (Self, Region<'d, T, S>) {
+        let inside: [Range<usize>; D] = std::array::from_fn(|d| {
+            let first = region.range(d).start;
+            first + indices[d].start..first + indices[d].end
+        });
+        let part = Region { data: region.data, block: Block::new(&inside) };
+        (Self { base: std::array::from_fn(|d| indices[d].start), whole: extents(region) }, part)
+    }
+}
+
+impl Window<1> {
+    /// What a task reads.
+    pub fn seen<'a, T>(&self, view: &'a [T]) -> Part<&'a [T], 1> {
+        Part { view, base: self.base, cut: None, extents: self.whole.0 }
+    }
+
+    /// What a task writes.
+    pub fn written<'a, T>(&self, view: &'a mut [T]) -> Part<&'a mut [T], 1> {
+        Part { view, base: self.base, cut: None, extents: self.whole.0 }
+    }
+}
+
+macro_rules! arrays {
+    ($($ix:ident $d:literal;)*) => {$(
+        impl Window<$d> {
+            /// What a task reads.
+            pub fn seen<'a, T>(&self, view: &'a ArrayRef<T, $ix>) -> Part<ArrayView<'a, T, $ix>, $d> {
+                Part { view: view.view(), base: self.base, cut: None, extents: self.whole.0 }
+            }
+
+            /// What a task writes.
+            pub fn written<'a, T>(&self, view: &'a mut ArrayRef<T, $ix>) -> Part<ArrayViewMut<'a, T, $ix>, $d> {
+                Part { view: view.view_mut(), base: self.base, cut: None, extents: self.whole.0 }
+            }
+        }
+    )*};
+}
+
+arrays! { Ix2 2; Ix3 3; }
+
+impl<V, const D: usize> Measure<D> for Part<V, D> {
+    fn measure(&self) -> Extents<D> {
+        Extents(self.extents)
+    }
+}
+
+/// Refuses pieces that write the same elements of a region.
+///
+/// # Errors
+/// If two windows overlap.
+pub fn apart<const D: usize>(
+    function: &str,
+    array: &str,
+    windows: impl Iterator<Item = [Range<usize>; D]>,
+) -> Result<(), SubmitError> {
+    let windows: Vec<Block> = windows.map(|window| Block::new(&window)).collect();
+    for (n, window) in windows.iter().enumerate() {
+        if let Some(other) = windows[..n].iter().find(|other| other.overlaps(window)) {
+            let shown = |block: &Block| block.display(D).to_string();
+            let (task, array) = (function.to_owned(), array.to_owned());
+            return Err(SubmitError::Split { task, array, first: shown(other), second: shown(window) });
+        }
+    }
+    Ok(())
+}
+
+/// Products, for reductions that pieces share.
+#[derive(Debug, Clone, Copy)]
+pub struct Product;
+
+impl<T: Number> Reducer<T> for Product {
+    fn identity(&self) -> T {
+        T::ONE
+    }
+
+    fn combine(&self, accumulator: &mut T, contribution: T) {
+        *accumulator = accumulator.product(contribution);
+    }
+}
+
+impl Nest {
+    /// What the piece has to have of an array: the least box with all that its iterations touch.
+    pub fn window<const D: usize>(&self, array: usize, whole: Extents<D>) -> [Range<usize>; D] {
+        let seen = self.seen(array);
+        std::array::from_fn(|d| match seen {
+            None => 0..0,
+            Some(None) => 0..whole.0[d],
+            Some(Some(seen)) => {
+                let end = whole.0[d] as i128;
+                let (least, most) = (seen[d].least.clamp(0, end), seen[d].most.saturating_add(1).clamp(0, end));
+                least as usize..most.max(least) as usize
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_the_range_once() {
+        for (first, end, count) in [(0, 10, 3), (-5, 2, 7), (3, 3, 4), (5, 1, 2), (0, 2, 9), (0, 7, 0)] {
+            let pieces = Piece { first, end }.cut(count);
+            let all: Vec<i128> = pieces.iter().flat_map(|piece| piece.first..piece.end).collect();
+            assert_eq!(all, (first..end).collect::<Vec<_>>());
+            assert!(pieces.len() <= count.max(1) && pieces.iter().all(|piece| piece.first < piece.end));
+        }
+    }
+}
