@@ -129,9 +129,11 @@ fn mark(row: &Row, colour: RGBColor) -> Circle<(f64, f64), i32> {
     Circle::new(at, size_of_class(row.measured.class), colour.stroke_width(2))
 }
 
-/// A thin line for each intensity, with the names of the stages that have it.
+/// A thin line for each intensity, with the names of the stages that have it: in the last class, since a zone's boundary makes
+/// them differ a little from class to class.
 fn draw_names(chart: &mut Panel<'_, '_>, rows: &[&Row], bottom: f64) -> Result<(), Box<dyn Error>> {
-    let mut sorted = rows.to_vec();
+    let Some(last) = rows.last().map(|row| row.measured.class) else { return Ok(()) };
+    let mut sorted: Vec<&Row> = rows.iter().copied().filter(|row| row.measured.class == last).collect();
     sorted.sort_by(|a, b| a.intensity.total_cmp(&b.intensity));
     for alike in sorted.chunk_by(|a, b| b.intensity < a.intensity * ALIKE) {
         let mut names: Vec<String> = Vec::new();

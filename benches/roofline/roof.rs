@@ -15,6 +15,8 @@ use crate::stages::Measured;
 pub(crate) struct Row {
     #[serde(flatten)]
     pub(crate) measured: Measured,
+    /// Of the fastest pass.
+    pub(crate) seconds: f64,
     /// Operations per byte.
     pub(crate) intensity: f64,
     /// Operations per second.
@@ -40,6 +42,7 @@ impl Row {
         ];
         let (bound, least) = bounds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are three bounds");
         Self {
+            seconds,
             intensity: work.operations / work.bytes,
             operations_per_s: work.operations / seconds,
             bytes_per_s: work.bytes / seconds,

@@ -77,6 +77,7 @@ pub(crate) struct Measured {
     /// Bytes that numbers are gathered from.
     pub(crate) gathered: f64,
     /// Seconds of each pass over the whole problem by itself, every stage going through all of it before the next begins.
+    #[serde(skip)]
     pub(crate) passes: Vec<f64>,
     /// Seconds of the stage in a step, summed over the units: in a plain loop, and as tasks.
     pub(crate) shares: Option<Shares>,

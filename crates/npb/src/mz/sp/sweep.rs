@@ -16,6 +16,7 @@ use crate::mz::components::{Components, ComponentsMut};
 use crate::mz::lanes::{Lane, Scratch};
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::prefetch::prefetch;
 use crate::mz::zones::Shape;
 
 /// Fields of a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, the right-hand side.
@@ -271,6 +272,24 @@ pub(crate) enum Rows<'a, 'r> {
     },
 }
 
+impl Rows<'_, '_> {
+    /// Asks for the columns that are solved next, in `length` planes of `points` points: in each a few lines, which no processor
+    /// foresees.
+    #[inline(always)]
+    fn prefetch(&self, points: usize, length: usize, columns: &Range<usize>) {
+        let (near, far) = match self {
+            Rows::Replace { u, r } => (&r[..], u),
+            Rows::Add { u, r } => (&u[..], r),
+        };
+        for (k, near) in near.iter().enumerate().take(length) {
+            for (near, far) in near.iter().zip(far) {
+                prefetch(&near[columns.clone()]);
+                prefetch(&far[k * points..][columns.clone()]);
+            }
+        }
+    }
+}
+
 /// Solves the lines in z of `rows` rows, and transforms the solution back to the conserved quantities.
 #[inline(always)]
 pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch) {
@@ -282,7 +301,8 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
     let vectors_needed = BUNDLES * bundle + 2 * length + stored(length);
     let (points, rest) = scratch.vectors::<S>(vectors_needed).split_at_mut(BUNDLES * bundle);
     let (flows, stored) = rest.split_at_mut(2 * length);
-    for columns in ranges::<S>(0..rows * nx) {
+    let mut all = ranges::<S>(0..rows * nx).peekable();
+    while let Some(columns) = all.next() {
         for k in 0..length {
             let far = k * plane + columns.start..k * plane + columns.end;
             unroll!(COMPONENTS, |m| {
@@ -293,6 +313,9 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
                 pack(simd, u, points, bundle, IN_ROWS * k + m);
                 pack(simd, r, points, bundle, IN_ROWS * k + COMPONENTS + m);
             });
+        }
+        if let Some(next) = all.peek() {
+            planes.prefetch(plane, length, next);
         }
         let add = matches!(planes, Rows::Add { .. });
         for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
