@@ -1,5 +1,5 @@
 //! What code that is made of annotated loops costs beside code by hand: kernels beside those of `kernels/`, bodies for cores
-//! beside the same loop under rayon, MACC's optimizations one by one, and what it costs to make the code.
+//! beside the same loop under rayon, and what it costs to make the code. The example `optimizations` switches optimizations off.
 //!
 //! Contenders take turns, and the median of their ratios counts: `cargo bench --bench loops -- [--rounds N]`.
 
@@ -65,55 +65,38 @@ fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
 const NX: usize = 4;
 const POINTS: usize = NX * NX;
 
-macro_rules! advance {
-    ($($name:ident $options:tt)*) => {$(
-        #[target $options]
-        fn $name(der: &[f64], delta: &[f64], weights: &[f64], dt: f64, x: &mut [f64], y: &mut [f64]) {
-            #[distribute]
-            for element in 0..x.len() / POINTS {
-                let mut gradient = [0.0; POINTS];
-                #[parallel_for]
-                for l in 0..NX {
-                    #[parallel_for]
-                    for k in 0..NX {
-                        let mut outer = 0.0;
-                        for j in 0..NX {
-                            let mut inner = 0.0;
-                            for i in 0..NX {
-                                let at = element * POINTS + j * NX + i;
-                                let along = delta[j * NX + l] * x[at] * der[k * NX + i];
-                                let across = delta[k * NX + i] * y[at] * der[l * NX + j];
-                                inner += (along + across) * weights[i];
-                            }
-                            outer += inner * weights[j];
-                        }
-                        gradient[l * NX + k] = outer;
+#[target(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)))]
+fn advance(der: &[f64], delta: &[f64], weights: &[f64], dt: f64, x: &mut [f64], y: &mut [f64]) {
+    #[distribute]
+    for element in 0..x.len() / POINTS {
+        let mut gradient = [0.0; POINTS];
+        #[parallel_for]
+        for l in 0..NX {
+            #[parallel_for]
+            for k in 0..NX {
+                let mut outer = 0.0;
+                for j in 0..NX {
+                    let mut inner = 0.0;
+                    for i in 0..NX {
+                        let at = element * POINTS + j * NX + i;
+                        let along = delta[j * NX + l] * x[at] * der[k * NX + i];
+                        let across = delta[k * NX + i] * y[at] * der[l * NX + j];
+                        inner += (along + across) * weights[i];
                     }
+                    outer += inner * weights[j];
                 }
-                #[parallel_for]
-                for l in 0..NX {
-                    #[parallel_for]
-                    for k in 0..NX {
-                        x[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
-                        y[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
-                    }
-                }
+                gradient[l * NX + k] = outer;
             }
         }
-    )*};
-}
-
-advance! {
-    advance(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)))
-    without_team_memory(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(team_memory))
-    without_once(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(once))
-    without_innermost_first(
-        teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(innermost_first)
-    )
-    without_all(
-        teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)),
-        off(team_memory, once, innermost_first)
-    )
+        #[parallel_for]
+        for l in 0..NX {
+            #[parallel_for]
+            for k in 0..NX {
+                x[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
+                y[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
+            }
+        }
+    }
 }
 
 /// What submits a task.
@@ -202,20 +185,8 @@ fn on_accelerator(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
         })
         .submit()
     });
-    macro_rules! made {
-        ($name:ident) => {
-            Box::new(|rt: &Runtime| $name::task(rt, der, delta, weights, 1e-9, &fx, &fy).submit())
-        };
-    }
-    let contenders: [(&str, Submit<'_>); 6] = [
-        ("by hand", by_hand),
-        ("of a loop", made!(advance)),
-        ("without team memory", made!(without_team_memory)),
-        ("without once", made!(without_once)),
-        ("without innermost first", made!(without_innermost_first)),
-        ("without all three", made!(without_all)),
-    ];
-    compare(rt, rounds, "dg", &contenders)
+    let made: Submit<'_> = Box::new(|rt| advance::task(rt, der, delta, weights, 1e-9, &fx, &fy).submit());
+    compare(rt, rounds, "dg", &[("by hand", by_hand), ("of a loop", made)])
 }
 
 fn on_cores(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {

@@ -2,7 +2,6 @@
 
 use super::{bits, common, machines, numbers};
 use thalweg::loops::{Out, target};
-use thalweg::prelude::*;
 
 const CHUNK: usize = 64;
 

@@ -14,6 +14,17 @@ fn prints_the_kernels_of_a_function() {
     assert!(output.status.success() && text.starts_with("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) vecadd_loop("), "{text}");
 }
 
+/// A text is complete: constants that it needs stand in front.
+#[test]
+fn prints_the_constants_that_kernels_need() {
+    let output = kernel("dg.rs:advance");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let head = text.find("KERNEL(").unwrap();
+    for define in ["#define v_NX (4)", "#define v_POINTS ((4)*(4))"] {
+        assert!(text.find(define).is_some_and(|at| at < head), "no {define} in {text}");
+    }
+}
+
 #[test]
 fn says_what_is_not_there() {
     for (place, words) in [

@@ -84,9 +84,12 @@ impl<'a> Items<'a> {
         let options: Options = syn::parse2(options)?;
         let texts = task::texts(&options, item)?;
         let mut text = String::new();
-        for (name, value) in &texts.defines {
-            if let Some(value) = self.value(&quote::quote!(#value)) {
-                text += &format!("#define {name} ({value})\n");
+        for (name, define) in &texts.defines {
+            if let Some(value) = self.value(&quote::quote!(#define)) {
+                // A constant's value has brackets already.
+                let is_whole = matches!(define, syn::Expr::Path(_));
+                text +=
+                    &if is_whole { format!("#define {name} {value}\n") } else { format!("#define {name} ({value})\n") };
             }
         }
         for name in &texts.helpers {

@@ -317,3 +317,29 @@ fn clauses_are_checked() {
     );
     assert!(refused(quote!(), other).contains("write `a[i]`"));
 }
+
+#[test]
+fn pieces_have_windows() {
+    let source =
+        "fn relax(old: &[f64], new: &mut [f64]) { for i in 1..new.len() - 1 { new[i] = old[i - 1] + old[i + 1]; } }";
+    let text = text("(split = 4)", source);
+    for line in [
+        "{ DISTRIBUTE_PARALLEL(at, piece_first, piece_end) {",
+        "STORE(v_new, (INT64)i - v_new_b0, v_new_n0, LOAD(old, (INT64)(i - 1) - old_b0, old_n0) + LOAD(old, (INT64)(i + 1) - old_b0, old_n0));",
+    ] {
+        assert!(text.contains(line), "no {line} in {text}");
+    }
+}
+
+#[test]
+fn a_kernel_with_too_many_parameters_is_refused() {
+    let function = quote!(
+        fn f(a: &ArrayRef3<f64>, b: &ArrayRef3<f64>, c: &mut ArrayRef3<f64>) {
+            for i in 0..8usize {
+                c[[i, 0, 0]] = a[[i, 0, 0]] + b[[i, 0, 0]];
+            }
+        }
+    );
+    let message = refused(quote!(split), function);
+    assert!(message.contains("a kernel has 24 parameters, and this one would need 29"), "{message}");
+}

@@ -199,7 +199,7 @@ impl Nest {
             (_, level) if level <= self.thread_levels() => "#[parallel_for]",
             _ => "",
         };
-        for level in 0..self.depth() {
+        for (level, var) in vars.iter().enumerate().take(self.depth()) {
             if level == 1 {
                 text.line(&format!("let lead = {};", self.lead));
                 if self.sharing == Sharing::Held {
@@ -209,7 +209,7 @@ impl Nest {
                 }
             }
             text.line(share(level));
-            text.open(&format!("for {} in 0..n{level} {{", vars[level]));
+            text.open(&format!("for {var} in 0..n{level} {{"));
         }
         if self.depth() == 1 {
             text.line(&format!("let lead = {};", self.lead));
