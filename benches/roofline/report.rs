@@ -74,7 +74,7 @@ fn machine_table(machine: &Machine) -> Table {
 fn stage_table(rows: &[&Row]) -> Table {
     let mut table = Table::new("stage", &COLUMNS);
     for row in rows {
-        let Row { measured, intensity, operations_per_s, bytes_per_s, bound, fraction } = row;
+        let Row { measured, intensity, operations_per_s, bytes_per_s, bound, fraction, .. } = row;
         let has_operations = measured.work.operations > 0.0;
         let milliseconds = |seconds: f64| format!("{:.3}", seconds * 1e3);
         let figures = [
