@@ -122,12 +122,16 @@ pub fn apart<const D: usize>(
     array: &str,
     windows: impl Iterator<Item = [Range<usize>; D]>,
 ) -> Result<(), SubmitError> {
-    let windows: Vec<Block> = windows.map(|window| Block::new(&window)).collect();
+    let mut windows: Vec<[Range<usize>; D]> = windows.collect();
+    // Of windows in the order of their first rows, those that overlap one begin before it ends.
+    windows.sort_by_key(|window| window[0].start);
     for (n, window) in windows.iter().enumerate() {
-        if let Some(other) = windows[..n].iter().find(|other| other.overlaps(window)) {
+        let own = Block::new(window);
+        let near = windows[n + 1..].iter().take_while(|other| other[0].start < window[0].end);
+        if let Some(other) = near.map(|other| Block::new(other)).find(|other| other.overlaps(&own)) {
             let shown = |block: &Block| block.display(D).to_string();
             let (task, array) = (function.to_owned(), array.to_owned());
-            return Err(SubmitError::Split { task, array, first: shown(other), second: shown(window) });
+            return Err(SubmitError::Split { task, array, first: shown(&own), second: shown(&other) });
         }
     }
     Ok(())
@@ -166,6 +170,16 @@ impl Nest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_that_overlap_are_found_in_any_order() {
+        let is_apart = |windows: &[[Range<usize>; 2]]| apart("f", "x", windows.iter().cloned()).is_ok();
+        assert!(is_apart(&[[8..9, 0..5], [0..4, 0..9], [4..8, 0..9], [8..9, 5..9], [3..3, 0..9]]));
+        assert!(!is_apart(&[[8..9, 0..5], [0..4, 0..9], [4..8, 0..9], [6..9, 5..9]]));
+        assert!(!is_apart(&[[0..9, 0..9], [1..2, 1..2]]));
+        let error = apart("f", "x", [[34..40], [0..36]].into_iter()).unwrap_err().to_string();
+        assert!(error.contains("[0..36] and [34..40]"), "{error}");
+    }
 
     #[test]
     fn pieces_cover_the_range_once() {

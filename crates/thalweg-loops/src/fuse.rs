@@ -9,6 +9,7 @@ use crate::parse::refuse;
 use crate::walk;
 use quote::ToTokens;
 use std::collections::BTreeSet;
+use syn::spanned::Spanned;
 use syn::{ItemFn, Result, Stmt, parse_quote};
 
 /// The function with one loop in the place of its two, and the parameters whose elements the second one finds where the first
@@ -21,6 +22,7 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
             "`fuse` makes one loop of two; write two loops that follow each other, or leave `fuse` out",
         );
     };
+    refuse_hidden_names(item)?;
     let tokens = |tokens: &dyn Fn(&syn::ExprForLoop) -> String| [tokens(&first.source), tokens(&second.source)];
     let [range, other] = tokens(&|source| source.expr.to_token_stream().to_string());
     if range != other {
@@ -58,6 +60,29 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
     }
     let again = before.written.intersection(&behind.params).copied().collect();
     Ok((merged(item, first, second), again))
+}
+
+/// Refuses names behind the first loop that hide others: in front of it they would hide them there as well.
+fn refuse_hidden_names(item: &ItemFn) -> Result<()> {
+    let name = |pattern: &syn::Pat| match pattern {
+        syn::Pat::Type(typed) => typed.pat.to_token_stream().to_string(),
+        other => other.to_token_stream().to_string(),
+    };
+    let (mut known, mut is_behind) = (BTreeSet::new(), false);
+    for statement in &item.block.stmts {
+        match statement {
+            Stmt::Expr(syn::Expr::ForLoop(_), _) => is_behind = true,
+            Stmt::Local(local) if !known.insert(name(&local.pat)) && is_behind => {
+                let message = format!(
+                    "fused, the loop before would meet this `{}`, too; give it another name, or leave `fuse` out",
+                    name(&local.pat)
+                );
+                return refuse(local.pat.span(), message);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The loops in one, with all that stands between them in front.

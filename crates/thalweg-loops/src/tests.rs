@@ -343,3 +343,32 @@ fn a_kernel_with_too_many_parameters_is_refused() {
     let message = refused(quote!(split), function);
     assert!(message.contains("a kernel has 24 parameters, and this one would need 29"), "{message}");
 }
+
+#[test]
+fn what_fusing_would_change_is_refused() {
+    let hidden = quote!(
+        fn f(x: &mut [f64], y: &mut [f64], n: usize) {
+            let end = n;
+            for i in 0..end {
+                x[i] = 1.0;
+            }
+            let end = n / 2;
+            for i in 0..end {
+                y[i] = x[i];
+            }
+        }
+    );
+    let message = refused(quote!(fuse), hidden);
+    assert!(message.contains("would meet this `end`"), "{message}");
+    let read_before = quote!(
+        fn f(x: &[f64], y: &mut [f64], sum: &mut f64) {
+            for i in 0..x.len() {
+                y[i] = *sum;
+            }
+            for i in 0..x.len() {
+                *sum += x[i];
+            }
+        }
+    );
+    assert!(refused(quote!(fuse), read_before).contains("sum"));
+}
