@@ -178,9 +178,7 @@ mod tests {
     use super::*;
 
     fn file(name: &str) -> String {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let path = root.ancestors().map(|folder| folder.join(name)).find(|path| path.exists()).expect(name);
-        std::fs::read_to_string(path).unwrap()
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)).expect(name)
     }
 
     #[test]

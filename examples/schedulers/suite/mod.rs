@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     fn measured() -> Vec<Took> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/evaluation/suite.csv");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evaluation/suite.csv");
         from_csv(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
