@@ -177,8 +177,8 @@ mod tests {
         assert!(is_apart(&[[8..9, 0..5], [0..4, 0..9], [4..8, 0..9], [8..9, 5..9], [3..3, 0..9]]));
         assert!(!is_apart(&[[8..9, 0..5], [0..4, 0..9], [4..8, 0..9], [6..9, 5..9]]));
         assert!(!is_apart(&[[0..9, 0..9], [1..2, 1..2]]));
-        let error = apart("f", "x", [[34..40], [0..36]].into_iter()).unwrap_err().to_string();
-        assert!(error.contains("[0..36] and [34..40]"), "{error}");
+        let error = apart("f", "x", [[34..40, 0..2], [0..36, 0..2]].into_iter()).unwrap_err().to_string();
+        assert!(error.contains("[0..36, 0..2] and [34..40, 0..2]"), "{error}");
     }
 
     #[test]
