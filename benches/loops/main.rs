@@ -3,10 +3,14 @@
 //!
 //! Contenders take turns, and the median of their ratios counts: `cargo bench --bench loops -- [--rounds N]`.
 
+#[path = "../../examples/optimizations/gradient.rs"]
+#[allow(dead_code)] // what has optimizations switched off is the example's
+mod gradient;
 #[path = "../harness/statistics.rs"]
 #[allow(dead_code)]
 mod statistics;
 
+use gradient::{BY_HAND, NX, POINTS, advance};
 use rayon::prelude::*;
 use statistics::median;
 use std::time::Instant;
@@ -28,14 +32,9 @@ const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../kerne
 // SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
 const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
-#[allow(unsafe_code)]
-// SAFETY: a group touches the points of its elements, which it compares with their number.
-const DG: Program = unsafe { Program::new("dg.cl", include_str!("../../kernels/dg.cl")) };
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
 static DOT: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "dot_product");
 static RELAX: Kernel<(Read<f64>, Write<f64>, i32, i32, i64, i64)> = Kernel::new(&JACOBI, "relax");
-type Advance = (Read<f64>, Read<f64>, Read<f64>, f64, Write<f64>, Write<f64>, i32);
-static ADVANCE: Kernel<Advance> = Kernel::new(&DG, "advance_by_hand");
 
 #[target]
 fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
@@ -58,43 +57,6 @@ fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
         #[parallel_for]
         for j in 1..new.ncols() - 1 {
             new[[i, j]] = 0.25 * ((old[[i - 1, j]] + old[[i + 1, j]]) + (old[[i, j - 1]] + old[[i, j + 1]]));
-        }
-    }
-}
-
-const NX: usize = 4;
-const POINTS: usize = NX * NX;
-
-#[target(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)))]
-fn advance(der: &[f64], delta: &[f64], weights: &[f64], dt: f64, x: &mut [f64], y: &mut [f64]) {
-    #[distribute]
-    for element in 0..x.len() / POINTS {
-        let mut gradient = [0.0; POINTS];
-        #[parallel_for]
-        for l in 0..NX {
-            #[parallel_for]
-            for k in 0..NX {
-                let mut outer = 0.0;
-                for j in 0..NX {
-                    let mut inner = 0.0;
-                    for i in 0..NX {
-                        let at = element * POINTS + j * NX + i;
-                        let along = delta[j * NX + l] * x[at] * der[k * NX + i];
-                        let across = delta[k * NX + i] * y[at] * der[l * NX + j];
-                        inner += (along + across) * weights[i];
-                    }
-                    outer += inner * weights[j];
-                }
-                gradient[l * NX + k] = outer;
-            }
-        }
-        #[parallel_for]
-        for l in 0..NX {
-            #[parallel_for]
-            for k in 0..NX {
-                x[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
-                y[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
-            }
         }
     }
 }
@@ -181,7 +143,7 @@ fn on_accelerator(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
         let task = rt.task("advance", (der.input(), delta.input(), weights.input(), fx.inout(), fy.inout()));
         task.gpu(|k, (der, delta, weights, mut x, mut y)| {
             let elements = x.len() / POINTS;
-            k.launch(&ADVANCE, elements * POINTS, (&der, &delta, &weights, 1e-9, &mut x, &mut y, elements as i32))
+            k.launch(&BY_HAND, elements * POINTS, (&der, &delta, &weights, 1e-9, &mut x, &mut y, elements as i32))
         })
         .submit()
     });

@@ -8,13 +8,13 @@
 //! Contenders take turns, and what counts is the median of the ratios to the kernel with all optimizations in the same round.
 
 mod chart;
+mod gradient;
 
 use clap::Parser;
+use gradient::{BY_HAND, NX, POINTS, advance, without_all, without_innermost_first, without_once, without_team_memory};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
-use thalweg::kernel::{Kernel, Program, Read, Write};
-use thalweg::loops::target;
 use thalweg::prelude::*;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -38,67 +38,6 @@ struct Options {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
-
-/// Points along a side of an element, and in it.
-const NX: usize = 4;
-const POINTS: usize = NX * NX;
-
-macro_rules! advance {
-    ($($name:ident $options:tt)*) => {$(
-        #[target $options]
-        fn $name(der: &[f64], delta: &[f64], weights: &[f64], dt: f64, x: &mut [f64], y: &mut [f64]) {
-            #[distribute]
-            for element in 0..x.len() / POINTS {
-                let mut gradient = [0.0; POINTS];
-                #[parallel_for]
-                for l in 0..NX {
-                    #[parallel_for]
-                    for k in 0..NX {
-                        let mut outer = 0.0;
-                        for j in 0..NX {
-                            let mut inner = 0.0;
-                            for i in 0..NX {
-                                let at = element * POINTS + j * NX + i;
-                                let along = delta[j * NX + l] * x[at] * der[k * NX + i];
-                                let across = delta[k * NX + i] * y[at] * der[l * NX + j];
-                                inner += (along + across) * weights[i];
-                            }
-                            outer += inner * weights[j];
-                        }
-                        gradient[l * NX + k] = outer;
-                    }
-                }
-                #[parallel_for]
-                for l in 0..NX {
-                    #[parallel_for]
-                    for k in 0..NX {
-                        x[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
-                        y[element * POINTS + l * NX + k] += dt * gradient[l * NX + k];
-                    }
-                }
-            }
-        }
-    )*};
-}
-
-advance! {
-    advance(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)))
-    without_team_memory(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(team_memory))
-    without_once(teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(once))
-    without_innermost_first(
-        teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)), off(innermost_first)
-    )
-    without_all(
-        teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX)),
-        off(team_memory, once, innermost_first)
-    )
-}
-
-#[allow(unsafe_code)]
-// SAFETY: a group touches the points of its elements, which it compares with their number.
-const DG: Program = unsafe { Program::new("dg.cl", include_str!("../../kernels/dg.cl")) };
-type ByHand = (Read<f64>, Read<f64>, Read<f64>, f64, Write<f64>, Write<f64>, i32);
-static BY_HAND: Kernel<ByHand> = Kernel::new(&DG, "advance_by_hand");
 
 /// A contender: what it is called, and how long its tasks take in each round.
 struct Row {

@@ -4,8 +4,8 @@
 //! another part is a panic, as one that leads out of the array.
 
 use super::nest::Cut;
-use ndarray::{ArrayRef, ArrayView, ArrayViewMut, Axis, Dimension, Ix2, Ix3, NdIndex};
-use std::ops::{Index, IndexMut};
+use ndarray::{ArrayBase, ArrayRef, ArrayViewMut, Axis, Data, Dimension, Ix2, Ix3, NdIndex};
+use std::ops::{Deref, Index, IndexMut};
 
 /// What pieces of a loop get parts of.
 pub trait Parts: Sized + Send {
@@ -123,33 +123,12 @@ impl<V: Sliced + Send, const D: usize> Parts for Part<V, D> {
     }
 }
 
-impl<T> Index<usize> for Part<&mut [T], 1> {
+impl<T, V: Deref<Target = [T]>> Index<usize> for Part<V, 1> {
     type Output = T;
 
     #[inline]
     fn index(&self, index: usize) -> &T {
         &self.view[index.wrapping_sub(self.base[0])]
-    }
-}
-
-impl<T> Index<usize> for Part<&[T], 1> {
-    type Output = T;
-
-    #[inline]
-    fn index(&self, index: usize) -> &T {
-        &self.view[index.wrapping_sub(self.base[0])]
-    }
-}
-
-impl<T, D: Dimension, const N: usize> Index<[usize; N]> for Part<ArrayView<'_, T, D>, N>
-where
-    [usize; N]: NdIndex<D>,
-{
-    type Output = T;
-
-    #[inline]
-    fn index(&self, index: [usize; N]) -> &T {
-        &self.view[std::array::from_fn(|d| index[d].wrapping_sub(self.base[d]))]
     }
 }
 
@@ -160,14 +139,14 @@ impl<T> IndexMut<usize> for Part<&mut [T], 1> {
     }
 }
 
-impl<T, D: Dimension, const N: usize> Index<[usize; N]> for Part<ArrayViewMut<'_, T, D>, N>
+impl<S: Data, D: Dimension, const N: usize> Index<[usize; N]> for Part<ArrayBase<S, D>, N>
 where
     [usize; N]: NdIndex<D>,
 {
-    type Output = T;
+    type Output = S::Elem;
 
     #[inline]
-    fn index(&self, index: [usize; N]) -> &T {
+    fn index(&self, index: [usize; N]) -> &S::Elem {
         &self.view[std::array::from_fn(|d| index[d].wrapping_sub(self.base[d]))]
     }
 }

@@ -138,6 +138,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
             #[allow(clippy::too_many_arguments)]
             impl #name {
                 /// The texts of the kernels, as devices get them behind the dialect.
+                #[allow(dead_code)] // few look at them
                 #vis const KERNELS: &'static str = #text;
                 #front
             }
