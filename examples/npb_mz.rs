@@ -15,7 +15,8 @@ use std::time::Duration;
 use clap::Parser;
 use common::{Machine, Outcome, Result, integer};
 use npb::mz::{
-    Benchmark, Class, Fuse, Periods, Problem, Program, Settings, Verdict, banner, bytes_needed, run_serially,
+    Benchmark, Class, Fuse, Periods, Problem, Program, Settings, Verdict, banner, bytes_needed, limit_lanes,
+    run_serially,
 };
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 use thalweg::Runtime;
@@ -37,6 +38,10 @@ struct Options {
     /// How many tasks a zone's step is; planes: one, with children for chunks of planes and of rows
     #[arg(long, value_enum, default_value = "step")]
     fuse: Fuse,
+    /// At most so many numbers in a vector: 8 (AVX-512), 4 (AVX2), 2 (NEON), 1 (portable) [default: as many as the processor
+    /// has]
+    #[arg(long, value_name = "N", value_parser = integer(1..=8))]
+    lanes: Option<usize>,
     /// Wait for all tasks between exchange and computation, to time the two periods
     #[arg(long)]
     periods: bool,
@@ -60,6 +65,9 @@ fn main() -> ExitCode {
     if allocates && let Err(shortage) = check_memory(&problem, options.benchmark, options.fuse) {
         eprintln!("error: {shortage}");
         return ExitCode::from(2);
+    }
+    if let Some(most) = options.lanes {
+        limit_lanes(most);
     }
     if options.serial {
         return options.serial(&problem).conclude();

@@ -11,21 +11,60 @@
 
 use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Arch, Scalar, Simd, WithSimd};
 
 /// The most lanes of any instruction set.
 pub(crate) const MAX_LANES: usize = 8;
 
-/// Runs `work` with the most lanes the processor has, but with no more than `most`.
+/// The fewest lanes of this architecture's instruction sets, apart from the portable code's one.
+const NARROWEST: usize = if cfg!(target_arch = "x86_64") { 4 } else { 2 };
+
+/// No vector has more lanes; see [`limit_lanes`].
+static LIMIT: AtomicUsize = AtomicUsize::new(MAX_LANES);
+
+/// Lets vectors have no more than `most` numbers from now on, in this process: 8 is AVX-512, 4 AVX2, 2 NEON, 1 the portable
+/// code, which needs no vectors. Processors have several of these; without a limit the widest is taken.
+///
+/// Results at different widths differ by rounding alone, which is within what the benchmarks allow, and are the same from
+/// run to run at each. To be called before a run, not during one.
+///
+/// ```
+/// npb::mz::limit_lanes(1);
+/// assert_eq!(npb::mz::lanes(), 1);
+/// ```
+///
+/// # Panics
+/// If `most` is 0.
+pub fn limit_lanes(most: usize) {
+    assert!(most > 0, "cannot compute with vectors of no numbers; try 1");
+    LIMIT.store(most, Ordering::Relaxed);
+}
+
+/// How many numbers a vector has: as many as this processor's widest within [`limit_lanes`].
+pub fn lanes() -> usize {
+    struct Lanes;
+    impl WithSimd for Lanes {
+        type Output = usize;
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            S::F64_LANES
+        }
+    }
+    dispatch(MAX_LANES, Lanes)
+}
+
+/// Runs `work` with the most lanes the processor has, but with no more than `most` and than [`limit_lanes`] allows.
 ///
 /// # Panics
 /// If `most` is less than 4, which no row of a zone is.
 pub(crate) fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
     assert!(most >= 4, "{most} numbers are not worth a vector");
+    let most = most.min(LIMIT.load(Ordering::Relaxed));
     match Arch::new() {
         #[cfg(target_arch = "x86_64")]
-        Arch::V4(simd) if most < 8 => Simd::vectorize(*simd, work),
+        Arch::V4(simd) if (4..8).contains(&most) => Simd::vectorize(*simd, work),
+        _ if most < NARROWEST => Simd::vectorize(Scalar, work),
         arch => arch.dispatch(work),
     }
 }

@@ -49,6 +49,7 @@ mod verify;
 mod zones;
 
 pub use classes::{Benchmark, Class, Fuse, Problem};
+pub use lanes::{lanes, limit_lanes};
 pub use log::Log;
 pub use physics::{COMPONENTS, Mesh};
 pub use plain::{Zone, Zones};
