@@ -161,8 +161,8 @@ fn on_accelerator(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
 }
 
 /// Running sums as one writes them by hand: the sums of blocks, then the blocks from there.
-fn running_sums(x: &[f64], y: &mut [f64], cores: usize) {
-    let block = x.len().div_ceil(cores * 4).max(1);
+fn running_sums(x: &[f64], y: &mut [f64]) {
+    let block = x.len().div_ceil(rayon::current_num_threads() * 4).max(1);
     let mut sums: Vec<f64> = x.par_chunks(block).map(|x| x.iter().sum()).collect();
     let mut before = 0.0;
     for sum in &mut sums {
@@ -177,7 +177,7 @@ fn running_sums(x: &[f64], y: &mut [f64], cores: usize) {
     });
 }
 
-fn on_cores(rt: &Runtime, rounds: usize, n: usize, cores: usize) -> Result<()> {
+fn on_cores(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     let (x, y, sum) = (rt.data(vec![1.0; n]), rt.data(vec![0.5; n]), rt.scalar(0.0));
     let as_written: Submit<'_> = Box::new(|rt| {
         let task = rt.task("axpy", (x.input(), y.inout()));
@@ -193,7 +193,7 @@ fn on_cores(rt: &Runtime, rounds: usize, n: usize, cores: usize) -> Result<()> {
     compare(rt, rounds, "dot", &[("the loop under rayon", as_written), ("of a loop", made)])?;
     let as_written: Submit<'_> = Box::new(|rt| {
         let task = rt.task("running", (x.input(), y.output()));
-        task.cpu(|_, (x, y)| running_sums(x, y, cores)).submit()
+        task.cpu(|_, (x, y)| running_sums(x, y)).submit()
     });
     let made: Submit<'_> = Box::new(|rt| running::task(rt, &x, &y).submit());
     compare(rt, rounds, "running", &[("two passes under rayon", as_written), ("of a loop", made)])?;
@@ -246,7 +246,7 @@ fn main() -> Result<()> {
         Err(error) => println!("skipped: {error}"),
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    on_cores(&Runtime::builder().compute_units(format!("1:CPU:{cores}")).build()?, rounds, n, cores)?;
+    on_cores(&Runtime::builder().compute_units(format!("1:CPU:{cores}")).build()?, rounds, n)?;
     expansion(rounds);
     Ok(())
 }
