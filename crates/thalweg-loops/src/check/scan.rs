@@ -23,9 +23,9 @@ fn target_of(place: &Place) -> Option<Target> {
 pub(super) fn find(function: &Function, kernel: &Loop) -> Option<(Target, Reduction)> {
     if let Some((reduction, name)) = kernel.share.scans().first() {
         let is_it = |var: &VarId| function.variables[*var].name == *name;
-        let local = function.lets.iter().map(|(var, _)| *var).filter(|var| function.variables[*var].is_mutable);
+        let mut local = function.lets.iter().map(|(var, _)| *var).filter(|var| function.variables[*var].is_mutable);
         let cell = |param: &crate::ir::Param| param.name == *name && matches!(param.kind, ParamKind::Cell(_));
-        return match (local.filter(is_it).last(), function.params.iter().position(cell)) {
+        return match (local.rfind(is_it), function.params.iter().position(cell)) {
             (Some(var), _) => Some((Target::Local(var), *reduction)),
             (None, cell) => cell.map(|cell| (Target::Cell(cell), *reduction)),
         };
