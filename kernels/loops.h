@@ -100,6 +100,21 @@
         BARRIER(); \
     } while (0)
 
+/* value <- this thread's and all before it combined, before <- all before it; lanes holds the values. By Hillis and Steele's
+ * steps; the team has one dimension. */
+#define SCAN(lanes, value, before, COMBINE) \
+    do { \
+        lanes[LOCAL_ID(0)] = value; \
+        BARRIER(); \
+        for (int apart = 1; apart < TEAM_X; apart *= 2) { \
+            if (LOCAL_ID(0) >= apart) value = COMBINE(lanes[LOCAL_ID(0) - apart], value); \
+            BARRIER(); \
+            lanes[LOCAL_ID(0)] = value; \
+            BARRIER(); \
+        } \
+        if (LOCAL_ID(0) > 0) before = lanes[LOCAL_ID(0) - 1]; \
+    } while (0)
+
 /* Division as far as it has a result; 0 where Rust's panics. */
 DEVICE int quotient_i32(int a, int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (unsigned)a) : a / b; }
 DEVICE int remainder_i32(int a, int b) { return b == 0 || b == -1 ? 0 : a % b; }

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use statistics::median;
 use std::time::Instant;
 use thalweg::kernel::{Kernel, Program, Read, Write};
-use thalweg::loops::target;
+use thalweg::loops::{Out, target};
 use thalweg::ndarray::ArrayRef2;
 use thalweg::prelude::*;
 
@@ -47,6 +47,15 @@ fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
 fn dot(x: &[f64], y: &[f64], sum: &mut f64) {
     for i in 0..x.len() {
         *sum += x[i] * y[i];
+    }
+}
+
+#[target]
+fn running(x: &[f64], y: Out<'_, [f64]>) {
+    let mut sum = 0.0;
+    for i in 0..x.len() {
+        sum += x[i];
+        y[i] = sum;
     }
 }
 
@@ -151,6 +160,23 @@ fn on_accelerator(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     compare(rt, rounds, "dg", &[("by hand", by_hand), ("of a loop", made)])
 }
 
+/// Running sums as one writes them by hand: the sums of blocks, then the blocks from there.
+fn running_sums(x: &[f64], y: &mut [f64]) {
+    let block = x.len().div_ceil(rayon::current_num_threads() * 4).max(1);
+    let mut sums: Vec<f64> = x.par_chunks(block).map(|x| x.iter().sum()).collect();
+    let mut before = 0.0;
+    for sum in &mut sums {
+        before += std::mem::replace(sum, before);
+    }
+    x.par_chunks(block).zip(y.par_chunks_mut(block)).zip(&sums).for_each(|((x, y), before)| {
+        let mut sum = *before;
+        for (x, y) in x.iter().zip(y) {
+            sum += x;
+            *y = sum;
+        }
+    });
+}
+
 fn on_cores(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     let (x, y, sum) = (rt.data(vec![1.0; n]), rt.data(vec![0.5; n]), rt.scalar(0.0));
     let as_written: Submit<'_> = Box::new(|rt| {
@@ -165,6 +191,12 @@ fn on_cores(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     });
     let made: Submit<'_> = Box::new(|rt| dot::task(rt, &x, &y, &sum).submit());
     compare(rt, rounds, "dot", &[("the loop under rayon", as_written), ("of a loop", made)])?;
+    let as_written: Submit<'_> = Box::new(|rt| {
+        let task = rt.task("running", (x.input(), y.output()));
+        task.cpu(|_, (x, y)| running_sums(x, y)).submit()
+    });
+    let made: Submit<'_> = Box::new(|rt| running::task(rt, &x, &y).submit());
+    compare(rt, rounds, "running", &[("two passes under rayon", as_written), ("of a loop", made)])?;
     let side = n.isqrt();
     let (old, new): (Data<f64, Ix2>, Data<f64, Ix2>) = (rt.zeros([side; 2]), rt.zeros([side; 2]));
     let as_written: Submit<'_> = Box::new(|rt| {

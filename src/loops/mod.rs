@@ -41,6 +41,7 @@
 //! | clause | of | what it does |
 //! | --- | --- | --- |
 //! | `reduction(+: sum)`, also `*`, `min`, `max` | `parallel_for` | combines what threads add to `sum`, always in the same order |
+//! | `scan(+: sum)`, also `*`, `min`, `max` | `parallel_for` | iterations read `sum` so far, see below |
 //! | `dist_firstprivate([N] x)` | `distribute` | teams have N elements of `x` at a time in their memory, those of their iterations |
 //! | `dist_lastprivate([N] x)` | `distribute` | the same, and what they hold at the end goes to `x` |
 //! | `dist_private([N] x)` | `distribute` | the same without either |
@@ -51,6 +52,15 @@
 //! | `fuse` | `target` | two loops over the same range become one, where iterations allow it |
 //! | `shared(x)` | `target` | iterations may write the same element of `x`: on cores they run one after the other |
 //! | `off(team_memory, once, innermost_first)` | `target` | leaves optimizations out |
+//!
+//! # Running sums
+//!
+//! A variable from before a loop over teams and threads, `let mut sum = 0.0`, or a parameter `sum: &mut f64`, may be added to
+//! once in each iteration and read by it: in front of `sum += ..` without what this iteration adds, behind it with it. Devices
+//! add up runs of iterations in a kernel, find what stands before each run, and run the loop from there; so what is added
+//! depends neither on the sum nor on what the loop stores in front of it. Sums and products of floating-point numbers are
+//! combined in the same order on all machines, cores included, which is not that of the plain loop; all else is as there.
+//! What a parameter holds behind the loop is the sum of all runs, whose last bits need not be those that the last iteration saw.
 //!
 //! # In pieces
 //!
@@ -83,6 +93,8 @@ mod nest;
 mod number;
 #[allow(missing_docs)]
 mod parts;
+#[allow(missing_docs)]
+mod scan;
 #[allow(missing_docs)]
 mod shape;
 mod variants;
@@ -117,6 +129,7 @@ pub mod support {
     pub use super::nest::Nest;
     pub use super::number::Number;
     pub use super::parts::{Own, Part, part};
+    pub use super::scan::{chunk_number, exclusive, is_cut, offsets};
     pub use super::shape::{Launch, MOST_TEAM_BYTES, Shape};
     pub use super::variants::Variants;
     pub use super::windows::{Piece, Product, Window, apart, extents};

@@ -1,9 +1,7 @@
 //! What reductions know of numbers.
 
-use crate::kernel::Scalar;
-
 /// A number that reductions combine.
-pub trait Number: Scalar {
+pub trait Number: Copy + Send + Sync + 'static {
     const ZERO: Self;
     const ONE: Self;
     const LOWEST: Self;
@@ -64,4 +62,6 @@ numbers! {
     u32 0 1 MIN MAX wrapped wrapped Ord::max, Ord::min;
     i64 0 1 MIN MAX wrapped wrapped Ord::max, Ord::min;
     u64 0 1 MIN MAX wrapped wrapped Ord::max, Ord::min;
+    isize 0 1 MIN MAX wrapped wrapped Ord::max, Ord::min;
+    usize 0 1 MIN MAX wrapped wrapped Ord::max, Ord::min;
 }

@@ -1,74 +1,223 @@
-//! Running sums in three loops: sums of chunks, what stands before each chunk, and the chunks themselves.
+//! Running sums: the loop as it is written, which two passes over chunks give on cores and three kernels on devices.
 
 use super::{bits, common, machines, numbers};
 use thalweg::loops::{Out, target};
+use thalweg::ndarray::{Array2, ArrayRef2};
+use thalweg::prelude::*;
 
-const CHUNK: usize = 64;
-
-#[target(split = 3)]
-fn chunk_sums(x: &[f64], sums: Out<'_, [f64]>) {
-    for chunk in 0..sums.len() {
-        let mut sum = 0.0;
-        for k in 0..CHUNK {
-            if chunk * CHUNK + k < x.len() {
-                sum += x[chunk * CHUNK + k];
-            }
-        }
-        sums[chunk] = sum;
-    }
-}
-
-/// A loop of one iteration: there are few chunks.
 #[target]
-fn offsets(sums: &mut [f64]) {
-    for one in 0..1usize {
-        let mut before = 0.0;
-        for chunk in 0..sums.len() {
-            let sum = sums[one + chunk];
-            sums[one + chunk] = before;
-            before += sum;
-        }
+fn inclusive(x: &[f64], y: Out<'_, [f64]>) {
+    let mut sum = 0.0;
+    for i in 0..x.len() {
+        sum += x[i];
+        y[i] = sum;
     }
 }
 
-#[target(split = 3)]
-fn running(x: &[f64], offsets: &[f64], y: &mut [f64]) {
-    for chunk in 0..offsets.len() {
-        let mut sum = offsets[chunk];
-        for k in 0..CHUNK {
-            if chunk * CHUNK + k < x.len() {
-                sum += x[chunk * CHUNK + k];
-                y[chunk * CHUNK + k] = sum;
-            }
+#[target]
+fn exclusive(x: &[u64], y: Out<'_, [u64]>) {
+    let mut sum = 5;
+    #[distribute]
+    #[parallel_for(scan(+: sum))]
+    for i in 0..x.len() {
+        y[i] = sum;
+        sum += x[i];
+    }
+}
+
+/// In its place, from a parameter and back to it.
+#[target(teams(num = 3, thread_limit = 8))]
+fn in_place(x: &mut [i32], sum: &mut i32) {
+    for i in 1..=x.len() - 1 {
+        let own = x[i];
+        x[i] = *sum;
+        *sum += own;
+    }
+}
+
+/// Values from a stencil; another operation; a type with fewer bits; a number that is computed from values before and behind.
+#[target(teams(thread_limit = 32))]
+fn peaks(x: &[f32], y: &mut [f32], steps: &mut [f32], low: f32) {
+    let mut most = low * 2.0;
+    #[distribute]
+    #[parallel_for(scan(max: most))]
+    for i in 1..x.len() - 1 {
+        let mut middle = x[i];
+        for k in 0..3usize {
+            middle += 0.25 * x[i + k - 1];
+        }
+        let before = most;
+        steps[i] = -before;
+        most = f32::max(most, middle);
+        y[i] = most;
+        steps[i] += most;
+    }
+}
+
+#[target(teams(thread_limit = 16))]
+fn products(x: &[f64], y: Out<'_, [f64]>, product: &mut f64) {
+    #[distribute]
+    #[parallel_for(scan(*: product))]
+    for i in 0..x.len() {
+        *product *= if x[i] > 0.0 { 1.0 + x[i] * 1e-3 } else { 1.0 };
+        y[i] = *product;
+    }
+}
+
+/// What the loop keeps, close together; how much that is.
+#[target(teams(thread_limit = 64), shared(kept))]
+fn compact(x: &[f64], kept: &mut [f64], count: &mut u32) {
+    for i in 0..x.len() {
+        let is_kept = x[i] > 0.0;
+        if is_kept {
+            kept[*count as usize] = x[i];
+        }
+        *count += if is_kept { 1 } else { 0 };
+    }
+}
+
+/// Row sums, and where each row would begin.
+#[target(teams(thread_limit = 4))]
+fn rows(a: &ArrayRef2<f64>, begin: Out<'_, [f64]>) {
+    let n = a.ncols();
+    let mut sum = 0.0;
+    for i in 0..begin.len() {
+        let mut own = 0.0;
+        let mut held = [0.0; 2];
+        for j in 0..n {
+            held[j % 2] = a[[i, j]];
+            own += held[j % 2];
+        }
+        begin[i] = sum;
+        sum += own;
+    }
+}
+
+/// Two loops, each with a variable of its own, and one that is an index.
+#[target(teams(thread_limit = 16))]
+fn places(x: &[u32], first: Out<'_, [u64]>, last: Out<'_, [u64]>) {
+    let mut at: usize = 0;
+    for i in 0..x.len() {
+        first[i] = at as u64;
+        at += x[i] as usize;
+    }
+    let mut behind = 0usize;
+    for i in 0..x.len() {
+        behind += x[i] as usize;
+        last[i] = behind as u64;
+    }
+}
+
+/// Iterations that read what others write: they run one after the other, as they are written.
+#[target]
+fn one_after_the_other(y: &mut [f64]) {
+    let mut sum = 1.0;
+    for i in 1..y.len() {
+        sum += y[i - 1];
+        y[i] = sum;
+    }
+}
+
+/// Around runs, chunks, and as many chunks as a team has threads.
+const SIZES: [usize; 13] = [0, 1, 2, 7, 8, 9, 63, 64, 65, 2047, 2048, 2049, 70_001];
+
+fn is_near(found: &[f64], plain: &[f64]) -> bool {
+    found.iter().zip(plain).all(|(found, plain)| (found - plain).abs() <= 1e-10 * (1.0 + plain.abs()) * 1e2)
+}
+
+/// The function itself is another order; all machines have the same.
+#[test]
+fn sums_of_floats_are_the_same_everywhere() {
+    for n in SIZES.into_iter().chain([530_000]) {
+        let x = numbers(n, 1);
+        let mut plain = vec![0.0; n];
+        inclusive(&x, &mut plain);
+        let (mut product, mut factors) = (2.0, vec![0.0; n]);
+        products(&x, &mut factors, &mut product);
+        let mut first = None;
+        for rt in machines() {
+            let (dx, y, z, last) = (rt.data(x.clone()), rt.zeros(n), rt.zeros(n), rt.scalar(2.0));
+            inclusive::task(&rt, &dx, &y).submit().unwrap();
+            products::task(&rt, &dx, &z, &last).submit().unwrap();
+            let (y, z, last) = (rt.take(y).unwrap(), rt.take(z).unwrap(), rt.read_scalar(&last).unwrap());
+            assert!(is_near(&y, &plain), "{n} {}", rt.configuration());
+            let is_close = |(a, b): (&f64, &f64)| a == b || (a / b - 1.0).abs() < 1e-9;
+            assert!(z.iter().zip(&factors).all(is_close), "{n} {}", rt.configuration());
+            assert!(is_close((&last, &product)), "{n} {}", rt.configuration());
+            let all = (bits(&y), bits(&z), last.to_bits());
+            assert_eq!(*first.get_or_insert_with(|| all.clone()), all, "{n} {}", rt.configuration());
         }
     }
 }
 
 #[test]
-fn running_sums() {
-    for n in [0, 1, 64, 65, 1000, 10_000] {
-        // Small integers: their sums are the same in any order.
-        let x: Vec<f64> = numbers(n, 1).iter().map(|x| x.round()).collect();
-        let plain: Vec<f64> = x
-            .iter()
-            .scan(0.0, |sum, x| {
-                *sum += x;
-                Some(*sum)
-            })
-            .collect();
-        let mut runtimes = machines();
-        runtimes.push(common::runtime("1:CPU:1,2:EMU:1"));
-        for rt in runtimes {
-            let (dx, sums, y) = (rt.data(x.clone()), rt.zeros(n.div_ceil(CHUNK)), rt.zeros(n));
-            chunk_sums::task(&rt, &dx, &sums).submit().unwrap();
-            offsets::task(&rt, &sums).submit().unwrap();
-            running::task(&rt, &dx, &sums, &y).submit().unwrap();
-            let in_pieces = rt.zeros(n);
-            chunk_sums::split(&rt, &dx, &sums).unwrap();
-            offsets::task(&rt, &sums).submit().unwrap();
-            running::split(&rt, &dx, &sums, &in_pieces).unwrap();
-            assert_eq!(bits(&rt.take(y).unwrap()), bits(&plain), "{n} {}", rt.configuration());
-            assert_eq!(bits(&rt.take(in_pieces).unwrap()), bits(&plain), "{n} {}", rt.configuration());
+fn what_is_exact_is_as_the_plain_loop_has_it() {
+    for n in SIZES {
+        let x: Vec<f64> = numbers(n, 2);
+        let counts: Vec<u64> = x.iter().map(|x| (x.abs() * 3.0) as u64).collect();
+        let small: Vec<u32> = counts.iter().map(|count| *count as u32).collect();
+        let signed: Vec<i32> = x.iter().map(|x| *x as i32).chain([3]).collect();
+        let floats: Vec<f32> = x.iter().map(|x| *x as f32).chain([1.0, 2.0]).collect();
+        let (mut before, mut first, mut last) = (vec![0; n], vec![0; n], vec![0; n]);
+        exclusive(&counts, &mut before);
+        places(&small, &mut first, &mut last);
+        let (mut placed, mut sum) = (signed.clone(), -4);
+        in_place(&mut placed, &mut sum);
+        let (mut most, mut steps) = (vec![0.0; n + 2], vec![0.0; n + 2]);
+        peaks(&floats, &mut most, &mut steps, -1e3);
+        let (mut kept, mut count) = (vec![0.0; n], 0);
+        compact(&x, &mut kept, &mut count);
+        for rt in machines() {
+            let what = format!("{n} {}", rt.configuration());
+            let (dx, y) = (rt.data(counts.clone()), rt.zeros(n));
+            exclusive::task(&rt, &dx, &y).submit().unwrap();
+            assert_eq!(rt.take(y).unwrap(), before, "{what}");
+            let (dx, a, b) = (rt.data(small.clone()), rt.zeros(n), rt.zeros(n));
+            places::task(&rt, &dx, &a, &b).submit().unwrap();
+            assert_eq!((rt.take(a).unwrap(), rt.take(b).unwrap()), (first.clone(), last.clone()), "{what}");
+            let (dx, all) = (rt.data(signed.clone()), rt.scalar(-4));
+            in_place::task(&rt, &dx, &all).submit().unwrap();
+            assert_eq!((rt.take(dx).unwrap(), rt.read_scalar(&all).unwrap()), (placed.clone(), sum), "{what}");
+            let (dx, a, b) = (rt.data(floats.clone()), rt.zeros(n + 2), rt.zeros(n + 2));
+            peaks::task(&rt, &dx, &a, &b, -1e3).submit().unwrap();
+            assert_eq!((rt.take(a).unwrap(), rt.take(b).unwrap()), (most.clone(), steps.clone()), "{what}");
+            let (dx, a, all) = (rt.data(x.clone()), rt.zeros(n), rt.scalar(0u32));
+            compact::task(&rt, &dx, &a, &all).submit().unwrap();
+            assert_eq!((rt.take(a).unwrap(), rt.read_scalar(&all).unwrap()), (kept.clone(), count), "{what}");
         }
     }
+}
+
+#[test]
+fn sums_of_rows() {
+    for n in [0, 1, 31, 32, 33, 300] {
+        // Small integers: their sums are the same in any order.
+        let all = numbers(n * 5, 3).iter().map(|x| x.round()).collect();
+        let a = Array2::from_shape_vec((n, 5), all).unwrap();
+        let mut plain = vec![0.0; n];
+        rows(&a, &mut plain);
+        for rt in machines() {
+            let (da, begin) = (rt.array(a.clone()), rt.zeros(n));
+            rows::task(&rt, &da, &begin).submit().unwrap();
+            assert_eq!(rt.take(begin).unwrap(), plain, "{n} {}", rt.configuration());
+        }
+    }
+}
+
+/// On cores they do; a device is told that they would have to.
+#[test]
+fn iterations_that_read_what_others_write() {
+    let mut plain = numbers(3000, 4);
+    let before = plain.clone();
+    one_after_the_other(&mut plain);
+    for units in ["1:CPU:1", "1:CPU:2"] {
+        let rt = Runtime::builder().compute_units(units).build().unwrap();
+        let y = rt.data(before.clone());
+        one_after_the_other::task(&rt, &y).submit().unwrap();
+        assert_eq!(bits(&rt.take(y).unwrap()), bits(&plain), "{units}");
+    }
+    let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
+    let y = rt.data(before);
+    one_after_the_other::task(&rt, &y).submit().unwrap();
+    assert!(rt.wait().unwrap_err().to_string().contains("`y`"));
 }

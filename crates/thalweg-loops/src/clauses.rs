@@ -83,6 +83,8 @@ impl Distribute {
 pub(crate) struct Parallel {
     pub(crate) span: Span,
     pub(crate) reductions: Vec<(Reduction, Ident)>,
+    /// Running sums, and what else runs along.
+    pub(crate) scans: Vec<(Reduction, Ident)>,
 }
 
 /// How the parts of a reduction are combined.
@@ -109,6 +111,10 @@ impl Share {
         self.parallel.as_ref().map_or(&[], |parallel| &parallel.reductions)
     }
 
+    pub(crate) fn scans(&self) -> &[(Reduction, Ident)] {
+        self.parallel.as_ref().map_or(&[], |parallel| &parallel.scans)
+    }
+
     /// What the attributes of a loop say.
     pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
         let mut share = Self::default();
@@ -125,7 +131,7 @@ impl Share {
                 }
                 share.distribute = Some(distribute);
             } else if is("parallel_for") {
-                let mut parallel = Parallel { span, reductions: Vec::new() };
+                let mut parallel = Parallel { span, reductions: Vec::new(), scans: Vec::new() };
                 if has_clauses {
                     attribute.parse_args_with(|input: ParseStream<'_>| parallel.parse(input))?;
                 }
@@ -207,9 +213,9 @@ impl Distribute {
 impl Parallel {
     fn parse(&mut self, input: ParseStream<'_>) -> Result<()> {
         clauses(input, |name, input| {
-            if name != "reduction" {
-                let message =
-                    "`parallel_for` has no such clause; write `reduction(+: name)`, or with `*`, `min` or `max`";
+            let is_scan = name == "scan";
+            if !is_scan && name != "reduction" {
+                let message = "`parallel_for` has no such clause; write `reduction(+: name)` or `scan(+: name)`, or with `*`, `min` or `max`";
                 return Err(Error::new(name.span(), message));
             }
             let content;
@@ -228,7 +234,8 @@ impl Parallel {
             };
             content.parse::<Token![:]>()?;
             let names = Punctuated::<Ident, Token![,]>::parse_terminated(&content)?;
-            self.reductions.extend(names.into_iter().map(|name| (operation, name)));
+            let list = if is_scan { &mut self.scans } else { &mut self.reductions };
+            list.extend(names.into_iter().map(|name| (operation, name)));
             Ok(())
         })
     }

@@ -23,6 +23,10 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
         );
     };
     refuse_hidden_names(item)?;
+    if let Some((var, _)) = function.lets.iter().find(|(var, _)| function.variables[*var].is_mutable) {
+        let name = &function.variables[*var].name;
+        return refuse(name.span(), format!("`{name}` runs along in one loop, which stays one; leave `fuse` out"));
+    }
     let tokens = |tokens: &dyn Fn(&syn::ExprForLoop) -> String| [tokens(&first.source), tokens(&second.source)];
     let [range, other] = tokens(&|source| source.expr.to_token_stream().to_string());
     if range != other {

@@ -173,11 +173,22 @@ fn what_iterations_disturb_is_refused() {
             "independent of each other",
         ),
         (
+            quote!(
+                #[distribute]
+                #[parallel_for(reduction(+: s))]
+                for i in 0..n {
+                    y[i] = *s;
+                    *s += x[i];
+                }
+            ),
+            "write `scan` for `reduction`",
+        ),
+        (
             quote!(for i in 0..n {
                 y[i] = *s;
-                *s += x[i];
+                *s += x[i] * *s;
             }),
-            "one thread's part",
+            "all iterations would assign to `*s`",
         ),
     ] {
         let message = of(body.clone());
@@ -371,4 +382,26 @@ fn what_fusing_would_change_is_refused() {
         }
     );
     assert!(refused(quote!(fuse), read_before).contains("sum"));
+}
+
+#[test]
+fn a_running_sum_has_three_kernels() {
+    let source = "fn f(x: &[f64], y: &mut [f64], z: &mut [f64]) {
+        let mut sum = 0.0;
+        for i in 0..x.len() { z[i] = sum; sum += x[i]; y[i] = sum; }
+    }";
+    let text = text("", source);
+    let kernels: Vec<&str> = text.split("KERNEL(").skip(1).collect();
+    let [sums, offsets, runs] = kernels[..] else { panic!("{text}") };
+    assert!(sums.contains("sum = sum + LOAD(x, i, x_n0);") && !sums.contains("STORE("), "it only adds up: {sums}");
+    assert!(
+        offsets.contains("scan_start") && offsets.contains("SCAN(scan_lanes, scan_part, scan_before, SUM);"),
+        "{offsets}"
+    );
+    let order = ["SUM(scan_parts[chunk], scan_runs[run])", "STORE(z, i", "sum = sum +", "STORE(y, i"];
+    let places: Vec<_> =
+        order.iter().map(|part| runs.find(part).unwrap_or_else(|| panic!("no {part} in {runs}"))).collect();
+    assert!(places.is_sorted(), "{runs}");
+    let declared = source.replace("for i", "#[distribute] #[parallel_for(scan(+: sum))] for i");
+    assert_eq!(text, self::text("", &declared), "the clause says what the loop does");
 }

@@ -45,7 +45,7 @@ fn undeclared_sum(x: &[f64], y: &mut [f64]) {
 
 #[target]
 fn read_inside(x: &[f64], y: &mut [f64], sum: &mut f64) {
-    for i in 0..x.len() {
+    #[distribute] #[parallel_for(reduction(+: sum))] for i in 0..x.len() {
         y[i] = *sum;
         *sum += x[i];
     }

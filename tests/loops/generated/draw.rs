@@ -41,7 +41,7 @@ struct Scope {
 
 impl Nest {
     pub(super) fn draw(choices: &mut Choices<'_>) -> Self {
-        let sharing = match choices.below(11) {
+        let sharing = match choices.below(12) {
             0 | 1 => Sharing::Combined,
             2 => Sharing::Nested(2, 1),
             3 => Sharing::Nested(3, 2),
@@ -51,11 +51,12 @@ impl Nest {
             7 => Sharing::Nested(3, 0),
             8 => Sharing::Held,
             9 => Sharing::CombinedSum,
+            10 => Sharing::Running,
             _ => Sharing::NestedSum,
         };
         let off = ["team_memory", "once", "innermost_first"].into_iter().filter(|_| choices.below(4) == 3).collect();
         let mut n = [1 + choices.below(MOST), choices.below(MOST + 1), choices.below(MOST + 1)];
-        if matches!(sharing, Sharing::Combined | Sharing::CombinedSum) {
+        if matches!(sharing, Sharing::Combined | Sharing::CombinedSum | Sharing::Running) {
             n[0] += choices.below(300);
         }
         let c = choices.below(5) as f64 - 2.0;
@@ -74,6 +75,14 @@ impl Nest {
         let n = |number| Float::Of(Index::N(number));
         let all = sum(Float::X(choices.index(&scope, 1)), sum(Float::A(choices.index(&scope, 1)), Float::C));
         nest.body.push(Stmt::Store(0, Some(Op::Add), sum(all, sum(n(0), sum(n(1), n(2))))));
+        if sharing == Sharing::Running {
+            let (mut only, running) = (scope.clone(), || Float::Local("running".to_owned()));
+            // Of small integers alone, as below.
+            only.floats.clear();
+            let value = Float::Pair(Op::Sub, Box::new((choices.leaf(&only), choices.leaf(&only))));
+            nest.body.extend([Stmt::Store(2, None, running()), Stmt::Run(value), Stmt::Store(1, None, running())]);
+            scope.floats.push("running".to_owned());
+        }
         let count = 1 + choices.below(5);
         nest.body.extend(choices.statements(&mut scope, count));
         if nest.is_sum() {

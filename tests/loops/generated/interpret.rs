@@ -16,6 +16,7 @@ pub(super) fn run(nest: &Nest, x: &[f64], a: &[f64], y: &[f64]) -> (Vec<f64>, f6
         arrays: HashMap::new(),
         at: [0; 3],
     };
+    state.floats.insert("running".to_owned(), 0.0);
     let trips = |level: usize| if level < nest.depth() { nest.n[level] } else { 1 };
     for i in 0..trips(0) {
         state.at = [i, 0, 0];
@@ -137,6 +138,10 @@ impl State<'_> {
                     self.ints.insert(var.clone(), n);
                     self.statements(body);
                 }
+            }
+            Stmt::Run(value) => {
+                let value = self.float(value);
+                *self.floats.get_mut("running").expect("it is declared") += value;
             }
             Stmt::AddUp(value) => self.sum += self.float(value),
         }

@@ -37,6 +37,10 @@ type Plain = (Read<f64>, Read<f64>, Write<f64>, i64, i64, i64, u64, u64, u64, f6
 type Reduced = (Read<f64>, Read<f64>, Write<f64>, Write<f64>, i64, i64, i64, i64, u64, u64, u64, f64);
 type Total = (Read<f64>, Write<f64>, i64);
 
+type Sums = (Read<f64>, Read<f64>, Write<f64>, Write<f64>, Write<f64>, i64, i64, i64, i64, i64, u64, u64, u64, f64);
+type Offsets = (Write<f64>, i64, f64);
+type Runs = (Read<f64>, Read<f64>, Write<f64>, Read<f64>, Read<f64>, i64, i64, i64, i64, i64, u64, u64, u64, f64);
+
 /// The program of a nest's text in a shape, for the rest of the process.
 #[allow(unsafe_code)]
 fn program(nest: &Nest, shape: &Shape) -> Program {
@@ -69,7 +73,23 @@ fn on_device(rt: &Runtime, nest: &Nest, shape: &Shape, [x, a, y]: [&Vec<f64>; 3]
     let lengths = [x.len() as i64, a.len() as i64, y.len() as i64];
     let (dx, da, dy, sum) = (rt.data(x.clone()), rt.data(a.clone()), rt.data(y.clone()), rt.data(vec![0.0]));
     let reads = (dx.input(), da.input(), dy.inout(), sum.inout());
-    if let Some(parts) = nest.parts() {
+    if let Some([chunks, runs]) = nest.offsets() {
+        let sums: &Kernel<Sums> = Box::leak(Box::new(Kernel::checked(program, "nest_loop_sums").unwrap()));
+        let offsets: &Kernel<Offsets> = Box::leak(Box::new(Kernel::checked(program, "nest_loop_offsets").unwrap()));
+        let kernel: &Kernel<Runs> = Box::leak(Box::new(Kernel::checked(program, "nest_loop").unwrap()));
+        let task = rt.task("nest", reads).gpu(move |launcher, (x, a, mut y, _)| {
+            let (mut before, mut parts) = (launcher.scratch::<f64>(runs)?, launcher.scratch::<f64>(chunks)?);
+            let ([nx, na, ny], [p, r]) = (lengths, [chunks as i64, runs as i64]);
+            launcher.launch(
+                sums,
+                threads,
+                (&x, &a, &mut y, &mut before, &mut parts, nx, na, ny, p, r, n0, n1, n2, c),
+            )?;
+            launcher.launch(offsets, team_x, (&mut parts, p, 0.0))?;
+            launcher.launch(kernel, threads, (&x, &a, &mut y, &before, &parts, nx, na, ny, p, r, n0, n1, n2, c))
+        });
+        task.submit()?;
+    } else if let Some(parts) = nest.parts() {
         let kernel: &Kernel<Reduced> = Box::leak(Box::new(Kernel::checked(program, "nest_loop").unwrap()));
         let total: &Kernel<Total> = Box::leak(Box::new(Kernel::checked(program, "nest_loop_total").unwrap()));
         let task = rt.task("nest", reads).gpu(move |launcher, (x, a, mut y, mut sum)| {

@@ -15,6 +15,8 @@ pub(super) const HELD: usize = 5;
 /// Threads of a team that adds up, and iterations that it takes together.
 const LANES: usize = 8;
 const CHUNK: usize = LANES * 16;
+/// The same where it reads the sum so far.
+const RUNS: usize = LANES * 8;
 
 /// How the loops are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub(super) enum Sharing {
     Held,
     /// One loop, which adds up.
     CombinedSum,
+    /// One loop, which adds up and reads the sum so far.
+    Running,
     /// Two loops, of which the inner one adds up.
     NestedSum,
 }
@@ -109,19 +113,21 @@ pub(super) enum Stmt {
     While(String, usize, Cond, Vec<Stmt>),
     For(String, Index, bool, Vec<Stmt>),
     AddUp(Float),
+    /// To the sum so far.
+    Run(Float),
 }
 
 impl Nest {
     pub(super) fn depth(&self) -> usize {
         match self.sharing {
-            Sharing::Combined | Sharing::CombinedSum => 1,
+            Sharing::Combined | Sharing::CombinedSum | Sharing::Running => 1,
             Sharing::Nested(depth, _) => depth,
             Sharing::Held | Sharing::NestedSum => 2,
         }
     }
 
     fn is_combined(&self) -> bool {
-        matches!(self.sharing, Sharing::Combined | Sharing::CombinedSum)
+        matches!(self.sharing, Sharing::Combined | Sharing::CombinedSum | Sharing::Running)
     }
 
     /// Loops over the threads of a team, below the outermost loop.
@@ -145,9 +151,15 @@ impl Nest {
         }
     }
 
+    /// What stands before each chunk, and before each run of iterations, of a nest that reads the sum so far.
+    pub(super) fn offsets(&self) -> Option<[usize; 2]> {
+        let chunks = self.n[0].div_ceil(RUNS);
+        (self.sharing == Sharing::Running).then_some([chunks, chunks * LANES])
+    }
+
     /// As much of a team as the nest uses.
     pub(super) fn team(&self, [x, y, z]: [u32; 3]) -> [u32; 3] {
-        if self.is_sum() {
+        if self.is_sum() || self.sharing == Sharing::Running {
             return [LANES as u32, 1, 1];
         }
         match self.thread_levels() {
@@ -194,11 +206,15 @@ impl Nest {
         let share = |level: usize| match (self.sharing, level) {
             (Sharing::Combined, _) => "#[distribute] #[parallel_for]",
             (Sharing::CombinedSum, _) => "#[distribute] #[parallel_for(reduction(+: sum))]",
+            (Sharing::Running, _) => "#[distribute] #[parallel_for(scan(+: running))]",
             (Sharing::NestedSum, 1) => "#[parallel_for(reduction(+: sum))]",
             (_, 0) => "#[distribute]",
             (_, level) if level <= self.thread_levels() => "#[parallel_for]",
             _ => "",
         };
+        if self.sharing == Sharing::Running {
+            text.line("let mut running = 0.0;");
+        }
         for (level, var) in vars.iter().enumerate().take(self.depth()) {
             if level == 1 {
                 text.line(&format!("let lead = {};", self.lead));
@@ -287,6 +303,7 @@ impl Text {
             Stmt::For(var, end, is_inclusive, body) => {
                 self.block(&format!("for {var} in 0..{}{end} {{", if *is_inclusive { "=" } else { "" }), body);
             }
+            Stmt::Run(value) => self.line(&format!("running += {value};")),
             Stmt::AddUp(value) => self.line(&format!("*sum += {value};")),
         }
     }

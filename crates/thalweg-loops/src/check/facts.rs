@@ -1,8 +1,8 @@
 //! What is known of one kernel beside its loops, when it has been checked.
 
 use crate::clauses::Reduction;
-use crate::ir::{Binary, Expr, ExprKind, Math, ParamId, VarId};
-use crate::types::Types;
+use crate::ir::{Binary, Expr, ExprKind, Function, Math, ParamId, VarId};
+use crate::types::{Scalar, Types};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a reduction combines.
@@ -12,11 +12,22 @@ pub(crate) enum Target {
     Local(VarId),
 }
 
+/// A running sum: what iterations add up and read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scan {
+    pub(crate) reduction: Reduction,
+    pub(crate) target: Target,
+    /// The statement of the loop's body that adds. Those in front of it see the sum without this iteration, those behind it
+    /// the sum with it.
+    pub(crate) update: usize,
+}
+
 /// What is known of one kernel beside its loops.
 #[derive(Default)]
 pub(crate) struct Facts {
     /// Of each loop that is shared out over threads, by its variable.
     pub(crate) reductions: BTreeMap<VarId, Vec<(Reduction, Target)>>,
+    pub(crate) scan: Option<Scan>,
     /// How deep loops over threads are nested below the outermost loop.
     pub(crate) depth: usize,
     /// Arrays of a team, declared in the loop over teams.
@@ -46,6 +57,22 @@ impl Facts {
             }
         }
         cells
+    }
+
+    /// The type of what runs along.
+    pub(crate) fn scan_element(&self, function: &Function, types: &Types) -> Option<Scalar> {
+        self.scan.map(|scan| match scan.target {
+            Target::Cell(param) => function.params[param].element,
+            Target::Local(var) => types.of(function.variables[var].ty),
+        })
+    }
+
+    /// The parameter that a running sum starts from and leads to, if it is one.
+    pub(crate) fn scan_cell(&self) -> Option<ParamId> {
+        match self.scan {
+            Some(Scan { target: Target::Cell(param), .. }) => Some(param),
+            _ => None,
+        }
     }
 
     /// Whether the host can tell before the launch what the expression is, within bounds.

@@ -7,7 +7,9 @@
 mod facts;
 mod memory;
 mod reductions;
+mod scan;
 
+use crate::clauses::Reduction;
 use crate::ir::{Array, Binary, Element, Expr, ExprKind, Function, Loop, Place, Stmt, VarId};
 use crate::types::Types;
 use crate::walk;
@@ -15,7 +17,7 @@ use proc_macro2::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Error, Result};
 
-pub(crate) use facts::{Facts, Target};
+pub(crate) use facts::{Facts, Scan, Target};
 use reductions::{find_reductions, is_target};
 
 /// The memory that a team has on every device.
@@ -27,8 +29,9 @@ pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Fact
     let mut all = Vec::new();
     let mut kernels = std::mem::take(&mut function.kernels);
     for kernel in &mut kernels {
+        let running = scan::find(function, kernel);
         if kernel.share.is_combined() && kernel.share.reductions().is_empty() {
-            find_reductions(function, kernel);
+            find_reductions(function, kernel, running.map(|(target, _)| target));
         }
         let mut check = Check {
             function,
@@ -38,9 +41,10 @@ pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Fact
             made_of: BTreeMap::new(),
             errors: &mut errors,
         };
-        check.kernel(kernel);
+        check.kernel(kernel, running);
         all.push(check.facts);
     }
+    scan::variables(function, &kernels, &all, &mut errors);
     function.kernels = kernels;
     match errors {
         Some(errors) => Err(errors),
@@ -81,12 +85,13 @@ impl Check<'_> {
         self.function.variables[var].name.to_string()
     }
 
-    fn kernel(&mut self, kernel: &Loop) {
+    fn kernel(&mut self, kernel: &Loop, running: Option<(Target, Reduction)>) {
+        self.scan(kernel, running);
         self.mentioned(kernel);
         let lets: Vec<_> = self.function.lets.iter().map(|(var, _)| *var).collect();
-        self.facts
-            .predictable
-            .extend(lets.into_iter().filter(|var| self.types.of(self.function.variables[*var].ty).is_integer()));
+        self.facts.predictable.extend(lets.into_iter().filter(|var| {
+            self.types.of(self.function.variables[*var].ty).is_integer() && !self.function.variables[*var].is_mutable
+        }));
         for expr in [&kernel.first, &kernel.end] {
             if !self.facts.is_predictable(self.types, expr) {
                 self.refuse(expr.span, "how far the outermost loop runs is known before the launch; compute it from parameters and lengths");
@@ -100,7 +105,10 @@ impl Check<'_> {
 
     fn mentioned(&mut self, kernel: &Loop) {
         let Facts { params, lets, constants, helpers, .. } = &mut self.facts;
-        let before: BTreeSet<VarId> = self.function.lets.iter().map(|(var, _)| *var).collect();
+        // What a running sum starts from is no argument of the loop's own.
+        let variables = &self.function.variables;
+        let before = self.function.lets.iter().map(|(var, _)| *var).filter(|var| !variables[*var].is_mutable);
+        let before: BTreeSet<VarId> = before.collect();
         walk::of_loop(kernel, &mut |expr| match &expr.kind {
             ExprKind::Number(param) | ExprKind::Cell(param) | ExprKind::Len(param, _) => {
                 params.insert(*param);
@@ -250,7 +258,7 @@ impl Check<'_> {
                 _ => false,
             };
             if reduced.iter().any(|(_, target)| is_target(inner, *target) && !own(*target)) {
-                let message = "inside the loop this is one thread's part of the reduction; use it behind the loop, or write a running sum as three loops: over sums of chunks, over these sums, and over the chunks (guide, \"Running sums\")";
+                let message = "inside the loop this is one thread's part of the reduction; use it behind the loop, or write `scan` for `reduction` if each iteration reads the sum so far";
                 wrong.push((inner.span, message.to_owned()));
             }
             if let ExprKind::Element(element) = &inner.kind {
@@ -281,6 +289,8 @@ impl Check<'_> {
     fn assignment(&mut self, place: &Place, op: Option<Binary>, value: &Expr, span: Span, around: &[Around]) {
         let threads = around.iter().filter(|around| around.is_parallel).count();
         match place {
+            Place::Var(var) if self.is_running(Target::Local(*var)) => {}
+            Place::Cell(param) if self.is_running(Target::Cell(*param)) => {}
             Place::Var(var) => {
                 let level = self.scope.iter().rev().find(|(known, _)| known == var).map(|(_, level)| *level);
                 let name = self.name(*var);

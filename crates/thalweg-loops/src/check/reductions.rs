@@ -6,10 +6,11 @@ use crate::ir::{Binary, Expr, ExprKind, Function, Loop, Math, ParamId, ParamKind
 use crate::walk;
 
 /// Sums, maxima and minima that a loop does not declare: `*sum += ..`, `*most = f64::max(*most, ..)`.
-pub(super) fn find_reductions(function: &Function, kernel: &mut Loop) {
+pub(super) fn find_reductions(function: &Function, kernel: &mut Loop, running: Option<Target>) {
     let mut found: Vec<(Reduction, ParamId)> = Vec::new();
     assignments(&kernel.body, &mut |place, op, value| {
         if let Place::Cell(param) = place
+            && running != Some(Target::Cell(*param))
             && let Some(reduction) = reduction_of(op, value, Target::Cell(*param))
             && !found.iter().any(|(_, known)| known == param)
         {

@@ -34,10 +34,13 @@ pub(super) fn arguments(function: &Function, types: &Types, facts: &Facts, kerne
     });
     let mut arguments = Vec::new();
     let cells = facts.cells();
-    let is_cell = |id: ParamId| cells.iter().any(|(_, cell)| *cell == id);
+    let is_cell = |id: ParamId| cells.iter().any(|(_, cell)| *cell == id) || facts.scan_cell() == Some(id);
     let accessed = || facts.params.iter().copied().filter(|id| function.params[*id].is_access() && !is_cell(*id));
     arguments.extend(accessed().map(Argument::Buffer));
     arguments.extend((0..cells.len()).map(Argument::Parts));
+    if facts.scan.is_some() {
+        arguments.extend([Argument::ScanRuns, Argument::ScanParts]);
+    }
     for id in accessed() {
         if let ParamKind::Array(_, dims) = function.params[id].kind {
             arguments.extend((0..dims).map(|dimension| Argument::Extent(id, dimension)));
@@ -49,8 +52,11 @@ pub(super) fn arguments(function: &Function, types: &Types, facts: &Facts, kerne
             }
         }
     }
-    if !cells.is_empty() {
+    if !cells.is_empty() || facts.scan.is_some() {
         arguments.push(Argument::PartCount);
+    }
+    if facts.scan.is_some() {
+        arguments.push(Argument::RunCount);
     }
     if function.is_split {
         arguments.extend([Argument::PieceFirst, Argument::PieceEnd]);
@@ -67,7 +73,17 @@ pub(super) fn part_name(function: &Function, cell: ParamId) -> String {
     format!("{}_parts", text_name(&function.params[cell].name))
 }
 
-pub(super) fn parameter(function: &Function, types: &Types, facts: &Facts, argument: Argument) -> String {
+/// A parameter in the head; the first of a running sum's kernels writes what the last one reads.
+pub(super) fn parameter(
+    function: &Function,
+    types: &Types,
+    (facts, is_first): (&Facts, bool),
+    argument: Argument,
+) -> String {
+    let scan = |name: &str, count: &str| {
+        let element = facts.scan_element(function, types).map_or("double", crate::types::Scalar::text);
+        format!("{}({element}, {name}, {count})", if is_first { "OUT" } else { "IN" })
+    };
     let name = |id: ParamId| text_name(&function.params[id].name);
     match argument {
         Argument::Buffer(id) => {
@@ -100,6 +116,9 @@ pub(super) fn parameter(function: &Function, types: &Types, facts: &Facts, argum
             format!("OUT({}, {}, part_count)", function.params[cell].element.text(), part_name(function, cell))
         }
         Argument::PartCount => "INT64 part_count".to_owned(),
+        Argument::ScanRuns => scan("scan_runs", "run_count"),
+        Argument::ScanParts => scan("scan_parts", "part_count"),
+        Argument::RunCount => "INT64 run_count".to_owned(),
     }
 }
 
@@ -115,6 +134,8 @@ pub(super) fn region(function: &Function, facts: &Facts, argument: Argument) -> 
     match argument {
         Argument::Buffer(id) => Some(format!("REGION({});", text_name(&function.params[id].name))),
         Argument::Parts(number) => Some(format!("REGION({});", part_name(function, facts.cells()[number].1))),
+        Argument::ScanRuns => Some("REGION(scan_runs);".to_owned()),
+        Argument::ScanParts => Some("REGION(scan_parts);".to_owned()),
         _ => None,
     }
 }

@@ -44,13 +44,13 @@ impl Writer<'_> {
     }
 
     /// The ends of a loop's range, as 64-bit integers.
-    fn range(&mut self, one: &Loop) -> (String, String) {
+    pub(super) fn range(&mut self, one: &Loop) -> (String, String) {
         let (first, end) = (self.operand(&one.first), self.operand(&one.end));
         let end = if one.is_inclusive { format!("(INT64){end} + 1") } else { format!("(INT64){end}") };
         (format!("(INT64){first}"), end)
     }
 
-    fn declare(&mut self, one: &Loop, at: &str) {
+    pub(super) fn declare(&mut self, one: &Loop, at: &str) {
         let variable = &self.function.variables[one.var];
         let ty = self.types.of(variable.ty).text();
         let line = format!("{ty} {} = ({ty}){at};", variable.text);

@@ -14,6 +14,7 @@
 mod expr;
 mod head;
 mod loops;
+mod scan;
 mod stmt;
 
 use crate::check::{Facts, Target};
@@ -46,6 +47,10 @@ pub(crate) enum Argument {
     Parts(usize),
     /// How many parts there are.
     PartCount,
+    /// What stands before each run of iterations of its chunk, and before each chunk.
+    ScanRuns,
+    ScanParts,
+    RunCount,
     /// The first iteration of a piece, and the one behind its last.
     PieceFirst,
     PieceEnd,
@@ -60,7 +65,12 @@ pub(crate) struct Kernel {
     pub(crate) defines: Vec<(String, syn::Expr)>,
     /// Combines what the teams leave, in a fixed order: a kernel and its cells.
     pub(crate) total: Option<(String, Vec<(Reduction, ParamId)>)>,
+    /// What goes before one with a running sum: the kernel of the runs' sums, and that of what stands before each chunk.
+    pub(crate) scan: Option<(String, String)>,
 }
+
+/// Iterations that a thread of a running sum takes, one after the other.
+pub(crate) const RUN: u32 = 8;
 
 /// Iterations that one thread of a team takes of each part of a reduction.
 const ROUNDS: u32 = 16;
@@ -68,9 +78,11 @@ const ROUNDS: u32 = 16;
 /// How many iterations a team takes together, where it does; as a literal or a constant.
 pub(crate) fn chunk(facts: &Facts, kernel: &Loop, team: u32) -> Option<syn::Expr> {
     let is_reduced = kernel.share.is_combined() && !facts.cells().is_empty();
+    let is_running = facts.scan.is_some();
     facts.chunk.clone().or_else(|| {
-        is_reduced.then(|| {
-            let number = syn::LitInt::new(&(team * ROUNDS).to_string(), proc_macro2::Span::call_site());
+        (is_reduced || is_running).then(|| {
+            let rounds = if is_running { RUN } else { ROUNDS };
+            let number = syn::LitInt::new(&(team * rounds).to_string(), proc_macro2::Span::call_site());
             syn::Expr::Lit(syn::ExprLit { attrs: Vec::new(), lit: syn::Lit::Int(number) })
         })
     })
@@ -100,6 +112,8 @@ pub(super) struct Writer<'a> {
     level: usize,
     /// Threads wait for each other in front of the loops over them.
     reads_first: bool,
+    /// Nothing is stored to parameters: the pass that only adds up.
+    is_sum_alone: bool,
 }
 
 /// A target as a key.
@@ -129,7 +143,7 @@ pub(crate) fn lower(
     let kernel = &function.kernels[number];
     let name = text_name(&function.name);
     let name = if number == 0 { format!("{name}_loop") } else { format!("{name}_loop{}", number + 1) };
-    let mut writer = Writer {
+    let writer = || Writer {
         function,
         types,
         facts,
@@ -142,8 +156,34 @@ pub(crate) fn lower(
         is_team: true,
         level: 0,
         reads_first: false,
+        is_sum_alone: false,
     };
-    writer.body(kernel, chunk(facts, kernel, lanes(thread_limit)));
+    let arguments = arguments(function, types, facts, kernel);
+    let regions: Vec<String> = arguments.iter().filter_map(|argument| region(function, facts, *argument)).collect();
+    let whole = |name: &str, body: &str, is_first: bool| {
+        let parameter = |argument: &Argument| parameter(function, types, (facts, is_first), *argument);
+        let heads: Vec<String> = arguments.iter().map(parameter).collect();
+        let head = format!("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) {name}({})", heads.join(", "));
+        format!("{}\n{{\n    {}\n{body}}}\n", wrapped(&head), regions.join(" "))
+    };
+    let mut text = String::new();
+    let scan = facts.scan.map(|scan| {
+        let names = (format!("{name}_sums"), format!("{name}_offsets"));
+        let mut writer = writer();
+        writer.is_sum_alone = true;
+        writer.runs(kernel, scan);
+        text = format!(
+            "{}\n{}\n",
+            whole(&names.0, &writer.text, true),
+            scan::offsets_text(function, types, facts, &names.1)
+        );
+        names
+    });
+    let mut writer = writer();
+    match facts.scan {
+        Some(scan) => writer.runs(kernel, scan),
+        None => writer.body(kernel, chunk(facts, kernel, lanes(thread_limit))),
+    }
     let Writer { text: body, mut defines, .. } = writer;
     for constant in &facts.constants {
         let constant = &function.constants[*constant];
@@ -152,18 +192,14 @@ pub(crate) fn lower(
             defines.push((constant.text.clone(), syn::Expr::Path(path)));
         }
     }
-    let arguments = arguments(function, types, facts, kernel);
-    let heads: Vec<String> = arguments.iter().map(|argument| parameter(function, types, facts, *argument)).collect();
-    let regions: Vec<String> = arguments.iter().filter_map(|argument| region(function, facts, *argument)).collect();
-    let head = format!("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) {name}({})", heads.join(", "));
-    let mut text = format!("{}\n{{\n    {}\n{body}}}\n", wrapped(&head), regions.join(" "));
+    text += &whole(&name, &body, false);
     let cells = facts.cells();
     let total = (!cells.is_empty()).then(|| {
         let total = format!("{name}_total");
         text += &total_text(function, &total, &cells);
         (total, cells)
     });
-    Kernel { name, text, arguments, defines, total }
+    Kernel { name, text, arguments, defines, total, scan }
 }
 
 /// What stands in the braces of a function that kernels call.
@@ -182,6 +218,7 @@ pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt
         is_team: false,
         level: 0,
         reads_first: false,
+        is_sum_alone: false,
     };
     writer.statements(body, false);
     let value = writer.expr(value);
@@ -194,8 +231,8 @@ pub(super) fn identity(reduction: Reduction, element: Scalar) -> String {
     match reduction {
         Reduction::Sum => if element.is_float() { "0.0" } else { "0" }.to_owned(),
         Reduction::Product => if element.is_float() { "1.0" } else { "1" }.to_owned(),
-        Reduction::Max => format!("LOWEST_{}", element.rust()),
-        Reduction::Min => format!("HIGHEST_{}", element.rust()),
+        Reduction::Max => format!("LOWEST_{}", element.parameter()),
+        Reduction::Min => format!("HIGHEST_{}", element.parameter()),
     }
 }
 

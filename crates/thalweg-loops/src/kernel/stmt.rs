@@ -103,6 +103,9 @@ impl Writer<'_> {
     }
 
     fn assign(&mut self, place: &Place, op: Option<crate::ir::Binary>, value: &Expr) {
+        if self.is_sum_alone && matches!(place, Place::Element(Element { array: crate::ir::Array::Param(_), .. })) {
+            return;
+        }
         let element = match place {
             Place::Element(element) => Some(element),
             _ => None,

@@ -295,6 +295,17 @@ const TAKEN: &[&str] = &[
     "loop_end",
     "piece_first",
     "piece_end",
+    "run",
+    "run_first",
+    "run_end",
+    "run_count",
+    "scan_runs",
+    "scan_parts",
+    "scan_part",
+    "scan_lanes",
+    "scan_before",
+    "scan_start",
+    "scan_all",
 ];
 
 /// What the text calls a variable or parameter of this name.

@@ -16,13 +16,7 @@ impl Parser {
         for statement in &block.stmts {
             match statement {
                 syn::Stmt::Local(local) => match self.local(local)? {
-                    Stmt::Let { var, init } => {
-                        if self.variables[var].is_mutable {
-                            let message = "what stands outside the loops is computed before the launch and stays; leave `mut` out, add up in a parameter `sum: &mut f64`, or write a running sum as three loops: over sums of chunks, over these sums, and over the chunks (guide, \"Running sums\")";
-                            return refuse(local.pat.span(), message);
-                        }
-                        lets.push((var, init));
-                    }
+                    Stmt::Let { var, init } => lets.push((var, init)),
                     _ => return refuse(local.span(), "arrays are declared in the loops that use them; move it there"),
                 },
                 syn::Stmt::Expr(syn::Expr::ForLoop(source), _) => {
@@ -36,7 +30,7 @@ impl Parser {
                             firstprivate: Vec::new(),
                             lastprivate: Vec::new(),
                         });
-                        one.share.parallel = Some(Parallel { span, reductions: Vec::new() });
+                        one.share.parallel = Some(Parallel { span, reductions: Vec::new(), scans: Vec::new() });
                     } else if one.share.distribute.is_none() {
                         let span = one.share.parallel.as_ref().map_or(one.span, |parallel| parallel.span);
                         let message =

@@ -79,7 +79,7 @@ pub(super) fn cores_body(
     let (params, piece) = (cores_params(function), piece(function));
     let body = statements(item, |number| cores::lower(function, types, &facts[number], options, number));
     made! {
-        #[allow(unused_variables, unused_mut, unused_parens, clippy::all)]
+        #[allow(unused_variables, unused_mut, unused_assignments, unused_parens, clippy::all)]
         fn cores(cores: usize, #piece #(#params),*) { #body }
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn devices_body(
     let piece = piece(function);
     let body = statements(item, |number| launch(function, types, &facts[number], (&kernels[number], number), options));
     made! {
-        #[allow(unused_variables, unused_mut, unused_parens, clippy::all)]
+        #[allow(unused_variables, unused_mut, unused_assignments, unused_parens, clippy::all)]
         fn devices(launcher: &mut ::thalweg::kernel::Launcher<'_>, #piece #(#params),*) -> ::core::result::Result<(), ::thalweg::error::DeviceError> {
             #(#extents)*
             #body

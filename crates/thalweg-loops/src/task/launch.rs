@@ -1,6 +1,6 @@
 //! What enqueues a loop's kernel: its program as a constant, the shape of its teams, its arguments.
 
-use crate::check::Facts;
+use crate::check::{Facts, Target};
 use crate::clauses::{Options, Reduction};
 use crate::ir::{Direction, Function, ParamId, ParamKind};
 use crate::kernel::{self, Argument, Kernel, lanes};
@@ -64,6 +64,59 @@ fn argument(function: &Function, types: &Types, facts: &Facts, argument: Argumen
             (made!(::thalweg::kernel::Write<#element>), made!(&mut #parts))
         }
         Argument::PartCount => (made!(i64), made!(shape.parts as i64)),
+        Argument::RunCount => (made!(i64), made!(scan_run_count as i64)),
+        Argument::ScanRuns | Argument::ScanParts => {
+            let element = facts.scan_element(function, types).map_or("f64", crate::types::Scalar::parameter);
+            let element = format_ident!("{element}");
+            let name = made_scan(argument);
+            (made!(::thalweg::kernel::Read<#element>), made!(&#name))
+        }
+    }
+}
+
+/// The memory of a running sum.
+fn made_scan(argument: Argument) -> TokenStream {
+    if argument == Argument::ScanRuns { made!(scan_runs) } else { made!(scan_parts) }
+}
+
+/// What enqueues the kernels in front of one with a running sum.
+fn scan_launch(
+    (function, types, facts): (&Function, &Types, &Facts),
+    (sums, offsets): &(String, String),
+    kernel: &Kernel,
+    team: u32,
+) -> TokenStream {
+    let Some((scan, element)) = facts.scan.zip(facts.scan_element(function, types)) else { return TokenStream::new() };
+    let parameter = format_ident!("{}", element.parameter());
+    let with = |one: &Argument| match one {
+        Argument::ScanRuns | Argument::ScanParts => {
+            let name = made_scan(*one);
+            (made!(::thalweg::kernel::Write<#parameter>), made!(&mut #name))
+        }
+        other => argument(function, types, facts, *other),
+    };
+    let (sum_types, sum_values): (Vec<_>, Vec<_>) = kernel.arguments.iter().map(with).unzip();
+    let write = made!(::thalweg::kernel::Write<#parameter>);
+    let (rest, given) = match scan.target {
+        Target::Cell(cell) => {
+            let view = format_ident!("view_of_{}", function.params[cell].name);
+            (made!(#write, i64), made!(&mut #view, shape.parts as i64))
+        }
+        Target::Local(var) => {
+            let (name, ty) = (&function.variables[var].name, format_ident!("{}", element.rust()));
+            (made!(i64, #parameter), made!(shape.parts as i64, { let start: #ty = #name; start as #parameter }))
+        }
+    };
+    made! {
+        let mut scan_parts = launcher.scratch::<#parameter>(shape.parts)?;
+        let scan_run_count = shape.parts * #team as usize;
+        let mut scan_runs = launcher.scratch::<#parameter>(scan_run_count)?;
+        type SumTypes = (#(#sum_types,)*);
+        static SUMS: thalweg_support::Variants<SumTypes> = thalweg_support::Variants::new(&PROGRAM, #sums);
+        launcher.launch(SUMS.of(&shape), shape.threads(), (#(#sum_values,)*))?;
+        type OffsetTypes = (#write, #rest);
+        static OFFSETS: thalweg_support::Variants<OffsetTypes> = thalweg_support::Variants::new(&PROGRAM, #offsets);
+        launcher.launch(OFFSETS.of(&thalweg_support::Shape::of_one_team(#team)), #team as usize, (&mut scan_parts, #given))?;
     }
 }
 
@@ -127,7 +180,8 @@ pub(super) fn launch(
         None => made!(::core::option::Option::None),
     };
     let (limit, depth, is_combined) = (options.teams.thread_limit, facts.depth, one.share.is_combined());
-    let is_reduced = !facts.reductions.is_empty();
+    let is_reduced = !facts.reductions.is_empty() || facts.scan.is_some();
+    let scan = kernel.scan.as_ref().map(|names| scan_launch((function, types, facts), names, kernel, team));
     let (once, reversed) = (!options.off.once, !options.off.innermost_first);
     let function_name = function.name.to_string();
     let written = plan::written(function, one);
@@ -168,6 +222,7 @@ pub(super) fn launch(
         let nest = #plan(#(#given),*);
         if let ::core::option::Option::Some(shape) = nest.shape(&LAUNCH, launcher)? {
             #(let mut #parts = launcher.scratch::<#cell_elements>(shape.parts)?;)*
+            #scan
             launcher.launch(KERNEL.of(&shape), shape.threads(), (#(#values,)*))?;
             #total
         }
@@ -218,7 +273,7 @@ fn team_bytes(
         let (len, bytes) = (&variable.array, (types.of(variable.ty).bits() / 8) as usize);
         terms.push(made!((#len) * #bytes));
     }
-    let lanes = facts.reductions.values().flatten().count() * team as usize * 8;
+    let lanes = (facts.reductions.values().flatten().count() + usize::from(facts.scan.is_some())) * team as usize * 8;
     let _ = kernel;
     made!(#lanes #(+ #terms)*)
 }

@@ -5,6 +5,8 @@
 //! or a compile error, never a race. Sums of floating-point numbers are taken in the order in which a team's threads take
 //! them, so that both bodies give the same bits.
 
+mod scan;
+
 use crate::check::{Facts, Target};
 use crate::clauses::{Options, Reduction};
 use crate::ir::{Function, Loop, ParamId, VarId};
@@ -53,7 +55,27 @@ pub(crate) fn lower(
     let cells = facts.cells();
     let range = if function.is_split { made!(piece.range::<#ty>()) } else { range_of(kernel) };
     let names_in: TokenStream = names.iter().map(|name| made!(mut #name,)).collect();
-    let parts = made!((#(thalweg_support::part(&mut *#names, nest.cut(#numbers)),)*));
+    let cuts = names.iter().zip(&numbers).map(|(name, number)| {
+        // Any iteration may touch any element: they run one after the other.
+        let is_shared = function.params.iter().any(|param| param.is_shared && param.name == **name);
+        if is_shared { made!(::core::option::Option::None) } else { made!(nest.cut(#number)) }
+    });
+    let cuts: Vec<TokenStream> = cuts.collect();
+    let parts = made!((#(thalweg_support::part(&mut *#names, #cuts),)*));
+    if facts.scan.is_some() {
+        let pieces = scan::Pieces {
+            plan: made!(#plan(#(#given),*)),
+            range,
+            ty,
+            names: names_in,
+            parts,
+            cuts,
+            copies,
+            own,
+            team,
+        };
+        return scan::lower((function, types, facts), kernel, &body, &pieces);
+    }
     if cells.is_empty() {
         return made! {{
             let nest = #plan(#(#given),*);

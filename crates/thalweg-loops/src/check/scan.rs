@@ -1,0 +1,331 @@
+//! Running sums: found or declared, and whether what is added can be told without the sum itself.
+//!
+//! Devices go over the iterations twice: once for the sums of runs of iterations, with nothing stored, and once with what
+//! stands before each run. So what an iteration adds is computed from what the loop does not store, and not from the sum.
+
+use super::reductions::{assignments, is_target, mentions, reduction_of};
+use super::{Check, Facts, Scan, Target};
+use crate::clauses::Reduction;
+use crate::ir::{Array, Element, Expr, ExprKind, Function, Loop, ParamId, ParamKind, Place, Stmt, VarId};
+use crate::walk;
+use std::collections::BTreeSet;
+use syn::Error;
+
+fn target_of(place: &Place) -> Option<Target> {
+    match place {
+        Place::Var(var) => Some(Target::Local(*var)),
+        Place::Cell(param) => Some(Target::Cell(*param)),
+        Place::Element(_) => None,
+    }
+}
+
+/// The running sum that a loop declares by `scan`, or has: a variable of the function, or a parameter that is read, too.
+pub(super) fn find(function: &Function, kernel: &Loop) -> Option<(Target, Reduction)> {
+    if let Some((reduction, name)) = kernel.share.scans().first() {
+        let is_it = |var: &VarId| function.variables[*var].name == *name;
+        let mut local = function.lets.iter().map(|(var, _)| *var).filter(|var| function.variables[*var].is_mutable);
+        let cell = |param: &crate::ir::Param| param.name == *name && matches!(param.kind, ParamKind::Cell(_));
+        return match (local.rfind(is_it), function.params.iter().position(cell)) {
+            (Some(var), _) => Some((Target::Local(var), *reduction)),
+            (None, cell) => cell.map(|cell| (Target::Cell(cell), *reduction)),
+        };
+    }
+    if !kernel.share.is_combined() || !kernel.share.reductions().is_empty() {
+        return None;
+    }
+    let mut found = None;
+    assignments(&kernel.body, &mut |place, op, value| {
+        let Some(target) = target_of(place) else { return };
+        let is_known = match target {
+            Target::Local(var) => {
+                function.lets.iter().any(|(known, _)| *known == var) && function.variables[var].is_mutable
+            }
+            Target::Cell(_) => reads(kernel, target) > usize::from(op.is_none()),
+        };
+        if let Some(reduction) = reduction_of(op, value, target)
+            && is_known
+            && found.is_none()
+        {
+            found = Some((target, reduction));
+        }
+    });
+    found
+}
+
+/// How often a loop reads the target.
+fn reads(kernel: &Loop, target: Target) -> usize {
+    let mut count = 0;
+    walk::statements(&kernel.body, &mut |expr| count += usize::from(is_target(expr, target)));
+    count
+}
+
+/// Looks at the variables from before the loops that are `mut`: each runs along in one loop, and is known nowhere else.
+pub(super) fn variables(function: &Function, kernels: &[Loop], facts: &[Facts], errors: &mut Option<Error>) {
+    let mut refuse = |span, message: String| {
+        let error = Error::new(span, message);
+        match errors {
+            Some(errors) => errors.combine(error),
+            None => *errors = Some(error),
+        }
+    };
+    for (var, _) in &function.lets {
+        let (variable, target) = (&function.variables[*var], Target::Local(*var));
+        if !variable.is_mutable {
+            continue;
+        }
+        let name = &variable.name;
+        let is_its = |facts: &Facts| facts.scan.is_some_and(|scan| scan.target == target);
+        let Some(home) = facts.iter().position(is_its) else {
+            let message = format!(
+                "what stands outside the loops is computed before the launch and stays; leave `mut` out, add up in a parameter `{name}: &mut f64`, or write `{name} += ..` in a loop that is shared out over teams and threads, as a running sum"
+            );
+            refuse(name.span(), message);
+            continue;
+        };
+        let mut elsewhere = Vec::new();
+        let mut look = |expr: &Expr| {
+            if is_target(expr, target) {
+                elsewhere.push(expr.span);
+            }
+        };
+        for (number, kernel) in kernels.iter().enumerate() {
+            if number == home {
+                [&kernel.first, &kernel.end].into_iter().for_each(|end| walk::expr(end, &mut look));
+            } else {
+                walk::of_loop(kernel, &mut look);
+            }
+        }
+        function.lets.iter().filter_map(|(_, init)| init.as_ref()).for_each(|init| walk::expr(init, &mut look));
+        for span in elsewhere {
+            let message = format!(
+                "`{name}` runs along in one loop, and is not known outside of it; make it a parameter `{name}: &mut f64` and read it in another function"
+            );
+            refuse(span, message);
+        }
+    }
+}
+
+/// What is known in front of the statement that adds.
+#[derive(Default)]
+struct Head {
+    /// Variables that the sum so far went into.
+    made_of_sum: BTreeSet<VarId>,
+    /// Arrays that were stored to.
+    stored: BTreeSet<ParamId>,
+}
+
+impl Check<'_> {
+    pub(super) fn is_running(&self, target: Target) -> bool {
+        self.facts.scan.is_some_and(|scan| scan.target == target)
+    }
+
+    /// The loop's running sum, if it has one.
+    pub(super) fn scan(&mut self, kernel: &Loop, running: Option<(Target, Reduction)>) {
+        let mut inner = Vec::new();
+        walk::loops(&kernel.body, &mut |one| inner.extend(one.share.scans().iter().map(|(_, name)| name.span())));
+        for span in inner {
+            self.refuse(span, "the outermost loop alone has running sums; leave `#[parallel_for]` out here");
+        }
+        if let Some((_, second)) = kernel.share.scans().get(1) {
+            self.refuse(second.span(), "one loop has one running sum; write a loop for each");
+        }
+        let Some((target, reduction)) = running else {
+            if let Some((_, name)) = kernel.share.scans().first() {
+                let message = format!(
+                    "there is no `{name}` to add to; declare `let mut {name} = 0.0` before the loop, or a parameter `{name}: &mut f64`"
+                );
+                self.refuse(name.span(), message);
+            }
+            return;
+        };
+        let (name, span) = match target {
+            Target::Cell(param) => (self.function.params[param].name.to_string(), kernel.span),
+            Target::Local(var) => (self.name(var), kernel.span),
+        };
+        let span = kernel.share.scans().first().map_or(span, |(_, name)| name.span());
+        if !kernel.share.is_combined() {
+            self.refuse(span, "iterations with a running sum are shared out over teams and threads at once; write `#[distribute]` above `#[parallel_for(scan(..))]`");
+        }
+        if self.function.is_split {
+            self.refuse(
+                span,
+                format!("the pieces of a loop do not know the sum before them; leave `split` out, or `{name}`"),
+            );
+        }
+        if let Some((_, other)) = kernel.share.reductions().first() {
+            self.refuse(
+                span,
+                format!("a loop with a running sum has no reduction beside it; write another loop for `{other}`"),
+            );
+        }
+        if let Some(clause) = kernel.share.distribute.as_ref().and_then(|one| one.chunked().next()) {
+            self.refuse(
+                clause.name.span(),
+                "a loop with a running sum holds no chunks of arrays; leave the clause out",
+            );
+        }
+        if let Target::Cell(param) = target
+            && self.function.params[param].direction() != Some(crate::ir::Direction::Inout)
+        {
+            self.refuse(span, format!("a running sum starts from what `{name}` holds; make it `&mut`"));
+        }
+        let is_update = |one: &Stmt| matches!(one, Stmt::Assign { place, .. } if target_of(place) == Some(target));
+        let mut updates = 0;
+        assignments(&kernel.body, &mut |place, _, _| updates += usize::from(target_of(place) == Some(target)));
+        let Some(update) = kernel.body.iter().position(is_update).filter(|_| updates == 1) else {
+            let message = format!(
+                "iterations add to `{name}` once each, in the loop's own braces; write one `{name} += ..`, with `if .. {{ .. }} else {{ 0.0 }}` for what is added"
+            );
+            return self.refuse(span, message);
+        };
+        let Stmt::Assign { op, value, span, .. } = &kernel.body[update] else { return };
+        if reduction_of(*op, value, target) != Some(reduction) {
+            let message = if mentions(value, target) && op.is_some() {
+                format!(
+                    "what is added to `{name}` is made of `{name}` itself: the iterations have to run one after the other; add what does not depend on it"
+                )
+            } else {
+                format!(
+                    "`scan` says another operation; write `{name} += ..`, `{name} *= ..`, or `{name} = {name}.max(..)` and the like as the clause does"
+                )
+            };
+            return self.refuse(*span, message);
+        }
+        self.facts.scan = Some(Scan { reduction, target, update });
+        let mut head = Head::default();
+        self.head(&kernel.body[..update], &mut head, (false, false));
+        self.refuse_stored(&[value], &head);
+        let others = |expr: &Expr| matches!(expr.kind, ExprKind::Var(var) if head.made_of_sum.contains(&var));
+        let mut wrong = None;
+        walk::expr(value, &mut |expr| wrong = wrong.or(others(expr).then_some(expr.span)));
+        if let Some(span) = wrong {
+            let message = format!(
+                "this is made of `{name}` so far: the iterations have to run one after the other; add what does not depend on it"
+            );
+            self.refuse(span, message);
+        }
+        let mut all = Vec::new();
+        walk::statements(&kernel.body[..=update], &mut |expr| all.push(expr));
+        let stored_shared: Vec<_> =
+            all.into_iter().filter(|expr| self.reads_shared(expr, kernel)).map(|expr| expr.span).collect();
+        for span in stored_shared {
+            self.refuse(span, "the sum is taken before anything is stored, and this may be stored to by any iteration; write another loop");
+        }
+    }
+
+    /// Whether an array is read that any iteration may store to.
+    fn reads_shared(&self, expr: &Expr, kernel: &Loop) -> bool {
+        let ExprKind::Element(element) = &expr.kind else { return false };
+        let Array::Param(param) = element.array else { return false };
+        let mut is_stored = false;
+        walk::places(&kernel.body, &mut |place| {
+            is_stored |=
+                matches!(place, Place::Element(Element { array: Array::Param(stored), .. }) if *stored == param);
+        });
+        is_stored && self.function.params[param].is_shared
+    }
+
+    /// Statements in front of the one that adds: what the sum goes into, and what is stored. `is_made` says that whether they
+    /// run depends on the sum.
+    fn head(&mut self, statements: &[Stmt], head: &mut Head, (is_loop, is_made): (bool, bool)) {
+        let target = self.facts.scan.map(|scan| scan.target);
+        let made = |head: &Head, expr: &Expr| {
+            let mut found = false;
+            walk::expr(expr, &mut |inner| {
+                found |= target.is_some_and(|target| is_target(inner, target))
+                    || matches!(inner.kind, ExprKind::Var(var) if head.made_of_sum.contains(&var))
+                    || matches!(&inner.kind, ExprKind::Element(element) if matches!(element.array, Array::Local(var) if head.made_of_sum.contains(&var)));
+            });
+            found
+        };
+        for one in statements {
+            let mut reads = Vec::new();
+            match one {
+                Stmt::Let { var, init } => {
+                    reads.extend(init);
+                    if is_made || init.as_ref().is_some_and(|init| made(head, init)) {
+                        head.made_of_sum.insert(*var);
+                    }
+                }
+                Stmt::LetArray { var, value } => {
+                    reads.push(value);
+                    if is_made || made(head, value) {
+                        head.made_of_sum.insert(*var);
+                    }
+                }
+                Stmt::Assign { place, value, span, .. } => {
+                    reads.push(value);
+                    let mut is_made = is_made || made(head, value);
+                    if let Place::Element(element) = place {
+                        reads.extend(&element.indices);
+                        is_made |= element.indices.iter().any(|index| made(head, index));
+                    }
+                    self.refuse_stored(&std::mem::take(&mut reads), head);
+                    match place {
+                        Place::Var(var) | Place::Element(Element { array: Array::Local(var), .. }) if is_made => {
+                            head.made_of_sum.insert(*var);
+                        }
+                        Place::Element(Element { array: Array::Param(param), .. }) => {
+                            if is_loop {
+                                self.refuse(*span, "in front of the statement that adds, inner loops store nothing; move this behind it");
+                            }
+                            head.stored.insert(*param);
+                        }
+                        _ => {}
+                    }
+                }
+                Stmt::If { condition, then, otherwise } => {
+                    let is_made = is_made || made(head, condition);
+                    self.refuse_stored(&[condition], head);
+                    self.head(then, head, (is_loop, is_made));
+                    self.head(otherwise, head, (is_loop, is_made));
+                }
+                Stmt::While { condition, body } => {
+                    for _ in 0..2 {
+                        let is_made = is_made || made(head, condition);
+                        self.head(body, head, (true, is_made));
+                    }
+                    reads.push(condition);
+                }
+                Stmt::For(one) => {
+                    reads.extend([&one.first, &one.end]);
+                    let is_made = is_made || made(head, &one.first) || made(head, &one.end);
+                    for _ in 0..2 {
+                        self.head(&one.body, head, (true, is_made));
+                    }
+                }
+                Stmt::Block(block) => self.head(block, head, (is_loop, is_made)),
+                Stmt::Break | Stmt::Continue if is_made => {
+                    let message = "whether the inner loop goes on depends on the sum so far, and what follows with it; move the loop behind the statement that adds";
+                    let span = self.function.name.span();
+                    self.refuse(span, message);
+                }
+                Stmt::Break | Stmt::Continue => {}
+            }
+            self.refuse_stored(&reads, head);
+        }
+    }
+
+    fn refuse_stored(&mut self, reads: &[&Expr], head: &Head) {
+        let mut wrong = Vec::new();
+        for expr in reads {
+            walk::expr(expr, &mut |inner| {
+                if let ExprKind::Element(element) = &inner.kind
+                    && let Array::Param(param) = element.array
+                    && head.stored.contains(&param)
+                {
+                    wrong.push((inner.span, param));
+                }
+            });
+        }
+        for (span, param) in wrong {
+            let name = &self.function.params[param].name;
+            self.refuse(
+                span,
+                format!(
+                    "the sum is taken before anything is stored; read `{name}` into a variable in front of the store"
+                ),
+            );
+        }
+    }
+}
