@@ -34,6 +34,9 @@ struct Options {
     /// Blocks of rows, each a task per phase [default: 2 per core of this machine]
     #[arg(long, value_name = "N", value_parser = integer(1..=65_536))]
     blocks: Option<usize>,
+    /// Record the solve of a step once, and replay it in each
+    #[arg(long)]
+    replay: bool,
     /// Print ζ and the residual of every step
     #[arg(long, short)]
     verbose: bool,
@@ -66,6 +69,7 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     solver.reset()?;
     solver.step(0)?;
     solver.reset()?;
+    let mut recording = if options.replay { Some(solver.record()?) } else { None };
     rt.wait()?;
 
     let progress = options.machine.progress(problem.iterations);
@@ -73,7 +77,10 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     let start = rt.now();
     for submitted in 0..problem.iterations + STEPS_IN_FLIGHT {
         if submitted < problem.iterations {
-            solver.step(submitted)?;
+            match &mut recording {
+                Some(solve) => solver.replayed_step(solve, submitted)?,
+                None => solver.step(submitted)?,
+            }
         }
         let Some(step) = submitted.checked_sub(STEPS_IN_FLIGHT) else {
             continue;

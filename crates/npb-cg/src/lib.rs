@@ -4,7 +4,7 @@
 //!
 //! | files | what is in them |
 //! | --- | --- |
-//! | `solver` | the run as tasks: the only part that knows of the runtime |
+//! | `solver`, `front` | the run as tasks, which are submitted or recorded: the only part that knows of the runtime |
 //! | `kernels` | a phase of the iteration on a block of rows |
 //! | `gpu` | the same on accelerators: the calls of `cg.cl` |
 //! | `matrix`, `random` | the benchmark's matrix |
@@ -12,6 +12,7 @@
 //! | `serial` | the same as a plain program, for tests |
 
 mod classes;
+mod front;
 mod gpu;
 pub mod kernels;
 mod matrix;

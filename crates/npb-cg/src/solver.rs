@@ -17,6 +17,7 @@ use std::ops::Range;
 use thalweg::prelude::*;
 
 use super::classes::{CG_ITERATIONS, Problem};
+use super::front::Front;
 use super::gpu;
 use super::kernels::{self, Rows};
 use super::matrix::Matrix;
@@ -108,11 +109,24 @@ impl<'rt> Solver<'rt> {
 
     /// Submits one step of the power iteration: solve A z = x, ζ = shift + 1 / (x·z), x = z / ‖z‖.
     pub fn step(&self, step: usize) -> Result<(), SubmitError> {
-        self.begin()?;
-        for iteration in 0..CG_ITERATIONS {
-            self.iterate(iteration)?;
-        }
+        self.solve(self.rt)?;
         self.finish(step)
+    }
+
+    /// The solve of a step, recorded: what [`replayed_step`](Self::replayed_step) replays.
+    pub fn record(&self) -> Result<Recording, SubmitError> {
+        self.rt.record(|recorder| self.solve(recorder))
+    }
+
+    /// As [`step`](Self::step), with a solve that was recorded from this solver.
+    pub fn replayed_step(&self, solve: &mut Recording, step: usize) -> Result<(), SubmitError> {
+        solve.replay()?;
+        self.finish(step)
+    }
+
+    fn solve(&self, front: &impl Front) -> Result<(), SubmitError> {
+        self.begin(front)?;
+        (0..CG_ITERATIONS).try_for_each(|iteration| self.iterate(front, iteration))
     }
 
     /// Waits for a step; its ζ and the norm of its solve's residual.
@@ -122,7 +136,7 @@ impl<'rt> Solver<'rt> {
     }
 
     /// z = 0, r = p = x, ρ₀ = x · x, and all other scalars zero.
-    fn begin(&self) -> Result<(), SubmitError> {
+    fn begin(&self, front: &impl Front) -> Result<(), SubmitError> {
         let scalars = (
             self.rho.output(),
             self.p_dot_q.output(),
@@ -130,17 +144,19 @@ impl<'rt> Solver<'rt> {
             self.x_dot_z.output(),
             self.z_dot_z.output(),
         );
-        self.rt
-            .task("clear", scalars)
-            .cpu(|_, (a, b, c, d, e)| {
+        front.task(
+            "clear",
+            scalars,
+            None,
+            |_, (a, b, c, d, e)| {
                 for scalars in [a, b, c, d, e] {
                     scalars.fill(0.0);
                 }
-            })
-            .gpu(|k, (a, b, c, d, e)| {
+            },
+            |k, (a, b, c, d, e)| {
                 [a, b, c, d, e].into_iter().try_for_each(|mut scalars| gpu::fill(k, &mut scalars, 0.0))
-            })
-            .submit()?;
+            },
+        )?;
         for Block { rows, .. } in &self.blocks {
             let accesses = (
                 self.x.slice(rows.clone()).input(),
@@ -149,22 +165,24 @@ impl<'rt> Solver<'rt> {
                 self.p.slice(rows.clone()).output(),
                 self.rho.slice(0..1).reduction(Sum),
             );
-            self.rt
-                .task("begin", accesses)
-                .cpu(|_, (x, z, r, p, rho)| {
+            front.task(
+                "begin",
+                accesses,
+                None,
+                |_, (x, z, r, p, rho)| {
                     z.fill(0.0);
                     r.copy_from_slice(x);
                     p.copy_from_slice(x);
                     rho[0] += kernels::square(x);
-                })
-                .gpu(|k, (x, mut z, mut r, mut p, mut rho)| gpu::begin(k, &x, [&mut z, &mut r, &mut p], &mut rho))
-                .submit()?;
+                },
+                |k, (x, mut z, mut r, mut p, mut rho)| gpu::begin(k, &x, [&mut z, &mut r, &mut p], &mut rho),
+            )?;
         }
         Ok(())
     }
 
     /// One CG iteration: three phases, each a task per block.
-    fn iterate(&self, k: usize) -> Result<(), SubmitError> {
+    fn iterate(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
         let (rho, p_dot_q) = (self.rho.slice(k..k + 1), self.p_dot_q.slice(k..k + 1));
         for block in &self.blocks {
             let rows = block.rows.clone();
@@ -177,18 +195,19 @@ impl<'rt> Solver<'rt> {
                 self.q.slice(rows.clone()).output(),
                 p_dot_q.reduction(Sum),
             );
-            self.rt
-                .task("multiply", accesses)
-                .cost(2.0 * block.entries.len() as f64)
-                .cpu(move |_, (offsets, columns, values, p, q, p_dot_q)| {
+            front.task(
+                "multiply",
+                accesses,
+                Some(2.0 * block.entries.len() as f64),
+                move |_, (offsets, columns, values, p, q, p_dot_q)| {
                     let block = Rows { offsets, columns, values };
-                    p_dot_q[0] += kernels::multiply(block, p, &p[rows], q);
-                })
-                .gpu(move |k, (offsets, columns, values, p, mut q, mut p_dot_q)| {
+                    p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
+                },
+                move |k, (offsets, columns, values, p, mut q, mut p_dot_q)| {
                     let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
                     gpu::multiply(k, rows, &p, &mut q, &mut p_dot_q)
-                })
-                .submit()?;
+                },
+            )?;
         }
         for Block { rows, .. } in &self.blocks {
             let accesses = (
@@ -198,16 +217,17 @@ impl<'rt> Solver<'rt> {
                 self.r.slice(rows.clone()).inout(),
                 self.rho.slice(k + 1..k + 2).reduction(Sum),
             );
-            self.rt
-                .task("update residual", accesses)
-                .cost(4.0 * rows.len() as f64)
-                .cpu(|_, (rho, p_dot_q, q, r, next_rho)| {
+            front.task(
+                "update residual",
+                accesses,
+                Some(4.0 * rows.len() as f64),
+                |_, (rho, p_dot_q, q, r, next_rho)| {
                     next_rho[0] += kernels::update_residual(rho[0] / p_dot_q[0], q, r);
-                })
-                .gpu(|k, (rho, p_dot_q, q, mut r, mut next_rho)| {
+                },
+                |k, (rho, p_dot_q, q, mut r, mut next_rho)| {
                     gpu::update_residual(k, [&rho, &p_dot_q], &q, &mut r, &mut next_rho)
-                })
-                .submit()?;
+                },
+            )?;
         }
         for Block { rows, .. } in &self.blocks {
             let accesses = (
@@ -217,14 +237,15 @@ impl<'rt> Solver<'rt> {
                 self.z.slice(rows.clone()).inout(),
                 self.p.slice(rows.clone()).inout(),
             );
-            self.rt
-                .task("advance", accesses)
-                .cost(4.0 * rows.len() as f64)
-                .cpu(|_, (rho, p_dot_q, r, z, p)| {
+            front.task(
+                "advance",
+                accesses,
+                Some(4.0 * rows.len() as f64),
+                |_, (rho, p_dot_q, r, z, p)| {
                     kernels::advance(rho[0] / p_dot_q[0], rho[1] / rho[0], r, z, p);
-                })
-                .gpu(|k, (rho, p_dot_q, r, mut z, mut p)| gpu::advance(k, [&rho, &p_dot_q], &r, &mut z, &mut p))
-                .submit()?;
+                },
+                |k, (rho, p_dot_q, r, mut z, mut p)| gpu::advance(k, [&rho, &p_dot_q], &r, &mut z, &mut p),
+            )?;
         }
         Ok(())
     }

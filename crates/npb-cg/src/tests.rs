@@ -72,14 +72,25 @@ fn kernels_agree_with_the_plain_product_on_every_block() {
     }
 }
 
+/// How the tasks of a step get to the runtime.
+#[derive(Clone, Copy, Debug)]
+enum Steps {
+    Submitted,
+    Replayed,
+}
+
 /// ζ and the residual of every step of class S as tasks.
-fn by_tasks(units: &str, blocks: usize) -> Vec<(f64, f64)> {
+fn by_tasks(units: &str, blocks: usize, steps: Steps) -> Vec<(f64, f64)> {
     let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
     let (problem, matrix) = class(Class::S);
     let solver = Solver::new(&rt, &problem, matrix, blocks);
     solver.reset().unwrap();
+    let mut solve = solver.record().unwrap();
     for step in 0..problem.iterations {
-        solver.step(step).unwrap();
+        match steps {
+            Steps::Submitted => solver.step(step).unwrap(),
+            Steps::Replayed => solver.replayed_step(&mut solve, step).unwrap(),
+        }
     }
     (0..problem.iterations).map(|step| solver.outcome(step).unwrap()).collect()
 }
@@ -89,7 +100,7 @@ fn tasks_agree_with_the_serial_method_at_every_step() {
     let (problem, matrix) = class(Class::S);
     let expected = serial::zetas(&problem, &matrix, problem.iterations);
     for blocks in [1, 5] {
-        for ((zeta, residual), expected) in by_tasks("2:CPU:1", blocks).into_iter().zip(&expected) {
+        for ((zeta, residual), expected) in by_tasks("2:CPU:1", blocks, Steps::Submitted).into_iter().zip(&expected) {
             assert_close(zeta, *expected, 1e-13);
             assert!(residual < 1e-10, "{residual}");
         }
@@ -97,10 +108,12 @@ fn tasks_agree_with_the_serial_method_at_every_step() {
 }
 
 #[test]
-fn every_machine_gives_the_same_bits() {
-    let expected = by_tasks("2:CPU:1", 6);
+fn every_machine_gives_the_same_bits_replayed_too() {
+    let expected = by_tasks("2:CPU:1", 6, Steps::Submitted);
     assert_close(expected[14].0, Class::S.problem().zeta, EPSILON);
-    for units in ["1:CPU:2", "1:CPU:1,2:EMU:1"] {
-        assert_eq!(by_tasks(units, 6), expected, "{units}");
+    for units in ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"] {
+        for steps in [Steps::Submitted, Steps::Replayed] {
+            assert_eq!(by_tasks(units, 6, steps), expected, "{units}, {steps:?}");
+        }
     }
 }
