@@ -34,6 +34,9 @@ fn examples(settings: &Settings) {
         "npb_mz bt --class S",
         "npb_mz sp --class S",
         "npb_mz lu --class S",
+        "compact --size 20011",
+        "macc_cg --size 12",
+        "dg --size 50 --steps 2",
     ];
     for units in [format!("1:{kind}:1"), format!("1:{kind}:1,1:CPU:1"), format!("2:{kind}:1")] {
         let settings = settings.clone().with("STANDIN_DEVICES", 2);

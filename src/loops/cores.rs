@@ -62,18 +62,24 @@ fn halve<T: Whole + Send, P: Parts, R: Send>(
     left.append(&mut others);
 }
 
-/// A range of integers in parts of so many, the last perhaps shorter.
+/// A range of integers in parts of this length, the last perhaps shorter.
 pub fn chunks<T: Whole>(range: Range<T>, length: usize) -> impl Iterator<Item = Range<T>> {
-    let (first, end, length) = (range.start.whole(), range.end.whole(), (length as i128).max(1));
-    let mut at = first;
+    // Whatever the type is, a range has fewer than 2^64 integers, and to count them in 64 bits takes a third of the time.
+    let first = range.start.whole();
+    let count = (range.end.whole() - first).max(0) as u64;
+    let length = (length as u64).max(1);
+    let mut at = 0;
     std::iter::from_fn(move || {
         let start = at;
-        at = end.min(start + length);
-        (start < end).then(|| T::of_whole(start)..T::of_whole(at))
+        at += length.min(count - start);
+        (start < at).then(|| T::of_whole(first + i128::from(start))..T::of_whole(first + i128::from(at)))
     })
 }
 
 /// A range without its end.
+///
+/// # Panics
+/// If it includes the largest value of its type, behind which there is no end.
 pub fn half_open<T: Whole>(range: impl Into<HalfOpen<T>>) -> Range<T> {
     range.into().0
 }
@@ -90,7 +96,13 @@ impl<T> From<Range<T>> for HalfOpen<T> {
 
 impl<T: Whole> From<RangeInclusive<T>> for HalfOpen<T> {
     fn from(range: RangeInclusive<T>) -> Self {
-        Self(*range.start()..T::of_whole(range.end().whole() + 1))
+        let (end, (_, largest)) = (range.end().whole(), T::ENDS);
+        assert!(
+            end < largest,
+            "cannot run a loop up to {largest}, the largest {}: its end is one more; try a wider type",
+            std::any::type_name::<T>()
+        );
+        Self(*range.start()..T::of_whole(end + 1))
     }
 }
 
@@ -110,4 +122,31 @@ pub fn total<T: Copy>(parts: impl Iterator<Item = T>, identity: T, team: usize, 
     let mut threads = vec![identity; team];
     parts.enumerate().for_each(|(n, part)| threads[n % team] = combine(threads[n % team], part));
     tree(&mut threads, combine)
+}
+
+#[cfg(test)]
+#[allow(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init)] // that is what they are for
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_any_width_come_in_chunks() {
+        let of = |range: Range<i64>, length| chunks(range, length).collect::<Vec<_>>();
+        assert_eq!(of(-3..4, 3), [-3..0, 0..3, 3..4]);
+        assert_eq!(of(4..4, 3), []);
+        assert_eq!(of(4..-4, 3), []);
+        assert_eq!(of(0..2, 0), [0..1, 1..2], "a length of none is one");
+        let whole = of(i64::MIN..i64::MAX, usize::MAX / 2);
+        assert_eq!(whole, [i64::MIN..-1, -1..i64::MAX - 1, i64::MAX - 1..i64::MAX]);
+        assert_eq!(chunks(0..u64::MAX, usize::MAX).collect::<Vec<_>>(), [0..u64::MAX]);
+    }
+
+    #[test]
+    fn a_range_up_to_the_largest_value_has_no_end() {
+        assert_eq!(half_open(0..=i32::MAX - 1), 0..i32::MAX);
+        assert_eq!(half_open(0..=-1), 0..0);
+        let refused = std::panic::catch_unwind(|| half_open(0..=i32::MAX)).unwrap_err();
+        let message = refused.downcast_ref::<String>().unwrap();
+        assert!(message.contains("the largest i32"), "{message}");
+    }
 }

@@ -179,6 +179,9 @@ impl Form {
             if a.all.is_empty() || b.all.is_empty() {
                 return Some(nothing());
             }
+            if a.all.least >= 0 && a.all.most < b.all.least {
+                return Some(a);
+            }
             let all = Interval::new(0, a.all.most.min(b.all.most - 1));
             (b.all.least > 0 && a.all.least >= 0).then_some(Known { multiples: [0; MOST_LOOPS], rest: all, all })
         })

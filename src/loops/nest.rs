@@ -18,6 +18,8 @@ struct Touch {
     /// The loop over threads that it stands in; 0 outside.
     region: usize,
     is_write: bool,
+    /// The loops over threads around it.
+    around: Vec<usize>,
     /// None if nothing is known of an index.
     indices: Option<Vec<Known>>,
 }
@@ -122,11 +124,12 @@ impl Nest {
         self.fits &= is_never || indices.iter().zip(extents).all(is_inside);
     }
 
-    /// An access to an array that is written, in the loop over threads with this number.
+    /// An access to an array that is written, in the loop over threads with this number and below so many levels of loops that
+    /// are shared out.
     pub fn touch<const D: usize>(
         &mut self,
         array: usize,
-        (region, is_write): (usize, bool),
+        (region, level, is_write): (usize, usize, bool),
         indices: &[Form],
         extents: Extents<D>,
     ) {
@@ -135,7 +138,11 @@ impl Nest {
             return;
         }
         let indices = indices.iter().map(|index| index.known).collect();
-        self.touches[array].push(Touch { region, is_write, indices });
+        // Of each level, the loop that was met last.
+        let last =
+            |level: usize| self.shared.iter().rev().find(|shared| shared.0 == level).map(|(_, number, _)| *number);
+        let around = (1..level).filter_map(last).collect();
+        self.touches[array].push(Touch { region, is_write, around, indices });
     }
 
     /// Trips of the outermost loop.
@@ -179,9 +186,14 @@ impl Nest {
             let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {
                 return false;
             };
-            // Of the loops over threads, those that these accesses are made of: what is written is made of all around it.
-            let is_used =
-                |n: usize| inside.iter().flatten().any(|index| index.multiples.get(n).is_some_and(|m| *m != 0));
+            // Of the loops over threads, those that these accesses are made of; and all around what is written, also where a
+            // stride is nothing in this launch.
+            let is_around = |n: usize| {
+                touches.iter().any(|touch| touch.region == region && touch.is_write && touch.around.contains(&n))
+            };
+            let is_used = |n: usize| {
+                is_around(n) || inside.iter().flatten().any(|index| index.multiples.get(n).is_some_and(|m| *m != 0))
+            };
             let is_shared = |n: usize| self.shared[1..].iter().any(|(_, shared, _)| *shared == n);
             let over_threads = roles(&|n| match () {
                 () if n == outermost => Role::Fixed,

@@ -6,12 +6,21 @@
 use super::form::Whole;
 use super::nest::Cut;
 
+/// Values that are combined at once.
+const AT_ONCE: usize = 8;
+
 /// What stands before each of a team's values, in their place; and all of them.
 pub fn exclusive<T: Copy>(lanes: &mut [T], identity: T, combine: impl Fn(T, T) -> T) -> T {
     let mut apart = 1;
     while apart < lanes.len() {
-        // From the last one down: what stands before has its value of the step before.
-        for lane in (apart..lanes.len()).rev() {
+        // From the last one down: what stands before has its value of the step before. Several at once, as a vector.
+        let mut end = lanes.len();
+        while let Some(first) = end.checked_sub(AT_ONCE).filter(|first| *first >= apart) {
+            let before: [T; AT_ONCE] = std::array::from_fn(|lane| lanes[first + lane - apart]);
+            lanes[first..end].iter_mut().zip(before).for_each(|(lane, before)| *lane = combine(before, *lane));
+            end = first;
+        }
+        for lane in (apart..end).rev() {
             lanes[lane] = combine(lanes[lane - apart], lanes[lane]);
         }
         apart *= 2;
@@ -52,4 +61,24 @@ pub fn chunk_number<T: Whole>(first: T, here: T, length: usize) -> usize {
 #[allow(clippy::needless_pass_by_value)] // as parts take it
 pub fn is_cut(cut: Option<Cut>) -> bool {
     cut.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of values that remember what was combined, in which order.
+    #[test]
+    fn what_stands_before_each_comes_in_order() {
+        for team in 1..40usize {
+            let mut lanes: Vec<(usize, usize)> = (0..team).map(|lane| (lane, lane + 1)).collect();
+            let join = |a: (usize, usize), b: (usize, usize)| {
+                assert_eq!(a.1, b.0, "a gap or an overlap");
+                (a.0, b.1)
+            };
+            let all = exclusive(&mut lanes, (0, 0), join);
+            assert_eq!(all, (0, team));
+            assert!(lanes.iter().enumerate().all(|(lane, before)| *before == (0, lane)), "{lanes:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Numbers with which a loop does not do what it says.
 
-use super::{common, machines, numbers};
+use super::{Runtime, common, machines, numbers};
 use thalweg::error::RunError;
 use thalweg::loops::target;
 
@@ -84,4 +84,21 @@ fn indices_that_lead_out() {
     assert_eq!(found[10..20], [0.0; 10], "what is not there reads as 0");
     assert_eq!(found[20..], [2.0; 80]);
     assert_eq!(rt.take(x).unwrap(), [1.0; 100]);
+}
+
+#[target]
+fn up_to(last: i32, sum: &mut i32) {
+    for i in 0..=last {
+        *sum += i % 2;
+    }
+}
+
+/// A range whose end has no number is refused: nothing would be left of it.
+#[test]
+fn a_range_up_to_the_largest_number() {
+    let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+    let sum = rt.scalar(0);
+    up_to::task(&rt, i32::MAX, &sum).submit().unwrap();
+    let error = rt.wait().unwrap_err();
+    assert!(has(&error, "cannot run a loop up to 2147483647, the largest i32"), "{error}");
 }

@@ -108,3 +108,23 @@ fn all_lowerings_of_random_nests_do_what_the_plain_loop_does() {
         })
         .unwrap();
 }
+
+/// Threads that a stride of nothing sends to the same element: refused where they are at once, and in turns in order.
+#[test]
+fn a_stride_of_nothing() {
+    let (x, y) = (numbers(800, 1), numbers(800, 2));
+    let mut plain = y.clone();
+    over_threads(&x, &mut plain, 0, 1, 2, 5, 0, 2, 0, 2, 0, 36, 0, 0);
+    for rt in machines() {
+        let (x, [a, b, c]) = (rt.data(x.clone()), [(); 3].map(|()| rt.data(y.clone())));
+        over_threads::task(&rt, &x, &a, 0, 1, 2, 5, 0, 2, 0, 2, 0, 36, 0, 0).submit().unwrap();
+        over_one_dimension::task(&rt, &x, &b, 0, 1, 2, 5, 0, 2, 0, 2, 0, 36, 0, 0).submit().unwrap();
+        over_teams::task(&rt, &x, &c, 0, 1, 2, 5, 0, 2, 0, 2, 0, 36, 0, 0).submit().unwrap();
+        assert_eq!([rt.read(&a).unwrap().to_vec(), rt.read(&b).unwrap().to_vec()], [plain.clone(), plain.clone()]);
+        match rt.read(&c) {
+            Ok(found) => assert!(found == plain && !rt.configuration().contains("OPENCL")),
+            Err(error) => assert!(error.to_string().contains("same element of `y`"), "{error}"),
+        }
+        let _ = rt.wait();
+    }
+}

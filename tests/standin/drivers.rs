@@ -96,7 +96,9 @@ fn build() -> Option<Built> {
 fn build_programs() -> BTreeMap<String, PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--message-format=json", "--test", "conformance", "--test", "accelerators"]);
-    ["jacobi", "cg", "npb_mz"].into_iter().for_each(|name| _ = cargo.args(["--example", name]));
+    ["jacobi", "cg", "npb_mz", "compact", "macc_cg", "dg"]
+        .into_iter()
+        .for_each(|name| _ = cargo.args(["--example", name]));
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }

@@ -206,7 +206,7 @@ impl Plan<'_> {
         }
         let forms: Vec<_> = element.indices.iter().map(|index| self.form(index)).collect();
         let see = windowed.map(|param| made!(nest.see(#param, &[#(#forms),*]);));
-        let region = self.region;
+        let (region, level) = (self.region, self.level);
         match element.array {
             Array::Local(var) => {
                 let len = self.function.variables[var].array.as_ref();
@@ -223,7 +223,7 @@ impl Plan<'_> {
                 let name = &one.name;
                 let touch = match self.written.iter().position(|written| *written == param) {
                     Some(number) if !one.is_shared => {
-                        made!(nest.touch(#number, (#region, #is_write), &[#(#forms),*], #name);)
+                        made!(nest.touch(#number, (#region, #level, #is_write), &[#(#forms),*], #name);)
                     }
                     _ => made!(nest.within(&[#(#forms),*], &#name.0);),
                 };

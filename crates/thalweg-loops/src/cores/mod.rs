@@ -145,7 +145,7 @@ pub(crate) fn range_of(kernel: &Loop) -> TokenStream {
     }
     match range {
         syn::Expr::Range(syn::ExprRange { start: Some(first), end: Some(end), .. }) if kernel.is_inclusive => {
-            made!((#first)..(#end) + 1)
+            made!(thalweg_support::half_open((#first)..=(#end)))
         }
         syn::Expr::Range(syn::ExprRange { start: Some(first), end: Some(end), .. }) => made!((#first)..(#end)),
         other => made!(#other),
