@@ -12,9 +12,9 @@ mod common;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use common::{Machine, Outcome, integer};
-use npb_cg::{Class, EPSILON, Matrix, Solver};
+use npb_cg::{Class, EPSILON, Matrix, Solver, Storage};
 use thalweg::Runtime;
 
 /// How many steps of the power iteration are submitted before the first is waited for: enough that
@@ -34,6 +34,9 @@ struct Options {
     /// Blocks of rows, each a task per phase [default: 2 per core of this machine]
     #[arg(long, value_name = "N", value_parser = integer(1..=65_536))]
     blocks: Option<usize>,
+    /// How the matrix is stored [default: the faster one, measured at the start, or rows where a unit is an accelerator]
+    #[arg(long, value_enum)]
+    storage: Option<Storage>,
     /// Record the solve of a step once, and replay it in each
     #[arg(long)]
     replay: bool,
@@ -62,8 +65,9 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     );
     let blocks =
         options.blocks.unwrap_or_else(|| BLOCKS_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from));
-    let solver = Solver::new(rt, &problem, matrix, blocks);
-    println!("{} blocks, {} steps", solver.blocks(), problem.iterations);
+    let solver = Solver::new(rt, &problem, matrix, blocks, options.storage);
+    let storage = solver.storage().to_possible_value().expect("no value is hidden");
+    println!("{} blocks, {} steps, matrix stored as {}", solver.blocks(), problem.iterations, storage.get_name());
 
     // One step beforehand, as the benchmark's rules say, brings code and data where they belong.
     solver.reset()?;

@@ -4,8 +4,9 @@ use std::error::Error;
 use std::ops::Range;
 use std::time::Instant;
 
-use npb_cg::kernels::{self, Rows};
-use npb_cg::{Matrix, Problem, Solver};
+use npb_cg::kernels::{self, Norms};
+use npb_cg::sliced::{Part, Sliced, WINDOW};
+use npb_cg::{Matrix, Problem, Solver, Storage};
 use rayon::prelude::*;
 use thalweg::Runtime;
 
@@ -18,10 +19,19 @@ const BLOCKS: usize = 2;
 /// Iterations of conjugate gradients in a step of the power iteration.
 const ITERATIONS: usize = 25;
 
-/// q = A p and p · q: for each entry a multiply-add, of a value and a column (12 bytes) and a number that is gathered; for each
-/// row another, an offset (4 bytes), a number of p and one of q.
-fn product(rows: f64, entries: f64) -> Work {
-    Work { operations: 2.0 * entries + 2.0 * rows, bytes: 12.0 * entries + 20.0 * rows, gathers: entries }
+/// q = A p and p · q: for each entry a multiply-add, of a value and a column and a number that is gathered; for each row another,
+/// where its entries are (4 bytes), a number of p and one of q.
+fn product(rows: f64, entries: f64, storage: Storage) -> Work {
+    let bytes = entry_bytes(storage) * entries + 20.0 * rows;
+    Work { operations: 2.0 * entries + 2.0 * rows, bytes, gathers: entries }
+}
+
+/// A value and its column.
+fn entry_bytes(storage: Storage) -> f64 {
+    match storage {
+        Storage::Rows => 12.0,
+        Storage::Sliced => 10.0,
+    }
 }
 
 /// r ← r − α q and r · r: two multiply-adds; q is read, r is read and written.
@@ -37,15 +47,15 @@ const BEGIN: Work = Work::new(2.0, 32.0);
 const NORMALISE: Work = Work::new(1.0, 16.0);
 
 /// The work of a stage.
-fn work(stage: &str, rows: f64, entries: f64) -> Work {
+fn work(stage: &str, rows: f64, entries: f64, storage: Storage) -> Work {
     match stage {
-        "sparse product" => product(rows, entries),
+        "sparse product" => product(rows, entries, storage),
         "update residual" => UPDATE_RESIDUAL * rows,
         "advance" => ADVANCE * rows,
         "step" => {
-            let iteration = product(rows, entries) + (UPDATE_RESIDUAL + ADVANCE) * rows;
+            let iteration = product(rows, entries, storage) + (UPDATE_RESIDUAL + ADVANCE) * rows;
             // The norms take a product, with three sums for each row.
-            let norms = product(rows, entries) + Work::new(5.0, 8.0) * rows;
+            let norms = product(rows, entries, storage) + Work::new(5.0, 8.0) * rows;
             iteration * ITERATIONS as f64 + norms + (BEGIN + NORMALISE) * rows
         }
         _ => unreachable!("CG has no stage {stage}"),
@@ -59,17 +69,20 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
     let (rows, entries) = (matrix.rows() as f64, matrix.nonzeros() as f64);
     let same =
         Matrix { offsets: matrix.offsets.clone(), columns: matrix.columns.clone(), values: matrix.values.clone() };
-    let mut plain = crew.run(|| Plain::new(matrix, BLOCKS * crew.units()));
+    let storage = Storage::faster(&matrix, 0..matrix.rows() / (BLOCKS * crew.units()));
+    let mut plain = crew.run(|| Plain::new(matrix, BLOCKS * crew.units(), storage));
     let passes = crew.run(|| plain.passes(effort));
-    let step = shares(crew, &problem, same, &mut plain, effort)?;
+    let step = shares(crew, &problem, (same, storage), &mut plain, effort)?;
+    // Slices gather from a window of the vector.
+    let gathered = if storage == Storage::Sliced { rows.min(WINDOW as f64) } else { rows };
     let measured = |(stage, passes)| Measured {
         program: "CG",
         class: class.letter(),
         units: crew.units(),
         stage,
-        work: work(stage, rows, entries),
-        resident: 12.0 * entries + 44.0 * rows,
-        gathered: 8.0 * rows,
+        work: work(stage, rows, entries, storage),
+        resident: entry_bytes(storage) * entries + 44.0 * rows,
+        gathered: 8.0 * gathered,
         passes,
         shares: (stage == "step").then_some(step),
     };
@@ -78,7 +91,7 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
 
 /// The program's kernels in a plain loop, a thread for each unit's blocks of rows.
 struct Plain {
-    matrix: Matrix,
+    matrix: Stored,
     blocks: Vec<Range<usize>>,
     x: Vec<f64>,
     z: Vec<f64>,
@@ -87,10 +100,43 @@ struct Plain {
     q: Vec<f64>,
 }
 
+enum Stored {
+    Rows(Matrix),
+    Sliced(Sliced, Vec<Part>),
+}
+
+impl Stored {
+    /// q = A p on a block of rows, and the block's part of p · q.
+    fn multiply(&self, (block, rows): (usize, &Range<usize>), p: &[f64], q: &mut [f64]) -> f64 {
+        let own = &p[rows.clone()];
+        match self {
+            Self::Rows(matrix) => kernels::multiply(matrix.block(rows), p, own, q),
+            Self::Sliced(sliced, parts) => kernels::multiply(sliced.slices(&parts[block]), p, own, q),
+        }
+    }
+
+    fn norms(&self, (block, rows): (usize, &Range<usize>), x: &[f64], z: &[f64]) -> Norms {
+        let (x, own) = (&x[rows.clone()], &z[rows.clone()]);
+        match self {
+            Self::Rows(matrix) => kernels::norms(matrix.block(rows), x, z, own),
+            Self::Sliced(sliced, parts) => kernels::norms(sliced.slices(&parts[block]), x, z, own),
+        }
+    }
+}
+
 impl Plain {
-    fn new(matrix: Matrix, blocks: usize) -> Self {
+    fn new(matrix: Matrix, blocks: usize, storage: Storage) -> Self {
         let [x, z, r, p, q] = [(); 5].map(|()| vec![1.0; matrix.rows()]);
-        Self { blocks: matrix.row_blocks(blocks), matrix, x, z, r, p, q }
+        let blocks = matrix.row_blocks(blocks);
+        let matrix = match storage {
+            Storage::Rows => Stored::Rows(matrix),
+            Storage::Sliced => {
+                let mut sliced = Sliced::default();
+                let parts = blocks.iter().map(|rows| sliced.push(&matrix, rows.clone())).collect();
+                Stored::Sliced(sliced, parts)
+            }
+        };
+        Self { blocks, matrix, x, z, r, p, q }
     }
 
     /// Seconds of each stage, and of whole steps.
@@ -136,18 +182,10 @@ impl Plain {
         self.finish();
     }
 
-    fn rows(&self, rows: &Range<usize>) -> Rows<'_> {
-        let Matrix { offsets, columns, values } = &self.matrix;
-        let entries = self.matrix.entries(rows);
-        Rows { offsets: &offsets[rows.start..=rows.end], columns: &columns[entries.clone()], values: &values[entries] }
-    }
-
     fn multiply(&mut self) -> f64 {
         let mut q = std::mem::take(&mut self.q);
-        let parts: Vec<_> = split(&mut q, &self.blocks).into_iter().zip(&self.blocks).collect();
-        let of_block = |(q, rows): (&mut [f64], &Range<usize>)| {
-            kernels::multiply(self.rows(rows), &self.p, &self.p[rows.clone()], q)
-        };
+        let parts: Vec<_> = split(&mut q, &self.blocks).into_iter().zip(self.blocks.iter().enumerate()).collect();
+        let of_block = |(q, block): (&mut [f64], _)| self.matrix.multiply(block, &self.p, q);
         let p_dot_q = parts.into_par_iter().with_min_len(BLOCKS).map(of_block).sum();
         self.q = q;
         p_dot_q
@@ -170,10 +208,8 @@ impl Plain {
     }
 
     fn finish(&mut self) {
-        let of_block = |rows: &Range<usize>| {
-            kernels::norms(self.rows(rows), &self.x[rows.clone()], &self.z, &self.z[rows.clone()])
-        };
-        let square: f64 = self.blocks.par_iter().with_min_len(BLOCKS).map(|rows| of_block(rows).z_dot_z).sum();
+        let of_block = |block: (usize, &Range<usize>)| self.matrix.norms(block, &self.x, &self.z).z_dot_z;
+        let square: f64 = self.blocks.par_iter().enumerate().with_min_len(BLOCKS).map(of_block).sum();
         let Self { blocks, x, z, .. } = self;
         let parts: Vec<_> = split(x, blocks).into_iter().zip(blocks.iter()).collect();
         let scale = 1.0 / square.sqrt();
@@ -192,13 +228,13 @@ fn split<'a>(mut vector: &'a mut [f64], blocks: &[Range<usize>]) -> Vec<&'a mut 
 fn shares(
     crew: &Crew,
     problem: &Problem,
-    matrix: Matrix,
+    (matrix, storage): (Matrix, Storage),
     plain: &mut Plain,
     effort: Effort,
 ) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
-    let solver = Solver::new(&rt, problem, matrix, BLOCKS * units);
+    let solver = Solver::new(&rt, problem, matrix, BLOCKS * units, storage);
     solver.reset()?;
     solver.step(0)?;
     rt.wait()?;

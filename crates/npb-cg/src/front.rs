@@ -29,6 +29,19 @@ pub(crate) trait Front {
             + Send
             + Sync
             + 'static;
+
+    /// Submits or records a task for cores alone.
+    #[track_caller]
+    fn on_cores<A, C>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        accesses: A,
+        cost: f64,
+        cpu: C,
+    ) -> Result<(), SubmitError>
+    where
+        A: Accesses,
+        C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static;
 }
 
 macro_rules! front {
@@ -59,6 +72,21 @@ macro_rules! front {
                     task = task.cost(cost);
                 }
                 task.submit().map(drop)
+            }
+
+            #[track_caller]
+            fn on_cores<A, C>(
+                &self,
+                name: impl Into<Cow<'static, str>>,
+                accesses: A,
+                cost: f64,
+                cpu: C,
+            ) -> Result<(), SubmitError>
+            where
+                A: Accesses,
+                C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static,
+            {
+                self.task(name, accesses).cpu(cpu).cost(cost).submit().map(drop)
             }
         }
     };

@@ -2,7 +2,8 @@
 //! them in a plain loop.
 //!
 //! Each works on one block of rows. The sparse product is where the time goes: it streams values
-//! and columns once and gathers from the vector, which stays in the cache.
+//! and columns once and gathers from the vector, which stays in a cache. Here are rows as accelerators
+//! take them too; `sliced` has the same for cores alone.
 
 /// A block of rows of the matrix. `offsets` has one more element than the block has rows and counts
 /// from the first entry of the whole matrix, not of the block.
@@ -16,14 +17,19 @@ pub struct Rows<'a> {
     pub values: &'a [f64],
 }
 
-impl Rows<'_> {
-    /// The products of the rows with a whole vector, row by row.
-    pub fn times(self, vector: &[f64]) -> impl Iterator<Item = f64> {
+/// A block of rows of the matrix, however its entries are stored.
+pub trait Product: Copy {
+    /// The products of the rows with a whole vector.
+    fn times(self, vector: &[f64], product: &mut [f64]);
+}
+
+impl Product for Rows<'_> {
+    fn times(self, vector: &[f64], product: &mut [f64]) {
         let first = self.offsets[0];
-        self.offsets.windows(2).map(move |pair| {
+        for (product, pair) in product.iter_mut().zip(self.offsets.windows(2)) {
             let entries = (pair[0] - first) as usize..(pair[1] - first) as usize;
-            sparse_dot(&self.values[entries.clone()], &self.columns[entries], vector)
-        })
+            *product = sparse_dot(&self.values[entries.clone()], &self.columns[entries], vector);
+        }
     }
 }
 
@@ -47,13 +53,9 @@ fn sparse_dot(values: &[f64], columns: &[u32], vector: &[f64]) -> f64 {
 }
 
 /// `q = A p` on a block of rows; returns the block's part of p · q. `own` is the block's part of `p`.
-pub fn multiply(rows: Rows<'_>, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
-    let mut p_dot_q = 0.0;
-    for ((q, p), product) in q.iter_mut().zip(own).zip(rows.times(p)) {
-        *q = product;
-        p_dot_q += p * product;
-    }
-    p_dot_q
+pub fn multiply(rows: impl Product, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
+    rows.times(p, q);
+    own.iter().zip(q).fold(0.0, |sum, (p, q)| sum + p * *q)
 }
 
 /// `r -= α q`; returns r · r.
@@ -86,9 +88,11 @@ pub struct Norms {
 }
 
 /// The norms on a block of rows. `own` is the block's part of `z`.
-pub fn norms(rows: Rows<'_>, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
+pub fn norms(rows: impl Product, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
+    let mut products = vec![0.0; own.len()];
+    rows.times(z, &mut products);
     let mut norms = Norms::default();
-    for ((x, own), product) in x.iter().zip(own).zip(rows.times(z)) {
+    for ((x, own), product) in x.iter().zip(own).zip(products) {
         norms.residual += (x - product) * (x - product);
         norms.x_dot_z += x * own;
         norms.z_dot_z += own * own;

@@ -7,7 +7,8 @@
 //! | `solver`, `front` | the run as tasks, which are submitted or recorded: the only part that knows of the runtime |
 //! | `kernels` | a phase of the iteration on a block of rows |
 //! | `gpu` | the same on accelerators: the calls of `cg.cl` |
-//! | `matrix`, `random` | the benchmark's matrix |
+//! | `matrix`, `random` | the benchmark's matrix, as rows |
+//! | `sliced`, `storage` | the same in slices, for cores; as data of the runtime, in the way that is faster |
 //! | `classes` | problem sizes and reference values |
 //! | `serial` | the same as a plain program, for tests |
 
@@ -19,7 +20,9 @@ mod matrix;
 mod random;
 #[cfg(test)]
 mod serial;
+pub mod sliced;
 mod solver;
+mod storage;
 #[cfg(test)]
 #[path = "../../npb/src/testing.rs"]
 mod testing;
@@ -29,3 +32,4 @@ mod tests;
 pub use classes::{Class, EPSILON, Problem};
 pub use matrix::Matrix;
 pub use solver::Solver;
+pub use storage::Storage;

@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use super::classes::{Problem, RCOND};
+use super::kernels::Rows;
 use super::random::Random;
 
 /// A square sparse matrix in compressed row storage.
@@ -85,6 +86,13 @@ impl Matrix {
     /// Where the entries of a range of rows lie in `columns` and `values`.
     pub fn entries(&self, rows: &Range<usize>) -> Range<usize> {
         self.offsets[rows.start] as usize..self.offsets[rows.end] as usize
+    }
+
+    /// A range of rows.
+    pub fn block(&self, rows: &Range<usize>) -> Rows<'_> {
+        let entries = self.entries(rows);
+        let (columns, values) = (&self.columns[entries.clone()], &self.values[entries]);
+        Rows { offsets: &self.offsets[rows.start..=rows.end], columns, values }
     }
 
     /// Cuts the rows into at most `blocks` ranges with about equally many entries; none is empty.

@@ -19,20 +19,22 @@ use thalweg::prelude::*;
 use super::classes::{CG_ITERATIONS, Problem};
 use super::front::Front;
 use super::gpu;
-use super::kernels::{self, Rows};
+use super::kernels::{self, Norms, Rows};
 use super::matrix::Matrix;
+use super::sliced::Slices;
+use super::storage::{Entries, Storage};
 
-/// A range of rows and where their entries lie.
+/// A range of rows and how many entries they have.
 #[derive(Clone, Debug)]
 struct Block {
     rows: Range<usize>,
-    entries: Range<usize>,
+    entries: usize,
 }
 
 impl Block {
-    /// The block's elements of `offsets`, which are one more than its rows.
-    fn offsets(&self) -> Range<usize> {
-        self.rows.start..self.rows.end + 1
+    /// What a product with its rows costs.
+    fn cost(&self) -> f64 {
+        2.0 * self.entries as f64
     }
 }
 
@@ -41,9 +43,7 @@ pub struct Solver<'rt> {
     rt: &'rt Runtime,
     shift: f64,
     blocks: Vec<Block>,
-    offsets: Data<u32>,
-    columns: Data<u32>,
-    values: Data<f64>,
+    entries: Entries,
     x: Data<f64>,
     z: Data<f64>,
     r: Data<f64>,
@@ -62,20 +62,26 @@ pub struct Solver<'rt> {
 }
 
 impl<'rt> Solver<'rt> {
-    /// Registers the problem with the runtime, cut into about `blocks` blocks of rows.
-    pub fn new(rt: &'rt Runtime, problem: &Problem, matrix: Matrix, blocks: usize) -> Self {
-        let blocks = matrix.row_blocks(blocks).into_iter();
-        let blocks = blocks.map(|rows| Block { entries: matrix.entries(&rows), rows });
-        let blocks = blocks.collect();
+    /// Registers the problem with the runtime, cut into about `blocks` blocks of rows. The matrix is stored in this way, or
+    /// else in the way that is faster here, of those that all units can take.
+    pub fn new(
+        rt: &'rt Runtime,
+        problem: &Problem,
+        matrix: Matrix,
+        blocks: usize,
+        storage: impl Into<Option<Storage>>,
+    ) -> Self {
+        let rows = matrix.row_blocks(blocks);
+        let storage = storage.into().unwrap_or_else(|| Storage::of(rt, &matrix, rows[0].clone()));
+        let blocks =
+            rows.iter().map(|rows| Block { entries: matrix.entries(rows).len(), rows: rows.clone() }).collect();
         let vector = |name| rt.data(vec![0.0; problem.rows]).named(name);
         let scalar = |name| rt.scalar(0.0).named(name);
         Self {
             rt,
             shift: problem.shift,
             blocks,
-            offsets: rt.data(matrix.offsets).named("offsets"),
-            columns: rt.data(matrix.columns).named("columns"),
-            values: rt.data(matrix.values).named("values"),
+            entries: Entries::new(rt, matrix, &rows, storage),
             x: vector("x"),
             z: vector("z"),
             r: vector("r"),
@@ -88,6 +94,11 @@ impl<'rt> Solver<'rt> {
             z_dot_z: scalar("z_dot_z"),
             history: rt.data(vec![0.0; 2 * problem.iterations]).named("history"),
         }
+    }
+
+    /// How the matrix is stored.
+    pub fn storage(&self) -> Storage {
+        self.entries.storage()
     }
 
     /// How many blocks there are.
@@ -184,30 +195,36 @@ impl<'rt> Solver<'rt> {
     /// One CG iteration: three phases, each a task per block.
     fn iterate(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
         let (rho, p_dot_q) = (self.rho.slice(k..k + 1), self.p_dot_q.slice(k..k + 1));
-        for block in &self.blocks {
+        for (number, block) in self.blocks.iter().enumerate() {
             let rows = block.rows.clone();
-            let first = rows.start;
-            let accesses = (
-                self.offsets.slice(block.offsets()).input(),
-                self.columns.slice(block.entries.clone()).input(),
-                self.values.slice(block.entries.clone()).input(),
-                self.p.input(),
-                self.q.slice(rows.clone()).output(),
-                p_dot_q.reduction(Sum),
-            );
-            front.task(
-                "multiply",
-                accesses,
-                Some(2.0 * block.entries.len() as f64),
-                move |_, (offsets, columns, values, p, q, p_dot_q)| {
-                    let block = Rows { offsets, columns, values };
-                    p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
-                },
-                move |k, (offsets, columns, values, p, mut q, mut p_dot_q)| {
-                    let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
-                    gpu::multiply(k, rows, &p, &mut q, &mut p_dot_q)
-                },
-            )?;
+            let vectors = (self.p.input(), self.q.slice(rows.clone()).output(), p_dot_q.reduction(Sum));
+            match &self.entries {
+                Entries::Rows(matrix) => {
+                    let first = rows.start;
+                    front.task(
+                        "multiply",
+                        (matrix.block(number), vectors),
+                        Some(block.cost()),
+                        move |_, ((offsets, columns, values), (p, q, p_dot_q))| {
+                            let block = Rows { offsets, columns, values };
+                            p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
+                        },
+                        move |k, ((offsets, columns, values), (p, mut q, mut p_dot_q))| {
+                            let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
+                            gpu::multiply(k, rows, &p, &mut q, &mut p_dot_q)
+                        },
+                    )
+                }
+                Entries::Sliced(matrix) => front.on_cores(
+                    "multiply",
+                    (matrix.block(number), vectors),
+                    block.cost(),
+                    move |_, ((lengths, places, columns, values), (p, q, p_dot_q))| {
+                        let block = Slices { lengths, places, columns, values };
+                        p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
+                    },
+                ),
+            }?;
         }
         for Block { rows, .. } in &self.blocks {
             let accesses = (
@@ -252,34 +269,37 @@ impl<'rt> Solver<'rt> {
 
     /// The norms of the solution, ζ, and the next x.
     fn finish(&self, step: usize) -> Result<(), SubmitError> {
-        for block in &self.blocks {
+        for (number, block) in self.blocks.iter().enumerate() {
             let rows = block.rows.clone();
-            let first = rows.start;
-            let accesses = (
-                self.offsets.slice(block.offsets()).input(),
-                self.columns.slice(block.entries.clone()).input(),
-                self.values.slice(block.entries.clone()).input(),
-                self.x.slice(rows.clone()).input(),
-                self.z.input(),
-                self.residual.reduction(Sum),
-                self.x_dot_z.reduction(Sum),
-                self.z_dot_z.reduction(Sum),
-            );
-            self.rt
-                .task("norms", accesses)
-                .cost(2.0 * block.entries.len() as f64)
-                .cpu(move |_, (offsets, columns, values, x, z, residual, x_dot_z, z_dot_z)| {
-                    let block = Rows { offsets, columns, values };
-                    let norms = kernels::norms(block, x, z, &z[rows]);
-                    residual[0] += norms.residual;
-                    x_dot_z[0] += norms.x_dot_z;
-                    z_dot_z[0] += norms.z_dot_z;
-                })
-                .gpu(move |k, (offsets, columns, values, x, z, mut residual, mut x_dot_z, mut z_dot_z)| {
-                    let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
-                    gpu::norms(k, rows, [&x, &z], [&mut residual, &mut x_dot_z, &mut z_dot_z])
-                })
-                .submit()?;
+            let vectors = (self.x.slice(rows.clone()).input(), self.z.input());
+            let sums = (self.residual.reduction(Sum), self.x_dot_z.reduction(Sum), self.z_dot_z.reduction(Sum));
+            match &self.entries {
+                Entries::Rows(matrix) => {
+                    let first = rows.start;
+                    Front::task(
+                        self.rt,
+                        "norms",
+                        (matrix.block(number), vectors, sums),
+                        Some(block.cost()),
+                        move |_, ((offsets, columns, values), (x, z), sums)| {
+                            add(kernels::norms(Rows { offsets, columns, values }, x, z, &z[rows.clone()]), sums);
+                        },
+                        move |k, ((offsets, columns, values), (x, z), (mut residual, mut x_dot_z, mut z_dot_z))| {
+                            let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
+                            gpu::norms(k, rows, [&x, &z], [&mut residual, &mut x_dot_z, &mut z_dot_z])
+                        },
+                    )
+                }
+                Entries::Sliced(matrix) => self.rt.on_cores(
+                    "norms",
+                    (matrix.block(number), vectors, sums),
+                    block.cost(),
+                    move |_, ((lengths, places, columns, values), (x, z), sums)| {
+                        let block = Slices { lengths, places, columns, values };
+                        add(kernels::norms(block, x, z, &z[rows.clone()]), sums);
+                    },
+                ),
+            }?;
         }
         let accesses =
             (self.residual.input(), self.x_dot_z.input(), self.history.slice(2 * step..2 * step + 2).output());
@@ -308,4 +328,10 @@ impl<'rt> Solver<'rt> {
         }
         Ok(())
     }
+}
+
+fn add(norms: Norms, (residual, x_dot_z, z_dot_z): (&mut [f64], &mut [f64], &mut [f64])) {
+    residual[0] += norms.residual;
+    x_dot_z[0] += norms.x_dot_z;
+    z_dot_z[0] += norms.z_dot_z;
 }

@@ -3,10 +3,11 @@
 use thalweg::Runtime;
 
 use super::classes::{Class, EPSILON, Problem};
-use super::kernels::{self, Rows};
+use super::kernels;
 use super::matrix::Matrix;
 use super::serial;
 use super::solver::Solver;
+use super::storage::Storage;
 
 fn class(class: Class) -> (Problem, Matrix) {
     let problem = class.problem();
@@ -48,12 +49,7 @@ fn kernels_agree_with_the_plain_product_on_every_block() {
     let x: Vec<f64> = (0..problem.rows).map(|i| (i as f64).cos()).collect();
     let expected = serial::multiply(&matrix, &p);
     for rows in matrix.row_blocks(7) {
-        let entries = matrix.entries(&rows);
-        let block = Rows {
-            offsets: &matrix.offsets[rows.start..=rows.end],
-            columns: &matrix.columns[entries.clone()],
-            values: &matrix.values[entries],
-        };
+        let block = matrix.block(&rows);
         let (own, expected) = (&p[rows.clone()], &expected[rows.clone()]);
         let mut q = vec![0.0; rows.len()];
         let sum = kernels::multiply(block, &p, own, &mut q);
@@ -80,10 +76,11 @@ enum Steps {
 }
 
 /// ζ and the residual of every step of class S as tasks.
-fn by_tasks(units: &str, blocks: usize, steps: Steps) -> Vec<(f64, f64)> {
+fn by_tasks(units: &str, blocks: usize, steps: Steps, storage: Storage) -> Vec<(f64, f64)> {
     let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
     let (problem, matrix) = class(Class::S);
-    let solver = Solver::new(&rt, &problem, matrix, blocks);
+    let solver = Solver::new(&rt, &problem, matrix, blocks, storage);
+    assert_eq!(solver.storage(), storage);
     solver.reset().unwrap();
     let mut solve = solver.record().unwrap();
     for step in 0..problem.iterations {
@@ -99,8 +96,9 @@ fn by_tasks(units: &str, blocks: usize, steps: Steps) -> Vec<(f64, f64)> {
 fn tasks_agree_with_the_serial_method_at_every_step() {
     let (problem, matrix) = class(Class::S);
     let expected = serial::zetas(&problem, &matrix, problem.iterations);
-    for blocks in [1, 5] {
-        for ((zeta, residual), expected) in by_tasks("2:CPU:1", blocks, Steps::Submitted).into_iter().zip(&expected) {
+    for (blocks, storage) in [(1, Storage::Rows), (5, Storage::Rows), (1, Storage::Sliced), (5, Storage::Sliced)] {
+        let found = by_tasks("2:CPU:1", blocks, Steps::Submitted, storage);
+        for ((zeta, residual), expected) in found.into_iter().zip(&expected) {
             assert_close(zeta, *expected, 1e-13);
             assert!(residual < 1e-10, "{residual}");
         }
@@ -109,11 +107,13 @@ fn tasks_agree_with_the_serial_method_at_every_step() {
 
 #[test]
 fn every_machine_gives_the_same_bits_replayed_too() {
-    let expected = by_tasks("2:CPU:1", 6, Steps::Submitted);
-    assert_close(expected[14].0, Class::S.problem().zeta, EPSILON);
-    for units in ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"] {
-        for steps in [Steps::Submitted, Steps::Replayed] {
-            assert_eq!(by_tasks(units, 6, steps), expected, "{units}, {steps:?}");
+    for storage in [Storage::Rows, Storage::Sliced] {
+        let expected = by_tasks("2:CPU:1", 6, Steps::Submitted, storage);
+        assert_close(expected[14].0, Class::S.problem().zeta, EPSILON);
+        for units in ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"] {
+            for steps in [Steps::Submitted, Steps::Replayed] {
+                assert_eq!(by_tasks(units, 6, steps, storage), expected, "{units}, {steps:?}, {storage:?}");
+            }
         }
     }
 }

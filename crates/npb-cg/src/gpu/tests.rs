@@ -33,11 +33,7 @@ fn kernels_do_what_the_bodies_do() {
 fn products(rt: &Runtime, matrix: &Matrix, rows: Range<usize>) {
     let (p, x, q) = (numbers(matrix.rows(), 1), numbers(matrix.rows(), 2), numbers(matrix.rows(), 3));
     let (entries, offsets) = (matrix.entries(&rows), rows.start..rows.end + 1);
-    let block = kernels::Rows {
-        offsets: &matrix.offsets[offsets.clone()],
-        columns: &matrix.columns[entries.clone()],
-        values: &matrix.values[entries.clone()],
-    };
+    let block = matrix.block(&rows);
     let mut expected = q.clone();
     let expected_sum = kernels::multiply(block, &p, &p[rows.clone()], &mut expected[rows.clone()]);
     let norms = kernels::norms(block, &x[rows.clone()], &p, &p[rows.clone()]);
@@ -135,7 +131,7 @@ fn scalars(rt: &Runtime) {
 
 fn run_is_verified(problem: &Problem, units: &str) {
     let Some(rt) = accelerated(units) else { return };
-    let solver = Solver::new(&rt, problem, Matrix::generate(problem), 5);
+    let solver = Solver::new(&rt, problem, Matrix::generate(problem), 5, None);
     solver.reset().unwrap();
     for step in 0..problem.iterations {
         solver.step(step).unwrap();
