@@ -1,7 +1,7 @@
 //! The matrix in slices, for cores: eight rows side by side, whose sums are a vector, and in turn no more columns than fit
 //! into the nearest cache.
 //!
-//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 1024, a strip,, within
+//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 4096, a strip,, within
 //! windows of [`WINDOW`] columns. A block's entries come strip by strip of its rows; within a strip, window by window of the
 //! columns; within a window, slice by slice. The rows of a strip are sorted by how many entries they have in the window, so
 //! that those of a slice are about equally long; what is missing is filled up with zeros. Columns count from the window's
@@ -19,15 +19,17 @@ use super::matrix::Matrix;
 pub const LANES: usize = 8;
 /// Columns of a window: 32 KiB of the vector.
 pub const WINDOW: usize = 4096;
-/// Rows of a strip: what is summed up stays in the nearest cache as well.
-const STRIP: usize = 1024;
+/// Rows of a strip: few enough that their sums stay near.
+const STRIP: usize = 4096;
+/// The place of a row that a strip's last slice does not have.
+const NOWHERE: u16 = u16::MAX;
 
 /// Slices of all blocks.
 #[derive(Debug, Default)]
 pub struct Sliced {
     /// How many entries the rows of each slice have.
     pub lengths: Vec<u32>,
-    /// For each slice, which of its strip's rows they are; 1024, as many as a strip has, where there is none.
+    /// For each slice, which of its strip's rows they are; 65,535 where there is none.
     pub places: Vec<u16>,
     /// Entry by entry of each slice, one column per row, counted from the window's first.
     pub columns: Vec<u16>,
@@ -89,7 +91,7 @@ impl Sliced {
         let length = slice.iter().map(|(_, entries)| entries.len()).max().unwrap_or(0);
         self.lengths.push(u32::try_from(length).expect("a window's columns"));
         let row = |lane: usize| slice.get(lane);
-        self.places.extend((0..LANES).map(|lane| row(lane).map_or(STRIP, |(place, _)| *place) as u16));
+        self.places.extend((0..LANES).map(|lane| row(lane).map_or(NOWHERE, |(place, _)| *place as u16)));
         for n in 0..length {
             let entry = |lane: usize| row(lane).and_then(|(_, entries)| entries.clone().nth(n));
             let column = |lane| entry(lane).map_or(0, |entry| matrix.columns[entry] as usize - window);
@@ -132,7 +134,7 @@ impl Product for Slices<'_> {
         last[..rest.len()].copy_from_slice(rest);
         let last = (!rest.is_empty()).then_some(&last);
         for product in product.chunks_mut(STRIP) {
-            let mut sums = [0.0; STRIP + 1];
+            product.fill(0.0);
             for window in windows.iter().chain(last) {
                 let count = product.len().div_ceil(LANES);
                 let slices = lengths.split_off(..count).zip(places.split_off(..count));
@@ -146,10 +148,13 @@ impl Product for Slices<'_> {
                             lanes[lane] += values[lane] * window[columns[lane] as usize % WINDOW];
                         }
                     }
-                    places.iter().zip(lanes).for_each(|(&place, sum)| sums[place as usize] += sum);
+                    for (&place, sum) in places.iter().zip(lanes) {
+                        if let Some(product) = product.get_mut(place as usize) {
+                            *product += sum;
+                        }
+                    }
                 }
             }
-            product.copy_from_slice(&sums[..product.len()]);
         }
     }
 }
@@ -178,7 +183,7 @@ mod tests {
     fn slices_are_the_rows() {
         let empty = |_| 0;
         let uneven = |row: usize| if row.is_multiple_of(97) { row } else { row % 13 };
-        let matrices = [matrix(1, |_| 1), matrix(7, |row| row), matrix(9, empty), matrix(1025, uneven)];
+        let matrices = [matrix(1, |_| 1), matrix(7, |row| row), matrix(9, empty), matrix(STRIP + 1, uneven)];
         // A window and one column, two windows, many strips.
         for matrix in matrices.into_iter().chain([WINDOW + 1, 2 * WINDOW, 10_000].map(|rows| matrix(rows, uneven))) {
             let vector: Vec<f64> = (0..matrix.rows()).map(|row| (row as f64).cos()).collect();
