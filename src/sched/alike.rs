@@ -4,12 +4,12 @@
 //! a policy that looks for the best unit compares the least busy of each class of them, and not all: there are as many
 //! classes as a machine has memories and kinds, whatever the number of its cores.
 //!
-//! What tells units of a class apart is only their load, which whoever has the classes keeps up to date.
+//! What tells units of a class apart is only their load, which whoever has the classes keeps up to date. Who is the least busy
+//! is found as in a tournament: a load that changes is compared again with as many others as the class has powers of 2.
 
 use super::{UnitView, View};
 use crate::ids::{SpaceId, UnitId};
 use crate::machine::UnitKind;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The units of a machine by their loads.
@@ -17,21 +17,49 @@ use std::sync::Arc;
 pub(super) struct Alike<L> {
     loads: Vec<L>,
     /// For each set of units that tasks run on: a few.
-    sets: Vec<Set<L>>,
+    sets: Vec<Set>,
 }
 
 /// Units that some tasks run on.
 #[derive(Debug)]
-struct Set<L> {
+struct Set {
     units: Arc<[bool]>,
-    classes: Vec<Class<L>>,
+    classes: Vec<Class>,
+    /// For each unit its class, and its number there.
+    places: Vec<Option<(usize, usize)>>,
 }
 
+/// Units that are alike, in the order of their ids.
 #[derive(Debug)]
-struct Class<L> {
+struct Class {
     kind: UnitKind,
     spaces: Vec<SpaceId>,
-    by_load: BTreeSet<(L, UnitId)>,
+    units: Vec<UnitId>,
+    /// Who is less busy of those below: 1 is the root, below `k` are `2k` and `2k + 1`, and from the number of units on
+    /// stand the units.
+    winners: Vec<usize>,
+}
+
+impl Class {
+    /// The winner at a node of the tree.
+    fn winner(&self, node: usize) -> usize {
+        node.checked_sub(self.units.len()).unwrap_or_else(|| self.winners[node])
+    }
+
+    /// The load of a unit is another: it plays again, up to the root.
+    fn play<L: Ord + Copy>(&mut self, number: usize, load: &impl Fn(UnitId) -> L) {
+        let mut node = (number + self.units.len()) / 2;
+        while node > 0 {
+            let key = |number: &usize| (load(self.units[*number]), *number);
+            self.winners[node] =
+                [2 * node, 2 * node + 1].map(|below| self.winner(below)).into_iter().min_by_key(key).unwrap_or(number);
+            node /= 2;
+        }
+    }
+
+    fn least(&self) -> UnitId {
+        self.units[self.winner(1)]
+    }
 }
 
 impl<L> Default for Alike<L> {
@@ -57,39 +85,44 @@ impl<L: Ord + Copy + Default> Alike<L> {
         if *load == before {
             return;
         }
-        for class in self.sets.iter_mut().flat_map(|set| &mut set.classes) {
-            if class.by_load.remove(&(before, unit)) {
-                class.by_load.insert((*load, unit));
+        let Self { loads, sets } = self;
+        let load = |unit: UnitId| loads.get(unit.index()).copied().unwrap_or_default();
+        for set in sets {
+            if let Some(&Some((class, number))) = set.places.get(unit.index()) {
+                set.classes[class].play(number, &load);
             }
         }
     }
 
     /// The least busy unit of each class among those that a task runs on; of equals the first.
     pub(super) fn least<'a>(&mut self, on: &Arc<[bool]>, view: &View<'a>) -> impl Iterator<Item = (L, &'a UnitView)> {
-        let units = view.units;
-        let classes = &self.set_of(on, units).classes;
-        classes.iter().filter_map(|class| class.by_load.first()).map(|(load, unit)| (*load, &units[unit.index()]))
+        let (units, set) = (view.units, self.set_of(on, view.units));
+        let least = self.sets[set].classes.iter().map(Class::least);
+        least.map(|unit| (self.load(unit), &units[unit.index()]))
     }
 
-    fn set_of(&mut self, on: &Arc<[bool]>, units: &[UnitView]) -> &Set<L> {
+    fn set_of(&mut self, on: &Arc<[bool]>, units: &[UnitView]) -> usize {
         let known = self.sets.iter().position(|set| Arc::ptr_eq(&set.units, on));
         let known = known.or_else(|| self.sets.iter().position(|set| set.units == *on));
-        let index = known.unwrap_or_else(|| {
-            let mut classes: Vec<Class<L>> = Vec::new();
+        known.unwrap_or_else(|| {
+            let (mut classes, mut places): (Vec<Class>, _) = (Vec::new(), vec![None; on.len()]);
             for unit in units.iter().filter(|unit| on[unit.id.index()]) {
-                let entry = (self.load(unit.id), unit.id);
-                match classes.iter_mut().find(|class| class.kind == unit.kind && class.spaces == unit.spaces) {
-                    Some(class) => _ = class.by_load.insert(entry),
-                    None => {
-                        let (kind, spaces, by_load) = (unit.kind, unit.spaces.clone(), BTreeSet::from([entry]));
-                        classes.push(Class { kind, spaces, by_load });
-                    }
-                }
+                let known = classes.iter().position(|class| class.kind == unit.kind && class.spaces == unit.spaces);
+                let class = known.unwrap_or_else(|| {
+                    let (kind, spaces) = (unit.kind, unit.spaces.clone());
+                    classes.push(Class { kind, spaces, units: Vec::new(), winners: Vec::new() });
+                    classes.len() - 1
+                });
+                places[unit.id.index()] = Some((class, classes[class].units.len()));
+                classes[class].units.push(unit.id);
             }
-            self.sets.push(Set { units: on.clone(), classes });
+            for class in &mut classes {
+                class.winners = vec![0; class.units.len()];
+                (0..class.units.len()).rev().for_each(|number| class.play(number, &|unit| self.load(unit)));
+            }
+            self.sets.push(Set { units: on.clone(), classes, places });
             self.sets.len() - 1
-        });
-        &self.sets[index]
+        })
     }
 }
 

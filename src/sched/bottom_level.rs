@@ -21,13 +21,14 @@
 //! unit has left is the sum of the estimates of its unfinished tasks.
 
 mod ahead;
+mod steal;
 mod window;
 
 use super::copies::Copies;
 use super::kernels::{KernelId, Kernels};
 use super::{
     Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Place, Policy, ReadyTask, Sample, SubmittedTask,
-    UnitView, View,
+    UnitSet, UnitView, View,
 };
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -35,7 +36,7 @@ use ahead::Ahead;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use window::Window;
+use window::{Spot, Window};
 
 /// So many tasks of the front of a queue are compared by what a short memory lacks, and of its end by what a thief loses.
 const COMPARED: usize = 8;
@@ -67,6 +68,10 @@ pub struct BottomLevel {
     /// The group of each unit.
     group_of: Vec<usize>,
     sets: Vec<Set>,
+    /// Counts what may change anybody's answer.
+    changes: u64,
+    /// Some tasks run on some of the units that are alike.
+    is_mixed: bool,
     affinity: Affinity,
 }
 
@@ -76,6 +81,15 @@ struct Group {
     kind: UnitKind,
     spaces: Vec<SpaceId>,
     units: u64,
+    members: UnitSet,
+    /// Of these, who has nothing to do.
+    idle: UnitSet,
+    /// How many tasks are queued.
+    queued: usize,
+    /// The first of these is for whichever of the units is free first.
+    rests: bool,
+    /// When one of its units had nothing and found nothing to take from others whatever copies take, by the number of changes.
+    dry_at: Option<u64>,
     /// What the unfinished tasks take that its units were given.
     given_ns: u64,
     ahead: Ahead,
@@ -118,13 +132,10 @@ struct Known {
 enum Stage {
     /// For others.
     Waits,
-    Queued(Queued),
+    /// In a box of its own, since most of a large window waits.
+    Queued(Box<Queued>),
     /// To a unit of this group.
-    Given {
-        group: usize,
-        ns: u64,
-        trial: bool,
-    },
+    Given { group: usize, ns: u64, trial: bool },
 }
 
 #[derive(Debug, Clone)]
@@ -149,6 +160,11 @@ struct Offer {
     missing: u64,
 }
 
+/// What a task adds to a level; in a large window, as of the last notable change.
+fn level_ns(kernels: &Kernels, kernel: KernelId, work: f64, is_large: bool) -> f64 {
+    if is_large { kernels.noted_ns(kernel, work) } else { kernels.least_ns(kernel, work) }
+}
+
 impl BottomLevel {
     /// With what is known already, and how fast links are taken to be until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
@@ -171,11 +187,27 @@ impl BottomLevel {
             let alike = |group: &Group| group.kind == unit.kind && group.spaces == unit.spaces;
             let group = self.groups.iter().position(alike).unwrap_or_else(|| {
                 let (kind, spaces, ahead) = (unit.kind, unit.spaces.clone(), Ahead::default());
-                self.groups.push(Group { kind, spaces, units: 0, given_ns: 0, ahead, short: 0 });
+                self.groups.push(Group {
+                    kind,
+                    spaces,
+                    units: 0,
+                    members: UnitSet::default(),
+                    idle: UnitSet::default(),
+                    queued: 0,
+                    rests: false,
+                    dry_at: None,
+                    given_ns: 0,
+                    ahead,
+                    short: 0,
+                });
                 self.groups.len() - 1
             });
             self.groups[group].units += 1;
+            self.groups[group].members.insert(unit.id);
             self.group_of.push(group);
+            if unit.in_flight == 0 {
+                self.groups[group].idle.insert(unit.id);
+            }
         }
     }
 
@@ -185,6 +217,7 @@ impl BottomLevel {
         known.unwrap_or_else(|| {
             let runs = |group: usize| self.group_of.iter().zip(&**units).any(|(of, runs)| *of == group && *runs);
             let queues = (0..self.groups.len()).map(|group| runs(group).then(BTreeSet::new)).collect();
+            self.is_mixed |= self.group_of.iter().zip(&**units).any(|(of, on)| runs(*of) != *on);
             self.sets.push(Set { units: units.clone(), queues });
             self.sets.len() - 1
         })
@@ -196,19 +229,20 @@ impl BottomLevel {
             return;
         }
         let Self { window, kernels, sets, groups, .. } = self;
-        let least_ns = |known: &Known| kernels.least_ns(known.kernel, known.work);
-        window.compute(least_ns, |_, known, behind_ns| {
-            let level_bits = Reverse((least_ns(known) + behind_ns).to_bits());
+        let takes_ns = |known: &Known, is_large| level_ns(kernels, known.kernel, known.work, is_large);
+        window.compute(takes_ns, |_, known, level_ns| {
+            let level_bits = Reverse(level_ns.to_bits());
             let Stage::Queued(queued) = &mut known.stage else { return };
             if queued.rank.level_bits != level_bits
                 && let Some(queue) = &mut sets[queued.set].queues[queued.group]
             {
                 queue.remove(&queued.rank);
-                let ahead = &mut groups[queued.group].ahead;
+                let Group { ahead, rests, .. } = &mut groups[queued.group];
                 ahead.take(queued.rank.level_ns(), queued.ns);
                 queued.rank.level_bits = level_bits;
                 ahead.add(queued.rank.level_ns(), queued.ns);
                 queue.insert(queued.rank);
+                *rests = false;
             }
         });
     }
@@ -237,8 +271,12 @@ impl BottomLevel {
                 continue;
             }
             let (ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
-            let (missing, copy_ns) = self.copy(id, group, view);
             let Group { units, given_ns, ahead, .. } = &self.groups[group];
+            // Whatever is queued and has to be copied, it ends no earlier than this.
+            if best.as_ref().is_some_and(|best| *given_ns as f64 / *units as f64 + ns >= best.end_ns) {
+                continue;
+            }
+            let (missing, copy_ns) = self.copy(id, group, view);
             let wait_ns = (given_ns + ahead.of(level_ns)) as f64 / *units as f64;
             // Copies are made while others run.
             let end_ns = wait_ns.max(copy_ns) + ns;
@@ -256,32 +294,34 @@ impl BottomLevel {
         least.map_or((0, 0.0), |(missing, space)| (missing, self.copies.copy_ns(space, missing)))
     }
 
-    fn queue(&mut self, task: TaskId, queued: Queued) {
+    fn queue(&mut self, spot: Spot, queued: Queued) {
         if let Some(queue) = &mut self.sets[queued.set].queues[queued.group] {
             queue.insert(queued.rank);
         }
-        self.groups[queued.group].ahead.add(queued.rank.level_ns(), queued.ns);
-        if let Some(known) = self.window.get_mut(task) {
+        self.changes += 1;
+        let group = &mut self.groups[queued.group];
+        group.ahead.add(queued.rank.level_ns(), queued.ns);
+        (group.queued, group.rests) = (group.queued + 1, false);
+        if let Some(known) = self.window.at(spot) {
             if queued.trial {
-                *self.kernels.trials(known.kernel, self.groups[queued.group].kind) += 1;
+                *self.kernels.trials(known.kernel, group.kind) += 1;
             }
-            known.stage = Stage::Queued(queued);
+            known.stage = Stage::Queued(Box::new(queued));
         }
     }
 
-    /// Takes a task out of its queue.
-    fn dequeue(&mut self, task: TaskId) -> Option<Queued> {
-        let known = self.window.get_mut(task).filter(|known| matches!(known.stage, Stage::Queued(_)))?;
-        let Stage::Queued(queued) = std::mem::replace(&mut known.stage, Stage::Waits) else { return None };
+    /// A task that was queued is so no more.
+    fn dequeue(&mut self, kernel: KernelId, queued: &Queued) {
         if let Some(queue) = &mut self.sets[queued.set].queues[queued.group] {
             queue.remove(&queued.rank);
         }
+        self.changes += 1;
         let group = &mut self.groups[queued.group];
         group.ahead.take(queued.rank.level_ns(), queued.ns);
+        (group.queued, group.rests) = (group.queued - 1, false);
         if queued.trial {
-            *self.kernels.trials(known.kernel, group.kind) -= 1;
+            *self.kernels.trials(kernel, group.kind) -= 1;
         }
-        Some(queued)
     }
 
     /// The queues of a group with tasks that a unit runs.
@@ -303,69 +343,51 @@ impl BottomLevel {
         urgent.min_by_key(|rank| (view.missing_at(rank.task, unit), **rank)).map(|rank| rank.task)
     }
 
-    /// For a unit that has nothing: of another group's tasks, one that it ends before that group would come to its end.
-    fn steal(&mut self, unit: &UnitView, view: &View<'_>) -> Option<TaskId> {
-        let own = self.group_of[unit.id.index()];
-        let drain_ns = |group: &Group| (group.given_ns + group.ahead.total_ns()) / group.units.max(1);
-        let others = (0..self.groups.len()).filter(|group| *group != own && self.groups[*group].ahead.total_ns() > 0);
-        let with_tasks = others.filter(|group| self.queues(*group, unit.id).any(|queue| !queue.is_empty()));
-        let victim = with_tasks.max_by_key(|group| (drain_ns(&self.groups[*group]), Reverse(*group)))?;
-        let queue = self.queues(victim, unit.id).max_by_key(|queue| queue.len())?;
-        let last: Vec<TaskId> = queue.iter().rev().take(COMPARED).map(|rank| rank.task).collect();
-        let drained_ns = drain_ns(&self.groups[victim]) as f64;
-        let mut best: Option<(f64, TaskId)> = None;
-        for task in last {
-            let Some(&mut Known { kernel, work, .. }) = self.window.get_mut(task) else { continue };
-            let here = self.kernels.known_ns(kernel, unit.kind, work);
-            let there = self.kernels.known_ns(kernel, self.groups[victim].kind, work);
-            let there = there.unwrap_or_else(|| self.kernels.least_ns(kernel, work)).max(1.0);
-            let here = here.unwrap_or(there);
-            let (_, copy_ns) = self.copy(task, own, view);
-            let loss = (here + copy_ns) / there;
-            if here + copy_ns < drained_ns && best.is_none_or(|(least, _)| loss < least) {
-                best = Some((loss, task));
-            }
-        }
-        best.map(|(_, task)| task)
-    }
-
     /// A task goes to a unit.
     fn give(&mut self, task: TaskId, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let group = self.group_of[unit.index()];
-        let queued = self.dequeue(task)?;
+        let spot = self.window.find(task)?;
+        let known = self.window.at(spot)?;
+        let (kernel, work) = (known.kernel, known.work);
+        let Stage::Queued(queued) = std::mem::replace(&mut known.stage, Stage::Waits) else { return None };
+        self.dequeue(kernel, &queued);
         let missing = || view.missing_at(task, unit);
         if let Some(place) = &queued.place {
             self.affinity.note(place, unit, missing);
         }
         let kind = self.groups[group].kind;
-        let known = self.window.get_mut(task)?;
-        let (kernel, work) = (known.kernel, known.work);
-        let mut given = Stage::Given { group, ns: queued.ns, trial: queued.trial };
+        let (mut ns, mut trial) = (queued.ns, queued.trial);
         if group != queued.group {
-            let ns = self.kernels.known_ns(kernel, kind, work).unwrap_or_else(|| self.kernels.least_ns(kernel, work));
-            given = Stage::Given { group, ns: ns as u64, trial: false };
+            let known_ns = self.kernels.known_ns(kernel, kind, work);
+            (ns, trial) = (known_ns.unwrap_or_else(|| self.kernels.least_ns(kernel, work)) as u64, false);
         } else if kind.is_device() {
             let was_evicted = missing() > queued.missing;
             let short = &mut self.groups[group].short;
             *short = if was_evicted { SHORT_FOR } else { short.saturating_sub(1) };
         }
-        if let Stage::Given { ns, trial, .. } = given {
-            self.groups[group].given_ns += ns;
-            *self.kernels.trials(kernel, kind) += u32::from(trial);
-        }
-        self.window.get_mut(task)?.stage = given;
+        self.groups[group].given_ns += ns;
+        *self.kernels.trials(kernel, kind) += u32::from(trial);
+        self.window.at(spot)?.stage = Stage::Given { group, ns, trial };
         Some(task)
     }
 
     /// A task has ended: takes back what was expected of it.
     fn end(&mut self, task: TaskId) -> Option<(Known, UnitKind)> {
-        self.dequeue(task);
+        self.changes += 1;
         let known = self.window.end(task)?;
-        let Stage::Given { group, ns, trial } = known.stage else { return None };
-        let group = &mut self.groups[group];
-        group.given_ns -= ns;
-        *self.kernels.trials(known.kernel, group.kind) -= u32::from(trial);
-        Some((known, group.kind))
+        match &known.stage {
+            Stage::Waits => None,
+            Stage::Queued(queued) => {
+                self.dequeue(known.kernel, queued);
+                None
+            }
+            &Stage::Given { group, ns, trial } => {
+                let group = &mut self.groups[group];
+                group.given_ns -= ns;
+                *self.kernels.trials(known.kernel, group.kind) -= u32::from(trial);
+                Some((known, group.kind))
+            }
+        }
     }
 }
 
@@ -384,21 +406,23 @@ impl Policy for BottomLevel {
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         self.group(view);
-        if self.window.get_mut(task.id).is_none() {
+        if self.window.find(task.id).is_none() {
             let ReadyTask { id, name, bytes, cost, .. } = &task;
             self.note(&SubmittedTask { bytes: *bytes, cost: *cost, ..SubmittedTask::new(*id, name) });
         }
         self.renew();
-        let Some(&mut Known { kernel, work, .. }) = self.window.get_mut(task.id) else { return };
+        self.changes += 1;
+        let Some(spot) = self.window.find(task.id) else { return };
+        let Some(&mut Known { kernel, work, .. }) = self.window.at(spot) else { return };
         let set = self.set_of(&task.units);
-        let level_ns = self.kernels.least_ns(kernel, work) + self.window.behind_ns(task.id);
+        let level_ns = level_ns(&self.kernels, kernel, work, self.window.is_large()) + self.window.behind_ns(spot);
         let Some(Offer { group, ns, trial, missing, .. }) = self.best(task.id, level_ns, (kernel, work), set, view)
         else {
             return;
         };
         let ns = (if trial { self.kernels.least_ns(kernel, work) } else { ns }) as u64;
         let rank = Rank { priority: Reverse(task.priority), level_bits: Reverse(level_ns.to_bits()), task: task.id };
-        self.queue(task.id, Queued { set, group, rank, ns, trial, missing, place: task.place });
+        self.queue(spot, Queued { set, group, rank, ns, trial, missing, place: task.place });
     }
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
@@ -408,12 +432,27 @@ impl Policy for BottomLevel {
         let busy = asking.in_flight > 0;
         let task = match self.first(group, unit, view) {
             // Whichever of the cores is free first takes it, unless there are data to be brought meanwhile.
-            Some(task) if busy && !asking.kind.is_device() && view.missing_at(task, unit) == 0 => return None,
+            Some(task) if busy && !asking.kind.is_device() && view.missing_at(task, unit) == 0 => {
+                self.groups[group].rests = true;
+                return None;
+            }
             Some(task) => task,
             None if busy => return None,
+            // As another of them has found.
+            None if self.is_dry(group) && !view.is_idle() => return None,
             None => self.steal(asking, view)?,
         };
         self.give(task, unit, view)
+    }
+
+    fn wanted(&self) -> Option<UnitSet> {
+        self.who_may_get_one()
+    }
+
+    fn in_flight(&mut self, unit: UnitId, tasks: usize) {
+        let Some(group) = self.group_of.get(unit.index()) else { return }; // it will be looked at when it has one
+        let idle = &mut self.groups[*group].idle;
+        if tasks == 0 { idle.insert(unit) } else { idle.remove(unit) }
     }
 
     fn finished(&mut self, sample: &Sample) {
@@ -433,6 +472,7 @@ impl Policy for BottomLevel {
     }
 
     fn copied(&mut self, copy: &CopySample) {
+        self.changes += 1;
         self.copies.learn(copy);
     }
 

@@ -8,10 +8,14 @@
 //! What is not known yet is tried: until a kind of unit has run tasks of a name, as many of them as it has units count
 //! as free there. Further ones are expected to take what they take on other kinds.
 //!
-//! The policy reads no clock: a unit's backlog is the sum of the estimates of its unfinished tasks.
+//! *Copies are measured*, with what they wait for on busy links (`copies.rs`). *Load* is what a unit has still to do: the policy
+//! reads no clock, so this is the sum of the estimates of its unfinished tasks. What tasks do to each other, as those of cores
+//! that share a memory, is not estimated: it is in the times that the model has learned lately, however many units were busy
+//! then. That one more busy unit slows the others down does not count against it.
 
 use super::alike::Alike;
 use super::copies::Copies;
+use super::model::KINDS;
 use super::queues::Queues;
 use super::{
     Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
@@ -48,7 +52,7 @@ pub struct Eft {
     /// What each unit has still to do.
     loads: Alike<Load>,
     /// How many units there are of each kind.
-    of_kind: Option<[usize; UnitKind::ALL.len()]>,
+    of_kind: Option<[usize; KINDS]>,
     /// What each unfinished task has added to which backlog.
     expected: FxHashMap<TaskId, Expected>,
     /// Unfinished first tries of a name on a kind of unit.
@@ -105,18 +109,17 @@ impl Eft {
         Some(expected.kind)
     }
 
-    /// What the task takes on units of a kind; whether it would be a trial.
-    fn execution(&self, task: &ReadyTask, unit: &UnitView) -> (f64, bool) {
-        let of = |kind| self.model.estimate_ns(&task.name, kind, task.bytes);
-        if let Some(ns) = of(unit.kind) {
+    /// What the task takes on units of a kind, by what is `known` of each; whether it would be a trial.
+    fn execution(&self, task: &ReadyTask, known: &[Option<f64>; KINDS], kind: UnitKind) -> (f64, bool) {
+        if let Some(ns) = known[kind as usize] {
             return (ns, false);
         }
-        let units = self.of_kind.map_or(0, |of_kind| of_kind[unit.kind as usize]);
-        let trials = self.trials.get(&(task.name.clone(), unit.kind)).copied().unwrap_or(0);
+        let units = self.of_kind.map_or(0, |of_kind| of_kind[kind as usize]);
+        let trials = self.trials.get(&(task.name.clone(), kind)).copied().unwrap_or(0);
         if trials < units {
             return (0.0, true);
         }
-        (UnitKind::ALL.into_iter().filter_map(of).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS), false)
+        (known.iter().copied().flatten().min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS), false)
     }
 }
 
@@ -127,13 +130,14 @@ impl Policy for Eft {
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         self.of_kind.get_or_insert_with(|| {
-            let mut of_kind = [0; UnitKind::ALL.len()];
+            let mut of_kind = [0; KINDS];
             view.units.iter().for_each(|unit| of_kind[unit.kind as usize] += 1);
             of_kind
         });
         let least: SmallVec<[_; 4]> = self.loads.least(&task.units, view).collect();
+        let known = self.model.estimates_ns(&task.name, task.bytes);
         let finish = |(load, unit): (Load, &UnitView)| {
-            let (execution_ns, trial) = self.execution(&task, unit);
+            let (execution_ns, trial) = self.execution(&task, &known, unit.kind);
             let spaces =
                 unit.spaces.iter().map(|space| self.copies.copy_ns(*space, view.missing_bytes(task.id, *space)));
             let ns = execution_ns + spaces.min_by(f64::total_cmp).unwrap_or(0.0);

@@ -101,6 +101,12 @@ impl Kernels {
         known.map(|times| times.mean_ns * work).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS)
     }
 
+    /// As [`Self::least_ns`], as of the last notable change.
+    pub(super) fn noted_ns(&self, KernelId(id): KernelId, work: f64) -> f64 {
+        let known = self.all[id as usize].times.iter().filter(|times| times.runs > 0);
+        known.map(|times| times.noted_ns * work).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS)
+    }
+
     /// Unfinished tasks that were given to a kind of unit to see what they take there.
     pub(super) fn trials(&mut self, KernelId(id): KernelId, kind: UnitKind) -> &mut u32 {
         &mut self.all[id as usize].trials[kind as usize]
@@ -133,6 +139,7 @@ mod tests {
         assert_eq!(kernels.known_ns(kernel, UnitKind::Gpu, work), None, "of how much work that was is not known");
         assert!(kernels.learn(kernel, UnitKind::Cpu, work, 400.0), "new");
         assert!(!kernels.learn(kernel, UnitKind::Cpu, work, 404.0), "hardly");
+        assert_eq!(kernels.noted_ns(kernel, 2.0), 80.0);
         assert!((kernels.known_ns(kernel, UnitKind::Cpu, 1.0).unwrap() - 40.2).abs() < 1e-9);
         assert!((kernels.least_ns(kernel, 2.0) - 80.4).abs() < 1e-9);
     }

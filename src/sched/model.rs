@@ -7,6 +7,7 @@
 //! A model is a value, which `model_text` writes as text and reads again. Nothing here touches a file.
 
 use crate::machine::UnitKind;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Mean times of tasks.
@@ -24,8 +25,14 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Model {
     /// By name, kind and bytes.
-    pub(super) histories: BTreeMap<String, BTreeMap<UnitKind, BTreeMap<u64, History>>>,
+    pub(super) histories: FxHashMap<String, [Sizes; KINDS]>,
 }
+
+/// How many kinds of unit there are.
+pub(super) const KINDS: usize = UnitKind::ALL.len();
+
+/// By bytes.
+pub(super) type Sizes = BTreeMap<u64, History>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct History {
@@ -39,35 +46,43 @@ const MEMORY: u64 = 64;
 impl Model {
     /// A task took this long.
     pub fn learn(&mut self, task: &str, unit: UnitKind, bytes: u64, elapsed_ns: f64) {
-        if !self.histories.contains_key(task) {
-            self.histories.insert(task.to_owned(), BTreeMap::new());
-        }
-        let kinds = self.histories.get_mut(task).expect("inserted above if it was missing");
-        let history = kinds.entry(unit).or_default().entry(bytes).or_default();
+        let kinds = match self.histories.get_mut(task) {
+            Some(kinds) => kinds,
+            None => self.histories.entry(task.to_owned()).or_default(),
+        };
+        let history = kinds[unit as usize].entry(bytes).or_default();
         history.runs += 1;
         history.mean_ns += (elapsed_ns - history.mean_ns) / history.runs.min(MEMORY) as f64;
     }
 
     /// What a task is expected to take, in nanoseconds; nothing if none of its name has run on units of this kind.
     pub fn estimate_ns(&self, task: &str, unit: UnitKind, bytes: u64) -> Option<f64> {
-        let sizes = self.histories.get(task)?.get(&unit)?;
-        if let Some(history) = sizes.get(&bytes) {
-            return Some(history.mean_ns);
-        }
-        let sums = sizes.iter().fold((0.0, 0.0, 0.0), |(runs, of_bytes, of_ns), (bytes, history)| {
-            let weight = history.runs.min(MEMORY) as f64;
-            (runs + weight, of_bytes + weight * *bytes as f64, of_ns + weight * history.mean_ns)
-        });
-        match sums {
-            (0.0, _, _) => None,
-            (runs, 0.0, of_ns) => Some(of_ns / runs),
-            (_, of_bytes, of_ns) => Some(of_ns / of_bytes * bytes as f64),
-        }
+        estimate_ns(&self.histories.get(task)?[unit as usize], bytes)
+    }
+
+    /// As [`Self::estimate_ns`], on each kind of unit.
+    pub(super) fn estimates_ns(&self, task: &str, bytes: u64) -> [Option<f64>; KINDS] {
+        self.histories.get(task).map_or([None; KINDS], |kinds| kinds.each_ref().map(|sizes| estimate_ns(sizes, bytes)))
     }
 
     /// Whether nothing has been learned.
     pub fn is_empty(&self) -> bool {
         self.histories.is_empty()
+    }
+}
+
+fn estimate_ns(sizes: &Sizes, bytes: u64) -> Option<f64> {
+    if let Some(history) = sizes.get(&bytes) {
+        return Some(history.mean_ns);
+    }
+    let sums = sizes.iter().fold((0.0, 0.0, 0.0), |(runs, of_bytes, of_ns), (bytes, history)| {
+        let weight = history.runs.min(MEMORY) as f64;
+        (runs + weight, of_bytes + weight * *bytes as f64, of_ns + weight * history.mean_ns)
+    });
+    match sums {
+        (0.0, _, _) => None,
+        (runs, 0.0, of_ns) => Some(of_ns / runs),
+        (_, of_bytes, of_ns) => Some(of_ns / of_bytes * bytes as f64),
     }
 }
 

@@ -48,8 +48,10 @@ impl Model {
     /// ```
     pub fn to_text(&self) -> String {
         let mut text = Text { history: Vec::new() };
-        for (task, kinds) in &self.histories {
-            for (unit, sizes) in kinds {
+        let mut histories: Vec<_> = self.histories.iter().collect();
+        histories.sort_unstable_by_key(|(task, _)| *task);
+        for (task, kinds) in histories {
+            for (unit, sizes) in UnitKind::ALL.into_iter().zip(kinds) {
                 text.history.extend(sizes.iter().map(|(bytes, history)| Line {
                     task: task.clone(),
                     unit: unit.keyword().to_owned(),
@@ -77,7 +79,8 @@ impl Model {
                 let problem = format!("task `{task}` on {unit}: a mean of {mean_ns} ns from {runs} runs");
                 return Err(ModelError { problem });
             }
-            model.histories.entry(task).or_default().entry(kind).or_default().insert(bytes, History { runs, mean_ns });
+            let kinds = model.histories.entry(task).or_default();
+            kinds[kind as usize].insert(bytes, History { runs, mean_ns });
         }
         Ok(model)
     }

@@ -106,6 +106,9 @@ impl Policy for Stealing {
         self.arrived += 1;
         let class = self.class_of(&task.units);
         self.change(class, unit.id.index(), |queue| {
+            if queue.back().is_none_or(|(last, _)| *last < rank) {
+                return queue.push_back((rank, task.id));
+            }
             let position = queue.partition_point(|(other, _)| *other < rank);
             queue.insert(position, (rank, task.id));
         });

@@ -4,29 +4,40 @@ use super::graph::Problem;
 
 const NOBODY: usize = usize::MAX;
 
+/// What is known of an index that a growing part may take next, and of those that it has taken.
+#[derive(Debug, Clone, Copy)]
+struct Near {
+    /// Neighbours in the part.
+    inside: usize,
+    /// From the seed.
+    steps: usize,
+}
+
+const FAR: Near = Near { inside: 0, steps: usize::MAX };
+
 /// Gives every slot about `shares[slot]` of time, as a connected part if there is one; the last slot gets the rest.
 ///
 /// A part begins where most neighbours are taken already, so that no holes are left, and takes in the index with most
 /// neighbours in the part, among equals the one nearest to the seed: of a mesh, squares rather than strips.
 pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
     let len = problem.ns.len();
-    let mut slots = vec![NOBODY; len];
-    let mut free = len;
+    let (mut slots, mut free) = (vec![NOBODY; len], len);
+    // How many neighbours of each index are taken, by whomever; and what is near to the part that grows.
+    let (mut taken, mut near) = (vec![0usize; len], vec![FAR; len]);
     let mut used: Vec<usize> = (0..shares.len()).filter(|slot| shares[*slot] > 0.0).collect();
     if used.is_empty() {
         used.push(0);
     }
     for (&slot, is_last) in used.iter().enumerate().map(|(n, slot)| (slot, n + 1 == used.len())) {
         let mut load = 0.0;
-        let mut steps = vec![usize::MAX; len]; // from the seed; only of the part and its rim
-        let mut rim: Vec<usize> = Vec::new();
+        let (mut rim, mut touched): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         while free > 0 {
-            let inside = |index: usize| problem.graph.of(index).iter().filter(|other| slots[**other] == slot).count();
-            let best = rim
-                .iter()
-                .copied()
-                .max_by_key(|index| (inside(*index), std::cmp::Reverse(steps[*index]), std::cmp::Reverse(*index)));
-            let Some(index) = best.or_else(|| seed(problem, &slots)) else { break };
+            let key = |index: usize| {
+                let Near { inside, steps } = near[index];
+                (inside, std::cmp::Reverse(steps), std::cmp::Reverse(index))
+            };
+            let best = (0..rim.len()).max_by_key(|at| key(rim[*at]));
+            let Some(index) = best.map(|at| rim[at]).or_else(|| seed(&taken, &slots)) else { break };
             let more = problem.ns(index, slot);
             if !is_last && load > 0.0 && load + more / 2.0 > shares[slot] {
                 break;
@@ -34,22 +45,29 @@ pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
             load += more;
             slots[index] = slot;
             free -= 1;
-            rim.retain(|other| *other != index);
-            let step = if steps[index] == usize::MAX { 0 } else { steps[index] };
-            for &other in problem.graph.of(index).iter().filter(|other| slots[**other] == NOBODY) {
-                if steps[other] == usize::MAX {
-                    rim.push(other);
+            if let Some(at) = best {
+                rim.swap_remove(at);
+            }
+            let steps = if best.is_some() { near[index].steps } else { 0 };
+            for &other in problem.graph.of(index) {
+                taken[other] += 1;
+                if slots[other] != NOBODY {
+                    continue;
                 }
-                steps[other] = steps[other].min(step + 1);
+                if near[other].inside == 0 {
+                    rim.push(other);
+                    touched.push(other);
+                }
+                near[other] = Near { inside: near[other].inside + 1, steps: near[other].steps.min(steps + 1) };
             }
         }
+        touched.into_iter().for_each(|index| near[index] = FAR);
     }
     slots
 }
 
 /// The free index with most neighbours taken; among equals the first.
-fn seed(problem: &Problem<'_>, slots: &[usize]) -> Option<usize> {
-    let taken = |index: usize| problem.graph.of(index).iter().filter(|other| slots[**other] != NOBODY).count();
+fn seed(taken: &[usize], slots: &[usize]) -> Option<usize> {
     let free = (0..slots.len()).filter(|index| slots[*index] == NOBODY);
-    free.max_by_key(|index| (taken(*index), std::cmp::Reverse(*index)))
+    free.max_by_key(|index| (taken[*index], std::cmp::Reverse(*index)))
 }

@@ -13,35 +13,70 @@ const MOST_PASSES: usize = 16;
 struct Parts {
     slots: Vec<usize>,
     loads: Vec<f64>,
-    /// The indices of each slot, in no order.
-    of: Vec<Vec<usize>>,
-    /// Where an index stands among those of its slot.
+    /// How many neighbours of each index are in other memories.
+    apart: Vec<usize>,
+    /// The indices of each slot that have such neighbours, in no order.
+    rim: Vec<Vec<usize>>,
+    /// Where an index stands in the rim of its slot, if it does.
     at: Vec<usize>,
 }
 
 impl Parts {
     fn new(problem: &Problem<'_>, slots: Vec<usize>) -> Self {
-        let mut of = vec![Vec::new(); problem.team.len()];
-        let mut place = |(index, slot): (usize, &usize)| {
-            of[*slot].push(index);
-            of[*slot].len() - 1
-        };
-        let at = slots.iter().enumerate().map(&mut place).collect();
-        Self { loads: problem.loads(&slots), slots, of, at }
+        let Problem { graph, team, .. } = problem;
+        let is_apart = |one: usize, other: usize| team.memory(slots[one]) != team.memory(slots[other]);
+        let apart = |index: usize| graph.of(index).iter().filter(|other| is_apart(index, **other)).count();
+        let apart: Vec<usize> = (0..slots.len()).map(apart).collect();
+        let (loads, rim, at) = (problem.loads(&slots), vec![Vec::new(); team.len()], vec![usize::MAX; slots.len()]);
+        let mut parts = Self { slots, loads, apart, rim, at };
+        for index in 0..parts.slots.len() {
+            if parts.apart[index] > 0 {
+                parts.enter(index);
+            }
+        }
+        parts
     }
 
     /// Gives an index to another slot.
     fn give(&mut self, problem: &Problem<'_>, index: usize, to: usize) {
-        let (from, at) = (self.slots[index], self.at[index]);
-        self.of[from].swap_remove(at);
-        if let Some(moved) = self.of[from].get(at) {
-            self.at[*moved] = at;
+        let from = self.slots[index];
+        let memory = |slot: usize| problem.team.memory(slot);
+        if self.apart[index] > 0 {
+            self.leave(index);
         }
-        self.at[index] = self.of[to].len();
-        self.of[to].push(index);
         self.slots[index] = to;
+        self.apart[index] = 0;
+        for &other in problem.graph.of(index) {
+            let there = memory(self.slots[other]);
+            let (was, is) = (usize::from(there != memory(from)), usize::from(there != memory(to)));
+            self.apart[index] += is;
+            let before = self.apart[other];
+            self.apart[other] = before + is - was;
+            match (before, self.apart[other]) {
+                (0, 1..) => self.enter(other),
+                (1.., 0) => self.leave(other),
+                _ => {}
+            }
+        }
+        if self.apart[index] > 0 {
+            self.enter(index);
+        }
         self.loads[to] += problem.ns(index, to);
         self.loads[from] -= problem.ns(index, from);
+    }
+
+    fn enter(&mut self, index: usize) {
+        let rim = &mut self.rim[self.slots[index]];
+        self.at[index] = rim.len();
+        rim.push(index);
+    }
+
+    fn leave(&mut self, index: usize) {
+        let (rim, at) = (&mut self.rim[self.slots[index]], self.at[index]);
+        rim.swap_remove(at);
+        if let Some(moved) = rim.get(at) {
+            self.at[*moved] = at;
+        }
     }
 }
 
@@ -51,7 +86,11 @@ pub(super) fn refine(problem: &Problem<'_>, slots: Vec<usize>) -> Vec<usize> {
     for _ in 0..MOST_PASSES {
         let mut improved = false;
         for index in 0..parts.slots.len() {
-            improved |= shift(problem, &mut parts, index) || swap(problem, &mut parts, index);
+            if problem.graph.of(index).iter().all(|other| parts.slots[*other] == parts.slots[index]) {
+                continue; // deep inside
+            }
+            let gains = gains(problem, &parts.slots, index);
+            improved |= shift(problem, &mut parts, index, &gains) || swap(problem, &mut parts, index, &gains);
         }
         if !improved {
             break;
@@ -70,31 +109,31 @@ fn gains(problem: &Problem<'_>, slots: &[usize], index: usize) -> Links {
 }
 
 /// Moves an index to where it has more neighbours.
-fn shift(problem: &Problem<'_>, parts: &mut Parts, index: usize) -> bool {
+fn shift(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -> bool {
     let Parts { slots, loads, .. } = &*parts;
     let from = slots[index];
     let too_long = loads[from] > problem.limit;
     let after = |to: usize| loads[to] + problem.ns(index, to);
-    let allowed = |&(to, gain): &(usize, i64)| {
+    let allowed = |&&(to, gain): &&(usize, i64)| {
         after(to) <= problem.limit && (gain > 0 || too_long || gain == 0 && after(to) < loads[from] * (1.0 - 1e-9))
     };
-    let best = gains(problem, slots, index).into_iter().filter(allowed).max_by_key(|(to, gain)| (*gain, Reverse(*to)));
-    let Some((to, _)) = best else { return false };
+    let best = gains.iter().filter(allowed).max_by_key(|(to, gain)| (*gain, Reverse(*to)));
+    let Some(&(to, _)) = best else { return false };
     parts.give(problem, index, to);
     true
 }
 
-/// Swaps an index with one of a neighbouring part, where a move alone would make that part take too long.
-fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize) -> bool {
-    let Parts { slots, loads, of, .. } = &*parts;
-    let (from, memory) = (slots[index], |slot: usize| problem.team.memory(slot));
-    if problem.graph.of(index).iter().all(|other| memory(slots[*other]) == memory(from)) {
-        return false; // deep inside
+/// Swaps an index with one of a neighbouring part in another memory, where a move alone would make that part take too long.
+fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -> bool {
+    let Parts { slots, loads, apart, rim, .. } = &*parts;
+    if apart[index] == 0 {
+        return false;
     }
+    let (from, memory) = (slots[index], |slot: usize| problem.team.memory(slot));
     let mut best: Option<(i64, Reverse<(usize, usize)>)> = None;
-    let elsewhere = |(to, gain): &(usize, i64)| *gain > -2 && memory(*to) != memory(from);
-    for (to, gain) in gains(problem, slots, index).into_iter().filter(elsewhere) {
-        for &other in &of[to] {
+    let elsewhere = |(to, gain): &&(usize, i64)| *gain > -2 && memory(*to) != memory(from);
+    for &(to, gain) in gains.iter().filter(elsewhere) {
+        for &other in &rim[to] {
             let of_to = loads[to] - problem.ns(other, to) + problem.ns(index, to);
             let of_from = loads[from] - problem.ns(index, from) + problem.ns(other, from);
             if of_to > problem.limit || of_from > problem.limit {
@@ -103,9 +142,8 @@ fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize) -> bool {
             if !problem.graph.of(other).iter().any(|next| slots[*next] == from) {
                 continue;
             }
-            let Some((_, back)) = gains(problem, slots, other).into_iter().find(|(slot, _)| *slot == from) else {
-                continue;
-            };
+            let near = |slot: usize| problem.graph.in_memory(other, slots, problem.team, memory(slot));
+            let back = near(from) - near(to);
             let joined = i64::from(problem.graph.has(index, other));
             let total = gain + back - 2 * joined;
             // Of equals the first of all that are looked at.

@@ -44,7 +44,7 @@ fn what_most_waits_for_comes_first() {
         let next = (0..4).filter_map(|unit| policy.first(policy.group_of[unit], UnitId(unit as u16), &view));
         let first = next.min_by_key(|task| [3, 2, 0, 1, 7].iter().position(|id| *id == task.0)).unwrap();
         levels.push(first.0);
-        policy.dequeue(first);
+        policy.give(first, UnitId(0), &view);
     }
     assert_eq!(levels, [3, 2, 0, 1, 7]);
 }
@@ -157,4 +157,33 @@ fn tasks_that_are_skipped_are_forgotten() {
     (0..100).for_each(|id| policy.skipped(TaskId(id)));
     assert!(policy.window.get_mut(TaskId(50)).is_none());
     assert!(policy.groups.iter().all(|group| group.given_ns == 0));
+}
+
+#[test]
+fn those_that_are_alike_are_not_asked_in_vain() {
+    let mut units = units();
+    let asked = |policy: &BottomLevel| {
+        let wanted = policy.wanted().expect("it knows");
+        (0..4).filter(|unit| wanted.contains(UnitId(*unit))).collect::<Vec<_>>()
+    };
+    let mut policy = known(&[("device", 1e9, 1000.0), ("core", 1000.0, 1e9)]);
+    let view = View { units: &units, missing_bytes: &|_, _| 0 };
+    ready(&mut policy, 0..8, "device", &view);
+    assert_eq!(asked(&policy), [0, 1, 2, 3]);
+    assert_eq!(policy.next(UnitId(0), &view), None, "it would take too long");
+    assert_eq!(asked(&policy), [2, 3], "so would the other");
+    policy.copied(&CopySample { from: SpaceId::HOST, to: SpaceId(1), bytes: 1, elapsed_ns: 1 });
+    assert_eq!(asked(&policy), [0, 1, 2, 3], "perhaps not any more");
+    ready(&mut policy, 8..12, "core", &view);
+    for unit in [0, 1] {
+        assert!(policy.next(UnitId(unit), &view).is_some_and(|task| task.0 >= 8));
+        policy.in_flight(UnitId(unit), 1);
+    }
+    units[..2].iter_mut().for_each(|unit| unit.in_flight = 1);
+    let view = View { units: &units, missing_bytes: &|_, _| 0 };
+    assert_eq!(asked(&policy), [0, 1, 2, 3]);
+    assert_eq!(policy.next(UnitId(0), &view), None, "it is for whoever is free first");
+    assert_eq!(asked(&policy), [2, 3]);
+    policy.in_flight(UnitId(1), 0);
+    assert_eq!(asked(&policy), [1, 2, 3]);
 }

@@ -1,11 +1,16 @@
 //! The tasks that were submitted and have not ended, and how far each is from the end of the graph.
 //!
 //! A task's *bottom level* is the longest way from its begin to an end of the graph, in time. New tasks come at the end, and
-//! each may change the levels of all before it: so levels are not kept up to date, but computed anew for all tasks in one
-//! pass from the last to the first, when a part of the window has changed. That costs a task the same whatever the window's
-//! size.
+//! each may change the levels of all before it: so levels are not kept up to date, but made good in one pass from the last to
+//! the first, when a part of the window has changed. While it is small, a pass visits all, and levels follow every
+//! measurement. In a large window it visits the tasks that are new and those before them whose levels rise by that; all only
+//! when what tasks take has changed notably, or one ended that others were to end before. So what is ready and waits costs a
+//! pass nothing, however much that is.
 //!
-//! Invariant: a task stands behind all that it comes after, for it was submitted later.
+//! Invariants:
+//! 1. A task stands behind all that it comes after, for it was submitted later.
+//! 2. A task that ends leaves the levels of others as they are: what it came after has ended. Where that is not so, the next
+//!    pass visits all.
 
 use crate::ids::TaskId;
 use rustc_hash::FxHashMap;
@@ -15,6 +20,8 @@ use smallvec::SmallVec;
 const PART: usize = 16;
 /// But not for fewer changes than this.
 const LEAST: usize = 8;
+/// A window is small up to so many tasks.
+const SMALL: usize = 4096;
 
 /// What a policy remembers of tasks; see the module.
 #[derive(Debug)]
@@ -23,6 +30,16 @@ pub(super) struct Window<T> {
     at: FxHashMap<TaskId, u32>,
     ended: usize,
     changes: usize,
+    /// The first that no pass has visited.
+    first_new: usize,
+    /// The next pass visits all.
+    all: bool,
+    /// Up to so many tasks every pass does.
+    small: usize,
+    /// It was larger than that at the last pass.
+    is_large: bool,
+    /// Of the tasks before the first new one: whose levels have risen in this pass. None, between passes.
+    risen: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -35,12 +52,17 @@ struct Node<T> {
     behind_ns: f64,
 }
 
+/// Where a task stands, until the next pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot(usize);
+
 /// Of a task that has no place any more.
 const GONE: u32 = u32::MAX;
 
 impl<T> Default for Window<T> {
     fn default() -> Self {
-        Self { nodes: Vec::new(), at: FxHashMap::default(), ended: 0, changes: 0 }
+        let (nodes, at, risen) = (Vec::new(), FxHashMap::default(), Vec::new());
+        Self { nodes, at, ended: 0, changes: 0, first_new: 0, all: false, small: SMALL, is_large: false, risen }
     }
 }
 
@@ -53,28 +75,40 @@ impl<T> Window<T> {
         self.changes += 1;
     }
 
+    /// Where a task stands that has not ended.
+    pub(super) fn find(&self, id: TaskId) -> Option<Spot> {
+        self.at.get(&id).map(|at| Spot(*at as usize))
+    }
+
+    /// What is remembered of it.
+    pub(super) fn at(&mut self, Spot(at): Spot) -> Option<&mut T> {
+        self.nodes[at].task.as_mut()
+    }
+
     /// What is remembered of a task.
     pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut T> {
-        let at = *self.at.get(&id)?;
-        self.nodes[at as usize].task.as_mut()
+        self.at(self.find(id)?)
     }
 
     /// The longest way from a task's end to an end of the graph, as of the last pass.
-    pub(super) fn behind_ns(&self, id: TaskId) -> f64 {
-        self.at.get(&id).map_or(0.0, |at| self.nodes[*at as usize].behind_ns)
+    pub(super) fn behind_ns(&self, Spot(at): Spot) -> f64 {
+        self.nodes[at].behind_ns
     }
 
     /// A task has ended.
     pub(super) fn end(&mut self, id: TaskId) -> Option<T> {
-        let at = self.at.remove(&id)?;
+        let at = self.at.remove(&id)? as usize;
         self.ended += 1;
         self.changes += 1;
-        self.nodes[at as usize].task.take()
+        let is_waiting = |before: &u32| *before != GONE && self.nodes[*before as usize].task.is_some();
+        self.all |= self.nodes[at].after.iter().any(is_waiting);
+        self.nodes[at].task.take()
     }
 
-    /// What the tasks take may be other than at the last pass.
+    /// What tasks take is notably other than at the last pass.
     pub(super) fn changed(&mut self) {
         self.changes += self.nodes.len();
+        self.all = true;
     }
 
     /// Whether so much has changed that levels are to be computed.
@@ -82,22 +116,62 @@ impl<T> Window<T> {
         self.changes >= LEAST.max(self.nodes.len() / PART)
     }
 
-    /// Computes the levels, of tasks that take so long; tells of each that has not ended.
-    pub(super) fn compute(&mut self, takes_ns: impl Fn(&T) -> f64, mut computed: impl FnMut(TaskId, &mut T, f64)) {
+    /// Whether levels follow notable changes only, as of the last pass.
+    pub(super) fn is_large(&self) -> bool {
+        self.is_large
+    }
+
+    /// Computes the levels, of tasks that take so long; in a large window, so long as of the last notable change. Tells of
+    /// each that was visited and has not ended.
+    pub(super) fn compute(
+        &mut self,
+        takes_ns: impl Fn(&T, bool) -> f64,
+        mut computed: impl FnMut(TaskId, &mut T, f64),
+    ) {
         self.changes = 0;
         if self.ended > self.nodes.len() / 2 {
             self.forget_ended();
         }
-        self.nodes.iter_mut().for_each(|node| node.behind_ns = 0.0);
-        for at in (0..self.nodes.len()).rev() {
-            let (before, rest) = self.nodes.split_at_mut(at);
-            let node = &mut rest[0];
-            let Some(task) = &mut node.task else { continue };
-            let level_ns = takes_ns(task) + node.behind_ns;
-            computed(node.id, task, node.behind_ns);
-            for before_it in node.after.iter().filter(|at| **at != GONE) {
-                let behind_ns = &mut before[*before_it as usize].behind_ns;
-                *behind_ns = behind_ns.max(level_ns);
+        let was_large = std::mem::replace(&mut self.is_large, self.nodes.len() > self.small);
+        if std::mem::take(&mut self.all) || !(was_large && self.is_large) {
+            self.nodes.iter_mut().for_each(|node| node.behind_ns = 0.0);
+            self.first_new = 0;
+        }
+        self.risen.resize(self.first_new.div_ceil(64), 0);
+        for at in (self.first_new..self.nodes.len()).rev() {
+            self.visit(at, &takes_ns, &mut computed);
+        }
+        // A visit raises only what stands before.
+        for word in (0..self.risen.len()).rev() {
+            while self.risen[word] != 0 {
+                let bit = self.risen[word].ilog2() as usize;
+                self.risen[word] &= !(1 << bit);
+                self.visit(64 * word + bit, &takes_ns, &mut computed);
+            }
+        }
+        self.first_new = self.nodes.len();
+    }
+
+    /// Tells of a task, behind which all is known, and raises those that it comes after.
+    fn visit(
+        &mut self,
+        at: usize,
+        takes_ns: &impl Fn(&T, bool) -> f64,
+        computed: &mut impl FnMut(TaskId, &mut T, f64),
+    ) {
+        let (before, rest) = self.nodes.split_at_mut(at);
+        let node = &mut rest[0];
+        let Some(task) = &mut node.task else { return };
+        let level_ns = takes_ns(task, self.is_large) + node.behind_ns;
+        computed(node.id, task, level_ns);
+        for place in node.after.iter().filter(|place| **place != GONE) {
+            let place = *place as usize;
+            let behind_ns = &mut before[place].behind_ns;
+            if *behind_ns < level_ns {
+                *behind_ns = level_ns;
+                if place < self.first_new {
+                    self.risen[place / 64] |= 1 << (place % 64);
+                }
             }
         }
     }
@@ -110,6 +184,7 @@ impl<T> Window<T> {
                 if node.task.is_some() { left - 1 } else { GONE }
             })
             .collect();
+        self.first_new = self.nodes[..self.first_new].iter().filter(|node| node.task.is_some()).count();
         self.nodes.retain(|node| node.task.is_some());
         for (at, node) in self.nodes.iter_mut().enumerate() {
             node.after.iter_mut().filter(|at| **at != GONE).for_each(|at| *at = places[*at as usize]);
@@ -122,12 +197,84 @@ impl<T> Window<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
+    /// After a pass; of every level that has changed it has told.
     fn levels(window: &mut Window<f64>) -> Vec<(u64, f64)> {
-        let mut levels = Vec::new();
-        window.compute(|ns| *ns, |id, ns, behind| levels.push((id.0, *ns + behind)));
-        levels.reverse();
-        levels
+        let levels = |window: &Window<f64>| -> Vec<(u64, f64)> {
+            let level = |node: &Node<f64>| Some((node.id.0, node.task? + node.behind_ns));
+            window.nodes.iter().filter_map(level).collect()
+        };
+        let (before, mut told) = (levels(window), Vec::new());
+        window.compute(|ns, _| *ns, |id, _, level_ns| told.push((id.0, level_ns)));
+        let after = levels(window);
+        assert!(
+            after.iter().all(|level| before.contains(level) || told.contains(level)),
+            "{before:?} {told:?} {after:?}"
+        );
+        after
+    }
+
+    /// By the definition.
+    fn level(graph: &[(Vec<u64>, f64)], ended: &[bool], task: usize) -> f64 {
+        let successors =
+            (task + 1..graph.len()).filter(|other| !ended[*other] && graph[*other].0.contains(&(task as u64)));
+        graph[task].1 + successors.map(|other| level(graph, ended, other)).fold(0.0, f64::max)
+    }
+
+    proptest! {
+        #[test]
+        fn levels_are_the_longest_ways_in_whatever_order_tasks_come_and_end(
+            steps in prop::collection::vec((prop::collection::vec(0..12u64, 0..3), 1..9u32, prop::option::of(any::<u16>()), 0..10u8), 1..60),
+            small in 0..20usize,
+        ) {
+            let mut window = Window { small, ..Window::default() };
+            let (mut graph, mut ended): (Vec<(Vec<u64>, f64)>, Vec<bool>) = (Vec::new(), Vec::new());
+            for (back, ns, end, what) in steps {
+                let id = graph.len() as u64;
+                let after: Vec<u64> = back.iter().filter_map(|back| id.checked_sub(back + 1)).collect();
+                let unfinished: Vec<u64> = after.into_iter().filter(|before| !ended[*before as usize]).collect();
+                window.insert(TaskId(id), &unfinished.iter().copied().map(TaskId).collect::<Vec<_>>(), f64::from(ns));
+                graph.push((unfinished, f64::from(ns)));
+                ended.push(false);
+                if let Some(end) = end.map(|end| usize::from(end) % graph.len()) {
+                    prop_assert_eq!(window.end(TaskId(end as u64)).is_some(), !ended[end]);
+                    ended[end] = true;
+                }
+                if what == 0 {
+                    window.nodes.iter_mut().filter_map(|node| node.task.as_mut()).for_each(|ns| *ns += 1.0);
+                    graph.iter_mut().for_each(|(_, ns)| *ns += 1.0);
+                    window.changed();
+                }
+                if what < 5 {
+                    let left = (0..graph.len()).filter(|task| !ended[*task]);
+                    let expected: Vec<_> = left.map(|task| (task as u64, level(&graph, &ended, task))).collect();
+                    prop_assert_eq!(levels(&mut window), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_pass_visits_no_more_than_rises() {
+        let mut window = Window::default();
+        let visits = |window: &mut Window<f64>| {
+            let mut visits = 0;
+            window.compute(|ns, _| *ns, |_, _, _| visits += 1);
+            visits
+        };
+        window.small = 0;
+        (0..1000).for_each(|id| window.insert(TaskId(id), &[], 1.0));
+        assert_eq!(visits(&mut window), 1000);
+        window.insert(TaskId(1000), &[TaskId(7)], 1.0);
+        window.insert(TaskId(1001), &[TaskId(8), TaskId(7)], 1.0);
+        assert_eq!(visits(&mut window), 4);
+        window.insert(TaskId(1002), &[TaskId(7)], 1.0);
+        assert_eq!(visits(&mut window), 1, "it is as far from the end as before");
+        assert!((0..7).all(|id| window.end(TaskId(id)).is_some()));
+        assert_eq!(visits(&mut window), 0, "nobody waited for those");
+        window.changed();
+        assert_eq!(visits(&mut window), 996);
     }
 
     #[test]
@@ -146,7 +293,7 @@ mod tests {
         assert_eq!(levels(&mut window), [(3, 3.0), (5, 5.0)], "the places of others have changed");
         window.insert(TaskId(6), &[TaskId(3), TaskId(4)], 7.0);
         assert_eq!(levels(&mut window), [(3, 10.0), (5, 5.0), (6, 7.0)]);
-        assert_eq!(window.behind_ns(TaskId(3)), 7.0);
+        assert_eq!(window.find(TaskId(3)).map(|spot| window.behind_ns(spot)), Some(7.0));
     }
 
     #[test]
@@ -157,7 +304,7 @@ mod tests {
             window.insert(TaskId(id), &[TaskId(id.saturating_sub(1))], 1.0);
             if window.is_stale() {
                 passes += 1;
-                window.compute(|ns| *ns, |_, _, _| visits += 1);
+                window.compute(|ns, _| *ns, |_, _, _| visits += 1);
             }
         }
         assert!(passes > 50 && visits < 10_000 * (PART + LEAST), "{passes} passes, {visits} visits");

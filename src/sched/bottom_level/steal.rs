@@ -1,0 +1,74 @@
+//! Who is asked for a task: units with something queued, and those that have nothing and may take from others.
+//!
+//! Most events change nothing for most units. So units that are alike are asked no further when one of them has found that
+//! what is queued can wait for whoever is free first, or that nothing is to be taken whatever copies take, until that may have
+//! changed. Where copies decide, all are asked: what a memory lacks changes without a word to the policy.
+
+use super::{BottomLevel, COMPARED, Group, Known};
+use crate::ids::TaskId;
+use crate::sched::{UnitSet, UnitView, View};
+use std::cmp::Reverse;
+
+impl BottomLevel {
+    /// Units that may be given a task ahead, and those that have nothing to do, unless others like them have found nothing; nobody
+    /// knows if units that are alike are not so for all tasks.
+    pub(super) fn who_may_get_one(&self) -> Option<UnitSet> {
+        if self.is_mixed {
+            return None;
+        }
+        let mut wanted = UnitSet::default();
+        for (number, group) in self.groups.iter().enumerate() {
+            match group {
+                Group { queued: 1.., rests: false, members, .. } => wanted.extend(members),
+                Group { queued: 0, .. } if self.is_dry(number) => {}
+                Group { idle, .. } => wanted.extend(idle),
+            }
+        }
+        Some(wanted)
+    }
+
+    /// Whether a unit of a group that has nothing would ask in vain: nothing has changed since one did.
+    pub(super) fn is_dry(&self, group: usize) -> bool {
+        !self.is_mixed && self.groups[group].dry_at == Some(self.changes)
+    }
+
+    /// For a unit that has nothing: of another group's tasks, one that it ends before that group would come to its end.
+    pub(super) fn steal(&mut self, unit: &UnitView, view: &View<'_>) -> Option<TaskId> {
+        let (best, copies_decide) = self.best_to_steal(unit, view);
+        if best.is_none() && !copies_decide {
+            self.groups[self.group_of[unit.id.index()]].dry_at = Some(self.changes);
+        }
+        best
+    }
+
+    /// That task, and whether any was looked at for which copies decide.
+    fn best_to_steal(&mut self, unit: &UnitView, view: &View<'_>) -> (Option<TaskId>, bool) {
+        let own = self.group_of[unit.id.index()];
+        let drain_ns = |group: &Group| (group.given_ns + group.ahead.total_ns()) / group.units.max(1);
+        let others = (0..self.groups.len()).filter(|group| *group != own && self.groups[*group].ahead.total_ns() > 0);
+        let with_tasks = others.filter(|group| self.queues(*group, unit.id).any(|queue| !queue.is_empty()));
+        let victim = with_tasks.max_by_key(|group| (drain_ns(&self.groups[*group]), Reverse(*group)));
+        let Some(victim) = victim else { return (None, false) };
+        let Some(queue) = self.queues(victim, unit.id).max_by_key(|queue| queue.len()) else { return (None, false) };
+        let last: Vec<TaskId> = queue.iter().rev().take(COMPARED).map(|rank| rank.task).collect();
+        let drained_ns = drain_ns(&self.groups[victim]) as f64;
+        let (mut best, mut copies_decide): (Option<(f64, TaskId)>, _) = (None, false);
+        for task in last {
+            let Some(&mut Known { kernel, work, .. }) = self.window.get_mut(task) else { continue };
+            let here = self.kernels.known_ns(kernel, unit.kind, work);
+            let there = self.kernels.known_ns(kernel, self.groups[victim].kind, work);
+            let there = there.unwrap_or_else(|| self.kernels.least_ns(kernel, work)).max(1.0);
+            let here = here.unwrap_or(there);
+            if here >= drained_ns {
+                continue;
+            }
+            copies_decide = true;
+            let (_, copy_ns) = self.copy(task, own, view);
+            let loss = (here + copy_ns) / there;
+            if here + copy_ns < drained_ns && best.is_none_or(|(least, _)| loss < least) {
+                best = Some((loss, task));
+            }
+        }
+        (best.map(|(_, task)| task), copies_decide)
+    }
+}
