@@ -115,6 +115,23 @@ fn who_is_alone_and_refused_fails() {
     });
 }
 
+/// A replica that serves a region and is larger than that would leave no room beside it.
+#[test]
+fn replicas_that_are_larger_than_they_must_be_go() {
+    watched("large", || {
+        let device = EmulatedDevice::new().holds_bytes(4 * BLOCK_BYTES);
+        let rt = machine("1:EMU:1", "dynamic", move |_| device.clone());
+        let (x, y) = (rt.data(vec![1u64; 4 * BLOCK]), rt.data(vec![1u64; BLOCK]));
+        rt.task("all", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();
+        rt.task("part", (x.slice(..BLOCK).inout(), y.inout()))
+            .cpu(|_, (x, y)| x.iter_mut().zip(y).for_each(|(x, y)| *x += *y))
+            .submit()
+            .unwrap();
+        rt.wait().unwrap();
+        assert_eq!(rt.take(x).unwrap(), [vec![3; BLOCK], vec![2; 3 * BLOCK]].concat());
+    });
+}
+
 #[test]
 fn empty_regions_need_nothing() {
     watched("empty", || {

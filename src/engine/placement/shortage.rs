@@ -11,12 +11,12 @@
 //! 2. What a task that comes back was to overwrite counts as valid at home, where nobody reads it before it is written.
 
 use super::Placement;
-use super::stages::{Assigned, Launched, Placed, Reserved};
-use crate::coherence::{CopyId, ReplicaId};
+use super::stages::{Assigned, Launched, Placed};
+use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
-use crate::engine::command::Command;
+use crate::engine::command::{Command, ReplicaRef};
 use crate::error::TaskFailure;
-use crate::ids::{DataId, SpaceId, TaskId};
+use crate::ids::{SpaceId, TaskId};
 use std::sync::Arc;
 
 /// What is to be hoped for when a memory is too full.
@@ -51,11 +51,11 @@ impl Placement {
         let Some(ended) = self.flow.end_copy(copy) else { return true };
         let in_use = self.residency.in_use(space);
         for Placed { assigned, reserved } in self.flow.placed_waiting_for(&ended.waiters) {
-            let replicas = places_of(reserved);
-            if !replicas.contains(&(data, transfer.to)) {
+            let uses_it = |place: &ReplicaRef| (place.data, place.replica) == (data, transfer.to);
+            if !reserved.replicas.iter().any(uses_it) {
                 continue; // it waits for what others bring, and looks for it again
             }
-            if self.residency.has_only(&replicas, space) {
+            if self.residency.has_only(&assigned.task, reserved, space) {
                 assigned.task.set_poison(fail(&assigned.task, in_use));
             } else {
                 reserved.refused = true;
@@ -78,7 +78,7 @@ impl Placement {
         let Some(launched) = self.flow.launched(task.shared().id) else { return };
         let space = launched.space;
         if let Some(bytes) = bytes {
-            let is_alone = self.residency.has_only(&places_of(&launched.reserved), space);
+            let is_alone = self.residency.has_only(&task, &launched.reserved, space);
             let in_use = self.residency.in_use(space);
             self.residency.refused(space, bytes);
             if is_alone {
@@ -113,8 +113,4 @@ impl Placement {
         let more_to_come = self.residency.is_left(space) || self.flow.copies_use(space);
         Hope { more_to_come, in_use_bytes: self.residency.in_use(space) }
     }
-}
-
-fn places_of(reserved: &Reserved) -> Vec<(DataId, ReplicaId)> {
-    reserved.replicas.iter().map(|place| (place.data, place.replica)).collect()
 }

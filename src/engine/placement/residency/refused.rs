@@ -4,7 +4,7 @@ use super::Residency;
 use crate::coherence::{ReplicaId, Transfer};
 use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::engine::command::Command;
-use crate::engine::placement::stages::Launched;
+use crate::engine::placement::stages::{Launched, Reserved};
 use crate::ids::{DataId, SpaceId};
 
 impl Residency {
@@ -23,11 +23,17 @@ impl Residency {
         self.memories.in_use(space)
     }
 
-    /// Whether a device's memory has nothing but what one task has reserved of it, and that no more than it must.
-    pub(in super::super) fn has_only(&self, places: &[(DataId, ReplicaId)], space: SpaceId) -> bool {
+    /// Whether a device's memory has nothing but what this task has reserved of it, and that is no more than it must be.
+    pub(in super::super) fn has_only(&self, task: &OwnedTask, reserved: &Reserved, space: SpaceId) -> bool {
+        let places: Vec<_> = reserved.replicas.iter().map(|place| (place.data, place.replica)).collect();
+        let mut regions = Vec::new();
+        task.body().accesses(&mut |access| regions.push((access.datum.id, *access.block)));
+        let away = reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME);
+        let is_minimal = || away.clone().all(|place| regions.contains(&(place.data, place.holds)));
         let is_alone = self.tenants(space) == 1 && !self.memories.is_left(space);
         is_alone
             && self.memories.free(space) == 0
+            && is_minimal()
             && self.memories.staying(space).all(|replica| places.contains(&replica))
     }
 

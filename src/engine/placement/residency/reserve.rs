@@ -92,7 +92,8 @@ impl Residency {
         // Pinned while room is sought, so that what the task needs is not evicted for it.
         self.pin(&chosen, 1);
         let mut needed = private_bytes + self.new_bytes(wanted);
-        let mut room = match alone {
+        // Who is alone tries for more than the memory is thought to hold, but not with larger replicas than it takes.
+        let mut room = match alone && self.are_exact(wanted) {
             false => self.memories.room(space, needed, &self.directories),
             true => self.memories.room_alone(space, needed, &chosen, &self.directories),
         };
@@ -134,6 +135,16 @@ impl Residency {
             w.found = Some(id);
         }
         Ok(())
+    }
+
+    /// Whether the replicas that were found are those of the regions themselves.
+    fn are_exact(&self, wanted: &[Wanted]) -> bool {
+        let is_wanted = |data, block| wanted.iter().any(|w| (w.data, w.block) == (data, block));
+        let exact = |w: &Wanted| match w.found {
+            None | Some(ReplicaId::HOME) => true,
+            Some(id) => self.directories.get(&w.data).is_none_or(|all| is_wanted(w.data, all.replica(id).block)),
+        };
+        wanted.iter().all(exact)
     }
 
     fn find_covering(&self, space: SpaceId, wanted: &mut [Wanted]) {
