@@ -45,6 +45,8 @@ struct Home {
     element_align: usize,
     /// How many bytes may be page-locked.
     lockable_bytes: usize,
+    /// By request alone: where nobody touches it, it has no memory.
+    by_request: bool,
     /// How many copies were large enough to ask for it.
     copies: AtomicUsize,
     /// Undoes what was done for accelerators' copies; none if the array can't be locked.
@@ -146,6 +148,7 @@ impl Devices {
             strides: cell.strides(),
             element_align: cell.element_align(),
             lockable_bytes: if lockable { bytes } else { 0 },
+            by_request: cell.is_reserved(),
             copies: AtomicUsize::new(0),
             page_lock: OnceLock::new(),
         };
@@ -155,7 +158,7 @@ impl Devices {
     /// A home from or to which so many bytes are about to be copied by an accelerator: page-locks it if that is worth it.
     fn prepare_home(&self, data: DataId, bytes: u64) {
         let home = self.home(data);
-        if home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
+        if home.by_request || home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
             return;
         }
         if home.copies.fetch_add(1, Ordering::Relaxed) + 1 >= PAGE_LOCK_AT_COPY {
