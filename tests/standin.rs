@@ -141,6 +141,27 @@ fn kept_scratch_memory_makes_room() {
 }
 
 #[test]
+fn a_device_that_has_less_than_it_says() {
+    on_both(|settings| {
+        for holds in [2 << 20, 3 << 20, 5 << 20] {
+            let Some(report) = report(&settings.clone().with("STANDIN_HOLDS", holds), "shortage") else { return };
+            assert!(report.of("refused allocations") > 0, "{report:?}");
+        }
+        _ = report(&settings.clone().with("STANDIN_HOLDS", 1 << 20), "too_much");
+    });
+}
+
+#[test]
+fn one_allocation_that_is_refused() {
+    on_both(|settings| {
+        for number in [1, 2, 5, 13, 20, 26, 31] {
+            let Some(report) = report(&settings.clone().with("STANDIN_REFUSE", number), "shortage") else { return };
+            assert_eq!(report.of("refused allocations"), 1, "{report:?}");
+        }
+    });
+}
+
+#[test]
 fn arrays_are_page_locked_for_their_second_copy() {
     on_both(|settings| {
         let Some(report) = report(settings, "large_arrays") else { return };

@@ -2,6 +2,9 @@
 //!
 //! A replica's bytes are in use until the driver says that it has given them back. From the decision that it goes until
 //! then it is *leaving*: who needs room counts on its bytes and sends no other away for them, but does not get them yet.
+//!
+//! A device may hold less than it says: others use it too, and memory is cut up. When it refuses an allocation its memory is
+//! *limited* to what was in use without that, for a while; but who is alone there may try for all that it needs.
 
 use super::Directory;
 use super::ReplicaId;
@@ -18,12 +21,19 @@ pub(crate) struct Memories {
 #[derive(Debug)]
 struct Memory {
     capacity_bytes: u64,
+    /// What it turned out to hold; the capacity, unless an allocation was refused lately.
+    limit_bytes: u64,
+    /// After so many ends of tasks the capacity is believed again.
+    limited_for: u32,
     used_bytes: u64,
     /// Those of them that will be free without further ado.
     leaving_bytes: u64,
     /// Its replicas that stay, with their last use, the least recent first.
     by_use: BTreeSet<(u64, DataId, ReplicaId)>,
 }
+
+/// For so many ends of tasks a limit holds: who limited the memory may have gone since, and to find that out costs a refusal.
+const LIMITED_FOR: u32 = 1000;
 
 /// What it takes to reserve some bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,8 +51,14 @@ pub(crate) enum Room {
 impl Memories {
     /// `capacities_bytes[0]` is the host's and ignored.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
-        let space =
-            |&capacity_bytes| Memory { capacity_bytes, used_bytes: 0, leaving_bytes: 0, by_use: BTreeSet::new() };
+        let space = |&capacity_bytes| Memory {
+            capacity_bytes,
+            limit_bytes: capacity_bytes,
+            limited_for: 0,
+            used_bytes: 0,
+            leaving_bytes: 0,
+            by_use: BTreeSet::new(),
+        };
         Self { spaces: capacities_bytes.iter().map(space).collect() }
     }
 
@@ -53,8 +69,41 @@ impl Memories {
 
     /// The bytes of a device's memory that are not in use.
     pub(crate) fn free(&self, space: SpaceId) -> u64 {
-        let Memory { capacity_bytes, used_bytes, .. } = &self.spaces[space.index()];
-        capacity_bytes.saturating_sub(*used_bytes)
+        let Memory { limit_bytes, used_bytes, .. } = &self.spaces[space.index()];
+        limit_bytes.saturating_sub(*used_bytes)
+    }
+
+    /// The bytes that are in use, or promised.
+    pub(crate) fn in_use(&self, space: SpaceId) -> u64 {
+        self.spaces[space.index()].used_bytes
+    }
+
+    /// The device has refused so many bytes: of those in use, or beside them.
+    pub(crate) fn refused(&mut self, space: SpaceId, bytes: u64) {
+        let memory = &mut self.spaces[space.index()];
+        memory.limit_bytes = memory.limit_bytes.min(memory.used_bytes.saturating_sub(bytes));
+        memory.limited_for = LIMITED_FOR;
+    }
+
+    /// A task that had something there has ended.
+    pub(crate) fn task_ended(&mut self, space: SpaceId) {
+        let memory = &mut self.spaces[space.index()];
+        if memory.limited_for > 0 {
+            memory.limited_for -= 1;
+            if memory.limited_for == 0 {
+                memory.limit_bytes = memory.capacity_bytes;
+            }
+        }
+    }
+
+    /// Whether a memory holds less than was thought.
+    fn is_limited(&self, space: SpaceId) -> bool {
+        self.spaces[space.index()].limited_for > 0
+    }
+
+    /// The replicas that stay, with their last use, the least recent first.
+    pub(crate) fn staying(&self, space: SpaceId) -> impl Iterator<Item = (DataId, ReplicaId)> {
+        self.spaces[space.index()].by_use.iter().map(|(_, data, id)| (*data, *id))
     }
 
     /// The bytes that the smallest space holds at most.
@@ -100,11 +149,11 @@ impl Memories {
         if space.is_host() {
             return Room::Free;
         }
-        let Memory { capacity_bytes, used_bytes, leaving_bytes, by_use } = &self.spaces[space.index()];
-        if used_bytes + bytes <= *capacity_bytes {
+        let Memory { limit_bytes, used_bytes, leaving_bytes, by_use, .. } = &self.spaces[space.index()];
+        if used_bytes + bytes <= *limit_bytes {
             return Room::Free;
         }
-        let mut missing = used_bytes + bytes - capacity_bytes;
+        let mut missing = used_bytes + bytes - limit_bytes;
         if missing <= *leaving_bytes {
             return Room::Soon;
         }
@@ -124,6 +173,47 @@ impl Memories {
             missing -= freed;
         }
         Room::Never
+    }
+
+    /// As [`Self::room`], for who is alone there: in a limited memory all other replicas go, and what is needed then is tried
+    /// for. These are `chosen` by the task itself.
+    pub(crate) fn room_alone(
+        &mut self,
+        space: SpaceId,
+        bytes: u64,
+        chosen: &[(DataId, ReplicaId)],
+        directories: &FxHashMap<DataId, Directory>,
+    ) -> Room {
+        let room = self.room(space, bytes, directories);
+        if room != Room::Never || !self.is_limited(space) {
+            return room;
+        }
+        let others: Vec<_> = self.staying(space).filter(|replica| !chosen.contains(replica)).collect();
+        let is_idle = |(data, id): &(DataId, ReplicaId)| directories[data].replica(*id).pins == 0;
+        let idle: Vec<_> = others.iter().copied().filter(is_idle).collect();
+        if !idle.is_empty() {
+            return Room::After(idle);
+        }
+        let Memory { capacity_bytes, limit_bytes, used_bytes, .. } = &mut self.spaces[space.index()];
+        // Copies that use others end before this is tried.
+        if !others.is_empty() || *used_bytes + bytes > *capacity_bytes {
+            return Room::Never;
+        }
+        *limit_bytes = *used_bytes + bytes;
+        Room::Free
+    }
+
+    /// The replicas that nobody has pinned and that have to go until no more is in use than the limit, or all of them.
+    pub(crate) fn beyond_limit(
+        &self,
+        space: SpaceId,
+        directories: &FxHashMap<DataId, Directory>,
+    ) -> Vec<(DataId, ReplicaId)> {
+        match self.room(space, 0, directories) {
+            Room::Free | Room::Soon => Vec::new(),
+            Room::After(leaving) => leaving,
+            Room::Never => self.staying(space).filter(|(data, id)| directories[data].replica(*id).pins == 0).collect(),
+        }
     }
 }
 
@@ -172,5 +262,30 @@ mod tests {
         assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[1]));
         assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), Room::Never);
         assert_eq!(memories.room(SpaceId::HOST, u64::MAX, &directories), Room::Free);
+    }
+
+    #[test]
+    fn a_memory_that_refuses_is_limited_for_a_while() {
+        let (mut memories, mut directories) = full([30, 10, 40, 20]);
+        assert!(memories.beyond_limit(DEVICE, &directories).is_empty());
+        memories.refused(DEVICE, BYTES);
+        assert_eq!(memories.beyond_limit(DEVICE, &directories), [(DataId(2), ReplicaId(2))]);
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[2, 4]));
+        // Who is alone has all others go; three of its own would be too many for the limit.
+        let own = [(DataId(1), ReplicaId(1))];
+        directories.get_mut(&DataId(1)).unwrap().replica_mut(ReplicaId(1)).pins = 1;
+        memories.refused(DEVICE, 3 * BYTES);
+        assert_eq!(memories.room_alone(DEVICE, BYTES, &own, &directories), leaving(&[2, 4, 3]));
+        for (n, last_use) in [(2, 10), (4, 20), (3, 40)] {
+            memories.leaves(DEVICE, DataId(n), ReplicaId(n.into()), last_use, BYTES);
+            memories.left(DEVICE, BYTES);
+        }
+        assert_eq!(memories.room(DEVICE, BYTES, &directories), Room::Never);
+        assert_eq!(memories.room_alone(DEVICE, BYTES, &[], &directories), Room::Never, "who uses it ends first");
+        assert_eq!(memories.room_alone(DEVICE, 4 * BYTES, &own, &directories), Room::Never, "more than the capacity");
+        assert_eq!(memories.room_alone(DEVICE, BYTES, &own, &directories), Room::Free);
+        assert_eq!((memories.in_use(DEVICE), memories.free(DEVICE)), (BYTES, BYTES));
+        (0..LIMITED_FOR).for_each(|_| memories.task_ended(DEVICE));
+        assert_eq!(memories.free(DEVICE), 3 * BYTES);
     }
 }

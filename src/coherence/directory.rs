@@ -241,6 +241,27 @@ impl Directory {
         nowhere.iter().for_each(|part| self.lose(part, cause));
     }
 
+    /// There was no memory for what a copy was to fill; false if what it was to bring is to be had nowhere else, so that it has
+    /// [failed](Self::failed).
+    pub(crate) fn refused(&mut self, transfer: &Transfer) -> bool {
+        let mut elsewhere = true;
+        let filled = (transfer.to, State::Filling(transfer.copy));
+        self.holders.peek(&transfer.block, |_, holders| elsewhere &= holders[..] != [filled]);
+        if elsewhere {
+            self.holders.visit(&transfer.block, |_, holders| holders.retain(|holder| *holder != filled));
+        }
+        elsewhere
+    }
+
+    /// Whether nothing is valid in a replica, nor about to be.
+    pub(crate) fn holds_nothing(&self, id: ReplicaId) -> bool {
+        let mut nothing = true;
+        self.holders.peek(&self.replica(id).block, |_, holders| {
+            nothing &= !holders.iter().any(|(holder, _)| *holder == id);
+        });
+        nothing
+    }
+
     /// A device is gone, and with it all of its replicas, which have to leave; what is still copied to them does not count.
     /// What was valid nowhere else is lost, unless copies elsewhere are under way: those decide.
     pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>) -> Vec<ReplicaId> {

@@ -10,6 +10,7 @@ use crate::depend::Site;
 use crate::error::DeviceError;
 use crate::kernel::DeviceSite;
 use crate::memory::{BoxCopy, copy_box};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub struct EmulatedDevice {
     copy_bytes_per_second: f64,
     lost_after_tasks: u64,
     failing_copy: u64,
+    holds_bytes: u64,
+    refused_allocation: u64,
 }
 
 /// An emulated device at work: what it has done decides when its scripted faults come.
@@ -48,6 +51,21 @@ pub(crate) struct Emulated {
     name: String,
     tasks: AtomicU64,
     copies: AtomicU64,
+    allocations: AtomicU64,
+    used_bytes: Arc<AtomicU64>,
+}
+
+/// Memory of an emulated device, which counts.
+struct Counted {
+    bytes: u64,
+    used_bytes: Arc<AtomicU64>,
+    _memory: Buffer,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Default for EmulatedDevice {
@@ -66,6 +84,8 @@ impl EmulatedDevice {
             copy_bytes_per_second: f64::INFINITY,
             lost_after_tasks: u64::MAX,
             failing_copy: u64::MAX,
+            holds_bytes: u64::MAX,
+            refused_allocation: u64::MAX,
         }
     }
 
@@ -80,6 +100,32 @@ impl EmulatedDevice {
     #[must_use]
     pub fn failing_copy(self, number: u64) -> Self {
         Self { failing_copy: number, ..self }
+    }
+
+    /// A scripted fault: allocations beyond this many bytes are refused, whatever the capacity says, as on a device that others
+    /// use too.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let shared = EmulatedDevice::new().capacity_bytes(2000).holds_bytes(1000);
+    /// let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(move |_| shared.clone()).build()?;
+    /// let data: Vec<_> = (0..4).map(|_| rt.data(vec![1.0; 50])).collect();
+    /// for x in &data {
+    ///     rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// }
+    /// rt.wait()?;
+    /// assert!(rt.statistics().evictions >= 2, "2 of 4 fit, though all should");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn holds_bytes(self, bytes: u64) -> Self {
+        Self { holds_bytes: bytes, ..self }
+    }
+
+    /// A scripted fault: the allocation of this number, counted from 0, is refused.
+    #[must_use]
+    pub fn refused_allocation(self, number: u64) -> Self {
+        Self { refused_allocation: number, ..self }
     }
 
     /// How many bytes its memory holds.
@@ -119,7 +165,8 @@ impl EmulatedDevice {
 impl Emulated {
     /// A device that has done nothing yet.
     pub(super) fn new(description: EmulatedDevice, name: String) -> Self {
-        Self { description, name, tasks: AtomicU64::new(0), copies: AtomicU64::new(0) }
+        let [tasks, copies, allocations, used] = [0; 4].map(AtomicU64::new);
+        Self { description, name, tasks, copies, allocations, used_bytes: Arc::new(used) }
     }
 }
 
@@ -137,7 +184,15 @@ impl Device for Emulated {
     }
 
     fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError> {
-        Ok(Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"), align))
+        let (number, used) = (&self.allocations, &self.used_bytes);
+        let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.description.holds_bytes);
+        let refused = number.fetch_add(1, Ordering::Relaxed) == self.description.refused_allocation;
+        if refused || used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            let device = self.name.clone();
+            return Err(DeviceError::OutOfMemory { device, needed_bytes: bytes, in_use_bytes: 0, api: API, code: -1 });
+        }
+        let memory = Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"), align);
+        Ok(Buffer::new(memory.base(), Counted { bytes, used_bytes: used.clone(), _memory: memory }))
     }
 
     fn end(&self, DeviceSite { base, offset_bytes, strides, .. }: DeviceSite) -> End {

@@ -25,6 +25,9 @@ pub(crate) enum Event<'a> {
     Resumed(TaskId),
     /// A launched task comes back: its device is gone.
     Returned(OwnedTask),
+    /// A launched task comes back: its device had no memory for it, or, without an error, others need what it has. It waits
+    /// for memory again.
+    Refused(OwnedTask, Option<DeviceError>),
     /// A copy has arrived; how long it took, if that was measured.
     Copied(CopyId, Option<Nanos>),
     /// A copy could not be made, by this device.

@@ -130,6 +130,51 @@ fn what_could_not_be_written_back_is_lost_and_says_so() {
     assert_eq!(reader.poison().unwrap().name(), "a copy to make room");
 }
 
+fn out_of_memory(needed_bytes: u64) -> DeviceError {
+    DeviceError::OutOfMemory { device: "d".to_owned(), needed_bytes, in_use_bytes: 0, api: "none", code: 1 }
+}
+
+#[test]
+fn who_is_refused_waits_for_what_is_idle_to_leave() {
+    let (mut driver, x, y, z) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10), datum(3, 10));
+    driver.submit(1, GPU, &[(&x, Mode::In)], None);
+    driver.run(1);
+    driver.submit(2, GPU, &[(&y, Mode::In), (&z, Mode::In)], None);
+    let (first, second) = (driver.copy().unwrap(), driver.copy().unwrap());
+    driver.on(Event::CopyFailed(first, DeviceId(0), out_of_memory(80)));
+    assert!(driver.commands.is_empty(), "its other copy is under way: {:?}", driver.commands);
+    driver.on(Event::Copied(second, None));
+    assert_eq!((driver.release(), driver.release()), (Some((SpaceId(1), 80)), Some((SpaceId(1), 80))), "y, then x");
+    assert!(driver.commands.is_empty(), "{:?}", driver.commands);
+    driver.on(Event::Released(SpaceId(1), 80));
+    assert!(driver.commands.is_empty(), "one is not enough: {:?}", driver.commands);
+    driver.on(Event::Released(SpaceId(1), 80));
+    driver.run(2);
+    assert_eq!(driver.evictions(), 1);
+}
+
+#[test]
+fn who_is_refused_at_launch_is_launched_again_and_fails_alone() {
+    let (mut driver, x, y) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10));
+    driver.submit(1, GPU, &[(&x, Mode::Out)], None);
+    driver.run(1);
+    driver.submit(2, GPU, &[(&y, Mode::Out)], None);
+    let launch = driver.launch().unwrap();
+    driver.on(Event::Refused(launch.task, Some(out_of_memory(80))));
+    let write_back = driver.copy().expect("x leaves, which is valid nowhere else");
+    driver.on(Event::Copied(write_back, None));
+    driver.settle();
+    let launch = driver.launch().expect("there is room");
+    assert!(launch.task.poison().is_none());
+    driver.on(Event::Refused(launch.task, Some(out_of_memory(80))));
+    let Some(Command::Skip(failed)) = driver.commands.pop() else { panic!("{:?}", driver.commands) };
+    let text = failed.poison().unwrap().to_string();
+    assert!(text.contains("cannot allocate 80 bytes on d: 80 bytes are in use there"), "{text}");
+    driver.on(Event::Finished(failed, Outcome::Skipped));
+    driver.submit(3, GPU, &[(&x, Mode::In)], None);
+    driver.run(3);
+}
+
 #[test]
 fn memory_is_free_when_the_driver_has_given_it_back() {
     let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));

@@ -32,13 +32,13 @@ pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use event::{Event, Nanos, Outcome};
 pub(crate) use failures::{FailureLog, WaitBegun};
 pub(crate) use lock::PlacementLock;
-pub(crate) use placement::{Needs, Placement, Traffic};
+pub(crate) use placement::{Hope, Needs, Placement, Traffic};
 pub(crate) use queries::Counts;
 pub(crate) use scheduler::{Scheduler, is_asked_by};
 
 use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Residence, Submitting, running};
-use crate::error::{FailureReason, SubmitError, TaskFailure};
-use crate::ids::TaskId;
+use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
+use crate::ids::{SpaceId, TaskId};
 use crate::sched::{RegionUse, SubmittedTask};
 use crate::sync::drop_quietly;
 use combining::Combining;
@@ -211,7 +211,22 @@ impl Engine {
             Event::Resumed(task) => placement.lock().resumed(task),
             Event::Returned(task) => placement.lock().returned(task, out),
             Event::Copied(copy, elapsed_ns) => placement.lock().copied(copy, elapsed_ns, out),
+            Event::Refused(task, error) => {
+                let bytes = error.as_ref().and_then(DeviceError::refused_bytes);
+                let fail = |task: &OwnedTask, in_use| {
+                    let error = error.clone().expect("what is given back for others is not failed");
+                    self.fail(task, FailureReason::Device(error.with_in_use(in_use)))
+                };
+                placement.lock().refused(task, bytes, &fail, out);
+            }
             Event::CopyFailed(copy, device, error) => {
+                if let Some(bytes) = error.refused_bytes() {
+                    let reason = |in_use| FailureReason::Device(error.clone().with_in_use(in_use));
+                    let fail = |task: &OwnedTask, in_use| self.fail(task, reason(in_use));
+                    if placement.lock().copy_refused(copy, bytes, &fail, out) {
+                        return;
+                    }
+                }
                 let lost_device = error.is_loss().then_some(device);
                 let fail = |task: Option<&OwnedTask>| self.fail_copy(task, FailureReason::Device(error.clone()));
                 placement.lock().copy_failed(copy, &fail, lost_device, out);
@@ -219,6 +234,12 @@ impl Engine {
             Event::Released(space, bytes) => placement.lock().released(space, bytes, out),
             Event::Finished(..) => unreachable!("tasks end whether they were placed or not"),
         }
+    }
+
+    /// A device has refused so many bytes beside what is in use there, for a task that is being enqueued: what is idle goes.
+    pub(crate) fn make_room(&self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) -> Hope {
+        let placement = self.placement.as_ref().expect("where there are devices there is placement");
+        placement.lock().make_room(space, bytes, out)
     }
 
     /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait

@@ -11,13 +11,18 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The device has too little memory left.
-    #[error("cannot allocate {needed_bytes} bytes on {device}: too little memory is left ({api} error {code})")]
+    /// The device has too little memory left, though everything idle was given up.
+    #[error(
+        "cannot allocate {needed_bytes} bytes on {device}: {in_use_bytes} bytes are in use there by tasks, and nothing that is \
+         idle is left to make room ({api} error {code}); try smaller regions"
+    )]
     OutOfMemory {
         /// The device's name.
         device: String,
         /// What was asked for.
         needed_bytes: u64,
+        /// What the tasks that are there use of its memory, or were promised, this one included.
+        in_use_bytes: u64,
         /// The interface.
         api: &'static str,
         /// Its code.
@@ -125,5 +130,18 @@ impl DeviceError {
     /// Whether the device itself is gone.
     pub fn is_loss(&self) -> bool {
         matches!(self, Self::Lost { .. })
+    }
+
+    /// How many bytes were refused, if it is that.
+    pub(crate) fn refused_bytes(&self) -> Option<u64> {
+        if let Self::OutOfMemory { needed_bytes, .. } = self { Some(*needed_bytes) } else { None }
+    }
+
+    /// With what is in use where bytes were refused, which devices do not know.
+    pub(crate) fn with_in_use(mut self, bytes: u64) -> Self {
+        if let Self::OutOfMemory { in_use_bytes, .. } = &mut self {
+            *in_use_bytes = bytes;
+        }
+        self
     }
 }

@@ -1,9 +1,9 @@
 //! The home of a data object in host memory: ours, or lent by a caller.
 
-use super::Element;
 use super::dlpack::{ForeignArray, Layout as TensorLayout};
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
+use super::{Element, Reserved};
 use crate::depend::{Datum, Residence};
 use crate::ids::DataId;
 use crate::region::{Block, MAX_DIMS};
@@ -141,6 +141,19 @@ impl DataCell {
         let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), buffer.first());
         let strides = strides_of(datum.shape());
         Self::with_home::<T>(runtime, datum, Some(Home::Array(buffer)), base, strides)
+    }
+
+    /// A data object whose home has memory only where it is touched.
+    pub(crate) fn reserved<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
+        let datum = Datum::new(id, shape, size_of::<T>(), false);
+        let home = Reserved::new::<T>(shape.iter().product());
+        let (first, strides) = (home.first(), strides_of(datum.shape()));
+        Self::with_home::<T>(runtime, datum, Some(Home::Reserved(home)), first, strides)
+    }
+
+    /// Whether its home has memory only where it was touched.
+    pub(crate) fn is_reserved(&self) -> bool {
+        matches!(*self.home.lock(), Some(Home::Reserved(_)))
     }
 
     /// A data object whose home another library has made.

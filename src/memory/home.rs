@@ -4,7 +4,7 @@
 //! Nothing here is looked at by bodies: their views are made from addresses.
 
 use super::dlpack::ForeignArray;
-use super::{Element, HostBuffer};
+use super::{Element, HostBuffer, Reserved};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
@@ -14,6 +14,8 @@ use std::ptr::NonNull;
 pub(crate) enum Home {
     /// An array's elements.
     Array(HostBuffer),
+    /// Addresses, behind which there is memory only where it was touched.
+    Reserved(Reserved),
     /// Those of an array that another library has made.
     Foreign(ForeignArray),
     /// A value of any type, with its destructor.
@@ -29,6 +31,7 @@ impl Home {
         match self {
             Self::Array(buffer) => buffer.into_vec(),
             Self::Foreign(array) => array.into_vec(),
+            Self::Reserved(reserved) => reserved.into_vec(),
             Self::Value(_) => unreachable!("the home of a value is no array"),
         }
     }
@@ -39,7 +42,7 @@ impl Home {
     /// If it is not one of this type.
     pub(crate) fn into_value<T: 'static>(self) -> T {
         match self {
-            Self::Array(_) | Self::Foreign(_) => unreachable!("the home of an array is no value"),
+            Self::Array(_) | Self::Foreign(_) | Self::Reserved(_) => unreachable!("the home of an array is no value"),
             Self::Value(value) => value.into_inner(),
         }
     }

@@ -104,6 +104,18 @@ impl Door {
         self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
     }
 
+    pub(super) fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
+    where
+        I::Dim: Shape,
+    {
+        if self.driver.simulated().is_some() {
+            return self.zeros(shape);
+        }
+        let shape = shape.into_dimension();
+        elements_of::<T>(shape.slice());
+        Data::new(self.enter(DataCell::reserved::<T>(self.id, self.next_data(), shape.slice())), self.owner())
+    }
+
     pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
         let layout = match tensor.check::<T, S>() {
             Ok(layout) => layout,

@@ -3,8 +3,9 @@
 use super::Runtime;
 use crate::error::SubmitError;
 use crate::memory::dlpack::{AdoptError, DlElement, Tensor};
-use crate::memory::{Element, Shape};
+use crate::memory::{DataCell, Element, Shape, resident_bytes};
 use crate::task::Data;
+use ndarray::IntoDimension;
 
 impl Runtime {
     /// Registers an array of another library as a data object, where it lies: nothing is copied. Rows may have gaps between
@@ -18,6 +19,71 @@ impl Runtime {
     /// are not those of rows one behind the other; or if another data object has adopted a part of it. It is in the error.
     pub fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
         self.door.adopt(tensor)
+    }
+
+    /// Registers an array of one to four dimensions that devices use and the host perhaps never: it has addresses in host
+    /// memory, and memory behind them only where it is written there: by a task on cores, by [`read`](Self::read) or
+    /// [`take`](Self::take) of what a device has written, or by what a device must give up to make room. Until then there are
+    /// replicas on devices alone. What nobody has written reads as zeros, on devices too; a device that reads it first has the
+    /// zeros copied there, and one that declares `output` has not.
+    ///
+    /// Its home is page-locked by [request](Self::page_lock) alone, which gives it memory; `take` copies what is there.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:EMU:1").build()?;
+    /// let (x, between) = (rt.data(vec![1.0; 1000]), rt.device_only::<f64, _>([1000]));
+    /// rt.task("first", (x.input(), between.output()))
+    ///     .cpu(|_, (x, between)| between.iter_mut().zip(x).for_each(|(b, x)| *b = x + 1.0))
+    ///     .submit()?;
+    /// rt.task("second", (between.input(), x.inout()))
+    ///     .cpu(|_, (between, x)| x.iter_mut().zip(between).for_each(|(x, b)| *x *= b))
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [2.0; 1000]);
+    /// # #[cfg(target_os = "linux")]
+    /// assert_eq!(rt.home_bytes(&between)?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or than the system has
+    /// left for this process.
+    pub fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
+    where
+        I::Dim: Shape,
+    {
+        self.door.device_only(shape)
+    }
+
+    /// How many bytes of a data object's home have memory now, in whole pages: those that were touched. All of them where the
+    /// system does not tell (only Linux does), or where there are gaps between the rows; none in a simulation.
+    ///
+    /// # Errors
+    /// If the data is not this runtime's, or was taken.
+    pub fn home_bytes<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<usize, SubmitError> {
+        let cell = self.own_cell("home_bytes", data)?;
+        let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
+        Ok(match () {
+            () if cell.datum.phantom || bytes == 0 => 0,
+            () if !cell.is_contiguous(&cell.datum.whole()) => bytes, // what is lent with gaps is there
+            () => resident_bytes(cell.base(), bytes),
+        })
+    }
+
+    /// The data object, which is this runtime's and was not taken.
+    fn own_cell<'d, T: Element, S: Shape>(
+        &self,
+        task: &str,
+        data: &'d Data<T, S>,
+    ) -> Result<&'d DataCell, SubmitError> {
+        let (task, cell) = (|| task.to_owned(), &data.cell);
+        if cell.runtime != self.door.id {
+            return Err(SubmitError::ForeignData { task: task(), data: cell.datum.to_string() });
+        }
+        if cell.datum.is_taken() {
+            return Err(SubmitError::Taken { task: task(), data: cell.datum.to_string() });
+        }
+        Ok(cell)
     }
 
     /// Page-locks an array's memory now, so that accelerators copy from and to it at full speed from the first copy on; whether
@@ -38,13 +104,7 @@ impl Runtime {
     /// # Errors
     /// If the data is not this runtime's, or was taken.
     pub fn page_lock<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
-        let (task, cell) = (|| "page_lock".to_owned(), &data.cell);
-        if cell.runtime != self.door.id {
-            return Err(SubmitError::ForeignData { task: task(), data: cell.datum.to_string() });
-        }
-        if cell.datum.is_taken() {
-            return Err(SubmitError::Taken { task: task(), data: cell.datum.to_string() });
-        }
+        let cell = self.own_cell("page_lock", data)?;
         Ok(self.door.driver.page_lock(cell))
     }
 }

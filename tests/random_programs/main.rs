@@ -43,14 +43,15 @@ type Log = Arc<Mutex<Vec<Number>>>;
 fn builder(program: &Program) -> Builder {
     let steps = || program.threads.iter().flatten();
     let least = steps().map(Step::working_set_bytes).max().unwrap_or(0).max(8);
-    let capacity = least + program.spare_bytes;
+    let holds = least + program.spare_bytes;
+    let says = holds * (1 + program.spare_bytes / 256 % 2); // as a device does that others use too
     Runtime::builder()
         .compute_units(program.units)
         .scheduler(program.scheduler)
         .submitter_hosts_unit(program.hosted)
         .detect_conflicts(true)
         .record_graph(program.record)
-        .emulated_devices(move |_| EmulatedDevice::new().capacity_bytes(capacity))
+        .emulated_devices(move |_| EmulatedDevice::new().capacity_bytes(says).holds_bytes(holds))
 }
 
 /// Runs the program and compares memory and graph with the oracle.

@@ -63,6 +63,7 @@ std::vector<Device *> &devices() {
             auto *device = new Device;
             device->number = n;
             device->capacity = setting("STANDIN_MEMORY", 256 << 20);
+            device->holds = setting("STANDIN_HOLDS", device->capacity);
             device->lost_at = n == lost ? at : -1;
             made->push_back(device);
         }
@@ -77,7 +78,11 @@ constexpr size_t PAGE = 4096, ALIGNMENT = 512;
 Code Device::allocate(size_t bytes, void **address) {
     std::lock_guard guard(lock);
     if (bytes == 0) return INVALID_VALUE;
-    if (bytes > capacity || used + bytes > capacity) return OUT_OF_MEMORY;
+    static const long refused = setting("STANDIN_REFUSE", -1);
+    if (allocations++ == refused || bytes > holds || used + bytes > holds) {
+        count("refused allocations");
+        return OUT_OF_MEMORY;
+    }
     size_t pages = up(bytes, PAGE);
     char *mapped = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return OUT_OF_MEMORY;

@@ -16,6 +16,7 @@
 // do otherwise than their manuals say.
 //
 // Environment, all optional: STANDIN_DEVICES (1), STANDIN_MEMORY bytes of each (256 MiB), STANDIN_SEED (1),
+// STANDIN_HOLDS bytes that can be allocated (as many), STANDIN_REFUSE the number of an allocation that is refused (none),
 // STANDIN_DELAY_US the longest delay (50), STANDIN_PEERS whether devices reach each other (1), STANDIN_LOSE `device:n`, to
 // be lost at its n-th operation, STANDIN_REPORT a file that is written when the process ends: a line `name count` for each
 // function that was called and for what is left, `broken rule ...` for each rule broken.
@@ -58,7 +59,8 @@ struct Device {
     std::atomic<Code> stuck{SUCCESS};
     std::mutex lock;
     std::map<uintptr_t, size_t> blocks;
-    size_t used = 0, capacity = 0;
+    size_t used = 0, capacity = 0, holds = 0;
+    long allocations = 0;
     std::set<Device *> peers;
     std::atomic<long> executed{0};
     long lost_at = -1;

@@ -170,6 +170,54 @@ fn scratch() {
     }
 }
 
+/// Arrays, private replicas and scratch memory together are more than the device has, though it says that all would fit.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn shortage() {
+    const ELEMENTS: usize = 1 << 15; // a quarter of a MiB
+    let rt = runtime();
+    let y: Vec<_> = (0..24).map(|n| rt.data(vec![n; ELEMENTS])).collect();
+    let ones = rt.data(vec![1.0; ELEMENTS]);
+    let totals: Vec<_> = (0..8).map(|_| rt.data(vec![0.0; ELEMENTS])).collect();
+    for salt in 0..6 {
+        for (n, y) in y.iter().enumerate() {
+            rt.task("scratch", (y.inout(),))
+                .gpu(move |k, (mut y,)| {
+                    k.scratch::<u64>((1 + n % 3) * ELEMENTS)?;
+                    let n = y.len();
+                    k.launch(&NEXT, n, (&mut y, salt, n as i32))
+                })
+                .submit()
+                .unwrap();
+            rt.task("sum", (ones.input(), totals[n % 8].reduction(Sum)))
+                .gpu(|k, (x, mut total)| k.launch(&SUM, x.len(), (&x, &mut total, x.len() as i32)))
+                .submit()
+                .unwrap();
+        }
+    }
+    rt.wait().unwrap();
+    for (n, y) in (0..).zip(y) {
+        assert_eq!(rt.take(y).unwrap(), [nexts(n, 0..6); ELEMENTS]);
+    }
+    totals.into_iter().for_each(|total| assert_eq!(rt.take(total).unwrap()[0], (18 * ELEMENTS) as f64));
+}
+
+/// More than the device has for one task.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn too_much() {
+    let rt = runtime();
+    let (x, y) = (rt.data(vec![1u64; 1 << 18]), rt.data(vec![1u64; 10]));
+    next(&rt, &y, 1);
+    next(&rt, &x, 1);
+    rt.task("scratch", (y.inout(),)).gpu(|k, _| k.scratch::<u64>(1 << 18).map(drop)).submit().unwrap();
+    let error = rt.wait().unwrap_err().to_string();
+    assert!(error.contains("cannot allocate 2097152 bytes on") && error.contains("bytes are in use there"), "{error}");
+    let z = rt.data(vec![1u64; 10]);
+    next(&rt, &z, 5);
+    assert_eq!(rt.take(z).unwrap(), [nexts(1, 5..6); 10]);
+}
+
 /// Large arrays: one that no device touches, one that is copied once, and one that comes back each time.
 #[test]
 #[ignore = "run on a stand-in by another test"]

@@ -63,6 +63,19 @@ impl<'a, B: Backend> Session<'a, B> {
         backend.record(self.stream()).and_then(|end| backend.synchronize(&end))
     }
 
+    /// Device memory. If there is none left, what the stream keeps for this task goes too, when nothing uses it any more.
+    fn allocate(&mut self, bytes: usize) -> Result<(B::Memory, usize), DeviceError> {
+        match self.gpu.allocate_memory(bytes) {
+            Err(DeviceError::OutOfMemory { .. }) if !self.free.is_empty() => {
+                let backend = &self.gpu.backend;
+                backend.synchronize(&backend.record(self.stream())?)?;
+                self.free.clear();
+                self.gpu.allocate_memory(bytes)
+            }
+            result => result,
+        }
+    }
+
     /// Enqueues a copy of a private replica.
     ///
     /// # Safety
@@ -84,7 +97,7 @@ fn ends(base: usize, first: *mut u8, bytes: usize) -> (End, End) {
 
 impl<B: Backend> TaskSession for Session<'_, B> {
     fn add_private(&mut self, first: *mut u8, bytes: usize) -> Result<usize, DeviceError> {
-        let (memory, base) = self.gpu.allocate_memory(bytes.max(1))?;
+        let (memory, base) = self.allocate(bytes.max(1))?;
         self.memory.push(memory);
         let (host, device) = ends(base, first, bytes);
         // SAFETY: the task owns its private replicas until it has ended, and so do we theirs on the device.
@@ -171,7 +184,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
             None => {
                 // What has no next power of two is more than any device has, and refused by it.
                 let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
-                let (memory, base) = self.gpu.allocate_memory(capacity)?;
+                let (memory, base) = self.allocate(capacity)?;
                 (capacity, memory, base)
             }
         };

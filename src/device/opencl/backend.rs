@@ -203,7 +203,13 @@ impl Backend for OpenCl {
         let buffer = unsafe { Buffer::<u8>::create(&self.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut()) };
         let buffer = buffer.map_err(|error| match error.0 {
             code @ (MEM_OBJECT_ALLOCATION_FAILURE | OUT_OF_RESOURCES | OUT_OF_HOST_MEMORY | INVALID_BUFFER_SIZE) => {
-                DeviceError::OutOfMemory { device: self.name.clone(), needed_bytes: bytes as u64, api: Self::API, code }
+                DeviceError::OutOfMemory {
+                    device: self.name.clone(),
+                    needed_bytes: bytes as u64,
+                    in_use_bytes: 0,
+                    api: Self::API,
+                    code,
+                }
             }
             _ => self.failed("clCreateBuffer", error),
         })?;

@@ -5,6 +5,7 @@
 
 use super::devices::Devices;
 use super::host::Host;
+use super::room::{Room, Roomy};
 use super::state::Threads;
 use crate::depend::{AccessRecord, Mode, OwnedTask, running};
 use crate::device::{Accelerator, Completion, Mark};
@@ -25,25 +26,26 @@ impl Threads {
             if !launch.after.is_empty() {
                 engine.on(Event::Issuing(&launch.task), out);
             }
-            let mut share = 0;
-            let outcome = self.shared.refusal(&launch.task).or_else(|| {
-                let issued = host.inside(|| enqueue(*id, devices, accelerator, &mut launch));
-                let Refused { reason, loss } = issued.map(|taken| share = taken).err()?;
-                let Some(loss) = loss else { return Some(Outcome::Failed(reason)) };
-                tracing::error!("{loss}");
-                devices.lose(Some(device), &loss);
-                Some(Outcome::FailedAndLost(reason))
-            });
-            match outcome {
-                None => {
+            if let Some(outcome) = self.shared.refusal(&launch.task) {
+                return self.shared.end(launch.task, outcome, Some(host.slot()), out);
+            }
+            let room = Room { threads: self, unit: host.unit, slot: host.slot(), all: &host.devices, devices, device };
+            match host.inside(|| enqueue(*id, devices, &room, accelerator, &mut launch)) {
+                Ok(share) => {
                     engine.on(Event::Issued(&launch.task, share), out);
                     devices.queue(device).push(launch.task);
                 }
-                Some(outcome) => {
-                    if let Outcome::Failed(FailureReason::Device(error)) = &outcome {
+                Err(Refused::NoMemory(error)) => engine.on(Event::Refused(launch.task, Some(error)), out),
+                Err(Refused::Failed(reason)) => {
+                    if let FailureReason::Device(error) = &reason {
                         devices.lose(Some(device), error);
                     }
-                    self.shared.end(launch.task, outcome, Some(host.slot()), out);
+                    self.shared.end(launch.task, Outcome::Failed(reason), Some(host.slot()), out);
+                }
+                Err(Refused::FailedAndLost(reason, loss)) => {
+                    tracing::error!("{loss}");
+                    devices.lose(Some(device), &loss);
+                    self.shared.end(launch.task, Outcome::FailedAndLost(reason), Some(host.slot()), out);
                 }
             }
         });
@@ -51,10 +53,19 @@ impl Threads {
 
     /// Reports what has ended on the unit's accelerators; whether anything has.
     pub(super) fn poll(&self, host: &Host, devices: &Devices) -> bool {
+        let any = self.collect(&host.devices, host.slot(), devices);
+        if any {
+            self.tell_waiters(host);
+        }
+        any
+    }
+
+    /// Reports what has ended on a unit's accelerators, in its slot; whether anything has.
+    pub(super) fn collect(&self, of_unit: &[DeviceId], slot: usize, devices: &Devices) -> bool {
         let mut ended = Vec::new();
         let mut any = false;
         self.react(|out| {
-            for device in &host.devices {
+            for device in of_unit {
                 let Some(accelerator) = devices.accelerator(*device) else { continue };
                 let queue = devices.queue(*device);
                 queue.look();
@@ -71,52 +82,66 @@ impl Threads {
                         (Mark::Task(id), Ok(elapsed_ns)) => {
                             let task = queue.take(id);
                             task.body().keep();
-                            self.shared.end(task, Outcome::Done { elapsed_ns }, Some(host.slot()), out);
+                            self.shared.end(task, Outcome::Done { elapsed_ns }, Some(slot), out);
                         }
                         (Mark::Task(id), Err(error)) => {
                             devices.lose(Some(*device), &error);
                             let outcome = Outcome::Failed(FailureReason::Device(error));
-                            self.shared.end(queue.take(id), outcome, Some(host.slot()), out);
+                            self.shared.end(queue.take(id), outcome, Some(slot), out);
                         }
                     }
                 }
             }
         });
-        if any {
-            self.tell_waiters(host);
-        }
         any
     }
 }
 
 /// Why a task was not enqueued.
-struct Refused {
-    reason: FailureReason,
-    /// What has become of the device by the body that failed, if anything has.
-    loss: Option<Box<DeviceError>>,
+enum Refused {
+    /// There was no memory for it; its body was not called.
+    NoMemory(DeviceError),
+    Failed(FailureReason),
+    /// And what has become of the device by the body that failed.
+    FailedAndLost(FailureReason, Box<DeviceError>),
 }
 
-impl From<FailureReason> for Refused {
-    fn from(reason: FailureReason) -> Self {
-        Self { reason, loss: None }
+impl Refused {
+    /// Before its body was called.
+    fn before(error: DeviceError) -> Self {
+        match error {
+            DeviceError::OutOfMemory { .. } => Self::NoMemory(error),
+            error => Self::Failed(FailureReason::Device(error)),
+        }
     }
 }
 
 /// Enqueues a task: opens a session on the device, calls the body with it, and closes it; how much of the device it takes.
 /// Nothing of the task is in flight if that fails.
-fn enqueue(runtime: u64, devices: &Devices, device: &dyn Accelerator, launch: &mut Launch) -> Result<u32, Refused> {
+fn enqueue(
+    runtime: u64,
+    devices: &Devices,
+    room: &Room<'_>,
+    device: &dyn Accelerator,
+    launch: &mut Launch,
+) -> Result<u32, Refused> {
     let Launch { task, places, after, .. } = launch;
-    let mut sites = devices.device_sites(task, places).map_err(FailureReason::Device)?;
+    let mut sites = devices.device_sites(task, places).map_err(Refused::before)?;
     let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
-    let reductions = running::as_part_of(runtime, task, begin).map_err(FailureReason::from_panic)?;
-    let mut session = device.open(task.shared().id, after).map_err(FailureReason::Device)?;
+    let reductions = running::as_part_of(runtime, task, begin);
+    let reductions = reductions.map_err(|payload| Refused::Failed(FailureReason::from_panic(payload)))?;
+    let mut session = device.open(task.shared().id, after).map_err(Refused::before)?;
     for Private { access, first, bytes } in reductions {
-        sites[access].base = session.add_private(first, bytes).map_err(FailureReason::Device)?;
+        sites[access].base = session.add_private(first, bytes).map_err(Refused::before)?;
         sites[access].offset_bytes = 0;
     }
-    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut *session), &sites));
+    let mut roomy = Roomy { session: &mut *session, room };
+    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut roomy), &sites));
     let reason = match running::as_part_of(runtime, task, || catch_unwind(body)) {
-        Ok(Ok(())) => return Ok(session.close(task.forks()).map_err(FailureReason::Device)?),
+        Ok(Ok(())) => {
+            let closed = session.close(task.forks());
+            return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
+        }
         Ok(Err(error)) => match error.downcast::<DeviceError>() {
             Ok(error) => FailureReason::Device(*error),
             Err(error) => FailureReason::from_returned(error),
@@ -125,7 +150,10 @@ fn enqueue(runtime: u64, devices: &Devices, device: &dyn Accelerator, launch: &m
     };
     // A body that calls the interface itself can break the device without our seeing more of it than its own error.
     let loss = session.abandon().err().filter(DeviceError::is_loss).map(Box::new);
-    Err(Refused { reason, loss })
+    Err(match loss {
+        None => Refused::Failed(reason),
+        Some(loss) => Refused::FailedAndLost(reason, loss),
+    })
 }
 
 /// Where the private replica of a reduction lies in host memory.

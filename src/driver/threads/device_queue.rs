@@ -56,6 +56,11 @@ impl DeviceQueue {
         self.tasks.lock().insert(task.shared().id, task);
     }
 
+    /// Whether the device has tasks.
+    pub(super) fn has_tasks(&self) -> bool {
+        !self.tasks.lock().is_empty()
+    }
+
     /// A task that the device has ended.
     pub(super) fn take(&self, task: TaskId) -> OwnedTask {
         self.tasks.lock().remove(&task).expect("a task in flight is kept")

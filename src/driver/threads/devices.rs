@@ -14,7 +14,7 @@ use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
 use dashmap::{DashMap, Entry};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -31,6 +31,8 @@ pub(super) struct Devices {
     /// What each accelerator has in flight.
     queues: Vec<DeviceQueue>,
     replicas: DashMap<ReplicaId, Buffer>,
+    /// How many replicas' memory was given back.
+    released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
     engines: Vec<Sender<CopyJob>>,
 }
@@ -43,6 +45,8 @@ struct Home {
     element_align: usize,
     /// How many bytes may be page-locked.
     lockable_bytes: usize,
+    /// By request alone: where nobody touches it, it has no memory.
+    by_request: bool,
     /// How many copies were large enough to ask for it.
     copies: AtomicUsize,
     /// Undoes what was done for accelerators' copies; none if the array can't be locked.
@@ -78,7 +82,8 @@ impl Devices {
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
         let is_here = |device: &DeviceId| matches!(devices[device.index()].execution(), Execution::Here(_));
         let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| is_here(device)).collect();
-        (Self { devices, queues, replicas: DashMap::new(), homes: DashMap::new(), engines }, jobs)
+        let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));
+        (Self { devices, queues, replicas, released, homes, engines }, jobs)
     }
 
     /// What an accelerator has in flight.
@@ -143,6 +148,7 @@ impl Devices {
             strides: cell.strides(),
             element_align: cell.element_align(),
             lockable_bytes: if lockable { bytes } else { 0 },
+            by_request: cell.is_reserved(),
             copies: AtomicUsize::new(0),
             page_lock: OnceLock::new(),
         };
@@ -152,7 +158,7 @@ impl Devices {
     /// A home from or to which so many bytes are about to be copied by an accelerator: page-locks it if that is worth it.
     fn prepare_home(&self, data: DataId, bytes: u64) {
         let home = self.home(data);
-        if home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
+        if home.by_request || home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
             return;
         }
         if home.copies.fetch_add(1, Ordering::Relaxed) + 1 >= PAGE_LOCK_AT_COPY {
@@ -201,13 +207,21 @@ impl Devices {
     }
 
     /// Where a task's regions lie that was launched on an emulated device.
-    pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Vec<Site> {
+    pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<Site>, DeviceError> {
         let mut sites = Vec::with_capacity(places.len());
+        let mut failed = None;
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
             let place = &places[sites.len()];
-            sites.push(self.host_site(place, block, datum.element_bytes).expect("emulated devices are in host memory"));
+            sites.push(match self.end(place, block, datum.element_bytes) {
+                Ok(End::Host { first, strides, .. }) => Site { first, strides },
+                Ok(End::Device(_)) => unreachable!("emulated devices are in host memory"),
+                Err(error) => {
+                    failed = Some(error);
+                    Site { first: std::ptr::null_mut(), strides: [0; MAX_DIMS] }
+                }
+            });
         });
-        sites
+        failed.map_or(Ok(sites), Err)
     }
 
     /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means
@@ -239,6 +253,12 @@ impl Devices {
     /// Gives a replica's memory back.
     pub(super) fn release(&self, replica: ReplicaId) {
         drop(self.replicas.remove(&replica));
+        self.released.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many replicas' memory was given back so far.
+    pub(super) fn released(&self) -> u64 {
+        self.released.load(Ordering::Acquire)
     }
 
     /// A data object has no home any more.
@@ -264,6 +284,9 @@ impl Devices {
     fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
         let (source, target) = (order.from.space.device(), order.to.space.device());
+        if source.is_some() && !self.replicas.contains_key(&order.from.replica) {
+            return Ok(true); // its task was skipped: nobody has written it, and memory is not made to be copied from
+        }
         // Copies of an emulated device need no page-locked memory.
         if target.or(source).is_some_and(|device| self.accelerator(device).is_some()) {
             let bytes = (block.volume() * element_bytes) as u64;
@@ -317,14 +340,6 @@ impl Devices {
     pub(super) fn stop(&self) {
         for engine in &self.engines {
             let _ = engine.send(CopyJob::Stop); // an engine that is gone has ended
-        }
-    }
-
-    /// Where a block lies in a replica that the host can reach.
-    fn host_site(&self, place: &ReplicaRef, block: &Block, element_bytes: usize) -> Option<Site> {
-        match self.end(place, block, element_bytes) {
-            Ok(End::Host { first, strides, .. }) => Some(Site { first, strides }),
-            Ok(End::Device(_)) | Err(_) => None,
         }
     }
 

@@ -173,7 +173,10 @@ impl Threads {
         Launch { mut task, places, .. }: Launch,
     ) {
         let context = Context { device: Some(device), ..host.context.clone() };
-        let sites: Vec<Site> = devices.sites(&task, &places);
+        let sites: Vec<Site> = match devices.sites(&task, &places) {
+            Ok(sites) => sites,
+            Err(error) => return self.react(|out| self.shared.engine.on(Event::Refused(task, Some(error)), out)),
+        };
         let (env, slot) = (Env { context: &context, sites: Some(&sites) }, Some(host.slot()));
         let mut ended = None;
         let start = Instant::now();

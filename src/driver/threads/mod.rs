@@ -20,6 +20,7 @@ mod hosting;
 mod motion;
 mod ready;
 mod replay;
+mod room;
 mod run;
 mod start;
 mod state;

@@ -21,6 +21,9 @@ impl Placement {
         if self.residency.is_lost(assigned.space) {
             return self.turn_back(placed, out);
         }
+        if reserved.refused {
+            return self.retreat(placed, out);
+        }
         if let Some(cause) = self.residency.cause_of_loss(&assigned.task, &reserved.replicas) {
             assigned.task.set_poison(cause);
             return self.skip(placed, out);

@@ -105,6 +105,22 @@ impl Flow {
         self.arriving.remove(&task).map(|(placed, _)| placed)
     }
 
+    /// A copy under way.
+    pub(super) fn copy(&self, copy: CopyId) -> Option<&UnderWay> {
+        self.copies.get(&copy)
+    }
+
+    /// Whether copies from or to a space are under way.
+    pub(super) fn copies_use(&self, space: SpaceId) -> bool {
+        self.copies.values().any(|copy| copy.between.0 == space || copy.between.1 == space)
+    }
+
+    /// The tasks that wait for a copy, which may have ended, with what they have.
+    pub(super) fn placed_waiting_for(&mut self, waiters: &[TaskId]) -> impl Iterator<Item = &mut Placed> {
+        let arriving = self.arriving.iter_mut();
+        arriving.filter(|(task, _)| waiters.contains(task)).map(|(_, (placed, _))| placed)
+    }
+
     /// The tasks that wait for a copy, which may have ended.
     pub(super) fn waiting_for(&self, copy: &UnderWay) -> impl Iterator<Item = &OwnedTask> {
         copy.waiters.iter().filter_map(|task| self.arriving.get(task)).map(|(placed, _)| &placed.assigned.task)

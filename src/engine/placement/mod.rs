@@ -28,11 +28,13 @@ mod loss;
 mod needs;
 mod queue;
 mod residency;
+mod shortage;
 mod stages;
 mod units;
 
 pub(crate) use flow::Traffic;
 pub(crate) use needs::Needs;
+pub(crate) use shortage::Hope;
 
 use super::Nanos;
 use super::command::Command;

@@ -20,6 +20,8 @@ pub(super) struct Reserved {
     pub(super) replicas: SmallVec<[ReplicaRef; 4]>,
     /// Of its reductions.
     pub(super) private_bytes: u64,
+    /// The device had no memory for some of it.
+    pub(super) refused: bool,
 }
 
 /// A task with its memory.

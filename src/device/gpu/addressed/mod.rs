@@ -362,9 +362,13 @@ impl<A: Api> Backend for Addressed<A> {
             device.memory.take(bytes, |bytes| device.try_call(|api| api.allocate(bytes)), |base| device.free(base));
         let (base, bytes) = block.map_err(|refusal| match refusal.code {
             // A number of bytes is invalid only if it is too large.
-            code @ (OUT_OF_MEMORY | INVALID_VALUE) => {
-                DeviceError::OutOfMemory { device: device.name.clone(), needed_bytes: bytes as u64, api: A::NAME, code }
-            }
+            code @ (OUT_OF_MEMORY | INVALID_VALUE) => DeviceError::OutOfMemory {
+                device: device.name.clone(),
+                needed_bytes: bytes as u64,
+                in_use_bytes: 0,
+                api: A::NAME,
+                code,
+            },
             _ => device.error(refusal),
         })?;
         Ok((Memory { device: device.clone(), base, bytes }, base))

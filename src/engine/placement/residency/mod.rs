@@ -12,6 +12,7 @@
 //! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says otherwise.
 //! 4. In the memory of a device that is gone no replica stays, and nobody is given a new one there.
 
+mod refused;
 mod reserve;
 
 pub(super) use reserve::Shortage;
@@ -294,6 +295,7 @@ impl Residency {
             self.drop_if_leaving(place.data, place.replica, out);
         }
         self.tenants[space.index()] -= 1;
+        self.memories.task_ended(*space);
         if reserved.private_bytes > 0 {
             self.memories.release(*space, reserved.private_bytes);
         }

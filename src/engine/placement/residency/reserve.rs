@@ -6,6 +6,7 @@
 //!
 //! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
 //! after a write-back home otherwise. Until the driver has given their memory back the task waits and holds nothing.
+//! Where a device holds less than was thought, [`shortage`](super::super::shortage) has the rest.
 
 use super::Residency;
 use crate::coherence::{ReplicaId, Room};
@@ -80,25 +81,30 @@ impl Residency {
             self.memories.reserve(space, private_bytes);
         }
         self.tenants[space.index()] += 1;
-        Ok(Reserved { replicas, private_bytes })
+        Ok(Reserved { replicas, private_bytes, refused: false })
     }
 
     /// Finds or makes replicas for all that is wanted, if the memory is free.
     fn make_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64) -> Result<(), Shortage> {
         self.find_covering(space, wanted);
         let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
+        let alone = self.tenants[space.index()] == 0 && !self.memories.is_left(space);
         // Pinned while room is sought, so that what the task needs is not evicted for it.
         self.pin(&chosen, 1);
         let mut needed = private_bytes + self.new_bytes(wanted);
-        let mut room = self.memories.room(space, needed, &self.directories);
+        // Who is alone tries for more than the memory is thought to hold, but not with larger replicas than it takes.
+        let mut room = match alone && self.are_exact(wanted) {
+            false => self.memories.room(space, needed, &self.directories),
+            true => self.memories.room_alone(space, needed, &chosen, &self.directories),
+        };
         self.pin(&chosen, -1);
-        if room == Room::Never && self.tenants[space.index()] == 0 && !self.memories.is_left(space) {
+        if room == Room::Never && alone {
             // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
             for w in wanted.iter_mut().filter(|w| w.found != Some(ReplicaId::HOME)) {
                 w.found = None;
             }
             needed = private_bytes + self.new_bytes(wanted);
-            room = self.memories.room(space, needed, &self.directories);
+            room = self.memories.room_alone(space, needed, &[], &self.directories);
         }
         let mut spare = match room {
             Room::Free => self.memories.free(space) - needed,
@@ -129,6 +135,16 @@ impl Residency {
             w.found = Some(id);
         }
         Ok(())
+    }
+
+    /// Whether the replicas that were found are those of the regions themselves.
+    fn are_exact(&self, wanted: &[Wanted]) -> bool {
+        let is_wanted = |data, block| wanted.iter().any(|w| (w.data, w.block) == (data, block));
+        let exact = |w: &Wanted| match w.found {
+            None | Some(ReplicaId::HOME) => true,
+            Some(id) => self.directories.get(&w.data).is_none_or(|all| is_wanted(w.data, all.replica(id).block)),
+        };
+        wanted.iter().all(exact)
     }
 
     fn find_covering(&self, space: SpaceId, wanted: &mut [Wanted]) {

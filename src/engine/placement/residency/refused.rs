@@ -1,0 +1,69 @@
+//! What is given back and what has to go when a device refuses memory that it was thought to have.
+
+use super::Residency;
+use crate::coherence::{ReplicaId, Transfer};
+use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::engine::command::Command;
+use crate::engine::placement::stages::{Launched, Reserved};
+use crate::ids::{DataId, SpaceId};
+
+impl Residency {
+    /// The device with this memory has refused so many bytes.
+    pub(in super::super) fn refused(&mut self, space: SpaceId, bytes: u64) {
+        self.memories.refused(space, bytes);
+    }
+
+    /// There was no memory for what a copy was to fill; false if what it was to bring is to be had nowhere else.
+    pub(in super::super) fn copy_refused(&mut self, data: DataId, transfer: &Transfer) -> bool {
+        self.directories.get_mut(&data).is_none_or(|directory| directory.refused(transfer))
+    }
+
+    /// The bytes that are in use in a device's memory.
+    pub(in super::super) fn in_use(&self, space: SpaceId) -> u64 {
+        self.memories.in_use(space)
+    }
+
+    /// Whether a device's memory has nothing but what this task has reserved of it, and that is no more than it must be.
+    pub(in super::super) fn has_only(&self, task: &OwnedTask, reserved: &Reserved, space: SpaceId) -> bool {
+        let places: Vec<_> = reserved.replicas.iter().map(|place| (place.data, place.replica)).collect();
+        let mut regions = Vec::new();
+        task.body().accesses(&mut |access| regions.push((access.datum.id, *access.block)));
+        let away = reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME);
+        let is_minimal = || away.clone().all(|place| regions.contains(&(place.data, place.holds)));
+        let is_alone = self.tenants(space) == 1 && !self.memories.is_left(space);
+        is_alone
+            && self.memories.free(space) == 0
+            && is_minimal()
+            && self.memories.staying(space).all(|replica| places.contains(&replica))
+    }
+
+    /// Whether replicas are leaving a memory.
+    pub(in super::super) fn is_left(&self, space: SpaceId) -> bool {
+        self.memories.is_left(space)
+    }
+
+    /// The idle replicas that are too many for what a device turned out to hold.
+    pub(in super::super) fn beyond_limit(&self, space: SpaceId) -> Vec<(DataId, ReplicaId)> {
+        self.memories.beyond_limit(space, &self.directories)
+    }
+
+    /// Takes from a task that has not begun what it had reserved. What it was to overwrite is of no use to anybody, wherever
+    /// it is; and a replica without content goes, as it may have no memory either.
+    pub(in super::super) fn take_back(&mut self, task: &OwnedTask, launched: &Launched, out: &mut Vec<Command>) {
+        let mut places = launched.reserved.replicas.iter();
+        task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
+            let directory = places.next().and_then(|place| self.directories.get_mut(&place.data));
+            if let Some(directory) = directory.filter(|_| mode == Mode::Out && !block.is_empty()) {
+                directory.written(ReplicaId::HOME, block);
+            }
+        });
+        self.let_go(launched, out);
+        for place in launched.reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME) {
+            let Some(directory) = self.directories.get(&place.data) else { continue };
+            if directory.find(place.replica).is_some_and(|r| r.pins == 0) && directory.holds_nothing(place.replica) {
+                self.send_away(place.data, place.replica);
+                self.drop_if_leaving(place.data, place.replica, out);
+            }
+        }
+    }
+}
