@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         gather::task(rt, &x, &counts, &found).submit()?;
         let found = rt.take(found)?;
         let elapsed = rt.now() - start;
-        println!("{} of {n} elements are above {limit}", found.len());
+        println!("found {} of {n} elements above {limit}", found.len());
         let right = numbers.into_iter().filter(|number| *number > limit).eq(found);
         Ok(Outcome { elapsed, verified: Some(right) })
     })

@@ -17,8 +17,8 @@
 //! for. When a task is given out and its memory lacks more than when it was queued, replicas were evicted: the memory is
 //! short. Then of the most urgent tasks the one whose data is there comes first (in the spirit of DARTS: Gonthier et al. 2022).
 //!
-//! Where very many tasks are waited for at once, by way of a join, the levels of those do not contain what waits. Nothing here reads a clock: what a
-//! unit has left is the sum of the estimates of its unfinished tasks.
+//! Where very many tasks are waited for at once, by way of a join, the levels of those do not contain what waits. Nothing here
+//! reads a clock: what a unit has left is the sum of the estimates of its unfinished tasks.
 
 mod ahead;
 mod steal;
@@ -28,7 +28,7 @@ use super::copies::Copies;
 use super::kernels::{KernelId, Kernels};
 use super::{
     Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Place, Policy, ReadyTask, Sample, SubmittedTask,
-    UnitSet, UnitView, View,
+    UnitSet, View,
 };
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;

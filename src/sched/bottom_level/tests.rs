@@ -1,4 +1,5 @@
 use super::*;
+use crate::sched::UnitView;
 
 /// Two CPU units and two devices.
 fn units() -> Vec<UnitView> {
