@@ -15,10 +15,6 @@ pub(crate) trait Enqueue {
     -> Result<(), DeviceError>;
 
     /// What a group can have on the device.
-    #[cfg_attr(
-        not(feature = "macros"),
-        expect(dead_code, reason = "functions of loops alone choose their groups' sizes")
-    )]
     fn limits(&self) -> Limits;
 
     /// Memory that lasts as long as what this task enqueues; its handle.

@@ -3,8 +3,9 @@
 //! How much a device holds is known only from what it says, and others may use it: an allocation can be refused though the
 //! tables say that it fits. Then the memory counts as limited ([`crate::coherence`]'s `capacity`), the task gives back what it
 //! has and waits for memory again, first in line; room is made for it as for any other. A task fails only if it was refused
-//! while the memory had nothing but its own, and was asked for no more than that. What a body asks for while it is enqueued can't be placed again: for that,
-//! [`Placement::make_room`] sends away what is idle, and the driver tries until nothing is left to come.
+//! while the memory had nothing but its own, and was asked for no more than that. What a body asks for while it is enqueued
+//! can't be placed again: for that, [`Placement::make_room`] sends away what is idle, and the driver tries until nothing is
+//! left to come.
 //!
 //! Invariants:
 //! 1. Each refusal makes the limit lower than what was in use, until a task is alone: so nobody is refused for ever.
