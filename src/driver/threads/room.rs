@@ -73,12 +73,16 @@ pub(super) struct Roomy<'a> {
 }
 
 impl Enqueue for Roomy<'_> {
+    /// When nothing is left that could leave, the device is asked once more: what it refused for others may be there by now.
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
+        let mut is_last = false;
         loop {
             match self.session.scratch(bytes) {
-                Err(error @ DeviceError::OutOfMemory { needed_bytes, .. }) => {
-                    self.room.make(needed_bytes).map_err(|in_use| error.with_in_use(in_use))?;
-                }
+                Err(error @ DeviceError::OutOfMemory { needed_bytes, .. }) => match self.room.make(needed_bytes) {
+                    Ok(()) => {}
+                    Err(in_use) if is_last => return Err(error.with_in_use(in_use)),
+                    Err(_) => is_last = true,
+                },
                 result => return result,
             }
         }
