@@ -45,8 +45,11 @@ struct Options {
     /// Wait for all tasks between exchange and computation, to time the two periods
     #[arg(long)]
     periods: bool,
+    /// Record a step once, and replay it in each
+    #[arg(long, conflicts_with = "periods")]
+    replay: bool,
     /// Without the runtime: a plain loop over the zones on one core
-    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate", "periods"])]
+    #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate", "periods", "replay"])]
     serial: bool,
     #[command(flatten)]
     machine: Machine,
@@ -103,7 +106,8 @@ impl Options {
 
     fn tasks(&self, rt: &Runtime, problem: &Problem) -> Result<Outcome> {
         self.print_banner(problem);
-        let settings = Settings { steps: self.steps(problem), fuse: self.fuse, periods: self.periods };
+        let settings =
+            Settings { steps: self.steps(problem), fuse: self.fuse, periods: self.periods, replay: self.replay };
         let program = Program::new(rt, self.benchmark, problem, settings);
         let bar = self.machine.progress(settings.steps);
         let (times, norms) = program.run(|| bar.inc(1))?;

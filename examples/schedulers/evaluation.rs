@@ -83,7 +83,7 @@ pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Re
         }
     };
     let rt = builder.build()?;
-    let settings = Settings { steps, fuse: Fuse::Step, periods: true };
+    let settings = Settings { steps, fuse: Fuse::Step, periods: true, replay: false };
     let program = Program::new(&rt, benchmark, &benchmark.problem(class), settings);
     program.prepare()?;
     let migrations = || rt.statistics().affinity.map_or(u64::MAX, |counts| counts.migrations);

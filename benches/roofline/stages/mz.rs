@@ -140,7 +140,7 @@ fn shares(
 ) -> Result<OfStep, Box<dyn Error>> {
     let units = crew.units();
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
-    let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false });
+    let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false, replay: false });
     program.prepare()?;
     let start = Instant::now();
     crew.run(|| zones.step(fuse, 1));

@@ -13,6 +13,7 @@
 //! | `serial` | the same as a plain program, for tests |
 
 mod classes;
+#[path = "../../npb/src/front.rs"]
 mod front;
 mod gpu;
 pub mod kernels;

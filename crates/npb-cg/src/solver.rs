@@ -17,7 +17,7 @@ use std::ops::Range;
 use thalweg::prelude::*;
 
 use super::classes::{CG_ITERATIONS, Problem};
-use super::front::Front;
+use super::front::{Front, Hints};
 use super::gpu;
 use super::kernels::{self, Norms, Rows};
 use super::matrix::Matrix;
@@ -158,7 +158,7 @@ impl<'rt> Solver<'rt> {
         front.task(
             "clear",
             scalars,
-            None,
+            Hints::default(),
             |_, (a, b, c, d, e)| {
                 for scalars in [a, b, c, d, e] {
                     scalars.fill(0.0);
@@ -179,7 +179,7 @@ impl<'rt> Solver<'rt> {
             front.task(
                 "begin",
                 accesses,
-                None,
+                Hints::default(),
                 |_, (x, z, r, p, rho)| {
                     z.fill(0.0);
                     r.copy_from_slice(x);
@@ -204,7 +204,7 @@ impl<'rt> Solver<'rt> {
                     front.task(
                         "multiply",
                         (matrix.block(number), vectors),
-                        Some(block.cost()),
+                        Hints::cost(block.cost()),
                         move |_, ((offsets, columns, values), (p, q, p_dot_q))| {
                             let block = Rows { offsets, columns, values };
                             p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
@@ -218,7 +218,7 @@ impl<'rt> Solver<'rt> {
                 Entries::Sliced(matrix) => front.on_cores(
                     "multiply",
                     (matrix.block(number), vectors),
-                    block.cost(),
+                    Hints::cost(block.cost()),
                     move |_, ((lengths, places, columns, values), (p, q, p_dot_q))| {
                         let block = Slices { lengths, places, columns, values };
                         p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
@@ -237,7 +237,7 @@ impl<'rt> Solver<'rt> {
             front.task(
                 "update residual",
                 accesses,
-                Some(4.0 * rows.len() as f64),
+                Hints::cost(4.0 * rows.len() as f64),
                 |_, (rho, p_dot_q, q, r, next_rho)| {
                     next_rho[0] += kernels::update_residual(rho[0] / p_dot_q[0], q, r);
                 },
@@ -257,7 +257,7 @@ impl<'rt> Solver<'rt> {
             front.task(
                 "advance",
                 accesses,
-                Some(4.0 * rows.len() as f64),
+                Hints::cost(4.0 * rows.len() as f64),
                 |_, (rho, p_dot_q, r, z, p)| {
                     kernels::advance(rho[0] / p_dot_q[0], rho[1] / rho[0], r, z, p);
                 },
@@ -280,7 +280,7 @@ impl<'rt> Solver<'rt> {
                         self.rt,
                         "norms",
                         (matrix.block(number), vectors, sums),
-                        Some(block.cost()),
+                        Hints::cost(block.cost()),
                         move |_, ((offsets, columns, values), (x, z), sums)| {
                             add(kernels::norms(Rows { offsets, columns, values }, x, z, &z[rows.clone()]), sums);
                         },
@@ -293,7 +293,7 @@ impl<'rt> Solver<'rt> {
                 Entries::Sliced(matrix) => self.rt.on_cores(
                     "norms",
                     (matrix.block(number), vectors, sums),
-                    block.cost(),
+                    Hints::cost(block.cost()),
                     move |_, ((lengths, places, columns, values), (x, z), sums)| {
                         let block = Slices { lengths, places, columns, values };
                         add(kernels::norms(block, x, z, &z[rows.clone()]), sums);

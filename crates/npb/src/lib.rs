@@ -2,6 +2,7 @@
 //!
 //! Programs with flags and output are not here but in `examples/`.
 
+mod front;
 pub mod mz;
 #[cfg(test)]
 mod testing;

@@ -57,7 +57,7 @@ impl Kind {
     pub(crate) fn prepare(self, rt: &Runtime) -> Result<Prepared<'_>> {
         Ok(match self {
             Self::Zones(benchmark, class) => {
-                let settings = Settings { steps: 0, fuse: Fuse::Step, periods: false };
+                let settings = Settings { steps: 0, fuse: Fuse::Step, periods: false, replay: false };
                 let program = Program::new(rt, benchmark, &benchmark.problem(class), settings);
                 program.prepare()?;
                 Prepared::Zones(Box::new(program))

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use thalweg::Context;
 use thalweg::error::SubmitError;
 
-use crate::Result;
+use crate::front::Front;
 use crate::mz::classes::Benchmark;
 use crate::mz::log::Log;
 use crate::mz::operator::residual_in_planes;
@@ -42,13 +42,12 @@ fn chunks(all: Range<usize>, operations: f64) -> Vec<Range<usize>> {
 }
 
 impl Program<'_> {
-    /// Submits a zone's step after the exchange as a task with children.
-    pub(super) fn nested(&self, zone: &Zone) -> Result<()> {
+    /// Submits, or records, a zone's step after the exchange as a task with children.
+    pub(super) fn nested(&self, front: &impl Front, zone: &Zone) -> Result<(), SubmitError> {
         let step = ZoneStep { benchmark: self.benchmark, zone: zone.clone(), log: self.log.clone() };
         let (name, _) = described(self.benchmark, "step", &zone.mesh);
         let accesses = (zone.u.weak_inout(), zone.forcing.weak_input(), zone.r.weak_inout());
-        self.rt.task(name, accesses).host(move |at, _| step.submit(at)).submit()?;
-        Ok(())
+        front.parent(name, accesses, move |at, _| step.submit(at))
     }
 }
 
@@ -60,7 +59,7 @@ struct ZoneStep {
 }
 
 impl ZoneStep {
-    fn submit(&self, at: &Context) -> std::result::Result<(), SubmitError> {
+    fn submit(&self, at: &Context) -> Result<(), SubmitError> {
         match self.benchmark {
             Benchmark::Bt => {
                 self.planes(at, "planes", bt::in_planes)?;
@@ -83,7 +82,7 @@ impl ZoneStep {
 
     /// What lies within planes of constant z. A chunk reads two planes more than its own on either side, but comes after all
     /// chunks of rows: it declares u as a whole, which is kept in fewer pieces.
-    fn planes(&self, at: &Context, stage: &'static str, work: InPlanes) -> std::result::Result<(), SubmitError> {
+    fn planes(&self, at: &Context, stage: &'static str, work: InPlanes) -> Result<(), SubmitError> {
         let Zone { mesh, u, forcing, r, .. } = &self.zone;
         let (name, cost) = described(self.benchmark, stage, mesh);
         let interior = 1..mesh.shape.nz - 1;
@@ -103,7 +102,7 @@ impl ZoneStep {
     }
 
     /// What goes through all planes, within rows of constant y.
-    fn rows(&self, at: &Context, stage: &'static str, work: InRows) -> std::result::Result<(), SubmitError> {
+    fn rows(&self, at: &Context, stage: &'static str, work: InRows) -> Result<(), SubmitError> {
         let Zone { mesh, u, r, .. } = &self.zone;
         let (name, cost) = described(self.benchmark, stage, mesh);
         let (interior, planes) = (1..mesh.shape.ny - 1, 1..mesh.shape.nz - 1);
@@ -121,7 +120,7 @@ impl ZoneStep {
     }
 
     /// LU's sweeps, which nothing cuts, and the update of u.
-    fn relax(&self, at: &Context, stage: &'static str) -> std::result::Result<(), SubmitError> {
+    fn relax(&self, at: &Context, stage: &'static str) -> Result<(), SubmitError> {
         let Zone { mesh, u, r, .. } = &self.zone;
         let (name, cost) = described(self.benchmark, stage, mesh);
         let stage = self.stage(stage);
@@ -149,7 +148,12 @@ mod tests {
     /// The states of all zones after some steps.
     fn states(units: &str, benchmark: Benchmark, class: Class, steps: usize, fuse: Fuse) -> Vec<Vec<f64>> {
         let rt = Runtime::builder().compute_units(units).build().unwrap();
-        let program = Program::new(&rt, benchmark, &benchmark.problem(class), Settings { steps, fuse, periods: false });
+        let program = Program::new(
+            &rt,
+            benchmark,
+            &benchmark.problem(class),
+            Settings { steps, fuse, periods: false, replay: false },
+        );
         program.prepare().unwrap();
         for _ in 0..steps {
             program.step(Exchange::Together).unwrap();

@@ -14,6 +14,7 @@ use thalweg::prelude::*;
 use thalweg::task::IterationSpace;
 
 use crate::Result;
+use crate::front::{Front, Hints, Place};
 use crate::mz::classes::{Benchmark, Fuse, Problem};
 use crate::mz::exchange::{Side, copy, inner_face, outer_face};
 use crate::mz::gpu;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub fuse: Fuse,
     /// Whether all tasks are waited for between the two halves of a step, to time them.
     pub periods: bool,
+    /// Whether a step is recorded once and replayed, which leaves no room for waits within it.
+    pub replay: bool,
 }
 
 /// In which order zones exchange their faces.
@@ -127,13 +130,23 @@ impl<'rt> Program<'rt> {
     /// `stepped` is called when a step has been submitted.
     ///
     /// # Errors
-    /// If a task is refused or fails.
+    /// If a task is refused or fails, or if steps are to be replayed and to be waited for within.
     pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
+        let Settings { steps, periods: waits, replay, .. } = self.settings;
+        if waits && replay {
+            return Err(
+                "cannot time the periods of replayed steps: nothing waits within a replay; try without one".into()
+            );
+        }
         self.prepare()?;
+        let mut recording = if replay { Some(self.record()?) } else { None };
         let mut periods = Vec::new();
         let start = self.rt.now();
-        for _ in 0..self.settings.steps {
-            periods.extend(self.step(Exchange::Together)?);
+        for _ in 0..steps {
+            match &mut recording {
+                Some(step) => step.replay()?,
+                None => periods.extend(self.step(Exchange::Together)?),
+            }
             stepped();
         }
         self.rt.wait()?;
@@ -173,7 +186,7 @@ impl<'rt> Program<'rt> {
             let mesh = zone.mesh;
             self.rt.task("initialise", (zone.u.output(),)).cpu(move |_, (u,)| initialise(&mesh, u)).submit()?;
             if self.benchmark == Benchmark::Lu {
-                self.residual(zone, RESIDUAL)?;
+                self.residual(self.rt, zone, RESIDUAL)?;
             }
         }
         Ok(())
@@ -193,10 +206,10 @@ impl<'rt> Program<'rt> {
     /// If a task is refused or fails.
     pub fn step(&self, exchange: Exchange) -> Result<Option<Periods>> {
         let wait = || if self.settings.periods { self.rt.wait() } else { Ok(()) };
-        self.space.begin();
+        Front::begin(self.rt, &self.space);
         let start = self.rt.now();
         for zone in &self.zones {
-            self.exchange(zone)?;
+            self.exchange(self.rt, zone)?;
             if exchange == Exchange::OneByOne {
                 self.rt.wait()?;
             }
@@ -204,17 +217,29 @@ impl<'rt> Program<'rt> {
         wait()?;
         let exchanged = self.rt.now();
         for zone in &self.zones {
-            self.advance(zone)?;
+            self.advance(self.rt, zone)?;
         }
         wait()?;
         let periods = Periods { computation: self.rt.now() - exchanged, communication: exchanged - start };
         Ok(self.settings.periods.then_some(periods))
     }
 
+    /// One step of all zones, recorded: what a replay of it computes is what [`step`](Self::step) does.
+    ///
+    /// # Errors
+    /// If a task is refused.
+    pub fn record(&self) -> std::result::Result<Recording, SubmitError> {
+        self.rt.record(|recorder| {
+            Front::begin(recorder, &self.space);
+            self.zones.iter().try_for_each(|zone| self.exchange(recorder, zone))?;
+            self.zones.iter().try_for_each(|zone| self.advance(recorder, zone))
+        })
+    }
+
     /// Copies a zone's outer faces from its neighbours' inner ones, where the zone resides: only the computation is shared
     /// out, and only it is measured (González-Tallada & Morancho 2023, figures 11 and 14; González Tallada & Morancho
     /// 2024, §4.4).
-    fn exchange(&self, zone: &Zone) -> Result<()> {
+    fn exchange(&self, front: &impl Front, zone: &Zone) -> std::result::Result<(), SubmitError> {
         let Neighbours { west, east, south, north } = self.neighbours[zone.number];
         let from = |neighbour: usize, side| {
             let Zone { u, mesh, .. } = &self.zones[neighbour];
@@ -224,19 +249,22 @@ impl<'rt> Program<'rt> {
         let [w, e, s, n] = Side::ALL;
         let accesses = (from(west, w), from(east, e), from(south, s), from(north, n), to(w), to(e), to(s), to(n));
         let (log, number) = (self.log.clone(), zone.number);
-        let task = self.rt.task("exchange", accesses).beside(&self.space, zone.number);
-        task.cpu(move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
-            log.timed("exchange", unit, number, || {
+        let beside = Hints { place: Some(Place::Beside(&self.space, zone.number)), ..Hints::default() };
+        front.task(
+            "exchange",
+            accesses,
+            beside,
+            move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
+                log.timed("exchange", unit, number, || {
+                    let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
+                    faces.into_iter().for_each(|(to, from)| copy(to, &from));
+                });
+            },
+            |k, (west, east, south, north, to_west, to_east, to_south, to_north)| {
                 let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
-                faces.into_iter().for_each(|(to, from)| copy(to, &from));
-            });
-        })
-        .gpu(|k, (west, east, south, north, to_west, to_east, to_south, to_north)| {
-            let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
-            faces.into_iter().try_for_each(|(mut to, from)| gpu::copy(k, &from, &mut to))
-        })
-        .submit()?;
-        Ok(())
+                faces.into_iter().try_for_each(|(mut to, from)| gpu::copy(k, &from, &mut to))
+            },
+        )
     }
 
     /// The norms of the result, summed over the zones in their order. There is no exchange before.

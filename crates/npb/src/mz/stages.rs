@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
-use thalweg::task::Accesses;
-use thalweg::{Context, TaskBuilder};
+use thalweg::Context;
+use thalweg::error::SubmitError;
 
-use crate::Result;
+use crate::front::{Front, Hints, Place};
 use crate::mz::classes::{Benchmark, Fuse};
 use crate::mz::log::Log;
 use crate::mz::operator::{residual, scaled_residual};
@@ -24,6 +24,8 @@ pub(super) type Step = fn(&Mesh, Writes<'_>, &Reads<'_>, Writes<'_>, usize);
 type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
 /// Reads u and updates the right-hand side.
 type Sweep = fn(&Mesh, &Reads<'_>, Writes<'_>, usize);
+/// Whether a task was taken.
+type Result = std::result::Result<(), SubmitError>;
 /// Adds a change to u.
 type Add = fn(Writes<'_>, &Reads<'_>, usize);
 
@@ -99,88 +101,113 @@ impl Stage {
 }
 
 impl Program<'_> {
-    /// Submits a zone's step after the exchange.
-    pub(super) fn advance(&self, zone: &Zone) -> Result<()> {
+    /// Submits, or records, a zone's step after the exchange.
+    pub(super) fn advance(&self, front: &impl Front, zone: &Zone) -> Result {
         match (self.benchmark, self.settings.fuse) {
-            (Benchmark::Bt, Fuse::Step) => self.whole_step(zone, bt::step, gpu::bt::step),
-            (Benchmark::Sp, Fuse::Step) => self.whole_step(zone, sp::step, gpu::sp::step),
-            (Benchmark::Lu, Fuse::Step) => self.whole_step(zone, lu::step, gpu::lu::step),
-            (Benchmark::Bt, Fuse::Stages) => self.factored(zone, &BT_SWEEPS, bt::add),
-            (Benchmark::Sp, Fuse::Stages) => self.factored(zone, &SP_SWEEPS, sp::add),
-            (Benchmark::Lu, Fuse::Stages) => self.lu_stages(zone),
-            (_, Fuse::Planes) => self.nested(zone),
+            (Benchmark::Bt, Fuse::Step) => self.whole_step(front, zone, bt::step, gpu::bt::step),
+            (Benchmark::Sp, Fuse::Step) => self.whole_step(front, zone, sp::step, gpu::sp::step),
+            (Benchmark::Lu, Fuse::Step) => self.whole_step(front, zone, lu::step, gpu::lu::step),
+            (Benchmark::Bt, Fuse::Stages) => self.factored(front, zone, &BT_SWEEPS, bt::add),
+            (Benchmark::Sp, Fuse::Stages) => self.factored(front, zone, &SP_SWEEPS, sp::add),
+            (Benchmark::Lu, Fuse::Stages) => self.lu_stages(front, zone),
+            (_, Fuse::Planes) => self.nested(front, zone),
         }
     }
 
-    fn stage(&self, zone: &Zone, name: &'static str) -> Stage {
-        Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }
-    }
-
-    fn task<A: Accesses>(&self, stage: &Stage, accesses: A) -> TaskBuilder<'_, A> {
-        let (name, cost) = described(self.benchmark, stage.name, &stage.mesh);
-        self.rt.task(name, accesses).at(&self.space, stage.zone).cost(cost)
+    /// A stage of a zone; its task's name, and what else is said of that.
+    fn stage(&self, zone: &Zone, name: &'static str) -> (Stage, &'static str, Hints<'_>) {
+        let (title, cost) = described(self.benchmark, name, &zone.mesh);
+        let hints = Hints { cost: Some(cost), place: Some(Place::At(&self.space, zone.number)) };
+        (Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }, title, hints)
     }
 
     /// All of a zone's step in one task.
-    fn whole_step(&self, zone: &Zone, step: Step, gpu_step: gpu::Step) -> Result<()> {
+    fn whole_step(&self, front: &impl Front, zone: &Zone, step: Step, gpu_step: gpu::Step) -> Result {
         let mesh = zone.mesh;
-        let stage = self.stage(zone, "step");
-        self.task(&stage, (zone.u.inout(), zone.forcing.input(), zone.r.inout()))
-            .cpu(move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| step(mesh, u, &forcing, r, threads)))
-            .gpu(move |k, (mut u, forcing, mut r)| gpu_step(&mesh, k, &mut u, &forcing, &mut r))
-            .submit()?;
-        Ok(())
+        let (stage, name, hints) = self.stage(zone, "step");
+        front.task(
+            name,
+            (zone.u.inout(), zone.forcing.input(), zone.r.inout()),
+            hints,
+            move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| step(mesh, u, &forcing, r, threads)),
+            move |k, (mut u, forcing, mut r)| gpu_step(&mesh, k, &mut u, &forcing, &mut r),
+        )
     }
 
     /// BT and SP: the residual, stages that turn it into the change of u, the update.
-    fn factored(&self, zone: &Zone, sweeps: &[(&'static str, Sweep, gpu::Sweep)], add: Add) -> Result<()> {
+    fn factored(
+        &self,
+        front: &impl Front,
+        zone: &Zone,
+        sweeps: &[(&'static str, Sweep, gpu::Sweep)],
+        add: Add,
+    ) -> Result {
         let mesh = zone.mesh;
-        self.residual(zone, SCALED_RESIDUAL)?;
-        for &(name, sweep, gpu_sweep) in sweeps {
-            let stage = self.stage(zone, name);
-            self.task(&stage, (zone.u.input(), zone.r.inout()))
-                .cpu(move |unit, (u, r)| stage.run(unit, |mesh, threads| sweep(mesh, &u, r, threads)))
-                .gpu(move |k, (u, mut r)| gpu_sweep(&mesh, k, &u, &mut r))
-                .submit()?;
+        self.residual(front, zone, SCALED_RESIDUAL)?;
+        for &(sweep_name, sweep, gpu_sweep) in sweeps {
+            let (stage, name, hints) = self.stage(zone, sweep_name);
+            front.task(
+                name,
+                (zone.u.input(), zone.r.inout()),
+                hints,
+                move |unit, (u, r)| stage.run(unit, |mesh, threads| sweep(mesh, &u, r, threads)),
+                move |k, (u, mut r)| gpu_sweep(&mesh, k, &u, &mut r),
+            )?;
         }
-        self.add(zone, &zone.r, add, |mesh, k, u, r| gpu::add(mesh, k, u, r))
+        self.add(front, zone, &zone.r, add, |mesh, k, u, r| gpu::add(mesh, k, u, r))
     }
 
     /// LU: both sweeps, the update, and the residual that the next step begins with.
-    fn lu_stages(&self, zone: &Zone) -> Result<()> {
+    fn lu_stages(&self, front: &impl Front, zone: &Zone) -> Result {
         let w = zone.w.as_ref().expect("LU in stages has a correction");
         let mesh = zone.mesh;
-        let stage = self.stage(zone, "forward");
-        self.task(&stage, (zone.u.input(), zone.r.input(), w.output()))
-            .cpu(move |unit, (u, r, w)| stage.run(unit, |mesh, threads| lu::forward(mesh, &u, &r, w, threads)))
-            .gpu(move |k, (u, r, mut w)| gpu::lu::forward(&mesh, k, &u, &r, &mut w))
-            .submit()?;
-        let stage = self.stage(zone, "backward");
-        self.task(&stage, (zone.u.input(), w.inout()))
-            .cpu(move |unit, (u, w)| stage.run(unit, |mesh, threads| lu::backward(mesh, &u, w, threads)))
-            .gpu(move |k, (u, mut w)| gpu::lu::backward(&mesh, k, &u, &mut w))
-            .submit()?;
-        self.add(zone, w, |u, w, threads| lu::add(w, u, threads), |mesh, k, u, w| gpu::lu::add(mesh, k, u, w))?;
-        self.residual(zone, RESIDUAL)
+        let (stage, name, hints) = self.stage(zone, "forward");
+        front.task(
+            name,
+            (zone.u.input(), zone.r.input(), w.output()),
+            hints,
+            move |unit, (u, r, w)| stage.run(unit, |mesh, threads| lu::forward(mesh, &u, &r, w, threads)),
+            move |k, (u, r, mut w)| gpu::lu::forward(&mesh, k, &u, &r, &mut w),
+        )?;
+        let (stage, name, hints) = self.stage(zone, "backward");
+        front.task(
+            name,
+            (zone.u.input(), w.inout()),
+            hints,
+            move |unit, (u, w)| stage.run(unit, |mesh, threads| lu::backward(mesh, &u, w, threads)),
+            move |k, (u, mut w)| gpu::lu::backward(&mesh, k, &u, &mut w),
+        )?;
+        let add = |u: Writes<'_>, w: &Reads<'_>, threads| lu::add(w, u, threads);
+        self.add(front, zone, w, add, |mesh, k, u, w| gpu::lu::add(mesh, k, u, w))?;
+        self.residual(front, zone, RESIDUAL)
     }
 
-    pub(super) fn residual(&self, zone: &Zone, (residual, gpu_residual): (Residual, gpu::Residual)) -> Result<()> {
+    pub(super) fn residual(
+        &self,
+        front: &impl Front,
+        zone: &Zone,
+        (residual, gpu_residual): (Residual, gpu::Residual),
+    ) -> Result {
         let mesh = zone.mesh;
-        let stage = self.stage(zone, "residual");
-        self.task(&stage, (zone.u.input(), zone.forcing.input(), zone.r.inout()))
-            .cpu(move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| residual(mesh, &u, &forcing, r, threads)))
-            .gpu(move |k, (u, forcing, mut r)| gpu_residual(&mesh, k, &u, &forcing, &mut r))
-            .submit()?;
-        Ok(())
+        let (stage, name, hints) = self.stage(zone, "residual");
+        front.task(
+            name,
+            (zone.u.input(), zone.forcing.input(), zone.r.inout()),
+            hints,
+            move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| residual(mesh, &u, &forcing, r, threads)),
+            move |k, (u, forcing, mut r)| gpu_residual(&mesh, k, &u, &forcing, &mut r),
+        )
     }
 
-    fn add(&self, zone: &Zone, change: &Field, add: Add, gpu_add: gpu::Add) -> Result<()> {
+    fn add(&self, front: &impl Front, zone: &Zone, change: &Field, add: Add, gpu_add: gpu::Add) -> Result {
         let mesh = zone.mesh;
-        let stage = self.stage(zone, "add");
-        self.task(&stage, (zone.u.inout(), change.input()))
-            .cpu(move |unit, (u, change)| stage.run(unit, |_, threads| add(u, &change, threads)))
-            .gpu(move |k, (mut u, change)| gpu_add(&mesh, k, &mut u, &change))
-            .submit()?;
-        Ok(())
+        let (stage, name, hints) = self.stage(zone, "add");
+        front.task(
+            name,
+            (zone.u.inout(), change.input()),
+            hints,
+            move |unit, (u, change)| stage.run(unit, |_, threads| add(u, &change, threads)),
+            move |k, (mut u, change)| gpu_add(&mesh, k, &mut u, &change),
+        )
     }
 }

@@ -152,7 +152,7 @@ fn faces_are_copied(rt: &Runtime) {
 fn run_is_verified(benchmark: Benchmark, fuse: Fuse, units: &str) {
     let Some(rt) = accelerated(units) else { return };
     let problem = benchmark.problem(Class::S);
-    let settings = Settings { steps: problem.steps, fuse, periods: false };
+    let settings = Settings { steps: problem.steps, fuse, periods: false, replay: false };
     let (_, norms) = Program::new(&rt, benchmark, &problem, settings).run(|| ()).unwrap();
     let verdict = Verdict::new(&problem, &norms);
     assert!(verdict.verified() && verdict.difference() < 1e-11, "{benchmark:?} {fuse:?} {units}: {verdict}");

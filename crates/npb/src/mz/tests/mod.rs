@@ -4,3 +4,4 @@ mod bt;
 pub(crate) mod golden;
 mod lines;
 mod operator;
+mod replay;

@@ -1,0 +1,168 @@
+//! Where tasks go: to the runtime at once, or into a recording, to be replayed. A step is described once for both.
+//!
+//! (Part of `npb-cg` as well, which includes this file.)
+
+#![allow(dead_code)] // each of the two has its part
+
+use std::borrow::Cow;
+
+use thalweg::kernel::Launcher;
+use thalweg::memory::{AccessList, IntoOutcome};
+use thalweg::prelude::*;
+use thalweg::task::{Accesses, IterationSpace};
+
+/// What is said of a task beside its accesses and its bodies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hints<'a> {
+    /// Its work, in whatever unit all tasks have.
+    pub(crate) cost: Option<f64>,
+    /// Where it stands in an iteration space.
+    pub(crate) place: Option<Place<'a>>,
+}
+
+impl Hints<'_> {
+    /// Of a task that is so much work.
+    pub(crate) fn cost(cost: f64) -> Self {
+        Self { cost: Some(cost), place: None }
+    }
+}
+
+/// Where a task stands in an iteration space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    /// It is this index.
+    At(&'a IterationSpace, usize),
+    /// It runs where this index does, and is not shared out.
+    Beside(&'a IterationSpace, usize),
+}
+
+/// Who takes tasks.
+pub(crate) trait Front {
+    /// Begins the next instance of an iteration space.
+    fn begin(&self, space: &IterationSpace);
+
+    /// Submits or records a task with a body for cores and one for accelerators.
+    #[track_caller]
+    fn task<A, C, G>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        accesses: A,
+        hints: Hints<'_>,
+        cpu: C,
+        gpu: G,
+    ) -> Result<(), SubmitError>
+    where
+        A: Accesses,
+        C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static,
+        G: for<'l, 'd, 'a> Fn(
+                &'l mut Launcher<'d>,
+                <A::Stored as AccessList>::DeviceViews<'a>,
+            ) -> Result<(), DeviceError>
+            + Send
+            + Sync
+            + 'static;
+
+    /// Submits or records a task for cores alone.
+    #[track_caller]
+    fn on_cores<A, C>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        accesses: A,
+        hints: Hints<'_>,
+        cpu: C,
+    ) -> Result<(), SubmitError>
+    where
+        A: Accesses,
+        C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static;
+
+    /// Submits or records a task whose body submits children.
+    #[track_caller]
+    fn parent<A, C, R>(&self, name: impl Into<Cow<'static, str>>, accesses: A, body: C) -> Result<(), SubmitError>
+    where
+        A: Accesses,
+        R: IntoOutcome + 'static,
+        C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static;
+}
+
+/// Submits a task with hints.
+macro_rules! hinted {
+    ($task:expr, $hints:expr) => {{
+        let mut task = $task;
+        if let Some(cost) = $hints.cost {
+            task = task.cost(cost);
+        }
+        task = match $hints.place {
+            Some(Place::At(space, index)) => task.at(space, index),
+            Some(Place::Beside(space, index)) => task.beside(space, index),
+            None => task,
+        };
+        task.submit().map(drop)
+    }};
+}
+
+macro_rules! front {
+    ($who:ty, |$front:ident, $space:ident| $begin:expr) => {
+        impl Front for $who {
+            fn begin(&self, $space: &IterationSpace) {
+                let $front = self;
+                $begin;
+            }
+
+            #[track_caller]
+            fn task<A, C, G>(
+                &self,
+                name: impl Into<Cow<'static, str>>,
+                accesses: A,
+                hints: Hints<'_>,
+                cpu: C,
+                gpu: G,
+            ) -> Result<(), SubmitError>
+            where
+                A: Accesses,
+                C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static,
+                G: for<'l, 'd, 'a> Fn(
+                        &'l mut Launcher<'d>,
+                        <A::Stored as AccessList>::DeviceViews<'a>,
+                    ) -> Result<(), DeviceError>
+                    + Send
+                    + Sync
+                    + 'static,
+            {
+                hinted!(self.task(name, accesses).cpu(cpu).gpu(gpu), hints)
+            }
+
+            #[track_caller]
+            fn on_cores<A, C>(
+                &self,
+                name: impl Into<Cow<'static, str>>,
+                accesses: A,
+                hints: Hints<'_>,
+                cpu: C,
+            ) -> Result<(), SubmitError>
+            where
+                A: Accesses,
+                C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) + Send + Sync + 'static,
+            {
+                hinted!(self.task(name, accesses).cpu(cpu), hints)
+            }
+
+            #[track_caller]
+            fn parent<A, C, R>(
+                &self,
+                name: impl Into<Cow<'static, str>>,
+                accesses: A,
+                body: C,
+            ) -> Result<(), SubmitError>
+            where
+                A: Accesses,
+                R: IntoOutcome + 'static,
+                C: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
+            {
+                self.task(name, accesses).host(body).submit().map(drop)
+            }
+        }
+    };
+}
+
+front!(Runtime, |_front, space| space.begin());
+front!(Recorder<'_>, |front, space| front.begin(space));
