@@ -64,7 +64,7 @@ fn halve<T: Whole + Send, P: Parts, R: Send>(
 
 /// A range of integers in parts of this length, the last perhaps shorter.
 pub fn chunks<T: Whole>(range: Range<T>, length: usize) -> impl Iterator<Item = Range<T>> {
-    // Whatever the type is, a range has fewer than 2^64 integers, and to count them in 64 bits takes a third of the time.
+    // Whatever the type is, a range has fewer than 2^64 integers, which 64 bits count.
     let first = range.start.whole();
     let count = (range.end.whole() - first).max(0) as u64;
     let length = (length as u64).max(1);
