@@ -77,8 +77,7 @@ impl Fragment {
                     self.close_group(part, newcomer);
                 }
                 self.wait_for_group(part, newcomer, flow(mode));
-                make_room(&mut self.readers, Flow::Order, newcomer);
-                self.readers.push(newcomer.share());
+                self.add_reader(newcomer);
             }
             Mode::Out => {
                 // Who holds the part weakly has waited for nobody: neither have its readers in its place.
@@ -100,6 +99,21 @@ impl Fragment {
             Mode::WeakInout => self.enter_weak_writer(part, newcomer),
             Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, part, mode, newcomer),
         }
+    }
+
+    /// One more reader: of more than a few in the place of the last one, if nobody has to wait for that any more. So data that
+    /// are read by one task after the other, and never written, keep few of them in memory.
+    #[inline]
+    fn add_reader(&mut self, newcomer: &mut Newcomer<'_>) {
+        if let [_, .., last] = &mut self.readers[..]
+            && !newcomer.keeps_finished()
+            && !matters(last, Flow::Order)
+        {
+            *last = newcomer.share();
+            return;
+        }
+        make_room(&mut self.readers, Flow::Order, newcomer);
+        self.readers.push(newcomer.share());
     }
 
     #[cold]

@@ -17,11 +17,10 @@ use super::payload::Slot;
 use crate::depend::{Context, TaskRef};
 use crate::error::BoxError;
 use crate::sealed::{Internal, Sealed};
-use crate::sync::{Readers, drop_quietly};
+use crate::sync::{Counted, Readers, drop_quietly};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::task::Waker;
 
 /// What the two ends share. The last who has it drops a result that nobody took.
@@ -34,19 +33,19 @@ struct ResultCell<R> {
 unsafe impl<R: Send + Sync> Sync for ResultCell<R> {}
 
 /// The end where the result is written.
-pub(crate) struct Producer<R>(Arc<ResultCell<R>>);
+pub(crate) struct Producer<R>(Counted<ResultCell<R>>);
 
 /// The end where it is read or taken. Not to be cloned: see rule 3.
 pub(crate) struct Promise<R> {
-    cell: Arc<ResultCell<R>>,
+    cell: Counted<ResultCell<R>>,
     task: TaskRef,
 }
 
 /// Both ends of a result: the second for the task that the first is moved into.
 #[inline]
 pub(crate) fn result_of_task<R>() -> (Producer<R>, impl FnOnce(TaskRef) -> Promise<R>) {
-    let cell = Arc::new(ResultCell { result: UnsafeCell::new(None), readers: Readers::new() });
-    (Producer(cell.clone()), |task| Promise { cell, task })
+    let (written, read) = Counted::pair(ResultCell { result: UnsafeCell::new(None), readers: Readers::new() });
+    (Producer(written), |task| Promise { cell: read, task })
 }
 
 impl<R> Producer<R> {
@@ -95,7 +94,7 @@ impl<R> Promise<R> {
 }
 
 /// A task's access to the result of another, stored in it.
-pub struct ReadResult<R>(Arc<ResultCell<R>>);
+pub struct ReadResult<R>(Counted<ResultCell<R>>);
 
 impl<R> ReadResult<R> {
     /// # Safety

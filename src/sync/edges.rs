@@ -7,6 +7,7 @@
 //! another one before it. So nothing here makes a reference to an edge, or to what contains edges, from the first slot
 //! that is handed out until all are given back: memory is reached through raw pointers alone, field by field.
 
+use super::fixed::Place;
 use super::successors::Edge;
 use super::task::{Flow, Kind, Task};
 use std::mem::MaybeUninit;
@@ -31,7 +32,7 @@ struct Chunk<K: Kind> {
     before: *mut Chunk<K>,
 }
 
-/// A successor's address with the edge's [`Flow`] in its lowest bit.
+/// A successor's address, or that of its [`Place`] in a graph that stays, with the edge's [`Flow`] in its lowest bit.
 pub(super) struct Link<K: Kind>(*mut Task<K>);
 
 impl<K: Kind> Clone for Link<K> {
@@ -47,10 +48,25 @@ impl<K: Kind> Link<K> {
         Self(task.as_ptr().map_addr(|a| a | usize::from(flow == Flow::Value)))
     }
 
+    /// To a task of a graph that stays.
+    pub(super) fn to_place(place: NonNull<Place<K>>, flow: Flow) -> Self {
+        const { assert!(align_of::<Place<K>>() > 1, "there is room for the flow") };
+        Self::new(place.cast(), flow)
+    }
+
+    /// The successor, of a link that leads to a task.
+    #[inline]
     pub(super) fn open(self) -> (NonNull<Task<K>>, Flow) {
         let flow = if self.0.addr() & 1 == 1 { Flow::Value } else { Flow::Order };
-        // SAFETY: made from a non-null pointer aligned to 64, so clearing the lowest bit gives it back.
+        // SAFETY: made from a non-null, aligned pointer, so clearing the lowest bit gives it back.
         (unsafe { NonNull::new_unchecked(self.0.map_addr(|a| a & !1)) }, flow)
+    }
+
+    /// The successor's place, of a link that leads to one.
+    #[inline]
+    pub(super) fn open_place(self) -> (NonNull<Place<K>>, Flow) {
+        let (place, flow) = self.open();
+        (place.cast(), flow)
     }
 }
 

@@ -19,10 +19,12 @@
 mod atomic;
 mod barrier;
 mod batch;
+mod counted;
 mod detached;
 mod edges;
 mod exposed;
 pub(crate) mod fiber;
+mod fixed;
 mod lock;
 mod pool;
 mod prefetch;
@@ -38,6 +40,7 @@ mod task;
 mod tests;
 
 pub(crate) use barrier::prepare_fences;
+pub(crate) use counted::Counted;
 pub(crate) use detached::Detached;
 pub(crate) use exposed::Exposed;
 pub(crate) use lock::{Lock, LockGuard};

@@ -1,8 +1,9 @@
 //! Graphs of tasks that run again and again: blocks, bodies and edges stay from one round to the next.
 //!
-//! The tasks are made, linked and committed as all tasks are, and then given to [`Rounds`]. In a round, a task that has run
-//! counts its successors down and leaves its list as it is ([`OwnedTask::end_round`]). Whoever counts a task's last blocker
-//! down arms it for the next round before taking it up. So nothing is reset between two rounds.
+//! The tasks are made, linked and committed as all tasks are, and then given to [`Rounds`], which lays their edges out anew
+//! ([`super::fixed`]). In a round, a task that has run counts its successors down and leaves its list as it is
+//! ([`OwnedTask::end_round`]). Whoever counts a task's last blocker down arms it for the next round before taking it up. So
+//! nothing is reset between two rounds.
 //!
 //! Invariants:
 //! 1. One task, the *last*, waits for all that nobody else waits for. When it is owned, all others have ended: who counted
@@ -14,6 +15,8 @@
 
 use super::atomic::{AtomicBool, Ordering};
 use super::edges::{EdgeStore, Link};
+use super::fixed::FixedEdges;
+use super::prefetch::prefetch;
 use super::successors::Edge;
 use super::task::{Flow, Kind, OwnedTask, Submitting, Task, TaskRef, drop_quietly};
 use rustc_hash::FxHashSet;
@@ -48,6 +51,8 @@ pub(crate) struct Rounds<K: Kind> {
     /// Those that wait for nobody.
     roots: Box<[NonNull<Task<K>>]>,
     last: NonNull<Task<K>>,
+    /// Until the graph goes.
+    edges: Option<FixedEdges<K>>,
     under_way: AtomicBool,
 }
 
@@ -114,11 +119,16 @@ impl<K: Kind> Rounds<K> {
             sinks = sinks.chunks(GATHERED).map(|tasks| behind(tasks, Helper::Gatherer)).collect();
         }
         let last = behind(&sinks, Helper::Last);
+        // SAFETY: every task lives by its run reference, is found once, and is the graph's alone until that begins a round.
+        let edges = unsafe { FixedEdges::new(&all) };
         for task in &all {
-            // SAFETY: the task lives by its run reference.
-            unsafe { task.as_ref() }.set_stamp(IN_ROUNDS);
+            // SAFETY: as above; the edges in the blocks are in no list any more.
+            unsafe {
+                task.as_ref().set_stamp(IN_ROUNDS);
+                task.as_ref().edges.with_mut(|edges| (*edges).clear());
+            }
         }
-        Self { all: all.into(), roots: roots.into(), last, under_way: AtomicBool::new(false) }
+        Self { all: all.into(), roots: roots.into(), last, edges: Some(edges), under_way: AtomicBool::new(false) }
     }
 
     /// The task with this number.
@@ -201,13 +211,12 @@ fn start<K: Kind>(tasks: &[NonNull<Task<K>>], starter: Submitting<K>) -> NonNull
 impl<K: Kind> Drop for Rounds<K> {
     /// Drops all bodies.
     fn drop(&mut self) {
-        if *self.under_way.get_mut() {
+        if self.under_way.load(Ordering::Acquire) {
             return; // leaked: some of it may still be in use
         }
-        let mut ready: Vec<_> = self.roots.iter().map(|task| OwnedTask::of(*task)).collect();
-        while let Some(task) = ready.pop() {
-            task.finish(|successor| ready.push(successor));
-        }
+        // SAFETY: no round is under way, and the tasks live by their run references, which are taken up below, once.
+        unsafe { self.edges.take().expect("it goes once").take_back(&self.all) };
+        self.all.iter().for_each(|task| OwnedTask::of(*task).finish(|_| unreachable!("it has no successors")));
     }
 }
 
@@ -230,20 +239,16 @@ impl<K: Kind> OwnedTask<K> {
         // walked stays until the last of its successors is counted down, and is not touched after (invariant 1).
         unsafe {
             this.successors.look(|link| {
-                let (successor, flow) = link.open();
-                let task = successor.as_ref();
+                let (place, flow) = link.open_place();
+                let place = place.as_ref();
                 if flow == Flow::Value
                     && let Some(cause) = &poison
                 {
-                    task.set_poison(cause.clone());
+                    place.task().as_ref().set_poison(cause.clone());
                 }
-                // Nobody writes the count of a graph that is closed (invariant 3).
-                let linked = task.linked.with(|linked| *linked);
-                if linked == 1 {
-                    ready(Self::of(successor)); // there is nobody else to meet
-                } else if task.blockers.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    task.blockers.store(linked, Ordering::Relaxed); // nobody counts down before the next round
-                    ready(Self::of(successor));
+                if place.count_down() {
+                    prefetch(place.task().as_ref()); // of a large graph, it has been out of the caches since the last round
+                    ready(Self::of(place.task()));
                 }
             });
         }

@@ -10,7 +10,7 @@
 //! 3. The memory of an edge is the pusher's; the list only links it.
 
 use super::atomic::{AtomicPtr, Ordering};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 /// One edge of the graph, kept in the successor's block; `T` names the successor.
 #[derive(Debug)]
@@ -89,6 +89,24 @@ impl<T> Successors<T> {
             each(successor);
             edge = next;
         }
+    }
+
+    /// Makes a list of these edges, in their order, in the place of the one there was.
+    ///
+    /// # Safety
+    /// The list is not closed, and nobody uses it meanwhile. The edges are valid, in no list, and stay where they are,
+    /// untouched by others, until the list is closed and walked, or replaced.
+    pub(crate) unsafe fn replace(&self, edges: NonNull<[Edge<T>]>) {
+        let mut head = ptr::null_mut();
+        for at in (0..edges.len()).rev() {
+            // SAFETY: within the slice, which is the caller's.
+            unsafe {
+                let edge = edges.cast::<Edge<T>>().add(at).as_ptr();
+                (*edge).next = head;
+                head = edge;
+            }
+        }
+        self.head.store(head, Ordering::Release);
     }
 
     /// Whether there are two or more so far.

@@ -161,7 +161,10 @@ impl<K: Kind> Task<K> {
         // references, to which one is added here.
         unsafe {
             self.successors.look(|link| {
-                let (successor, _) = link.open();
+                let successor = match self.is_in_rounds() {
+                    true => link.open_place().0.as_ref().task(),
+                    false => link.open().0,
+                };
                 successor.as_ref().refs.fetch_add(1, Ordering::Relaxed);
                 each(TaskRef(successor));
             });

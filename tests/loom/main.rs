@@ -1,5 +1,5 @@
 //! Model checking of `src/sync/` under all interleavings: tasks' blocks with their countdowns, references and poison, the
-//! lock-free list of successors, free blocks that travel between threads, tasks that a thread shows to others, readers that
+//! lock-free list of successors, graphs that run in rounds, free blocks that travel between threads, tasks that a thread shows to others, readers that
 //! somebody waits for, the short lock, what goes on without a thread, and the sleep of idle threads.
 //!
 //! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
@@ -43,6 +43,8 @@ mod detached;
 mod edges;
 #[path = "../../src/sync/exposed.rs"]
 mod exposed;
+#[path = "../../src/sync/fixed.rs"]
+mod fixed;
 /// Memory that loom keeps count of: a block that is never freed, or freed twice, is an error.
 mod pool {
     use std::alloc::Layout;
@@ -60,8 +62,12 @@ mod pool {
         unsafe { loom::alloc::dealloc(block.as_ptr(), layout()) };
     }
 }
+#[path = "../../src/sync/prefetch.rs"]
+mod prefetch;
 #[path = "../../src/sync/readers.rs"]
 mod readers;
+#[path = "../../src/sync/rounds.rs"]
+mod rounds;
 #[path = "../../src/sync/sleep.rs"]
 mod sleep;
 #[path = "../../src/sync/spin.rs"]
@@ -76,6 +82,7 @@ mod detachments;
 mod lists;
 mod locks;
 mod onlookers;
+mod replayed;
 mod sleepers;
 mod takers;
 mod tasks;
