@@ -316,6 +316,19 @@ mod tests {
         assert_eq!(HostBuffer::new(roomy).into_vec::<u16>(), [1, 2, 3]);
     }
 
+    /// So that pages of large arrays lie near to who writes them first. 32 MiB and more no allocator of a C library has lying about.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn large_arrays_of_zeros_have_memory_where_they_were_written() {
+        const LEN: usize = 64 << 20;
+        let buffer = HostBuffer::zeros::<u8>(LEN, 3);
+        let resident = || super::super::reserved::resident_bytes(buffer.first(), LEN);
+        assert!(resident() < LEN / 8, "{} bytes", resident());
+        // SAFETY: inside the buffer, and ours alone.
+        unsafe { buffer.first().wrapping_add(LEN / 2).write_bytes(1, LEN / 4) };
+        assert!((LEN / 4..LEN / 2).contains(&resident()), "{} bytes", resident());
+    }
+
     #[test]
     fn more_than_any_memory_holds_is_refused() {
         for len in [usize::MAX, usize::MAX / 8, usize::MAX / 16] {
