@@ -55,10 +55,9 @@ impl HostBuffer {
         let bytes = size_of::<T>();
         let spare_lines = match len.saturating_mul(bytes) {
             // What is aligned to more than a line begins at one anyhow.
-            0..=LINE_BYTES => 0,
-            _ if align_of::<T>() > LINE_BYTES => 0,
-            ..LARGE_BYTES => 1,
-            LARGE_BYTES.. => LINES + 1,
+            all if all <= LINE_BYTES || align_of::<T>() > LINE_BYTES => 0,
+            all if all < LARGE_BYTES => 1,
+            _ => LINES + 1,
         };
         let spare = if spare_lines > 0 { (spare_lines * LINE_BYTES).div_ceil(bytes) } else { 0 };
         let capacity = len.checked_add(spare).filter(|capacity| Layout::array::<T>(*capacity).is_ok());

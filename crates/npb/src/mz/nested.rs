@@ -21,7 +21,6 @@ use crate::mz::classes::Benchmark;
 use crate::mz::log::Log;
 use crate::mz::operator::residual_in_planes;
 use crate::mz::passes::{InPlanes, InRows};
-use crate::mz::physics::Mesh;
 use crate::mz::program::{Program, Zone};
 use crate::mz::rows::divide;
 use crate::mz::stages::{Stage, described};
