@@ -206,6 +206,7 @@ fn loops_over_arrays_of_several_types_have_parts_alike_on_lines() {
 }
 
 #[test]
+#[allow(clippy::single_range_in_vec_init)] // parts are ranges
 fn what_is_smaller_than_a_line_stays_whole() {
     let rt = runtime("1:CPU:1");
     let ranges =
