@@ -107,6 +107,119 @@ proptest! {
     }
 }
 
+/// Elements that are whole lines of 64 bytes, whatever their type.
+const LINE: usize = 64;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_on_lines_cover_the_region_once_and_begin_where_lines_do(
+        (shape, within) in ([1usize..40, 1usize..9, 1usize..6, 1usize..300], prop::bool::ANY)
+            .prop_map(|([i, j, k, l], whole)| [i, j, k, if whole { l.next_multiple_of(LINE) } else { l }])
+            .prop_flat_map(|shape| (Just(shape), shape.map(interval))),
+        size in [1usize..12, 1usize..9, 1usize..9, 1usize..400],
+        cut in 0usize..4,
+    ) {
+        let rt = runtime("1:CPU:1");
+        let x: Data<u8, Ix4> = rt.zeros(shape);
+        let [i, j, k, l] = within.clone();
+        let region = x.block((i, j, k, l));
+        let mut sizes = [usize::MAX; 4];
+        sizes[..=cut].copy_from_slice(&size[..=cut]);
+        let (as_given, parts) = (region.tiles(sizes), region.tiles(sizes).on_lines());
+        prop_assert_eq!(parts.on_lines().iter().map(ranges).collect::<Vec<_>>(), parts.iter().map(ranges).collect::<Vec<_>>());
+        let mut covered = Array4::<u8>::zeros(shape);
+        for part in parts {
+            prop_assert!(!part.is_empty());
+            let [i, j, k, l] = ranges(part);
+            covered.slice_mut(ndarray::s![i, j, k, l]).mapv_inplace(|times| times + 1);
+        }
+        let mut expected = Array4::<u8>::zeros(shape);
+        let [i, j, k, l] = within.clone();
+        expected.slice_mut(ndarray::s![i, j, k, l]).fill(1);
+        prop_assert_eq!(covered, expected);
+
+        // Along the innermost dimension that is cut; further in there was too little, and further out all is as it was.
+        let d = (0..4).rev().find(|d| parts.shape()[*d] > 1).unwrap_or(0);
+        prop_assert_eq!(&parts.shape()[..d], &as_given.shape()[..d]);
+        for e in d..4 {
+            let stride: usize = shape[e + 1..].iter().product();
+            let per_line = (1..=LINE).find(|n| (n * stride).is_multiple_of(LINE)).unwrap();
+            if e > d && as_given.shape()[e] > 1 {
+                let size = size[e].next_multiple_of(per_line);
+                prop_assert!(within[e].start % size + within[e].len() <= size, "dimension {}", e);
+            }
+            for part in parts.iter().map(|part| part.range(d)).filter(|part| e == d && part.start > within[d].start) {
+                prop_assert!(part.start.is_multiple_of(per_line), "{:?}", part);
+                prop_assert!(part.len() >= size[d] || part.end == within[d].end, "{:?}", part);
+            }
+        }
+    }
+}
+
+#[test]
+fn units_that_write_parts_on_lines_share_none() {
+    fn check<T: Element>(len: usize, size: usize) {
+        let rt = runtime("2:CPU:1");
+        let x: Data<T> = rt.zeros(len);
+        let (tell, ends) = std::sync::mpsc::channel();
+        rt.for_each("where", (0.., x.blocks(size).on_lines().output()))
+            .cpu(move |_, (i, part)| {
+                let part = part.as_ptr_range();
+                tell.send((i, part.start.addr(), part.end.addr())).unwrap();
+            })
+            .submit()
+            .unwrap();
+        rt.wait().unwrap();
+        drop(rt);
+        let mut ends: Vec<_> = ends.iter().collect();
+        ends.sort_unstable();
+        let parts = ends.len();
+        for (i, start, end) in ends {
+            assert!(start.is_multiple_of(64), "part {i} of {len}, {size}: {start}");
+            assert!(end.is_multiple_of(64) || i + 1 == parts, "part {i} of {len}, {size}: {end}");
+        }
+    }
+    for len in [65, 1000, 100_003] {
+        for size in [1, 30, 64, 1000] {
+            check::<u8>(len, size);
+            check::<f64>(len, size);
+            check::<[f32; 3]>(len, size);
+        }
+    }
+}
+
+#[test]
+fn loops_over_arrays_of_several_types_have_parts_alike_on_lines() {
+    let rt = runtime("2:CPU:1");
+    let (x, marks): (Data<f64>, Data<u8>) = (rt.zeros(1000), rt.zeros(1000));
+    let tasks = rt
+        .for_each("mark", (x.blocks(70).on_lines().input(), marks.blocks(70).on_lines().output()))
+        .cpu(|_, (x, marks)| {
+            assert_eq!(x.len(), marks.len());
+            marks.fill(1);
+        })
+        .submit()
+        .unwrap();
+    assert_eq!((tasks, rt.take(marks).unwrap()), (8, vec![1; 1000]));
+}
+
+#[test]
+#[allow(clippy::single_range_in_vec_init)] // parts are ranges
+fn what_is_smaller_than_a_line_stays_whole() {
+    let rt = runtime("1:CPU:1");
+    let ranges =
+        |x: &Data<u8>, size| -> Vec<_> { x.blocks(size).on_lines().iter().map(|part| part.range(0)).collect() };
+    assert_eq!(ranges(&rt.zeros(63), 1), [0..63]);
+    assert_eq!(ranges(&rt.zeros(64), 10), [0..64]);
+    assert_eq!(ranges(&rt.zeros(65), 10), [0..64, 64..65]);
+    assert_eq!(ranges(&rt.zeros(0), 10), []);
+    // What is empty in another dimension, and sizes beyond all arrays.
+    assert!(rt.zeros::<u8, _>([200, 0]).rows(10).on_lines().is_empty());
+    assert_eq!(ranges(&rt.zeros(100), usize::MAX), [0..100]);
+}
+
 #[test]
 fn what_is_empty_has_no_parts_and_does_not_grow() {
     let rt = runtime("1:CPU:1");

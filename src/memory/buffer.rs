@@ -45,28 +45,31 @@ impl HostBuffer {
         Self { base: vec.as_mut_ptr().cast(), skipped_bytes: 0, len: vec.len(), layout, element: TypeId::of::<T>() }
     }
 
-    /// This many zeros. Large arrays begin at a cache line, and `number` by `number` at another line of their page:
-    /// what allocators give begins beside one, and at the same line for all, so that equal places of several arrays
-    /// compete for the same set of the cache.
+    /// This many zeros. What is more than a cache line begins at one, where allocators begin beside it; large arrays,
+    /// `number` by `number`, at another line of their page each: what allocators give begins at the same for all, so that
+    /// equal places of several arrays compete for the same set of the cache.
     ///
     /// # Panics
     /// If they would take more bytes than any allocation can have.
     pub(crate) fn zeros<T: Element>(len: usize, number: u32) -> Self {
         let bytes = size_of::<T>();
-        let spare_bytes = (LINES + 1) * LINE_BYTES;
-        // What is aligned to more than a line begins at one anyhow.
-        let is_large = bytes != 0 && align_of::<T>() <= LINE_BYTES && len.saturating_mul(bytes) >= LARGE_BYTES;
-        let spare = if is_large { spare_bytes.div_ceil(bytes) } else { 0 };
+        let spare_lines = match len.saturating_mul(bytes) {
+            // What is aligned to more than a line begins at one anyhow.
+            all if all <= LINE_BYTES || align_of::<T>() > LINE_BYTES => 0,
+            all if all < LARGE_BYTES => 1,
+            _ => LINES + 1,
+        };
+        let spare = if spare_lines > 0 { (spare_lines * LINE_BYTES).div_ceil(bytes) } else { 0 };
         let capacity = len.checked_add(spare).filter(|capacity| Layout::array::<T>(*capacity).is_ok());
         let Some(capacity) = capacity else {
             panic!("cannot allocate {len} zeros of {bytes} bytes each: that is more than any memory can hold");
         };
         let mut buffer = Self::new(bytemuck::zeroed_vec::<T>(capacity));
         buffer.len = len;
-        if is_large {
+        if spare_lines > 0 {
             let to_line = buffer.base.addr().next_multiple_of(LINE_BYTES) - buffer.base.addr();
             // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
-            buffer.skipped_bytes = to_line + number as usize * 17 % (LINES - 1) * LINE_BYTES;
+            buffer.skipped_bytes = to_line + number as usize * 17 % (spare_lines - 1).max(1) * LINE_BYTES;
         }
         buffer
     }
@@ -300,10 +303,29 @@ mod tests {
             assert_eq!(HostBuffer::new(vec.clone()).into_vec::<Aligned>(), vec);
         }
         assert!(HostBuffer::zeros::<Aligned>(LARGE_BYTES, 5).first().addr().is_multiple_of(128));
-        assert_eq!(HostBuffer::zeros::<u8>(LARGE_BYTES - 1, 5).skipped_bytes, 0);
+        // Few begin at a line, and a single line of them anywhere.
+        for len in [65, 100, LARGE_BYTES - 1] {
+            let few = HostBuffer::zeros::<u8>(len, 5);
+            assert!(few.first().addr().is_multiple_of(LINE_BYTES) && few.skipped_bytes < LINE_BYTES);
+            assert_eq!(few.into_vec::<u8>(), vec![0; len]);
+        }
+        assert_eq!(HostBuffer::zeros::<u8>(LINE_BYTES, 5).layout.size(), LINE_BYTES);
         let mut roomy = Vec::with_capacity(100);
         roomy.extend([1u16, 2, 3]);
         assert_eq!(HostBuffer::new(roomy).into_vec::<u16>(), [1, 2, 3]);
+    }
+
+    /// So that pages of large arrays lie near to who writes them first. 32 MiB and more no allocator of a C library has lying about.
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn large_arrays_of_zeros_have_memory_where_they_were_written() {
+        const LEN: usize = 64 << 20;
+        let buffer = HostBuffer::zeros::<u8>(LEN, 3);
+        let resident = || super::super::reserved::resident_bytes(buffer.first(), LEN);
+        assert!(resident() < LEN / 8, "{} bytes", resident());
+        // SAFETY: inside the buffer, and ours alone.
+        unsafe { buffer.first().wrapping_add(LEN / 2).write_bytes(1, LEN / 4) };
+        assert!((LEN / 4..LEN / 2).contains(&resident()), "{} bytes", resident());
     }
 
     #[test]

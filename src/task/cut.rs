@@ -5,17 +5,25 @@
 //!
 //! Invariants:
 //! 1. Parts are disjoint and cover the region, unless they are grown. They are numbered in row-major order.
-//! 2. No part is empty; the last ones along each dimension may be smaller than the others.
+//! 2. No part is empty; the last ones along each dimension may be smaller than the others, and so may the first ones of a
+//!    cut on lines.
+//! 3. Where a cut on lines falls depends on shapes and sizes, never on addresses or types of elements: so arrays of one
+//!    shape that are cut alike have parts alike, on every machine and in every run.
 
 use crate::region::{Block, MAX_DIMS};
+
+/// Elements that are whole cache lines of 64 bytes, however many bytes each has.
+const LINE: usize = 64;
 
 /// How a region is cut into parts.
 #[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
 pub struct Cut {
     region: Block,
-    /// The extents of all parts but the last ones.
+    /// The extents of all parts but the first and the last ones.
     size: [usize; MAX_DIMS],
+    /// What the first ones lack.
+    lack: [usize; MAX_DIMS],
     /// How many parts there are along each dimension.
     counts: [usize; MAX_DIMS],
     len: usize,
@@ -36,10 +44,40 @@ impl Cut {
         assert!(!size.contains(&0), "cannot cut {region:?} into blocks of {size:?}: try sizes of 1 or more");
         let mut sizes = [usize::MAX; MAX_DIMS];
         sizes[..size.len()].copy_from_slice(size);
+        Self::with_lack(region, sizes, [0; MAX_DIMS])
+    }
+
+    fn with_lack(region: Block, size: [usize; MAX_DIMS], lack: [usize; MAX_DIMS]) -> Self {
         let extents = region.extents();
-        let counts: [usize; MAX_DIMS] = std::array::from_fn(|d| extents[d].div_ceil(sizes[d]));
+        let counts: [usize; MAX_DIMS] = std::array::from_fn(|d| match extents[d] {
+            0 => 0,
+            extent => extent.saturating_add(lack[d]).div_ceil(size[d]),
+        });
         let len = if counts.contains(&0) { 0 } else { counts.iter().fold(1, |len: usize, n| len.saturating_mul(*n)) };
-        Self { region, size: sizes, counts, len, halo: None }
+        Self { region, size, lack, counts, len, halo: None }
+    }
+
+    /// The same cut with borders where cache lines begin, in a data object of this shape whose first element begins one.
+    ///
+    /// Where indices lie `stride` elements apart, every `LINE / gcd(LINE, stride)`-th begins a line. Along the innermost
+    /// dimension that is cut, the size is rounded up to a multiple of that, and counted from the data object's first index;
+    /// if that leaves one part, it is the turn of the next dimension. Further out nothing has to change: if rows are whole
+    /// lines, any of them may be the first of a part; and if not, the borders inside of them are on lines in no cut.
+    pub(super) fn on_lines(mut self, shape: &[usize; MAX_DIMS]) -> Self {
+        let mut stride: usize = 1;
+        for d in (0..MAX_DIMS).rev() {
+            if self.counts[d] > 1 {
+                let per_line = LINE >> stride.trailing_zeros().min(LINE.trailing_zeros());
+                self.size[d] = self.size[d].next_multiple_of(per_line);
+                self.lack[d] = self.region.lo()[d] % self.size[d];
+                self = Self { halo: self.halo, ..Self::with_lack(self.region, self.size, self.lack) };
+                if self.counts[d] > 1 {
+                    break;
+                }
+            }
+            stride = stride.wrapping_mul(shape[d]); // whose lowest bits count
+        }
+        self
     }
 
     /// What is cut.
@@ -81,8 +119,10 @@ impl Cut {
     #[inline]
     fn along(&self, d: usize, at: usize, block: Block) -> Block {
         let (mut lo, mut hi) = (*block.lo(), *block.hi());
-        lo[d] += at.wrapping_mul(self.size[d]); // of a dimension that is whole, 0 times
-        hi[d] = lo[d].saturating_add(self.size[d]).min(hi[d]);
+        let origin = lo[d] - self.lack[d];
+        let begin = origin + at.wrapping_mul(self.size[d]); // of a dimension that is whole, 0 times
+        hi[d] = begin.saturating_add(self.size[d]).min(hi[d]);
+        lo[d] = begin.max(lo[d]);
         Block::from_corners(lo, hi)
     }
 

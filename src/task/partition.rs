@@ -231,6 +231,37 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
         Grown { data: self.data, cut: self.cut.grown(widths.halo()) }
     }
 
+    /// The same partition with borders where cache lines begin, so that units which write neighbouring parts at the same
+    /// time do not take a line from each other.
+    ///
+    /// Along the innermost dimension that is cut, sizes are rounded up until parts are whole lines whatever the type of the
+    /// elements: 64 of them, or as many rows as are a multiple of 64. They are counted from the data object's beginning, so the
+    /// first part of a region that begins elsewhere is shorter. What is no larger than such a part stays whole. Nothing
+    /// depends on types or on addresses: arrays of one shape that are cut alike have parts alike, as a loop over several of
+    /// them needs; regions that begin at different indices may not.
+    ///
+    /// What [`Runtime::zeros`](crate::Runtime::zeros) makes begins at a line. A vector that was given to
+    /// [`Runtime::data`](crate::Runtime::data) begins where its allocator has put it, and all borders are as far off. Nor are
+    /// borders inside of rows on lines unless rows are whole lines themselves.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x: Data<f32> = rt.zeros(1000);
+    /// let ranges = |parts: Partition<'_, f32>| parts.iter().map(|part| part.range(0)).collect::<Vec<_>>();
+    /// assert_eq!(ranges(x.blocks(300).on_lines()), [0..320, 320..640, 640..960, 960..1000]);
+    /// assert_eq!(ranges(x.slice(1..999).blocks(400).on_lines()), [1..448, 448..896, 896..999]);
+    ///
+    /// // Every second of these rows begins at a line.
+    /// let a: Data<f32, Ix2> = rt.zeros([100, 96]);
+    /// assert_eq!(a.rows(25).on_lines().part(1).range(0), 26..52);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_lines(self) -> Self {
+        Self { cut: self.cut.on_lines(self.data.cell.datum.shape()), ..self }
+    }
+
     /// `out`: each iteration of a loop overwrites its part.
     pub fn output(self) -> Each<Output<'d, T, S>> {
         self.each(Region::output)

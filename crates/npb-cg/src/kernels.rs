@@ -33,7 +33,7 @@ impl Product for Rows<'_> {
     }
 }
 
-/// How many sums a sparse dot product is split into, so that additions need not wait for one another.
+/// How many sums a dot product is split into, so that additions need not wait for one another.
 /// Measured best of 1, 2, 4 and 8 in classes W and A; 1.5 times as fast as one sum in class W.
 const LANES: usize = 8;
 
@@ -55,17 +55,24 @@ fn sparse_dot(values: &[f64], columns: &[u32], vector: &[f64]) -> f64 {
 /// `q = A p` on a block of rows; returns the block's part of p · q. `own` is the block's part of `p`.
 pub fn multiply(rows: impl Product, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
     rows.times(p, q);
-    own.iter().zip(q).fold(0.0, |sum, (p, q)| sum + p * *q)
+    dot(own, q)
 }
 
 /// `r -= α q`; returns r · r.
 pub fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
-    let mut r_dot_r = 0.0;
-    for (r, q) in r.iter_mut().zip(q) {
-        *r -= alpha * q;
-        r_dot_r += *r * *r;
+    let ((r_chunks, r_rest), (q_chunks, q_rest)) = (r.as_chunks_mut::<LANES>(), q.as_chunks::<LANES>());
+    let mut sums = [0.0; LANES];
+    for (r, q) in r_chunks.iter_mut().zip(q_chunks) {
+        for lane in 0..LANES {
+            r[lane] -= alpha * q[lane];
+            sums[lane] += r[lane] * r[lane];
+        }
     }
-    r_dot_r
+    for (sum, (r, q)) in sums.iter_mut().zip(r_rest.iter_mut().zip(q_rest)) {
+        *r -= alpha * q;
+        *sum += *r * *r;
+    }
+    sums.iter().sum()
 }
 
 /// `z += α p`, then `p = r + β p`: one pass, because both read p.
@@ -102,5 +109,20 @@ pub fn norms(rows: impl Product, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
 
 /// The dot product of a vector with itself.
 pub fn square(x: &[f64]) -> f64 {
-    x.iter().map(|x| x * x).sum()
+    dot(x, x)
+}
+
+/// The dot product of two vectors of one length, split into as many sums as a sparse one.
+fn dot(x: &[f64], y: &[f64]) -> f64 {
+    let ((x_chunks, x_rest), (y_chunks, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    let mut sums = [0.0; LANES];
+    for (x, y) in x_chunks.iter().zip(y_chunks) {
+        for lane in 0..LANES {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    for (sum, (x, y)) in sums.iter_mut().zip(x_rest.iter().zip(y_rest)) {
+        *sum += x * y;
+    }
+    sums.iter().sum()
 }

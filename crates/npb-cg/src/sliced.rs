@@ -1,7 +1,7 @@
 //! The matrix in slices, for cores: eight rows side by side, whose sums are a vector, and in turn no more columns than fit
 //! into the nearest cache.
 //!
-//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 4096, a strip,, within
+//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 4096, a strip, within
 //! windows of [`WINDOW`] columns. A block's entries come strip by strip of its rows; within a strip, window by window of the
 //! columns; within a window, slice by slice. The rows of a strip are sorted by how many entries they have in the window, so
 //! that those of a slice are about equally long; what is missing is filled up with zeros. Columns count from the window's
@@ -11,6 +11,8 @@
 //! order of their columns, and what a row's sum is does not depend on where blocks are cut, nor on which machine.
 
 use std::ops::Range;
+
+use pulp::{Arch, Simd, WithSimd};
 
 use super::kernels::Product;
 use super::matrix::Matrix;
@@ -126,6 +128,31 @@ pub struct Slices<'a> {
 
 impl Product for Slices<'_> {
     fn times(self, vector: &[f64], product: &mut [f64]) {
+        Arch::new().dispatch(Times { slices: self, vector, product });
+    }
+}
+
+/// [`Product::times`], for the widest vectors that the processor has.
+struct Times<'a> {
+    slices: Slices<'a>,
+    vector: &'a [f64],
+    product: &'a mut [f64],
+}
+
+impl WithSimd for Times<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.slices.compute(self.vector, self.product);
+    }
+}
+
+impl Slices<'_> {
+    /// [`Product::times`] with whatever instructions it is inlined into. There is no contraction to fused multiply-adds, so
+    /// all of them give the same numbers.
+    #[inline(always)]
+    fn compute(self, vector: &[f64], product: &mut [f64]) {
         let (mut lengths, (mut places, _)) = (self.lengths, self.places.as_chunks::<LANES>());
         let ((mut columns, _), (mut values, _)) = (self.columns.as_chunks::<LANES>(), self.values.as_chunks::<LANES>());
         // The last window is filled up, so that all have a length that is known: no index has to be compared with it.
@@ -142,12 +169,7 @@ impl Product for Slices<'_> {
                 for (&length, places) in these.iter().zip(those) {
                     let entries = columns.split_off(..length as usize).zip(values.split_off(..length as usize));
                     let (these, those) = entries.expect("a slice's entries");
-                    let mut lanes = [0.0; LANES];
-                    for (columns, values) in these.iter().zip(those) {
-                        for lane in 0..LANES {
-                            lanes[lane] += values[lane] * window[columns[lane] as usize % WINDOW];
-                        }
-                    }
+                    let lanes = sums(these, those, window);
                     for (&place, sum) in places.iter().zip(lanes) {
                         if let Some(product) = product.get_mut(place as usize) {
                             *product += sum;
@@ -157,6 +179,18 @@ impl Product for Slices<'_> {
             }
         }
     }
+}
+
+/// The sums of a slice's rows within a window.
+#[inline(always)]
+fn sums(columns: &[[u16; LANES]], values: &[[f64; LANES]], window: &[f64; WINDOW]) -> [f64; LANES] {
+    let mut sums = [0.0; LANES];
+    for (columns, values) in columns.iter().zip(values) {
+        for lane in 0..LANES {
+            sums[lane] += values[lane] * window[columns[lane] as usize % WINDOW];
+        }
+    }
+    sums
 }
 
 #[cfg(test)]
@@ -202,6 +236,11 @@ mod tests {
                     assert!((found - expected).abs() <= 1e-10 * (1.0 + expected.abs()), "{found}, not {expected}");
                 }
                 if blocks == 1 {
+                    let mut portable = vec![f64::NAN; matrix.rows()];
+                    sliced
+                        .slices(&Part { slices: 0..sliced.lengths.len(), entries: 0..sliced.values.len() })
+                        .compute(&vector, &mut portable);
+                    assert_eq!(product, portable, "instructions change sums");
                     one = product;
                 } else {
                     assert_eq!(product, one, "cutting changes sums");

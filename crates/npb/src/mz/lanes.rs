@@ -236,7 +236,7 @@ pub(crate) fn for_vectors<S: Simd>(length: usize, mut work: impl FnMut(usize)) {
 /// that the index is a constant wherever it is used.
 #[inline(always)]
 pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
-    const { assert!(1 <= N && N <= 5) };
+    const { assert!(1 <= N && N <= MAX_LANES) };
     let mut all = [element(0); N];
     if N > 1 {
         all[1] = element(1);
@@ -249,6 +249,15 @@ pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -
     }
     if N > 4 {
         all[4] = element(4);
+    }
+    if N > 5 {
+        all[5] = element(5);
+    }
+    if N > 6 {
+        all[6] = element(6);
+    }
+    if N > 7 {
+        all[7] = element(7);
     }
     all
 }

@@ -7,6 +7,9 @@
 //! Invariant: where there are fewer lines than lanes, the last line is repeated on the way in and written once on
 //! the way out; so no lane ever computes with numbers that are not those of a line.
 
+#[cfg(target_arch = "x86_64")]
+use std::any::TypeId;
+
 use pulp::Simd;
 
 use super::components::ComponentsMut;
@@ -68,24 +71,9 @@ impl Lines {
                 point[field] = S::as_simd_f64s(&source[at..at + S::F64_LANES]).0[0];
             }
         } else if self.stride == 1 && S::F64_LANES == 4 {
-            let rows: [&[f64]; 4] = std::array::from_fn(|lane| &source[self.starts[lane]..][..self.length]);
-            let mut blocks = bundle.chunks_exact_mut(4 * fields);
-            let mut l = 0;
-            for block in blocks.by_ref().take(self.length / 4) {
-                let across: [S::f64s; 4] = tabulate!(|lane| S::as_simd_f64s(&rows[lane][l..l + 4]).0[0]);
-                let columns = simd.deinterleave_shfl_f64s(across);
-                for (point, column) in block.chunks_exact_mut(fields).zip(columns) {
-                    point[field] = column;
-                }
-                l += 4;
-            }
-            let rest = &mut bundle[l * fields..];
-            for (l, point) in (l..self.length).zip(rest.chunks_exact_mut(fields)) {
-                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
-                for (lane, row) in lanes.iter_mut().zip(rows) {
-                    *lane = row[l];
-                }
-            }
+            self.pack_rows::<S, 4>(simd, source, bundle, (field, fields));
+        } else if self.stride == 1 && is_avx512::<S>() {
+            self.pack_rows::<S, 8>(simd, source, bundle, (field, fields));
         } else {
             for (l, point) in points.enumerate() {
                 let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
@@ -115,19 +103,60 @@ impl Lines {
                 S::as_mut_simd_f64s(&mut target[at..at + S::F64_LANES]).0[0] = point[field];
             }
         } else if self.stride == 1 && S::F64_LANES == 4 {
-            let whole = self.length / 4 * 4;
-            for (l, block) in (0..whole).step_by(4).zip(bundle.chunks_exact(4 * fields)) {
-                let columns: [S::f64s; 4] = tabulate!(|i| block[i * fields + field]);
-                let rows = simd.interleave_shfl_f64s(columns);
-                for (row, start) in rows.into_iter().zip(self.starts).take(self.count) {
-                    let at = start + l;
-                    S::as_mut_simd_f64s(&mut target[at..at + 4]).0[0] = row;
-                }
-            }
-            self.unpack_points::<S>(target, bundle, (field, fields), whole);
+            self.unpack_rows::<S, 4>(simd, target, bundle, (field, fields));
+        } else if self.stride == 1 && is_avx512::<S>() {
+            self.unpack_rows::<S, 8>(simd, target, bundle, (field, fields));
         } else {
             self.unpack_points::<S>(target, bundle, (field, fields), 0);
         }
+    }
+
+    /// [`Lines::pack`] of lines that are rows, `N` points of `N` lanes at a time.
+    #[inline(always)]
+    fn pack_rows<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        source: &[f64],
+        bundle: &mut [S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        let rows: [&[f64]; N] = tabulate!(|lane| &source[self.starts[lane]..][..self.length]);
+        let mut blocks = bundle.chunks_exact_mut(N * fields);
+        let mut l = 0;
+        for block in blocks.by_ref().take(self.length / N) {
+            let across: [S::f64s; N] = tabulate!(|lane| S::as_simd_f64s(&rows[lane][l..l + N]).0[0]);
+            let columns = transpose(simd, across);
+            unroll!(N, |i| block[i * fields + field] = columns[i]);
+            l += N;
+        }
+        let rest = &mut bundle[l * fields..];
+        for (l, point) in (l..self.length).zip(rest.chunks_exact_mut(fields)) {
+            let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
+            for (lane, row) in lanes.iter_mut().zip(rows) {
+                *lane = row[l];
+            }
+        }
+    }
+
+    /// [`Lines::unpack`] of lines that are rows, `N` points of `N` lanes at a time.
+    #[inline(always)]
+    fn unpack_rows<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        target: &mut [f64],
+        bundle: &[S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        let whole = self.length / N * N;
+        for (l, block) in (0..whole).step_by(N).zip(bundle.chunks_exact(N * fields)) {
+            let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + field]);
+            let rows = transpose(simd, columns);
+            unroll!(N, |lane| if lane < self.count {
+                let at = self.starts[lane] + l;
+                S::as_mut_simd_f64s(&mut target[at..at + N]).0[0] = rows[lane];
+            });
+        }
+        self.unpack_points::<S>(target, bundle, (field, fields), whole);
     }
 
     /// [`Lines::pack`] from a component of which each point of a line lies in a slice of its own, at the line's start:
@@ -203,4 +232,40 @@ impl Lines {
     fn adjacent<S: Simd>(&self) -> bool {
         self.count == S::F64_LANES && (0..S::F64_LANES).all(|lane| self.starts[lane] == self.starts[0] + lane)
     }
+}
+
+/// Whether vectors are those of AVX-512, whose order of lanes [`transpose`] knows.
+#[inline(always)]
+fn is_avx512<S: Simd>() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return TypeId::of::<S>() == TypeId::of::<pulp::x86::V4>();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// The columns of the square whose rows are these vectors, of as many lanes as there are of them: 4, or the 8 of AVX-512.
+///
+/// Bits of places show that the steps for 8 are right. Say that the element at row (b2 b1 b0) and column (c2 c1 c0) is in vector
+/// (b2 b1 b0) at lane (c2 c1 c0). `deinterleave` takes four vectors v = (v1 v0) with lanes (h m l) to vectors (m l) with lanes
+/// (v1 h v0), and two vectors v to vectors l with lanes (h m v). So the first step, of vectors (b1 b0), gives vectors (b2 c1 c0)
+/// with lanes (b1 c2 b0), the second, of vectors (b2 c0), vectors (c2 c1 b0) with lanes (b2 b1 c0), and the third, of vectors b0,
+/// vectors (c2 c1 c0) with lanes (b2 b1 b0).
+#[inline(always)]
+fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
+    const { assert!(N == 4 || N == 8) };
+    let [a, b, c, d] = simd.deinterleave_shfl_f64s([rows[0], rows[1], rows[2], rows[3]]);
+    if N == 4 {
+        return tabulate!(|i| [a, b, c, d][i]);
+    }
+    let [e, f, g, h] = simd.deinterleave_shfl_f64s([rows[4], rows[5], rows[6], rows[7]]);
+    let [a, b, c, d, e, f, g, h] = {
+        let [a, b, e, f] = simd.deinterleave_shfl_f64s([a, b, e, f]);
+        let [c, d, g, h] = simd.deinterleave_shfl_f64s([c, d, g, h]);
+        [a, b, c, d, e, f, g, h]
+    };
+    let pairs = [[a, b], [c, d], [e, f], [g, h]].map(
+        #[inline(always)]
+        |pair| simd.deinterleave_shfl_f64s(pair),
+    );
+    tabulate!(|i| pairs[i / 2][i % 2])
 }

@@ -9,7 +9,7 @@
 //! | `plain`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
-//! | `operator`, `stencil`, `physics`, `initial`, `exchange`, `norms` | what they share |
+//! | `operator`, `stencil`, `passes`, `physics`, `initial`, `exchange`, `norms` | what they share |
 //! | `lanes`, `lines`, `rows`, `planes`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
@@ -30,6 +30,7 @@ mod lu;
 mod nested;
 mod norms;
 mod operator;
+mod passes;
 mod physics;
 mod placement;
 mod plain;

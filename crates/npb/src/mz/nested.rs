@@ -20,16 +20,11 @@ use crate::front::Front;
 use crate::mz::classes::Benchmark;
 use crate::mz::log::Log;
 use crate::mz::operator::residual_in_planes;
-use crate::mz::physics::Mesh;
+use crate::mz::passes::{InPlanes, InRows};
 use crate::mz::program::{Program, Zone};
 use crate::mz::rows::divide;
-use crate::mz::stages::{Reads, Stage, Writes, described};
+use crate::mz::stages::{Stage, described};
 use crate::mz::{bt, lu, sp};
-
-/// From u, and planes of forcing, to the planes of the right-hand side.
-pub(super) type InPlanes = fn(&Mesh, Range<usize>, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
-/// Updates rows of u by the right-hand side.
-pub(super) type InRows = fn(&Mesh, Range<usize>, Writes<'_>, &Reads<'_>, usize);
 
 /// What a chunk is worth at least, in millions of operations: some 100 µs of a core.
 const WORTH: f64 = 0.5;

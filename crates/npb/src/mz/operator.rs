@@ -6,7 +6,7 @@
 //!
 //! Planes of constant z are swept upwards. The state and what follows from it are kept for five planes, laid out so
 //! that they do not compete for the same lines of a cache; then each row is one loop along x, in vectors, of which the
-//! last overlaps the one before. Nothing but the interior of r is written.
+//! last may reach beyond the row. Nothing but the interior of r is written.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use pulp::{Simd, WithSimd};
 
 use super::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
 use super::initial::exact_state;
-use super::lanes::{Lane, dispatch, with_scratch};
+use super::lanes::{Lane, MAX_LANES, dispatch, with_scratch};
 use super::physics::{COMPONENTS, Mesh};
 use super::planes::{HEAT, PRESSURE, Planes};
 use super::stencil::{Constants, DissipationWeights, Far, Star, Weights};
@@ -154,7 +154,7 @@ pub(crate) struct Operator<'a, S: Simd> {
     constants: Constants<S>,
     weights: DissipationWeights,
     planes: Planes<'a>,
-    /// A row of each component of the result.
+    /// A row of each component of the result, and what vectors reach beyond it.
     row: [Vec<f64>; 5],
 }
 
@@ -175,7 +175,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             planes.read(simd, u, k);
         }
         let (constants, weights) = (Constants::new(simd, mesh, scale), DissipationWeights::new(mesh));
-        let row = std::array::from_fn(|_| vec![0.0; mesh.shape.nx - 2]);
+        let row = std::array::from_fn(|_| vec![0.0; (mesh.shape.nx - 2).next_multiple_of(MAX_LANES)]);
         Self { simd, mesh, u, forcing, constants, weights, planes, row }
     }
 
@@ -192,14 +192,15 @@ impl<'a, S: Simd> Operator<'a, S> {
             primitives: tabulate!(|quantity| self.planes.star(5 + quantity, k)),
         };
         let (scale, forcing) = (self.constants.scale, self.forcing.plane(k));
+        let (pitch, whole) = (Planes::pitch(self.mesh.shape), self.row[0].len());
         for j in 1..ny - 1 {
             let weights = self.weights.row(self.simd, j, k);
             let [r0, r1, r2, r3, r4] = self.row.each_mut();
-            let row = [&mut r0[..nx - 2], &mut r1[..nx - 2], &mut r2[..nx - 2], &mut r3[..nx - 2], &mut r4[..nx - 2]];
-            for_vectors!(S, nx - 2, |i| {
-                let sums = fields.apply(&self.constants, &weights, (j - 1) * nx + i, i);
+            let row = [&mut r0[..whole], &mut r1[..whole], &mut r2[..whole], &mut r3[..whole], &mut r4[..whole]];
+            for i in (0..nx - 2).step_by(S::F64_LANES) {
+                let sums = fields.apply(&self.constants, &weights, (j - 1) * pitch + i, i);
                 unroll!(5, |m| sums[m].store(row[m], i));
-            });
+            }
             // One component after the other: the ten arrays at once may well compete for the same lines of the cache.
             unroll!(5, |m| {
                 let at = j * nx + 1;

@@ -130,14 +130,14 @@ const SCALED_RESIDUAL: PlainStage = stage("residual", |z, threads| {
 });
 
 /// What planes have for themselves, of all interior planes.
-fn in_planes(Zone { mesh, u, forcing, r, .. }: &mut Zone, work: super::nested::InPlanes, threads: usize) {
+fn in_planes(Zone { mesh, u, forcing, r, .. }: &mut Zone, work: super::passes::InPlanes, threads: usize) {
     let interior = s![.., 1..-1, .., ..];
     let planes = 1..mesh.shape.nz - 1;
     work(mesh, planes, &u.view(), &forcing.slice(interior), r.slice_mut(interior), threads);
 }
 
 /// What rows have for themselves, of all interior rows.
-fn in_rows(Zone { mesh, u, r, .. }: &mut Zone, work: super::nested::InRows, threads: usize) {
+fn in_rows(Zone { mesh, u, r, .. }: &mut Zone, work: super::passes::InRows, threads: usize) {
     let Shape { ny, .. } = mesh.shape;
     let (u, r) = (u.slice_mut(s![.., 1..-1, 1..-1, ..]), r.slice(s![.., 1..-1, .., ..]));
     work(mesh, 1..ny - 1, u, &r, threads);

@@ -1,15 +1,26 @@
 //! The star of points the spatial operator reads, and its constants.
 //!
-//! The points of a plane from its first interior one to its last, the boundary points between rows included, are one
-//! slice; each neighbour of these points is a slice of the same length, shifted by a point, a row or a plane. So a
+//! The points of a plane from its first interior one to its last, with all that lies between rows, are one slice, which ends with
+//! a whole cache line; each neighbour of these points is a slice of the same length, shifted by a point, a row or a plane. So a
 //! vector of points has its neighbours at the same place in other slices, and one check of the bounds does for all. Two
 //! points away a slice may leave the plane: where it does the weight is zero, and what is read does not matter.
 
 use pulp::Simd;
 
-use super::lanes::{Lane, splats};
+use super::lanes::{Lane, MAX_LANES, splats};
 use super::physics::{C34, CON43, DISSIPATION, EPS4, Mesh};
 use super::zones::Shape;
+
+/// Where the interior points of a field's plane lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    /// The first one, with two rows before it.
+    pub(crate) first: usize,
+    /// From a row to the next.
+    pub(crate) pitch: usize,
+    /// From the first one to the last one that vectors reach.
+    pub(crate) length: usize,
+}
 
 /// A field at the interior points of a plane, and its six neighbours: before and after in x, y, z.
 #[derive(Clone, Copy, Debug)]
@@ -21,13 +32,12 @@ pub(crate) struct Star<'a> {
 impl<'a> Star<'a> {
     /// That of a field given by its plane below, its plane, and its plane above, each with a row before and after.
     #[inline(always)]
-    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Shape { nx, ny, .. }: Shape) -> Self {
-        let (here, length) = (2 * nx + 1, (ny - 2) * nx - 2);
+    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Rows { first: here, pitch, length }: Rows) -> Self {
         Self {
             here: &plane[here..][..length],
             sides: [
                 [&plane[here - 1..][..length], &plane[here + 1..][..length]],
-                [&plane[here - nx..][..length], &plane[here + nx..][..length]],
+                [&plane[here - pitch..][..length], &plane[here + pitch..][..length]],
                 [&below[here..][..length], &above[here..][..length]],
             ],
         }
@@ -54,11 +64,10 @@ impl<'a> Far<'a> {
     /// That of a field given by its second plane below, its plane, and its second plane above, each with a row before
     /// and after.
     #[inline(always)]
-    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Shape { nx, ny, .. }: Shape) -> Self {
-        let (here, length) = (2 * nx + 1, (ny - 2) * nx - 2);
+    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Rows { first: here, pitch, length }: Rows) -> Self {
         Self([
             [&plane[here - 2..][..length], &plane[here + 2..][..length]],
-            [&plane[here - 2 * nx..][..length], &plane[here + 2 * nx..][..length]],
+            [&plane[here - 2 * pitch..][..length], &plane[here + 2 * pitch..][..length]],
             [&below[here..][..length], &above[here..][..length]],
         ])
     }
@@ -87,7 +96,7 @@ pub(crate) fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5]
 
 /// The weights of [`dissipation`] in a zone, by direction and position.
 pub(crate) struct DissipationWeights {
-    /// In x: each of the five by the position in a row.
+    /// In x: each of the five by the position in a row, and zeros behind its end for vectors that reach there.
     x: [Vec<f64>; 5],
     /// In y, by j.
     y: Vec<[f64; 5]>,
@@ -100,7 +109,8 @@ impl DissipationWeights {
     pub(crate) fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
         let line = |d, n| (1..n - 1).map(move |l| dissipation(mesh, d, l, n));
-        let x: Vec<_> = line(0, nx).collect();
+        let mut x: Vec<_> = line(0, nx).collect();
+        x.resize((nx - 2).next_multiple_of(MAX_LANES), [0.0; 5]);
         let x = std::array::from_fn(|w| x.iter().map(|weights| weights[w]).collect());
         Self { x, y: line(1, ny).collect(), z: line(2, nz).collect() }
     }

@@ -1,4 +1,4 @@
-//! Draws the guide's pictures, from the runtime's own record of tasks, from its work distributions, and from simulated
+//! Draws the guide's pictures, from the runtime's own record of tasks, its partitions and work distributions, and from simulated
 //! runs: `cargo run --release -p thalweg-guide --example pictures` writes them to `docs/guide/src/pictures`, or to the
 //! folder that is given.
 //!
@@ -6,6 +6,7 @@
 //! installed, their DOT files are written alone.
 
 mod graphs;
+mod lines;
 mod maps;
 mod mesh;
 mod sharing;
@@ -22,6 +23,7 @@ fn main() -> Result<()> {
     let folder: PathBuf = std::env::args_os().nth(1).map_or_else(default, PathBuf::from);
     std::fs::create_dir_all(&folder)?;
     graphs::draw(&folder)?;
+    std::fs::write(folder.join("lines.svg"), lines::draw()?)?;
     std::fs::write(folder.join("maps.svg"), maps::draw())?;
     std::fs::write(folder.join("sharing.svg"), sharing::draw()?)?;
     std::fs::write(folder.join("speed.svg"), speed::draw()?)?;

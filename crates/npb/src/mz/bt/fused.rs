@@ -5,32 +5,27 @@
 
 use std::ops::Range;
 
-use ndarray::{ArrayView4, ArrayViewMut4, s};
+use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
 use super::sweep::{InPlane, in_rows, vectors};
 use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
 use crate::mz::lanes::{dispatch, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
+use crate::mz::passes;
 use crate::mz::physics::Mesh;
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
 
-/// A whole step of a zone whose faces have been exchanged. Leaves `r` with the right-hand side before the sweep in z.
-///
-/// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// A whole step of a zone whose faces have been exchanged: [`passes::step`].
 pub(crate) fn step(
     mesh: &Mesh,
-    mut u: ArrayViewMut4<'_, f64>,
+    u: ArrayViewMut4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
-    mut r: ArrayViewMut4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    let Shape { ny, nz, .. } = mesh.shape;
-    let interior = s![.., 1..-1, .., ..];
-    in_planes(mesh, 1..nz - 1, &u.view(), &forcing.slice(interior), r.slice_mut(interior), threads);
-    in_rows(mesh, 1..ny - 1, u.slice_mut(s![.., 1..-1, 1..-1, ..]), &r.slice(interior), threads);
+    passes::step((in_planes, in_rows), mesh, u, forcing, r, threads);
 }
 
 /// A step of the interior planes `planes` as far as it stays within planes: residual, x and y. `u` is given whole,
@@ -74,7 +69,8 @@ impl WithSimd for ToY<'_> {
             #[inline(always)]
             |scratch| {
                 let of_bundle = vectors(nx.max(ny)) * S::F64_LANES;
-                let (bundle, planes) = scratch.numbers(of_bundle + Planes::numbers(mesh.shape)).split_at_mut(of_bundle);
+                let of_planes = Planes::numbers(mesh.shape);
+                let (planes, bundle) = scratch.numbers(of_planes + of_bundle).split_at_mut(of_planes);
                 let bundle = bytemuck::cast_slice_mut::<f64, S::f64s>(bundle);
                 let mut operator = Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first);
                 for_planes(

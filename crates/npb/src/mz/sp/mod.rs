@@ -20,6 +20,7 @@ use pulp::{Simd, WithSimd};
 use crate::mz::components::{ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows};
 use crate::mz::lanes::{Scratch, dispatch, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
+use crate::mz::passes;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
@@ -64,22 +65,15 @@ pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, mut r: ArrayViewMut4
     });
 }
 
-/// A whole step of a zone whose faces have been exchanged. `r` has to be 0 on the boundary; what its interior holds
-/// afterwards is of no use.
-///
-/// # Panics
-/// As [`transform`].
+/// A whole step of a zone whose faces have been exchanged: [`passes::step`].
 pub(crate) fn step(
     mesh: &Mesh,
-    mut u: ArrayViewMut4<'_, f64>,
+    u: ArrayViewMut4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
-    mut r: ArrayViewMut4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    let Shape { ny, nz, .. } = mesh.shape;
-    let interior = s![.., 1..-1, .., ..];
-    in_planes(mesh, 1..nz - 1, &u.view(), &forcing.slice(interior), r.slice_mut(interior), threads);
-    in_rows(mesh, 1..ny - 1, u.slice_mut(s![.., 1..-1, 1..-1, ..]), &r.slice(interior), threads);
+    passes::step((in_planes, in_rows), mesh, u, forcing, r, threads);
 }
 
 /// A step of the interior planes `planes` as far as it stays within planes: residual, transform, x and y. `u` is given
@@ -158,7 +152,8 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let (flow, planes) = scratch.numbers(2 * plane + Planes::numbers(mesh.shape)).split_at_mut(2 * plane);
+                let (planes, flow) =
+                    scratch.numbers(Planes::numbers(mesh.shape) + 2 * plane).split_at_mut(Planes::numbers(mesh.shape));
                 let (volume, sound) = flow.split_at_mut(plane);
                 let mut flow = FlowPlane { volume, sound };
                 let whole = TRANSFORM && X && Y;

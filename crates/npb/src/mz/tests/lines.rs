@@ -65,3 +65,34 @@ proptest! {
         }
     }
 }
+
+/// Packs rows whose numbers say where they stand.
+struct Places;
+
+impl WithSimd for Places {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        const LENGTH: usize = 19;
+        let numbers: Vec<f64> = (0..MAX_LANES * LENGTH).map(|index| index as f64).collect();
+        let mut scratch = Scratch::default();
+        let bundle = scratch.vectors::<S>(LENGTH);
+        Lines::apart(0, LENGTH, S::F64_LANES, 1, LENGTH).pack(simd, &numbers, bundle, (0, 1));
+        for (l, point) in bundle.iter().enumerate() {
+            let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(point));
+            let expected: Vec<f64> = (0..S::F64_LANES).map(|lane| (lane * LENGTH + l) as f64).collect();
+            assert_eq!(lanes, expected, "point {l}");
+        }
+    }
+}
+
+#[test]
+fn a_lane_is_a_line() {
+    for most in [4, MAX_LANES] {
+        dispatch(most, Places);
+    }
+    Places.with_simd(Scalar);
+    Places.with_simd(Scalar256b);
+    Places.with_simd(Scalar512b);
+}
