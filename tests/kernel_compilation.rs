@@ -2,6 +2,9 @@
 //!
 //! A compiler that is not there is reported, and is a failure where `THALWEG_REQUIRE` names it (`nvrtc,hiprtc`).
 
+#[path = "common/cubin.rs"]
+#[allow(unreachable_pub)]
+mod cubin;
 #[path = "loops/generated/draw.rs"]
 #[allow(dead_code)]
 mod draw;
@@ -9,6 +12,8 @@ mod draw;
 #[allow(dead_code)]
 mod nest;
 
+use cubin::Usage;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use thalweg::kernel::{Program, compile_for};
@@ -81,15 +86,74 @@ fn for_each_architecture(check: impl Fn(&str)) {
     }
 }
 
+/// A text with all headers there are, and the numbers that the host gives.
+fn complete(name: &'static str, text: &'static str, headers: &[(&'static str, &'static str)]) -> Program {
+    let program = headers.iter().fold(program(name, text), |program, (name, text)| program.header(name, text));
+    DEFINES.iter().fold(program, |program, (name, value)| program.define(name, *value))
+}
+
+fn headers() -> Vec<(&'static str, &'static str)> {
+    texts("h").into_iter().filter(|(name, _)| *name != "dialect.h").collect()
+}
+
+/// What each kernel takes on one architecture is written down: one more step of registers, or any more stack (what spills
+/// lies there), is a failure. `THALWEG_BLESS=1` writes the table anew.
+#[test]
+fn registers_and_stacks_are_those_written_down() {
+    const ARCHITECTURE: &str = "sm_90";
+    /// Registers are given to threads by so many.
+    const STEP: u32 = 8;
+    const TITLE: &str = "text,kernel,registers,stack_bytes";
+    let (headers, mut lines, mut release, mut heads) = (headers(), Vec::new(), String::new(), 0);
+    for (name, text) in texts("cl") {
+        heads += text.lines().filter(|line| line.starts_with("KERNEL(")).count();
+        let Some(code) = compile(&complete(name, text, &headers), ARCHITECTURE) else { return };
+        release = cubin::release(&code).expect("the compiler says its release");
+        // Beside kernels there are functions of the compiler's own.
+        let kernels = cubin::usage(&code).into_iter().filter(|(kernel, _)| !kernel.starts_with('$'));
+        for (kernel, Usage { registers, stack_bytes }) in kernels {
+            assert!(registers > 0, "{name}: {kernel}");
+            lines.push(format!("{name},{kernel},{registers},{stack_bytes}"));
+        }
+    }
+    assert_eq!(lines.len(), heads);
+    let head = format!("# {ARCHITECTURE}, by NVRTC {release}");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/registers.csv");
+    if std::env::var_os("THALWEG_BLESS").is_some() {
+        fs::write(&path, format!("{head}\n{TITLE}\n{}\n", lines.join("\n"))).unwrap();
+        return;
+    }
+    let table = fs::read_to_string(&path).unwrap();
+    if table.lines().next() != Some(&head) {
+        let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == "nvrtc"), "{path:?} is of another compiler than {head}");
+        return println!("skipped: {path:?} is of another compiler than {head}");
+    }
+    let parse = |line: &str| {
+        let mut parts = line.rsplitn(3, ',');
+        let (stack, registers) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?);
+        Some((parts.next()?.to_owned(), (registers, stack)))
+    };
+    let written: BTreeMap<_, _> = table.lines().filter_map(parse).collect();
+    let found: BTreeMap<_, _> = lines.iter().filter_map(|line| parse(line)).collect();
+    assert!(found.keys().eq(written.keys()), "the kernels are others; try THALWEG_BLESS=1");
+    for (kernel, (registers, stack)) in found {
+        let (before, stack_before) = written[&kernel];
+        let is_worse = registers > before.next_multiple_of(STEP) || stack > stack_before;
+        assert!(
+            !is_worse,
+            "{kernel} takes {registers} registers and {stack} bytes of stack, and took {before} and {stack_before}"
+        );
+    }
+}
+
 #[test]
 fn every_text_compiles() {
-    let headers: Vec<_> = texts("h").into_iter().filter(|(name, _)| *name != "dialect.h").collect();
+    let headers = headers();
     let texts = texts("cl");
     for_each_architecture(|architecture| {
         for (name, text) in &texts {
-            let mut program = program(name, text);
-            program = headers.iter().fold(program, |program, (name, text)| program.header(name, text));
-            program = DEFINES.iter().fold(program, |program, (name, value)| program.define(name, *value));
+            let program = complete(name, text, &headers);
             let code = compile(&program, architecture).expect("the compiler is there");
             println!("{name} for {architecture}: {} bytes", code.len());
             for line in text.lines().filter(|line| line.starts_with("KERNEL(")) {

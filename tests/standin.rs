@@ -13,7 +13,7 @@ mod programs;
 #[path = "standin/raw.rs"]
 mod raw;
 
-use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, Report, Settings, run};
+use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
 
 /// An example program, which has to verify what it computes.
 fn example(settings: &Settings, name: &str, arguments: &str) {
@@ -63,7 +63,7 @@ fn conformance(settings: &Settings) {
     let settings = settings.clone().with("STANDIN_DEVICES", 2).with("THALWEG_REQUIRE", settings.units.to_lowercase());
     let tests = format!("{}::", settings.units.to_lowercase());
     let (output, report) = run(&settings, &built.of("conformance"), &[&tests]);
-    assert!(output.contains("test result: ok. 16 passed; 0 failed; 0 ignored"), "{output}");
+    assert!(output.contains("test result: ok. 17 passed; 0 failed; 0 ignored"), "{output}");
     report.is_clean();
 }
 
@@ -75,6 +75,37 @@ fn conformance_on_cuda() {
 #[test]
 fn conformance_on_hip() {
     conformance(&HIP);
+}
+
+/// OpenCL with a layer, by which the implementation for cores looks like one for GPUs.
+fn opencl_gpu() -> Option<Settings> {
+    Some(OPENCL.clone().with("OPENCL_LAYERS", drivers::layer()?.display()))
+}
+
+#[test]
+fn opencl_copies_by_way_of_page_locked_memory() {
+    let Some(settings) = opencl_gpu() else { return };
+    let settings = settings.with("THALWEG_REQUIRE", "opencl").with("POCL_DEVICES", "pthread pthread");
+    let built = drivers::built().expect("the layer was");
+    let (output, report) = run(&settings, &built.of("conformance"), &["opencl::"]);
+    assert!(output.contains("test result: ok. 16 passed; 0 failed; 0 ignored"), "{output}");
+    report.is_clean();
+    assert_eq!(report.of("pageable copies"), 0, "{report:?}");
+    assert!(report.of("locked copies in") > 1000 && report.of("locked copies out") > 1000, "{report:?}");
+}
+
+/// Where buffers get their memory when they are first used, it is refused by copies and launches.
+#[test]
+fn opencl_that_gives_memory_late() {
+    let Some(settings) = opencl_gpu() else { return };
+    for code in [-4, -5] {
+        let settings = settings.clone().with("STANDIN_REFUSAL", code);
+        for holds in [2 << 20, 3 << 20, 5 << 20] {
+            let Some(report) = report(&settings.clone().with("STANDIN_HOLDS", holds), "shortage") else { return };
+            assert!(report.of("refused allocations") > 0, "{report:?}");
+        }
+        _ = report(&settings.with("STANDIN_HOLDS", 1 << 20), "too_much");
+    }
 }
 
 /// What one of our own programs has called; all there is left is a report.

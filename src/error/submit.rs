@@ -159,6 +159,16 @@ pub enum SubmitError {
         /// The largest capacity among its units' memories.
         capacity_bytes: u64,
     },
+    /// The task is for a device that can not run it.
+    #[error("cannot submit task `{task}` to {device}: {problem}")]
+    Device {
+        /// The task's name.
+        task: String,
+        /// The device.
+        device: String,
+        /// Why it can not run there, and what would help.
+        problem: String,
+    },
     /// A region is larger than what any device that the task could run on allocates at once.
     #[error(
         "cannot submit task `{task}`: {region} takes {needed_bytes} bytes in one piece, and the devices that it could use \

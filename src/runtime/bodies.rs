@@ -1,4 +1,5 @@
-//! What the tasks of a loop share, and the replays of a recorded task: bodies that are called many times, and a priority.
+//! What the tasks of a loop share, and the replays of a recorded task: bodies that are called many times, a priority, and the
+//! device that all are for.
 //!
 //! The builders of both describe them by the same methods, which are here. The body for CPU units is none of these: it
 //! keeps its type, so that it is called without a pointer to it.
@@ -8,6 +9,7 @@ use super::record::{LoopRecorder, TaskRecorder};
 use super::submit::TaskBuilder;
 use crate::Context;
 use crate::error::BoxError;
+use crate::ids::DeviceId;
 use crate::kernel::Launcher;
 use crate::machine::UnitKind;
 use crate::memory::{AccessList, IntoOutcome, Slot};
@@ -26,6 +28,7 @@ pub(super) struct Bodies<S: AccessList> {
     /// Whether the one for CPU units is for no others.
     pub(super) host_only: bool,
     pub(super) priority: i32,
+    device: Option<DeviceId>,
     emulated: Option<Emulated<S>>,
     gpu: Option<Enqueue<S>>,
     /// Those for one interface, by the kind of its units.
@@ -34,7 +37,7 @@ pub(super) struct Bodies<S: AccessList> {
 
 impl<S: AccessList> Default for Bodies<S> {
     fn default() -> Self {
-        Self { host_only: false, priority: 0, emulated: None, gpu: None, own: Vec::new() }
+        Self { host_only: false, priority: 0, device: None, emulated: None, gpu: None, own: Vec::new() }
     }
 }
 
@@ -62,6 +65,9 @@ impl<S: AccessList> Bodies<S> {
         C: Slot<S>,
     {
         let mut task = task.priority(self.priority);
+        if let Some(device) = self.device {
+            task = task.on_device(device);
+        }
         if let Some(body) = self.emulated.clone() {
             task = task.emulated(move |context, views| body(context, views));
         }
@@ -115,4 +121,13 @@ described_alike! {
     LoopBuilder of LoopAccesses;
     TaskRecorder of Accesses;
     LoopRecorder of LoopAccesses;
+}
+
+impl<A: Accesses, C> TaskRecorder<'_, A, C> {
+    /// The task runs on this device, as [`TaskBuilder::on_device`](crate::TaskBuilder::on_device) says. An index of an
+    /// iteration space goes before it.
+    pub fn on_device(mut self, device: DeviceId) -> Self {
+        self.bodies().device = Some(device);
+        self
+    }
 }

@@ -6,6 +6,8 @@ use crate::machine::{Machine, UnitKind};
 /// The capacities of a machine's memories.
 pub(super) struct Capacities {
     bytes: Vec<u64>,
+    /// What can be allocated at once in each.
+    buffers: Vec<u64>,
     /// Of the largest memory among the units of each kind; nothing of kinds that the machine lacks.
     largest_by_kind: [Option<u64>; UnitKind::ALL.len()],
     /// What the most generous of those units' devices allocates at once.
@@ -25,12 +27,18 @@ impl Capacities {
             let most = &mut buffer_by_kind[unit.kind as usize];
             *most = (*most).max(of_unit.unwrap_or(0));
         }
-        Self { bytes, largest_by_kind, buffer_by_kind }
+        let buffers = machine.spaces().map(buffer).collect();
+        Self { bytes, buffers, largest_by_kind, buffer_by_kind }
     }
 
     /// What a space holds.
     pub(super) fn bytes(&self, space: SpaceId) -> u64 {
         self.bytes.get(space.index()).copied().unwrap_or(0)
+    }
+
+    /// How many bytes one region can have in a space.
+    pub(super) fn buffer(&self, space: SpaceId) -> u64 {
+        self.buffers.get(space.index()).copied().unwrap_or(0)
     }
 
     /// How many bytes one region can have on units of a kind.

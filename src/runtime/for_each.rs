@@ -12,6 +12,7 @@ use crate::Context;
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, running};
 use crate::driver::shared::Description;
 use crate::error::SubmitError;
+use crate::ids::DeviceId;
 use crate::memory::{AccessList, IntoOutcome, NoBody, Payload, Repeated, SharedBody, Slot};
 use crate::region::Block;
 use crate::sealed::INTERNAL;
@@ -91,6 +92,8 @@ pub(super) struct Rest<A: LoopAccesses> {
     bodies: Bodies<A::Stored>,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
+    /// Those over which it is spread.
+    devices: Vec<DeviceId>,
 }
 
 impl<A: LoopAccesses, C> fmt::Debug for LoopBuilder<'_, A, C> {
@@ -155,7 +158,44 @@ impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
 
     /// The iterations are the indices of an iteration space, in the instance that was begun last.
     pub fn at(mut self, space: &IterationSpace) -> Self {
-        self.rest.space = Some(space.clone());
+        (self.rest.space, self.rest.devices) = (Some(space.clone()), Vec::new());
+        self
+    }
+
+    /// Spreads the iterations over these devices: iteration `i` runs on the device `i` modulo their number
+    /// ([`TaskBuilder::on_device`]). With one part for each device this is one operation of all of them: each works on its
+    /// part of the arrays, which stays in its memory, and a part that is grown by a halo brings what it needs of its
+    /// neighbours' straight from their memories. Without a device, as on a unit of cores, iterations go wherever the
+    /// scheduler sends them.
+    ///
+    /// The name is that of OpenMP's proposed `target spread` (Torres et al. 2022). The last of `at` and `spread` holds.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:4").build()?;
+    /// let devices = &rt.machine().unit(UnitId(1)).devices;
+    /// let (mut x, mut y) = (rt.data(vec![1.0; 1000]), rt.zeros(1000));
+    /// let size = 1000_usize.div_ceil(devices.len().max(1));
+    /// for _ in 0..3 {
+    ///     rt.for_each("smooth", (0.., x.blocks(size).grow(1).input(), y.blocks(size).output()))
+    ///         .cpu(move |_, (part, x, y)| {
+    ///             let before = usize::from(part > 0); // what x has before the part
+    ///             y.iter_mut().enumerate().for_each(|(i, y)| {
+    ///                 let here = i + before;
+    ///                 let next = (here + 1).min(x.len() - 1);
+    ///                 *y = (x[here.saturating_sub(1)] + x[next]) / 2.0;
+    ///             });
+    ///         })
+    ///         .spread(devices)
+    ///         .submit()?;
+    ///     std::mem::swap(&mut x, &mut y);
+    /// }
+    /// assert_eq!(rt.valid_in(&x.slice(300..400)), [devices[1].space()]);
+    /// assert_eq!(rt.take(x)?, [1.0; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spread(mut self, devices: &[DeviceId]) -> Self {
+        (self.rest.space, self.rest.devices) = (None, devices.to_vec());
         self
     }
 }
@@ -200,7 +240,7 @@ where
 
 impl<A: LoopAccesses> Rest<A> {
     fn new(name: Cow<'static, str>, accesses: A) -> Self {
-        Self { name, accesses, bodies: Bodies::default(), cost: None, space: None }
+        Self { name, accesses, bodies: Bodies::default(), cost: None, space: None, devices: Vec::new() }
     }
 
     /// Checks what can be checked of all iterations at once; how many there are.
@@ -211,6 +251,9 @@ impl<A: LoopAccesses> Rest<A> {
         if let Some(space) = space.as_ref().filter(|space| space.len() < iterations) {
             let (space, index, len) = (space.name().to_owned(), space.len(), space.len());
             return Err(SubmitError::Index { task: task(), space, index, len });
+        }
+        for device in self.devices.iter().take(iterations) {
+            super::on_device::exists(door, name, *device)?;
         }
         self.check_overlaps(iterations)?;
         Ok(iterations)
@@ -285,6 +328,9 @@ impl<A: LoopAccesses> Rest<A> {
         }
         if let Some(space) = &self.space {
             task = task.at(space, index);
+        }
+        if !self.devices.is_empty() {
+            task = task.on_device(self.devices[index % self.devices.len()]);
         }
         task
     }

@@ -9,7 +9,7 @@ use crate::driver::shared::Description;
 use crate::driver::simulated::Simulated;
 use crate::engine::Needs;
 use crate::error::SubmitError;
-use crate::ids::TaskId;
+use crate::ids::{DeviceId, TaskId};
 use crate::kernel::Launcher;
 use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
 use crate::sched::{Beside, Place};
@@ -78,6 +78,8 @@ pub(super) struct Hints {
     /// It goes where its index is, and takes no part in how the indices are shared out.
     beside: bool,
     cost: Option<f64>,
+    /// Where it is to run.
+    device: Option<DeviceId>,
     /// Its index in an iteration space.
     at: Option<(IterationSpace, usize)>,
     /// The group that it is a member of, and that group's runtime.
@@ -159,7 +161,7 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
 
     /// The task's index in an iteration space, in the instance that was begun last.
     pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
-        (self.hints.at, self.hints.beside) = (Some((space.clone(), index)), false);
+        (self.hints.at, self.hints.beside, self.hints.device) = (Some((space.clone(), index)), false, None);
         self
     }
 
@@ -168,7 +170,7 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// It takes no part in how the indices are shared out, and what it takes is not counted for the index. This suits
     /// what moves data between indices, such as the exchange of faces between the zones of a mesh: it runs where the
     /// zone resides, and whoever gets it does not get the zone by it. Until the index has run, the task is like any
-    /// other. Schedulers that know of no indices ignore the hint. The last of `at` and `beside` holds.
+    /// other. Schedulers that know of no indices ignore the hint. The last of `at`, `beside` and `on_device` holds.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -186,7 +188,37 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
-        (self.hints.at, self.hints.beside) = (Some((space.clone(), index)), true);
+        (self.hints.at, self.hints.beside, self.hints.device) = (Some((space.clone(), index)), true, None);
+        self
+    }
+
+    /// The task runs on this device, whatever the scheduler would choose, in the device's memory.
+    ///
+    /// For programs that share work out by themselves, as [`LoopBuilder::spread`](crate::LoopBuilder::spread) does. If
+    /// the device is lost before the task has begun, the task is like any other. The last of `at`, `beside` and
+    /// `on_device` holds.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:2").build()?;
+    /// let x = rt.data(vec![1; 8]);
+    /// let second = rt.machine().unit(UnitId(1)).devices[1];
+    /// let task = rt.task("there", (x.inout(),)).cpu(move |cx, (x,)| {
+    ///     assert_eq!(cx.device(), Some(second));
+    ///     x.fill(2);
+    /// });
+    /// task.on_device(second).submit()?;
+    /// let refused = rt.task("there", (x.inout(),)).cpu(|_, _| ()).on_device(DeviceId(2)).submit();
+    /// assert_eq!(
+    ///     refused.unwrap_err().to_string(),
+    ///     "cannot submit task `there` to device 2: the machine's units, 1:CPU:1,1:EMU:2, have 2 devices; try one that \
+    ///      `Machine::units` lists"
+    /// );
+    /// assert_eq!(rt.take(x)?, [2; 8]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_device(mut self, device: DeviceId) -> Self {
+        (self.hints.at, self.hints.beside, self.hints.device) = (None, false, Some(device));
         self
     }
 }
@@ -330,6 +362,9 @@ where
         if !C::PRESENT || !*on_fast_path {
             self.check_units(kinds, records)?;
         }
+        if let Some(device) = self.hints.device {
+            super::on_device::check(&self.entrance, &self.name, device, kinds, records)?;
+        }
         if let Some(group) = &self.hints.group {
             super::group::check(&self.name, group, *runtime)?;
         }
@@ -395,6 +430,9 @@ where
         if !C::PRESENT || !*on_fast_path {
             self.check_units(kinds, &records)?;
         }
+        if let Some(device) = self.hints.device {
+            super::on_device::check(&self.entrance, &self.name, device, kinds, &records)?;
+        }
         self.side().map(drop)
     }
 
@@ -421,9 +459,9 @@ where
         };
         let beside = self.hints.at.as_ref().filter(|_| self.hints.beside);
         let beside = beside.map(|(space, index)| Beside { space: space.id(), index: *index });
-        let cost = self.hints.cost;
-        let has_side = cost.is_some() || place.is_some() || beside.is_some();
-        Ok(has_side.then(|| Box::new(Side { cost, place, beside, ..Side::default() })))
+        let (cost, device) = (self.hints.cost, self.hints.device);
+        let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some();
+        Ok(has_side.then(|| Box::new(Side { cost, place, beside, device, ..Side::default() })))
     }
 
     /// Whether some unit has a body and enough memory.

@@ -84,3 +84,32 @@ pub(crate) fn from_device_to_device(kind: UnitKind) {
     let between = links.iter().filter(|link| !link.from.is_host() && !link.to.is_host());
     assert!(between.count() > 0, "nothing went from device to device: {links:?}");
 }
+
+/// Steps of a stencil on one unit of two devices: parts stay, and halos cross.
+pub(crate) fn a_loop_over_the_devices_of_a_unit(kind: UnitKind) {
+    const N: usize = 10_001;
+    const STEPS: u64 = 20;
+    let rt = Runtime::builder().compute_units(format!("1:{kind}:2")).build().unwrap();
+    let devices = &rt.machine().unit(UnitId(0)).devices;
+    let mut expected: Vec<u64> = (0..N as u64).collect();
+    let (mut x, mut y) = (rt.data(expected.clone()), rt.zeros(N));
+    let size = N.div_ceil(devices.len());
+    for _ in 0..STEPS {
+        kernels::step(&rt, &x, &y, size, devices);
+        std::mem::swap(&mut x, &mut y);
+        let before = expected.clone();
+        kernels::stepped(&before, &mut expected, 0);
+    }
+    rt.wait().unwrap();
+    let spaces: Vec<_> = [&x.slice(..size), &x.slice(size..)].map(|part| rt.valid_in(part)).into();
+    assert_eq!(spaces, devices.iter().map(|device| [device.space()]).collect::<Vec<_>>());
+    let links = rt.statistics().links;
+    let bytes = |from_home: bool| {
+        let between = links.iter().filter(|link| link.from != link.to && link.from.is_host() == from_home);
+        between.map(|link| link.bytes).sum::<u64>()
+    };
+    // What two parts share crosses once in each step; in the first it may come from home.
+    assert_eq!(bytes(true) + bytes(false), 8 * (N as u64 + 2 * STEPS));
+    assert!(bytes(false) >= 8 * 2 * (STEPS - 1));
+    assert_eq!(rt.take(x).unwrap(), expected);
+}

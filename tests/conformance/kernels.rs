@@ -40,6 +40,15 @@ const TEXT: &str = "
         int i = GLOBAL_ID(0);
         if (i < n) for (int r = 0; r < rounds; r++) y[i] = y[i] * 3 + 1;
     }
+    KERNEL(64, 1, 1) stencil(IN(UINT64, x, m), OUT(UINT64, y, n), int before, int m, int n)
+    {
+        REGION(x); REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) {
+            int left = i + before - 1, right = i + before + 1;
+            y[i] = x[left < 0 ? 0 : left] * 3 + x[right < m ? right : m - 1];
+        }
+    }
 ";
 #[allow(unsafe_code)]
 // SAFETY: indices are compared with the numbers that the heads name.
@@ -51,6 +60,28 @@ type Add = (Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32, i32);
 static ADD: Kernel<Add> = Kernel::new(&PROGRAM, "add");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 static SLOW: Kernel<(Write<u64>, i32, i32)> = Kernel::new(&PROGRAM, "slow");
+static STEP: Kernel<(Read<u64>, Write<u64>, i32, i32, i32)> = Kernel::new(&PROGRAM, "stencil");
+
+/// Each element of `y` is three times the left neighbour in `x` and the right one; `x` begins so many elements before `y`.
+pub(crate) fn stepped(x: &[u64], y: &mut [u64], before: usize) {
+    for (i, y) in y.iter_mut().enumerate() {
+        let here = i + before;
+        *y = x[here.saturating_sub(1)].wrapping_mul(3).wrapping_add(x[(here + 1).min(x.len() - 1)]);
+    }
+}
+
+/// The same for blocks of this size, spread over devices.
+pub(crate) fn step(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, size: usize, devices: &[DeviceId]) {
+    rt.for_each("step", (0.., x.blocks(size).grow(1).input(), y.blocks(size).output()))
+        .cpu(|_, (part, x, y)| stepped(x, y, usize::from(part > 0)))
+        .gpu(|k, (part, x, mut y)| {
+            let (m, n) = (x.len(), y.len());
+            k.launch(&STEP, n, (&x, &mut y, i32::from(part > 0), m as i32, n as i32))
+        })
+        .spread(devices)
+        .submit()
+        .unwrap();
+}
 
 pub(crate) fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     for (y, x) in y.iter_mut().zip(x) {

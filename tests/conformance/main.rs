@@ -19,10 +19,11 @@ use thalweg::prelude::*;
 /// A test, and how many devices it needs.
 type Test = (&'static str, usize, fn(UnitKind));
 
-const TESTS: [Test; 15] = [
+const TESTS: [Test; 16] = [
     ("whole_arrays_go_there_and_back", 1, copies::whole_arrays_go_there_and_back),
     ("boxes_of_two_to_four_dimensions", 1, copies::boxes_of_two_to_four_dimensions),
     ("from_device_to_device", 2, copies::from_device_to_device),
+    ("a_loop_over_the_devices_of_a_unit", 2, copies::a_loop_over_the_devices_of_a_unit),
     ("memory_is_used_to_the_limit", 1, memory::memory_is_used_to_the_limit),
     ("more_than_fits_is_refused", 1, memory::more_than_fits_is_refused),
     ("many_readers_between_two_writers", 1, order::many_readers_between_two_writers),

@@ -80,6 +80,11 @@ macro_rules! loops {
                 let (a, b, parts) = (region(a).input(), region(b).input(), region(&cut.whole).tiles($tiles));
                 let (kind, ends) = (steps[0].kind, steps[0].end);
                 let seeds: Vec<u64> = steps.iter().map(|step| step.seed).collect();
+                // Some loops have their devices.
+                let devices: Vec<DeviceId> = match steps[0].seed % 2 {
+                    0 => rt.machine().device_units().flat_map(|unit| unit.devices.clone()).collect(),
+                    _ => Vec::new(),
+                };
                 macro_rules! submit {
                     ($access:expr) => {
                         rt.for_each("step", (0.., a, b, $access))
@@ -89,6 +94,7 @@ macro_rules! loops {
                                 target.iter_mut().enumerate().for_each(|(n, x)| *x = kind.value(*x, h, n));
                                 end(ends)
                             })
+                            .spread(&devices)
                             .submit()
                     };
                 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg::prelude::*;
 
 /// What a process gets: an interface, and the stand-in's variables.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.
 pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
 /// A release that is not there yet.
 pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
+/// OpenCL on cores that looks like a GPU; needs an implementation for cores, and the headers of OpenCL's layers.
+pub static OPENCL: Settings = settings("OPENCL", "OpenCL", &[]);
 
 impl Settings {
     pub fn with(mut self, name: &'static str, value: impl ToString) -> Self {
@@ -90,6 +93,33 @@ fn build() -> Option<Built> {
         }
     }
     Some(Built { programs: build_programs(), folder })
+}
+
+/// The layer that makes OpenCL on cores look like a GPU; nothing if there are no headers for it, or no OpenCL.
+pub fn layer() -> Option<PathBuf> {
+    static LAYER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        let folder = &built()?.folder;
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin/opencl.cpp");
+        let (library, mine) = (folder.join("liblayer.so"), folder.join(format!("layer-{}.so", std::process::id())));
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++17", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]);
+        compiler.arg("-DCL_TARGET_OPENCL_VERSION=300").arg(source).arg("-o").arg(&mine);
+        let output = compiler.output().unwrap();
+        let (built, said) = (output.status.success(), String::from_utf8_lossy(&output.stderr));
+        let opencl = Runtime::builder().compute_units("1:OPENCL:1").build();
+        if built && opencl.is_ok() {
+            std::fs::rename(&mine, &library).unwrap();
+            std::fs::create_dir_all(folder.join(OPENCL.folder)).unwrap();
+            return Some(library);
+        }
+        let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|name| name == "standin"), "no layer of OpenCL: {said} {:?}", opencl.err());
+        assert!(built || said.contains("CL/cl_layer.h"), "{said}");
+        println!("skipped: there are no headers of OpenCL's layers (CL/cl_layer.h), or there is no OpenCL");
+        None
+    };
+    LAYER.get_or_init(build).clone()
 }
 
 /// What else is run: as cargo has built it for this test, in the same profile.

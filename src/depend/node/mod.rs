@@ -151,6 +151,8 @@ pub(crate) struct Side {
     pub(crate) place: Option<crate::sched::Place>,
     /// The index beside which it runs.
     pub(crate) beside: Option<crate::sched::Beside>,
+    /// The device that it is for, as long as there is that.
+    pub(crate) device: Option<crate::ids::DeviceId>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
     /// The kinds of unit that it can run on, where that does not follow from its bodies alone.

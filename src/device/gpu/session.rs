@@ -172,7 +172,11 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         let threads = (0..3).map(|d| u64::from(groups[d]) * u64::from(kernel.group[d]));
         self.threads = self.threads.max(threads.fold(1, u64::saturating_mul)).min(u64::MAX / 1000);
         // SAFETY: a kernel's types agree with its text; regions and scratch memory are the task's until it has ended.
-        unsafe { backend.launch(self.stream(), &function, kernel, groups, arguments) }
+        let launch = || unsafe { backend.launch(self.stream(), &function, kernel, groups, arguments) };
+        match launch() {
+            Err(DeviceError::OutOfMemory { .. }) if self.gpu.give_up_scratch()? => launch(),
+            result => result,
+        }
     }
 
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {

@@ -1,6 +1,7 @@
 //! One OpenCL device behind the calls that [`Backend`] asks for.
 
 use super::library::Found;
+use super::locked::{Locked, LockedMemory};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, Pitches, Slab, no_code};
@@ -17,7 +18,7 @@ use opencl3::device::{Device, cl_device_id};
 use opencl3::error_codes::{ClError, error_text};
 use opencl3::event::{Event, set_event_callback};
 use opencl3::kernel::{Kernel, set_kernel_arg};
-use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, ClMem};
+use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, CL_MEM_SIZE, ClMem, get_mem_object_info};
 use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_int, cl_mem};
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -57,6 +58,8 @@ pub(in crate::device) struct OpenCl {
     /// Of one buffer.
     largest_buffer_bytes: u64,
     limits: Limits,
+    /// None where copies from and to any memory hold nobody up: on cores.
+    locked: Option<Arc<LockedMemory>>,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
@@ -95,7 +98,12 @@ impl OpenCl {
             memory_bytes: 0,
             largest_buffer_bytes: 0,
             limits: Limits::default(),
+            locked: None,
         };
+        if found.suits(UnitKind::Gpu) {
+            let locked = LockedMemory::new(context.clone(), *id);
+            device.locked = Some(Arc::new(locked.map_err(|error| device.failed("clCreateCommandQueue", error))?));
+        }
         let asked = Device::new(*id);
         let limits = asked.max_work_group_size().and_then(|threads| Ok((threads, asked.local_mem_size()?)));
         let (threads, local_bytes) = limits.map_err(|error| device.failed("clGetDeviceInfo", error))?;
@@ -143,14 +151,33 @@ impl OpenCl {
         Ok(module)
     }
 
+    /// Notes what was enqueued, which uses these buffers.
+    ///
+    /// Where a driver gives a buffer memory when it is first used, that is refused here, before anything was enqueued. The
+    /// second of the codes may also say that a kernel wants more registers than there are; it is refused again then.
     fn enqueued(
         &self,
         stream: &Stream,
         call: &'static str,
         event: Result<cl_event, cl_int>,
+        buffers: &[usize],
     ) -> Result<(), DeviceError> {
-        *stream.last.lock() = Some(Arc::new(Event::new(event.map_err(|code| self.failed(call, ClError(code)))?)));
+        let event = event.map_err(|code| match code {
+            MEM_OBJECT_ALLOCATION_FAILURE | OUT_OF_RESOURCES if !buffers.is_empty() => {
+                let bytes = |buffer: &usize| match get_mem_object_info(mem(*buffer), CL_MEM_SIZE) {
+                    Ok(bytes) => usize::from(bytes) as u64,
+                    Err(_) => 0,
+                };
+                self.out_of_memory(buffers.iter().map(bytes).sum(), code)
+            }
+            code => self.failed(call, ClError(code)),
+        })?;
+        *stream.last.lock() = Some(Arc::new(Event::new(event)));
         Ok(())
+    }
+
+    fn out_of_memory(&self, needed_bytes: u64, code: cl_int) -> DeviceError {
+        DeviceError::OutOfMemory { device: self.name.clone(), needed_bytes, in_use_bytes: 0, api: Self::API, code }
     }
 }
 
@@ -171,8 +198,7 @@ impl Backend for OpenCl {
     const KIND: UnitKind = UnitKind::OpenCl;
 
     type Memory = Memory;
-    /// Its copies hold nobody up.
-    type HostMemory = ();
+    type HostMemory = Locked;
     type Stream = Stream;
     type Event = Arc<Event>;
     type Module = opencl3::program::Program;
@@ -203,18 +229,16 @@ impl Backend for OpenCl {
         let buffer = unsafe { Buffer::<u8>::create(&self.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut()) };
         let buffer = buffer.map_err(|error| match error.0 {
             code @ (MEM_OBJECT_ALLOCATION_FAILURE | OUT_OF_RESOURCES | OUT_OF_HOST_MEMORY | INVALID_BUFFER_SIZE) => {
-                DeviceError::OutOfMemory {
-                    device: self.name.clone(),
-                    needed_bytes: bytes as u64,
-                    in_use_bytes: 0,
-                    api: Self::API,
-                    code,
-                }
+                self.out_of_memory(bytes as u64, code)
             }
             _ => self.failed("clCreateBuffer", error),
         })?;
         let handle = buffer.get().expose_provenance();
         Ok((Memory(buffer), handle))
+    }
+
+    fn host_memory(&self, bytes: usize) -> Result<Option<(Locked, *mut u8)>, DeviceError> {
+        Ok(self.locked.as_ref().and_then(|memory| memory.take(bytes)))
     }
 
     fn stream(&self) -> Result<Stream, DeviceError> {
@@ -258,7 +282,7 @@ impl Backend for OpenCl {
                 )
             }
         };
-        self.enqueued(stream, "clEnqueueWriteBuffer", event)
+        self.enqueued(stream, "clEnqueueWriteBuffer", event, &[to])
     }
 
     unsafe fn copy_out(&self, stream: &Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
@@ -295,7 +319,7 @@ impl Backend for OpenCl {
                 )
             }
         };
-        self.enqueued(stream, "clEnqueueReadBuffer", event)
+        self.enqueued(stream, "clEnqueueReadBuffer", event, &[from])
     }
 
     unsafe fn copy_across(&self, stream: &Stream, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
@@ -330,7 +354,7 @@ impl Backend for OpenCl {
                 )
             }
         };
-        self.enqueued(stream, "clEnqueueCopyBuffer", event)
+        self.enqueued(stream, "clEnqueueCopyBuffer", event, &[from, to])
     }
 
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError> {
@@ -409,7 +433,19 @@ impl Backend for OpenCl {
                 ptr::null(),
             )
         };
-        self.enqueued(stream, "clEnqueueNDRangeKernel", event)
+        let buffer = |ArgumentValue(value): &ArgumentValue| match value {
+            Value::Memory { base, .. } => Some(*base),
+            Value::Scalar { .. } | Value::Plain { .. } => None,
+        };
+        match event {
+            Ok(_) => self.enqueued(stream, "clEnqueueNDRangeKernel", event, &[]),
+            Err(_) => {
+                let mut buffers: Vec<_> = arguments.iter().filter_map(buffer).collect();
+                buffers.sort_unstable();
+                buffers.dedup();
+                self.enqueued(stream, "clEnqueueNDRangeKernel", event, &buffers)
+            }
+        }
     }
 
     fn raw(&self, stream: &Stream) -> Result<RawHandles, DeviceError> {
@@ -432,7 +468,7 @@ impl Backend for OpenCl {
         if stream.last.lock().is_none() {
             // SAFETY: the queue is alive, and no event is waited for.
             let marker = unsafe { enqueue_marker_with_wait_list(stream.queue.get(), 0, ptr::null()) };
-            self.enqueued(stream, "clEnqueueMarkerWithWaitList", marker)?;
+            self.enqueued(stream, "clEnqueueMarkerWithWaitList", marker, &[])?;
         }
         self.flush(stream)?;
         Ok(stream.last.lock().clone().expect("something was enqueued"))
@@ -442,7 +478,7 @@ impl Backend for OpenCl {
         let events = [event.get()];
         // SAFETY: queue and event are alive.
         let barrier = unsafe { enqueue_barrier_with_wait_list(stream.queue.get(), 1, events.as_ptr()) };
-        self.enqueued(stream, "clEnqueueBarrierWithWaitList", barrier)
+        self.enqueued(stream, "clEnqueueBarrierWithWaitList", barrier, &[])
     }
 
     fn is_complete(&self, event: &Arc<Event>) -> Result<bool, DeviceError> {

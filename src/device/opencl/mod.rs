@@ -5,5 +5,6 @@
 
 mod backend;
 mod library;
+mod locked;
 
 pub(super) use library::{find, survey};

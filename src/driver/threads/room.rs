@@ -1,4 +1,5 @@
-//! Room for what a body asks for while it is enqueued: scratch memory that the device refuses at first.
+//! Room for what a body asks for while it is enqueued: scratch memory that the device refuses at first, or a kernel whose
+//! buffers get their memory only now, as OpenCL's may.
 //!
 //! The body can't be called again, so here its thread waits: what is idle on the device leaves, and what is in flight there
 //! ends. Tasks that are next on this thread can't end before the body does; they give their memory back and come again.
@@ -72,12 +73,16 @@ pub(super) struct Roomy<'a> {
     pub(super) room: &'a Room<'a>,
 }
 
-impl Enqueue for Roomy<'_> {
-    /// When nothing is left that could leave, the device is asked once more: what it refused for others may be there by now.
-    fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
+impl Roomy<'_> {
+    /// Asks the device again and again, while there is something that could leave. When nothing is left, it is asked once
+    /// more: what it refused for others may be there by now.
+    fn until_there_is_room<R>(
+        &mut self,
+        ask: impl Fn(&mut dyn TaskSession) -> Result<R, DeviceError>,
+    ) -> Result<R, DeviceError> {
         let mut is_last = false;
         loop {
-            match self.session.scratch(bytes) {
+            match ask(self.session) {
                 Err(error @ DeviceError::OutOfMemory { needed_bytes, .. }) => match self.room.make(needed_bytes) {
                     Ok(()) => {}
                     Err(in_use) if is_last => return Err(error.with_in_use(in_use)),
@@ -86,6 +91,12 @@ impl Enqueue for Roomy<'_> {
                 result => return result,
             }
         }
+    }
+}
+
+impl Enqueue for Roomy<'_> {
+    fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
+        self.until_there_is_room(|session| session.scratch(bytes))
     }
 
     fn limits(&self) -> Limits {
@@ -98,7 +109,7 @@ impl Enqueue for Roomy<'_> {
         groups: [u32; 3],
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
-        self.session.launch(kernel, groups, arguments)
+        self.until_there_is_room(|session| session.launch(kernel, groups, arguments))
     }
 
     fn interface(&self) -> UnitKind {

@@ -1,7 +1,7 @@
 //! What placement asks of a task: its needs of a unit and a memory, and what it is for.
 
 use crate::depend::{AccessRecord, Kinds, OwnedTask};
-use crate::ids::DataId;
+use crate::ids::{DataId, DeviceId};
 use crate::sched::{Beside, Place};
 
 /// What a task needs of a memory.
@@ -38,6 +38,11 @@ impl Needs {
 /// The kinds of unit that a task can run on.
 pub(super) fn kinds(task: &OwnedTask) -> Kinds {
     task.owned().as_ref().and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds())
+}
+
+/// The device that a task is for, also if that is gone.
+pub(super) fn device_of(task: &OwnedTask) -> Option<DeviceId> {
+    task.owned().as_ref().and_then(|side| side.device)
 }
 
 /// The data that is gone when a task has run, if it is a release or a take.

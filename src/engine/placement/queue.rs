@@ -9,7 +9,7 @@
 //! 2. The policy has been told how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
-use super::needs::{Needs, beside, kinds, place_of};
+use super::needs::{Needs, beside, device_of, kinds, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
 use super::units::{Room, Units};
@@ -54,8 +54,8 @@ pub(super) struct Queue {
     queued: FxHashMap<TaskId, OwnedTask>,
     /// Who waits for memory, by space.
     waiting: Vec<VecDeque<Assigned>>,
-    /// Where a task with these kinds can run, as far as the kinds decide.
-    suited: FxHashMap<(Kinds, bool), Suited>,
+    /// Where a task with these kinds can run, if it is for this device, as far as that decides.
+    suited: FxHashMap<(Kinds, bool, Option<SpaceId>), Suited>,
     /// A memory is gone.
     has_gone: bool,
     /// There is no CPU unit, and the hosting threads of devices stand in.
@@ -127,12 +127,12 @@ impl Queue {
 
     /// Where a task with these needs can run.
     fn suited_for(&mut self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Suited {
-        let kinds = kinds(task);
+        let (kinds, device) = (kinds(task), self.space_for(task, needs, residency));
         let small = residency.fits_anywhere(needs.bytes);
-        if let Some(known) = self.suited.get(&(kinds, needs.home_only)).filter(|_| small) {
+        if let Some(known) = self.suited.get(&(kinds, needs.home_only, device)).filter(|_| small) {
             return known.clone();
         }
-        let fits = |space: &SpaceId| residency.fits(needs.bytes, *space);
+        let fits = |space: &SpaceId| device.is_none_or(|only| only == *space) && residency.fits(needs.bytes, *space);
         let suits = |unit: &UnitView| {
             kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && unit.spaces.iter().any(fits)
         };
@@ -142,9 +142,16 @@ impl Queue {
         let units = if at_home { units.iter().map(|_| true).collect() } else { units };
         let suited = Suited { units, at_home };
         if small {
-            self.suited.insert((kinds, needs.home_only), suited.clone());
+            self.suited.insert((kinds, needs.home_only, device), suited.clone());
         }
         suited
+    }
+
+    /// The memory of the device that a task is for, if that is there and large enough: else it is a task like any other.
+    fn space_for(&self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Option<SpaceId> {
+        let space = device_of(task)?.space();
+        let is_there = self.units.iter().any(|unit| unit.spaces.contains(&space));
+        (is_there && residency.fits(needs.bytes, space)).then_some(space)
     }
 
     /// Whether a unit can run a task.
@@ -262,7 +269,8 @@ impl Queue {
         self.wait_for_memory(Assigned { task, unit: Some(self.units[unit].id), space });
     }
 
-    /// Among a unit's memories that the task fits into, the one with the most of its data, then the least busy.
+    /// The one that the task is for; else, among a unit's memories that the task fits into, the one with the most of its
+    /// data, then the least busy.
     fn choose_space(&mut self, task: &OwnedTask, unit: usize, residency: &Residency) -> SpaceId {
         if self.hosts_at_home && self.suited(task, residency).at_home {
             return SpaceId::HOST;
@@ -270,7 +278,12 @@ impl Queue {
         if let [only] = self.units[unit].spaces[..] {
             return only;
         }
-        let bytes = Needs::of_task(task).bytes;
+        let needs = Needs::of_task(task);
+        let own = self.space_for(task, &needs, residency);
+        if let Some(own) = own.filter(|own| self.units[unit].spaces.contains(own)) {
+            return own;
+        }
+        let bytes = needs.bytes;
         let key = |space: &SpaceId| (residency.bytes_missing(task, *space), residency.tenants(*space), *space);
         let spaces = self.units[unit].spaces.iter().copied().filter(|space| residency.fits(bytes, *space));
         spaces.min_by_key(key).expect("a unit gets tasks that fit one of its memories")

@@ -1,0 +1,116 @@
+//! Page-locked host memory, used again and again: what copies from and to GPUs go by.
+//!
+//! OpenCL page-locks no memory that it is given. What vendors advise is a buffer that the driver allocates in host memory
+//! (`CL_MEM_ALLOC_HOST_PTR`), and its mapped address as the host's end of copies (NVIDIA, *OpenCL Best Practices Guide*,
+//! section 3.1.1).
+//!
+//! Invariants:
+//! 1. A block is mapped from when it is made until it is freed, with its pool.
+//! 2. It is used or free, never both.
+
+use opencl3::command_queue::{CommandQueue, enqueue_map_buffer, enqueue_unmap_mem_object};
+use opencl3::context::Context;
+use opencl3::device::cl_device_id;
+use opencl3::error_codes::ClError;
+use opencl3::event::release_event;
+use opencl3::memory::{Buffer, CL_MAP_READ, CL_MAP_WRITE, CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
+use opencl3::types::{CL_BLOCKING, cl_mem};
+use parking_lot::Mutex;
+use std::ptr;
+use std::sync::Arc;
+
+/// Blocks have powers of two of bytes, from this on.
+const LEAST_BYTES: usize = 4096;
+
+/// The free blocks of a device, by the power of two.
+pub(super) struct LockedMemory {
+    context: Arc<Context>,
+    /// For mapping alone.
+    queue: CommandQueue,
+    free: Mutex<Vec<Vec<Block>>>,
+}
+
+/// A buffer and where it is mapped.
+struct Block {
+    buffer: Buffer<u8>,
+    first: cl_mem,
+}
+
+/// A block in use; for others when dropped.
+pub(in crate::device) struct Locked {
+    memory: Arc<LockedMemory>,
+    class: usize,
+    block: Option<Block>,
+}
+
+// SAFETY: OpenCL's objects may be used from any thread; the address is used by whoever has the block.
+unsafe impl Send for LockedMemory {}
+// SAFETY: as above; the lists are under a lock.
+unsafe impl Sync for LockedMemory {}
+// SAFETY: as above.
+unsafe impl Send for Locked {}
+// SAFETY: a shared reference gives nothing.
+unsafe impl Sync for Locked {}
+
+impl LockedMemory {
+    pub(super) fn new(context: Arc<Context>, device: cl_device_id) -> Result<Self, ClError> {
+        #[allow(deprecated)] // its successor is not in OpenCL 1.2
+        // SAFETY: the device belongs to the context.
+        let queue = unsafe { CommandQueue::create(&context, device, 0)? };
+        Ok(Self { context, queue, free: Mutex::default() })
+    }
+
+    /// A block of at least so many bytes, and its address; nothing if there is no such memory left.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<(Locked, *mut u8)> {
+        let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
+        let class = bytes.trailing_zeros() as usize;
+        let free = self.free.lock().get_mut(class).and_then(Vec::pop);
+        let block = match free {
+            Some(block) => block,
+            None => self.make(bytes)?,
+        };
+        let first = block.first.cast();
+        Some((Locked { memory: self.clone(), class, block: Some(block) }, first))
+    }
+
+    fn make(&self, bytes: usize) -> Option<Block> {
+        let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
+        // SAFETY: no host memory is given.
+        let buffer = unsafe { Buffer::<u8>::create(&self.context, flags, bytes, ptr::null_mut()) }.ok()?;
+        let (mut first, access) = (ptr::null_mut(), CL_MAP_READ | CL_MAP_WRITE);
+        let (queue, handle) = (self.queue.get(), buffer.get());
+        // SAFETY: queue and buffer are alive, and the whole buffer is mapped.
+        let mapped =
+            unsafe { enqueue_map_buffer(queue, handle, CL_BLOCKING, access, 0, bytes, &mut first, 0, ptr::null()) };
+        // SAFETY: the event is ours, and nobody waits for it.
+        let _ = unsafe { release_event(mapped.ok()?) };
+        Some(Block { buffer, first })
+    }
+}
+
+impl Drop for LockedMemory {
+    fn drop(&mut self) {
+        for block in self.free.get_mut().drain(..).flatten() {
+            let (queue, handle) = (self.queue.get(), block.buffer.get());
+            // SAFETY: the buffer is mapped there, and nobody uses the block; the event is ours.
+            unsafe {
+                if let Ok(event) = enqueue_unmap_mem_object(queue, handle, block.first, 0, ptr::null()) {
+                    let _ = release_event(event);
+                }
+            }
+        }
+        let _ = self.queue.finish(); // buffers are unmapped before they are freed
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            let mut free = self.memory.free.lock();
+            if free.len() <= self.class {
+                free.resize_with(self.class + 1, Vec::new);
+            }
+            free[self.class].push(block);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What NVIDIA's compiler says of kernels in the code that it makes: an ELF file, whose section `.nv.info` has a list of
+//! attributes. Their numbers are those that NVIDIA's `cuobjdump -elf` shows names for.
+//!
+//! Nothing is checked: a file that is none is a panic.
+
+use std::collections::BTreeMap;
+
+/// `EIATTR_REGCOUNT` and `EIATTR_FRAME_SIZE`: of a symbol, registers of a thread, and bytes of its stack.
+const REGISTERS: u8 = 0x2f;
+const FRAME: u8 = 0x11;
+/// `EIFMT_SVAL`: as many bytes follow as the attribute says; of the other formats none.
+const SIZED: u8 = 4;
+
+/// What a thread of a kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Registers, of 255 at most.
+    pub registers: u32,
+    /// Memory of its own: what spills from registers, and arrays that are indexed by numbers known only as it runs.
+    pub stack_bytes: u32,
+}
+
+struct Section<'a> {
+    name: String,
+    content: &'a [u8],
+}
+
+fn number(bytes: &[u8], at: usize, len: usize) -> usize {
+    bytes[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
+}
+
+fn text(bytes: &[u8], at: usize) -> String {
+    let text = bytes[at..].split(|byte| *byte == 0).next().expect("there is a first part");
+    String::from_utf8_lossy(text).into_owned()
+}
+
+fn sections(elf: &[u8]) -> Vec<Section<'_>> {
+    assert!(elf.starts_with(b"\x7fELF\x02\x01"), "an ELF file of 64 bits");
+    let (first, each, count, names) = (number(elf, 40, 8), number(elf, 58, 2), number(elf, 60, 2), number(elf, 62, 2));
+    let content = |n: usize| {
+        let header = first + n * each;
+        let (kind, offset, len) =
+            (number(elf, header + 4, 4), number(elf, header + 24, 8), number(elf, header + 32, 8));
+        const NOTHING: usize = 8;
+        if kind == NOTHING { &[][..] } else { &elf[offset..offset + len] }
+    };
+    let name = |n: usize| text(content(names), number(elf, first + n * each, 4));
+    (0..count).map(|n| Section { name: name(n), content: content(n) }).collect()
+}
+
+/// What each kernel takes, by name.
+pub fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
+    let sections = sections(elf);
+    let content = |name: &str| sections.iter().find(|s| s.name == name).map_or(&[][..], |s| s.content);
+    let (symbols, names, info) = (content(".symtab"), content(".strtab"), content(".nv.info"));
+    let (mut usage, mut at) = (BTreeMap::<String, Usage>::new(), 0);
+    while at + 4 <= info.len() {
+        let (format, attribute, len) = (info[at], info[at + 1], number(info, at + 2, 2));
+        at += 4;
+        if format != SIZED {
+            continue;
+        }
+        if let REGISTERS | FRAME = attribute {
+            const SYMBOL_BYTES: usize = 24;
+            let symbol = number(info, at, 4) * SYMBOL_BYTES;
+            let of_kernel = usage.entry(text(names, number(symbols, symbol, 4))).or_default();
+            let value = number(info, at + 4, 4) as u32;
+            match attribute {
+                REGISTERS => of_kernel.registers = value,
+                _ => of_kernel.stack_bytes = value,
+            }
+        }
+        at += len;
+    }
+    usage
+}
+
+/// The release of the compiler, as it says itself.
+pub fn release(elf: &[u8]) -> Option<String> {
+    const BEFORE: &[u8] = b"release ";
+    let at = elf.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
+    Some(text(elf, at).split(',').next()?.to_owned())
+}

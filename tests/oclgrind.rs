@@ -1,0 +1,112 @@
+//! Kernels under Oclgrind, a simulator of an OpenCL device that sees data races between the threads of a kernel, and addresses
+//! outside of buffers: the tests of the kernels for vectors, sparse products and boxes, and some of the conformance suite, each in a
+//! process of its own.
+//!
+//! Needs Oclgrind, whose library Debian's package keeps where `LIBRARY` says; else `THALWEG_OCLGRIND` names it. Without it all
+//! is skipped, unless `THALWEG_REQUIRE` has `oclgrind`. Price and McIntosh-Smith, "Oclgrind: An extensible OpenCL device
+//! simulator" (2015).
+
+#![allow(unsafe_code)] // texts of kernels are vouched for, one of them wrongly
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use thalweg::kernel::{Kernel, Program, Write};
+use thalweg::prelude::*;
+
+const LIBRARY: &str = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
+
+/// Oclgrind's library, if it is there.
+fn library() -> Option<PathBuf> {
+    let library = PathBuf::from(std::env::var("THALWEG_OCLGRIND").unwrap_or_else(|_| LIBRARY.to_owned()));
+    if library.exists() {
+        return Some(library);
+    }
+    let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|name| name == "oclgrind"), "{} is not there", library.display());
+    println!("skipped: {} is not there", library.display());
+    None
+}
+
+/// What Oclgrind has to say about a program, which has to succeed.
+fn said(program: &Path, arguments: &[&str]) -> Option<String> {
+    let library = library()?;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("oclgrind.icd"), format!("{}\n", library.display())).unwrap();
+    let log = folder.path().join("log");
+    let mut command = Command::new(program);
+    // One test at a time: two of the simulator's devices in one process disturb each other.
+    command.args(arguments).arg("--test-threads=1").env("RUST_BACKTRACE", "0");
+    command.env("OCL_ICD_VENDORS", folder.path()).env("THALWEG_REQUIRE", "opencl").env("THALWEG_TEST_UNITS", "OPENCL");
+    command.env("OCLGRIND_DATA_RACES", "1").env("OCLGRIND_LOG", &log).env("OCLGRIND_MAX_ERRORS", "10");
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let log = std::fs::read_to_string(&log).unwrap_or_default();
+    assert!(output.status.success(), "{} {arguments:?}: {:?}\n{text}\n{log}", program.display(), output.status);
+    assert!(!text.contains("0 passed"), "{} {arguments:?}: {text}", program.display());
+    assert!(text.contains("passed"), "{} {arguments:?}: {text}", program.display());
+    Some(log)
+}
+
+const TEXT: &str = "
+    KERNEL(64, 1, 1) all_to_one(INOUT(float, y, n), int n)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i / 64] = i;
+    }";
+// SAFETY: the kernel keeps to its buffer; that its threads race is what is to be seen.
+const PROGRAM: Program = unsafe { Program::new("races.cl", TEXT) };
+static ALL_TO_ONE: Kernel<(Write<f32>, i32)> = Kernel::new(&PROGRAM, "all_to_one");
+
+#[test]
+#[ignore = "run under Oclgrind by another test"]
+fn a_kernel_that_races() {
+    let rt = Runtime::builder().compute_units("1:OPENCL:1").build().unwrap();
+    let y = rt.data(vec![0f32; 256]);
+    rt.task("race", (y.inout(),)).gpu(|k, (mut y,)| k.launch(&ALL_TO_ONE, 256, (&mut y, 256))).submit().unwrap();
+    rt.wait().unwrap();
+}
+
+/// What the simulator finds if there is something.
+#[test]
+fn a_race_is_seen() {
+    let this = std::env::current_exe().unwrap();
+    let Some(log) = said(&this, &["--exact", "a_kernel_that_races", "--ignored"]) else { return };
+    assert!(log.contains("data race") && log.contains("all_to_one"), "{log}");
+}
+
+/// The tests of kernels as cargo builds them, by their names.
+fn programs() -> BTreeMap<String, PathBuf> {
+    let built = |arguments: &[&str]| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["test", "--no-run", "--quiet", "--message-format=json"]).args(arguments);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let messages = String::from_utf8(output.stdout).unwrap();
+        let messages = messages.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let program = |message: serde_json::Value| {
+            let path = message["executable"].as_str()?.into();
+            Some((message["target"]["name"].as_str()?.to_owned(), path))
+        };
+        messages.filter_map(program).collect::<BTreeMap<_, _>>()
+    };
+    built(&["--test", "kernels", "--test", "conformance"])
+}
+
+#[test]
+fn kernels_are_free_of_races() {
+    if library().is_none() {
+        return;
+    }
+    let programs = programs();
+    for (program, tests) in [("kernels", &[][..]), ("conformance", &["opencl::boxes", "opencl::reductions"])] {
+        for tests in tests.chunks(1).chain(tests.is_empty().then_some(tests)) {
+            let log = said(&programs[program], tests).expect("the simulator is there");
+            assert_eq!(log, "", "{program} {tests:?}");
+        }
+    }
+}
