@@ -189,6 +189,10 @@ pub trait Policy: Send {
     /// A copy has ended, of which the time is known.
     fn copied(&mut self, _copy: &CopySample) {}
 
+    /// Data lie elsewhere than when the policy was asked last, or copies of them are planned: what
+    /// [`View::missing_bytes`] says may be another.
+    fn data_moved(&mut self) {}
+
     /// How well indices were kept where their data are, if the policy keeps count.
     fn affinity(&self) -> Option<AffinityStatistics> {
         None
