@@ -281,12 +281,16 @@ impl BottomLevel {
             }
             let (ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
             let Group { units, given_ns, ahead, .. } = &self.groups[group];
-            // Whatever is queued and has to be copied, it ends no earlier than this.
-            if best.as_ref().is_some_and(|best| *given_ns as f64 / *units as f64 + ns >= best.end_ns) {
+            let is_later = |wait_ns: f64| best.as_ref().is_some_and(|best| wait_ns + ns >= best.end_ns);
+            // Whatever is queued, and then whatever has to be copied, it ends no earlier than this.
+            if is_later(*given_ns as f64 / *units as f64) {
+                continue;
+            }
+            let wait_ns = (given_ns + ahead.of(level_ns)) as f64 / *units as f64;
+            if is_later(wait_ns) {
                 continue;
             }
             let (missing, copy_ns) = self.copy(id, group, view);
-            let wait_ns = (given_ns + ahead.of(level_ns)) as f64 / *units as f64;
             // Copies are made while others run.
             let end_ns = wait_ns.max(copy_ns) + ns;
             if best.as_ref().is_none_or(|best| end_ns < best.end_ns) {
