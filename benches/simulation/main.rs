@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg::prelude::*;
 use thalweg::sched::{
-    Adjacency, BottomLevel, Certified, ClusteredGuided, Distribution, Eft, GuidedRuntime, LinkEstimate, Model, Policy,
-    Priority, ReadyTask, Sample, Stealing, SubmittedTask, Team, Times, UnitView, View, Workload,
+    Adjacency, BottomLevel, Certified, ClusteredGuided, Distribution, Eft, GuidedRuntime, LinkEstimate, Model,
+    Neighbour, Policy, Priority, ReadyTask, Sample, Stealing, SubmittedTask, Team, Times, UnitView, View, Workload,
 };
 
 const UNITS: &str = "2:CPU:1,2:EMU:1";
@@ -122,7 +122,8 @@ fn longest_decision(mut distribution: impl Distribution) -> Duration {
     const INDICES: usize = 10_000;
     let team = Team { cpus: 64, devices: 8 };
     let weights: Vec<f64> = (0..INDICES).map(|at| 20f64.powf((at % 100 + at / 100) as f64 / 198.0)).collect();
-    let neighbours: Vec<Vec<usize>> = (0..INDICES).map(|at| vec![(at + 1) % INDICES, (at + 100) % INDICES]).collect();
+    let beside = |at: usize| [at + 1, at + 100].map(|other| (other % INDICES).into()).into();
+    let neighbours: Vec<Vec<Neighbour>> = (0..INDICES).map(beside).collect();
     let workload = Workload { team, weights: &weights, neighbours: Some(&neighbours) };
     let mut longest = Duration::ZERO;
     let mut times: Option<Times> = None;

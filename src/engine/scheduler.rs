@@ -139,6 +139,11 @@ impl Scheduler {
         self.call(format_args!("it was told of a copy to {}", copy.to), |policy| policy.copied(copy));
     }
 
+    /// As [`Policy::data_moved`].
+    pub(super) fn data_moved(&mut self) {
+        self.call(format_args!("it was told that data lie elsewhere"), |policy| policy.data_moved());
+    }
+
     /// As [`Policy::affinity`].
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.look(|policy| policy.affinity())

@@ -84,7 +84,12 @@ impl Block {
     /// The number of indices along each dimension.
     #[inline]
     pub fn extents(&self) -> [usize; MAX_DIMS] {
-        std::array::from_fn(|d| self.hi[d].saturating_sub(self.lo[d]))
+        // A loop: `from_fn` is not always inlined, and then takes longer than all that is computed.
+        let mut extents = [0; MAX_DIMS];
+        for (d, extent) in extents.iter_mut().enumerate() {
+            *extent = self.hi[d].saturating_sub(self.lo[d]);
+        }
+        extents
     }
 
     /// The number of elements, or `usize::MAX` where it is larger: then no array has such a box.
@@ -128,11 +133,12 @@ impl Block {
     }
 
     /// The elements common to both, if there are any.
+    #[inline]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
-        let both = Self {
-            lo: std::array::from_fn(|d| self.lo[d].max(other.lo[d])),
-            hi: std::array::from_fn(|d| self.hi[d].min(other.hi[d])),
-        };
+        let mut both = *self;
+        for d in 0..MAX_DIMS {
+            (both.lo[d], both.hi[d]) = (both.lo[d].max(other.lo[d]), both.hi[d].min(other.hi[d]));
+        }
         (0..MAX_DIMS).all(|d| both.lo[d] < both.hi[d]).then_some(both)
     }
 

@@ -14,6 +14,16 @@ use arrayvec::ArrayVec;
 /// The most boxes in one node.
 pub(super) const WIDTH: usize = 16;
 
+/// A bit for each lane.
+const LANES: [i32; WIDTH] = {
+    let (mut lanes, mut lane) = ([0; WIDTH], 0);
+    while lane < WIDTH {
+        lanes[lane] = 1 << lane;
+        lane += 1;
+    }
+    lanes
+};
+
 /// The fewest of its children that either side of a halved node gets.
 const LEAST: usize = 6;
 
@@ -34,10 +44,11 @@ impl Cells {
     /// The smallest box around both.
     #[inline]
     fn hull(&self, other: &Self) -> Self {
-        Self {
-            lo: std::array::from_fn(|axis| self.lo[axis].min(other.lo[axis])),
-            hi: std::array::from_fn(|axis| self.hi[axis].max(other.hi[axis])),
+        let mut hull = *self;
+        for axis in 0..MAX_DIMS {
+            (hull.lo[axis], hull.hi[axis]) = (hull.lo[axis].min(other.lo[axis]), hull.hi[axis].max(other.hi[axis]));
         }
+        hull
     }
 
     /// How many cells are in both, or many.
@@ -103,7 +114,11 @@ impl BoxNode {
     /// The box of a lane.
     #[inline]
     pub(super) fn get(&self, lane: usize) -> Cells {
-        Cells { lo: self.corners.map(|corners| corners.lo[lane]), hi: self.corners.map(|corners| corners.hi[lane]) }
+        let mut cells = Cells { lo: [0; MAX_DIMS], hi: [0; MAX_DIMS] };
+        for (axis, corners) in self.corners.iter().enumerate() {
+            (cells.lo[axis], cells.hi[axis]) = (corners.lo[lane], corners.hi[lane]);
+        }
+        cells
     }
 
     /// Gives a lane another box.
@@ -138,7 +153,7 @@ impl BoxNode {
     /// Which of the boxes overlap `sought` along the first `axes` axes: a bit for each lane.
     #[inline]
     pub(super) fn overlapping(&self, sought: &Cells, axes: usize) -> u32 {
-        let mut hits: [i32; WIDTH] = std::array::from_fn(|lane| 1 << lane);
+        let mut hits = LANES;
         for (axis, corners) in self.corners.iter().enumerate().take(axes) {
             let (lo, hi) = (sought.lo[axis], sought.hi[axis]);
             for (lane, hit) in hits.iter_mut().enumerate() {
@@ -146,7 +161,7 @@ impl BoxNode {
                 *hit &= -i32::from(overlaps);
             }
         }
-        hits.into_iter().fold(0, |mask, hit| mask | hit).cast_unsigned() & ((1 << self.len) - 1)
+        hits.iter().fold(0, |mask, hit| mask | hit).cast_unsigned() & ((1 << self.len) - 1)
     }
 
     /// The lane of the box that grows least to have `cells` inside it; of several the one that is smallest then. Sizes

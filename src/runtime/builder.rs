@@ -143,7 +143,7 @@ impl Builder {
     /// | `pcf-guided` | chunks balanced by times and that factor | as above |
     /// | `guided-sizes`, `guided-runtime` | chunks balanced by the weights; by measured times | |
     /// | `clustered-guided` | CPU units left of a pivot, devices right of it | `threshold=0.25` |
-    /// | `adjacency` | the same balance, with few neighbours apart | `slack=0.05` |
+    /// | `adjacency` | the same balance, with few bytes between memories | `slack=0.05` |
     /// | `fpm` | shares from functional performance models, best in time or energy | `objective=pareto,budget=1.5x`, `file=PATH` |
     /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
     /// | `priority` | a free unit takes the most urgent task | |

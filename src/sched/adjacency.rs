@@ -1,9 +1,9 @@
-//! `adjacency`: measured time in balance *and* few neighbours in other memories, over the graph of data exchange.
+//! `adjacency`: measured time in balance *and* few copies between memories, over the graph of data exchange.
 //!
 //! The sources' distributions keep neighbours together along one dimension only, the order of the indices; of a mesh of
 //! zones, each unit gets a strip, and all faces in the other dimension are cut (González Tallada & Morancho 2024,
 //! §4.1). This distribution is our own. It begins with what `clustered-guided` finds, the 1-D answer, and looks for
-//! compact parts of the graph in its place that take hardly longer and cut fewer edges:
+//! compact parts of the graph in its place that take hardly longer and cut less:
 //!
 //! 1. The times that the search measured, per index and kind of unit, say what any part would take.
 //! 2. Two starts: the 1-D answer itself, and parts grown one after the other from a seed until each has its unit's
@@ -12,11 +12,13 @@
 //!    Fiduccia & Mattheyses 1982), which lower the cut and keep every unit within the limit.
 //! 4. The better is tried for two instances. If it takes longer than the limit, the 1-D answer comes back for good.
 //!
-//! What counts are edges between *memories*: all CPU units share one, and neighbours there exchange without a copy. So on
-//! CPU units alone this is `clustered-guided`, and with one or two devices nearly so, for a strip is as compact a part as
-//! any; with eight devices a third fewer edges are cut (see the tests). Edges count alike, whatever the bytes: an iteration
-//! space does not say how many there are. Without neighbours
-//! ([`IterationSpace::with_neighbours`](crate::task::IterationSpace::with_neighbours)) it is `clustered-guided`.
+//! What counts is what crosses between *memories*: all CPU units share one, and neighbours there exchange without a
+//! copy. So on CPU units alone this is `clustered-guided`, and with one or two devices nearly so, for a strip is as compact a
+//! part as any; with eight devices a third less is cut (see the tests). A pair of neighbours weighs what a copy of the bytes
+//! takes that it exchanges, by the default [`LinkEstimate`](super::LinkEstimate). How many there are the program says
+//! ([`IterationSpace::with_exchange`](crate::task::IterationSpace::with_exchange)); where it says only who exchanges
+//! ([`with_neighbours`](crate::task::IterationSpace::with_neighbours)), all pairs count alike. Without neighbours this is
+//! `clustered-guided`.
 
 pub(super) mod graph;
 mod grow;
@@ -101,7 +103,7 @@ impl Adjacency {
         self.known_ns.iter().zip(workload.weights).map(of).collect()
     }
 
-    /// An assignment with fewer cut edges than the 1-D answer, within the limit.
+    /// An assignment that cuts less than the 1-D answer, within the limit.
     fn better(&self, workload: &Workload<'_>, line: &Assignment, longest: f64) -> Option<Assignment> {
         let graph = Graph::new(workload.neighbours?, workload.len());
         let estimates = self.estimates(workload);

@@ -139,6 +139,30 @@ impl Times {
     }
 }
 
+/// An index that another one exchanges data with.
+///
+/// ```
+/// use thalweg::sched::Neighbour;
+/// // A face of 20 × 30 points with five numbers each.
+/// let east = Neighbour { index: 7, bytes: 20 * 30 * 5 * 8 };
+/// assert_eq!(Neighbour::from(7).index, east.index);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Neighbour {
+    /// The other index.
+    pub index: usize,
+    /// How many bytes cross between the two in an instance, in the direction in which they are more; with none they are
+    /// no neighbours.
+    pub bytes: u64,
+}
+
+impl From<usize> for Neighbour {
+    /// One byte: for lists in which all exchange as much.
+    fn from(index: usize) -> Self {
+        Self { index, bytes: 1 }
+    }
+}
+
 /// What is to be shared out, and among whom.
 ///
 /// ```
@@ -153,7 +177,7 @@ pub struct Workload<'a> {
     /// The work at every index, as the user estimates it.
     pub weights: &'a [f64],
     /// The indices that every index exchanges data with, if the user has said so.
-    pub neighbours: Option<&'a [Vec<usize>]>,
+    pub neighbours: Option<&'a [Vec<Neighbour>]>,
 }
 
 impl Workload<'_> {

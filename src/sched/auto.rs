@@ -288,6 +288,10 @@ impl Policy for Auto {
         self.policy.copied(copy);
     }
 
+    fn data_moved(&mut self) {
+        self.policy.data_moved();
+    }
+
     fn affinity(&self) -> Option<AffinityStatistics> {
         self.policy.affinity()
     }

@@ -70,6 +70,8 @@ pub struct BottomLevel {
     sets: Vec<Set>,
     /// Counts what may change anybody's answer.
     changes: u64,
+    /// Counts what may change what a memory lacks.
+    moves: u64,
     /// Some tasks run on some of the units that are alike.
     is_mixed: bool,
     affinity: Affinity,
@@ -88,13 +90,20 @@ struct Group {
     queued: usize,
     /// The first of these is for whichever of the units is free first.
     rests: bool,
-    /// When one of its units had nothing and found nothing to take from others whatever copies take, by the number of changes.
-    dry_at: Option<u64>,
+    /// When one of its units had nothing and found nothing to take from others.
+    dry_at: Option<Moment>,
     /// What the unfinished tasks take that its units were given.
     given_ns: u64,
     ahead: Ahead,
     /// For so many tasks more its memory counts as short.
     short: u32,
+}
+
+/// By the number of changes, and, if copies decided, by that of moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment {
+    changes: u64,
+    moves: Option<u64>,
 }
 
 /// Tasks that run on the same units.
@@ -272,12 +281,16 @@ impl BottomLevel {
             }
             let (ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
             let Group { units, given_ns, ahead, .. } = &self.groups[group];
-            // Whatever is queued and has to be copied, it ends no earlier than this.
-            if best.as_ref().is_some_and(|best| *given_ns as f64 / *units as f64 + ns >= best.end_ns) {
+            let is_later = |wait_ns: f64| best.as_ref().is_some_and(|best| wait_ns + ns >= best.end_ns);
+            // Whatever is queued, and then whatever has to be copied, it ends no earlier than this.
+            if is_later(*given_ns as f64 / *units as f64) {
+                continue;
+            }
+            let wait_ns = (given_ns + ahead.of(level_ns)) as f64 / *units as f64;
+            if is_later(wait_ns) {
                 continue;
             }
             let (missing, copy_ns) = self.copy(id, group, view);
-            let wait_ns = (given_ns + ahead.of(level_ns)) as f64 / *units as f64;
             // Copies are made while others run.
             let end_ns = wait_ns.max(copy_ns) + ns;
             if best.as_ref().is_none_or(|best| end_ns < best.end_ns) {
@@ -474,6 +487,10 @@ impl Policy for BottomLevel {
     fn copied(&mut self, copy: &CopySample) {
         self.changes += 1;
         self.copies.learn(copy);
+    }
+
+    fn data_moved(&mut self) {
+        self.moves += 1;
     }
 
     fn affinity(&self) -> Option<AffinityStatistics> {

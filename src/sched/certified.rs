@@ -11,7 +11,7 @@
 //!    have memories of their own.
 //! 3. *Polish* ([`polish`]): single indices are moved and swapped off the unit that takes longest (in the manner of
 //!    Fiduccia & Mattheyses 1982, with time in the place of cells). Then indices at the border between two memories change
-//!    over where that leaves fewer neighbours apart and keeps every unit within `slack` of the longest.
+//!    over where that leaves less to be copied and keeps every unit within `slack` of the longest.
 //!
 //! Times are measured: an instance by the weights alone, so that both kinds run something; then [`ROUNDS`] of the above,
 //! each with the times of those before, since an index that changes its kind was only estimated there. The best instance
@@ -65,7 +65,7 @@ impl Certified {
     /// The default slack.
     pub const SLACK: f64 = 0.01;
 
-    /// For fewer neighbours in different memories, units may take longer by this part.
+    /// For fewer copies between memories, units may take longer by this part.
     pub fn new(slack: f64) -> Self {
         let present = Assignment::new(Vec::new());
         Self { slack, known_ns: Vec::new(), present, best: None, bound: None, instances: 0, steady: false }

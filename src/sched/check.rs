@@ -4,7 +4,7 @@
 //! Its programs are steps of a mesh with hazards: tasks that some units cannot run, that fail, and that end in any order.
 //! They are drawn from numbers that the check counts up, small ones first: what it finds, it finds again.
 
-use super::{Beside, Place, Policy, ReadyTask, Sample, UnitView, View};
+use super::{Beside, Neighbour, Place, Policy, ReadyTask, Sample, UnitView, View};
 use crate::error::FailureReason;
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -177,7 +177,8 @@ impl Program {
         let Self { indices, instances, stages, .. } = *self;
         let per_instance = indices * stages;
         let weights: Arc<[f64]> = (0..indices).map(|index| 1.0 + index as f64).collect();
-        let neighbours: Arc<[Vec<usize>]> = (0..indices).map(|index| vec![(index + 1) % indices]).collect();
+        let neighbours: Arc<[Vec<Neighbour>]> =
+            (0..indices).map(|index| vec![((index + 1) % indices).into()]).collect();
         let unit = |(id, kind): (usize, &UnitKind)| {
             let space = if *kind == UnitKind::Cpu { SpaceId::HOST } else { SpaceId(id as u16 + 1) };
             UnitView { id: UnitId(id as u16), kind: *kind, spaces: vec![space], in_flight: 0 }

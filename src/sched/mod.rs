@@ -55,7 +55,7 @@ mod unit_set;
 
 pub use adjacency::Adjacency;
 pub use affinity::{Affinity, AffinityStatistics};
-pub use assignment::{Assignment, Chunks, Distribution, Team, Times, Workload};
+pub use assignment::{Assignment, Chunks, Distribution, Neighbour, Team, Times, Workload};
 pub use auto::{Auto, Choice};
 pub use balance::balanced_chunks;
 pub use bottom_level::BottomLevel;
@@ -188,6 +188,10 @@ pub trait Policy: Send {
 
     /// A copy has ended, of which the time is known.
     fn copied(&mut self, _copy: &CopySample) {}
+
+    /// Data lie elsewhere than when the policy was asked last, or copies of them are planned: what
+    /// [`View::missing_bytes`] says may be another.
+    fn data_moved(&mut self) {}
 
     /// How well indices were kept where their data are, if the policy keeps count.
     fn affinity(&self) -> Option<AffinityStatistics> {
@@ -361,7 +365,7 @@ pub struct Place {
     /// The work at every index, as the user estimates it.
     pub weights: Arc<[f64]>,
     /// The indices that every index exchanges data with, if the user has said so.
-    pub neighbours: Option<Arc<[Vec<usize>]>>,
+    pub neighbours: Option<Arc<[Vec<Neighbour>]>>,
 }
 
 /// The index that a task goes to without being one of its tasks ([`TaskBuilder::beside`](crate::TaskBuilder::beside)).

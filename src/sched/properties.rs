@@ -131,7 +131,9 @@ proptest! {
         noise in prop::collection::vec(prop_oneof![Just(0.0), 0.0..1e6f64], 97),
     ) {
         prop_assume!(cpus + devices > 0);
-        let neighbours: Vec<Vec<usize>> = (0..weights.len()).map(|index| vec![index.saturating_sub(1), index + 8]).collect();
+        let neighbours: Vec<Vec<Neighbour>> = (0..weights.len())
+            .map(|index| vec![index.saturating_sub(1).into(), Neighbour { index: index + 8, bytes: 3 }])
+            .collect();
         let workload = Workload { team: Team { cpus, devices }, weights: &weights, neighbours: Some(&neighbours) };
         let distributions: Vec<(Box<dyn Distribution>, bool)> = vec![
             (Box::new(Static), true),

@@ -3,7 +3,9 @@
 //! A task is known by its number, the order in which a program submits: so what was recorded in one run fits another of the
 //! same program with one submitting thread. The name tells whether it does.
 
-use super::{AffinityStatistics, Model, Policy, ReadyTask, Sample, View};
+use super::{
+    AffinityStatistics, Choice, CopySample, LowerBound, Model, Policy, ReadyTask, Sample, SubmittedTask, UnitSet, View,
+};
 use crate::ids::{TaskId, UnitId};
 use parking_lot::Mutex;
 use std::fmt::Write;
@@ -169,8 +171,32 @@ impl Policy for Recording {
         self.policy.next(unit, view)
     }
 
+    fn wanted(&self) -> Option<UnitSet> {
+        self.policy.wanted()
+    }
+
     fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         self.policy.in_flight(unit, tasks);
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.policy.looks_ahead()
+    }
+
+    fn submitted(&mut self, task: &SubmittedTask<'_>) {
+        self.policy.submitted(task);
+    }
+
+    fn skipped(&mut self, task: TaskId) {
+        self.policy.skipped(task);
+    }
+
+    fn copied(&mut self, copy: &CopySample) {
+        self.policy.copied(copy);
+    }
+
+    fn data_moved(&mut self) {
+        self.policy.data_moved();
     }
 
     fn finished(&mut self, sample: &Sample) {
@@ -185,6 +211,14 @@ impl Policy for Recording {
 
     fn affinity(&self) -> Option<AffinityStatistics> {
         self.policy.affinity()
+    }
+
+    fn bound(&self) -> Option<LowerBound> {
+        self.policy.bound()
+    }
+
+    fn choice(&self) -> Option<&Choice> {
+        self.policy.choice()
     }
 
     fn model(&self) -> Option<&Model> {

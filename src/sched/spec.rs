@@ -9,7 +9,7 @@
 //! | | of `pcf-guided` also `literal`: the sources' formula to the letter |
 //! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search; or `literal`: the sources' search to the letter |
 //! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
-//! | `certified` | `slack` (0.01): by what part units may take longer for fewer neighbours in different memories |
+//! | `certified` | `slack` (0.01): by what part units may take longer for fewer copies between memories |
 //! | `fpm` | `objective` (`time`): or `energy`, or `pareto`, the least energy within a `budget` of seconds, or of so many times what the fastest takes (`1.5x`); `file`: profiles as text, otherwise learned |
 //! | `eft`, `bottom-level`, `auto` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take until some were measured |
 //! | `replay` | `file`: a [`Schedule`] as text, which must be given |

@@ -1,5 +1,6 @@
 //! Iteration spaces: tasks that recur every time step under the same index.
 
+use crate::sched::Neighbour;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -34,7 +35,7 @@ struct Inner {
     id: u32,
     name: String,
     weights: Arc<[f64]>,
-    neighbours: OnceLock<Arc<[Vec<usize>]>>,
+    neighbours: OnceLock<Arc<[Vec<Neighbour>]>>,
     begun: AtomicU64,
 }
 
@@ -51,8 +52,8 @@ impl IterationSpace {
         }
     }
 
-    /// Declares which indices every index exchanges data with, for the scheduler `adjacency`; naming a pair once is
-    /// enough. The first call wins.
+    /// Declares which indices every index exchanges data with, for the schedulers `adjacency` and `certified`; all exchange
+    /// as much. Naming a pair once is enough. The first call of this or of [`with_exchange`](Self::with_exchange) wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -67,16 +68,43 @@ impl IterationSpace {
     /// If there is not one list per index, or an index that does not exist is named.
     #[must_use]
     pub fn with_neighbours(self, neighbours: Vec<Vec<usize>>) -> Self {
+        let alike = |mut list: Vec<usize>| {
+            list.sort_unstable();
+            list.dedup();
+            list.into_iter().map(Neighbour::from).collect()
+        };
+        self.with_exchange(neighbours.into_iter().map(alike).collect())
+    }
+
+    /// Declares which indices every index exchanges data with, and how many bytes in an instance: those between
+    /// which copies would take longest are kept in one memory first. Naming a pair at one of its ends is enough; at both, the larger number counts. An
+    /// index that is named twice in one list, as for two faces, counts as two copies.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::sched::Neighbour;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("adjacency").build()?;
+    /// // Three zones in a row, each with the bytes of its eastern face.
+    /// let east = |index, bytes| vec![Neighbour { index, bytes }];
+    /// let zones = rt.iteration_space("zones", vec![1.0; 3]).with_exchange(vec![east(1, 800), east(2, 1200), vec![]]);
+    /// assert_eq!(zones.neighbours().map(|lists| lists[1][0].bytes), Some(1200));
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is not one list per index, or an index that does not exist is named.
+    #[must_use]
+    pub fn with_exchange(self, neighbours: Vec<Vec<Neighbour>>) -> Self {
         let (name, len) = (self.name(), self.len());
         assert_eq!(neighbours.len(), len, "iteration space `{name}` has {len} indices");
-        let outside = neighbours.iter().flatten().find(|index| **index >= len);
+        let outside = neighbours.iter().flatten().map(|neighbour| neighbour.index).find(|index| *index >= len);
         assert!(outside.is_none(), "iteration space `{name}` of {len} has no index {outside:?}");
         let _ = self.inner.neighbours.set(neighbours.into());
         self
     }
 
     /// The indices that every index exchanges data with, if it has been said.
-    pub fn neighbours(&self) -> Option<&[Vec<usize>]> {
+    pub fn neighbours(&self) -> Option<&[Vec<Neighbour>]> {
         self.inner.neighbours.get().map(|neighbours| &**neighbours)
     }
 
@@ -114,7 +142,7 @@ impl IterationSpace {
         self.inner.weights.clone()
     }
 
-    pub(crate) fn shared_neighbours(&self) -> Option<Arc<[Vec<usize>]>> {
+    pub(crate) fn shared_neighbours(&self) -> Option<Arc<[Vec<Neighbour>]>> {
         self.inner.neighbours.get().cloned()
     }
 

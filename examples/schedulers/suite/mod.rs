@@ -65,11 +65,14 @@ const LAPTOP: &str = "laptop";
 const XEON: &str = "xeon-4xk40";
 
 /// All of the suite.
-pub(crate) const CASES: [Case; 13] = [
+pub(crate) const CASES: [Case; 16] = [
+    case(Kind::Zones(Benchmark::Bt, Class::D), ARTICLE, (62, 1), 2),
+    case(Kind::Zones(Benchmark::Sp, Class::D), ARTICLE, (62, 1), 2),
     case(Kind::Zones(Benchmark::Lu, Class::D), ARTICLE, (1, 62), 2),
     case(Kind::Zones(Benchmark::Lu, Class::E), DGX, (2, 60), 8),
     case(Kind::Zones(Benchmark::Bt, Class::C), LAPTOP, (7, 1), 1),
     case(Kind::Zones(Benchmark::Sp, Class::C), LAPTOP, (7, 1), 1),
+    case(Kind::Stencil(16), DGX, (120, 1), 8),
     case(Kind::Cholesky(8), XEON, (20, 1), 4),
     case(Kind::Cholesky(12), XEON, (20, 1), 4),
     case(Kind::Cholesky(16), XEON, (20, 1), 4),
@@ -245,6 +248,9 @@ pub(crate) fn write(rows: &[Took], folder: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// Where `auto` chooses badly, as the page says.
+    const AUTO_IS_BEHIND: [&str; 2] = ["SP-MZ, class D", "stencil, 16 x 16 blocks"];
+
     fn measured() -> Vec<Took> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/evaluation/suite.csv");
         from_csv(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -261,13 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_as_fast_as_those_that_need_nothing_said() {
+    fn auto_is_as_fast_as_those_that_need_nothing_said_or_known_to_be_behind() {
         for of_case in
             measured().chunk_by(|one, other| (&one.program, &one.machine) == (&other.program, &other.machine))
         {
             let of = |name: &str| of_case.iter().find(|row| row.scheduler == name).map_or(f64::INFINITY, Took::ratio);
             let best = ["stealing", "dynamic", "eft"].map(of).into_iter().fold(f64::INFINITY, f64::min);
-            assert!(of("auto") <= 1.05 * best, "{}: {} of {best}", of_case[0].program, of("auto"));
+            let (program, auto) = (&of_case[0].program, of("auto"));
+            let is_behind = AUTO_IS_BEHIND.contains(&program.as_str());
+            assert_eq!(auto > 1.05 * best, is_behind, "{program}: {auto} of {best}");
         }
     }
 }

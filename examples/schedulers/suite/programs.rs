@@ -19,7 +19,6 @@ pub(crate) enum Kind {
     /// An LU factorization without pivoting.
     Lu(usize),
     /// A stencil on so many blocks a side, in time steps.
-    #[expect(dead_code, reason = "no case of it is measured yet")]
     Stencil(usize),
     /// A graph that is drawn from this number.
     Drawn(u64),

@@ -22,18 +22,31 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// How many kinds of unit there are.
+const KINDS: usize = UnitKind::ALL.len();
+
 /// A simulated machine at some moment.
 pub(super) struct World {
     model: SimulatedMachine,
-    /// Entries of the machine file by tasks' names.
-    entries: FxHashMap<String, Option<usize>>,
+    /// What the machine file says of tasks, and which of it by their names.
+    tasks: Vec<Entry>,
+    named: FxHashMap<String, usize>,
     now: Nanos,
     units: Vec<Unit>,
     progress: Progress,
-    classes: FxHashMap<(Option<usize>, UnitKind), ClassId>,
     links: Links,
     copies: BinaryHeap<Reverse<Arrival>>,
     sent: u64,
+}
+
+/// Tasks that the machine file has one time for.
+struct Entry {
+    /// Which; none if it names no such task.
+    entry: Option<usize>,
+    /// The kinds of unit that the file has a time for.
+    timed: Kinds,
+    /// Where one of them has run, how they proceed there.
+    classes: [Option<ClassId>; KINDS],
 }
 
 struct Unit {
@@ -42,6 +55,7 @@ struct Unit {
     /// Its cores, or one device.
     load: f64,
     cores: usize,
+    launch_ns: f64,
     inbox: VecDeque<Timed>,
     running: Option<(OwnedTask, Nanos)>,
 }
@@ -72,14 +86,15 @@ impl World {
         let unit = |unit: &ComputeUnit| {
             let load = if unit.is_cpu() { unit.inner_cores() as f64 } else { 1.0 };
             let (id, kind, cores) = (unit.id, unit.kind, unit.inner_cores());
-            Unit { id, kind, load, cores, inbox: VecDeque::new(), running: None }
+            let launch_ns = model.units(kind).map_or(0.0, |units| units.launch_ns);
+            Unit { id, kind, load, cores, launch_ns, inbox: VecDeque::new(), running: None }
         };
         Self {
-            entries: FxHashMap::default(),
+            tasks: Vec::new(),
+            named: FxHashMap::default(),
             now: 0,
             units: machine.units().iter().map(unit).collect(),
-            progress: Progress::new(UnitKind::ALL.len()),
-            classes: FxHashMap::default(),
+            progress: Progress::new(KINDS),
             links: Links::new(&model, machine),
             copies: BinaryHeap::new(),
             sent: 0,
@@ -95,34 +110,38 @@ impl World {
     /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
     /// there is a time for.
     pub(super) fn kinds(&mut self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
-        let entry = self.entry(name);
-        let runs = |kind: &UnitKind| {
-            (bodies.has(*kind) || portable && kind.is_device()) && self.model.times(entry, *kind).is_some()
-        };
+        let at = self.named(name);
+        let timed = self.tasks[at].timed;
+        let runs = |kind: &UnitKind| (bodies.has(*kind) || portable && kind.is_device()) && timed.has(*kind);
         UnitKind::ALL.into_iter().filter(runs).fold(Kinds::NONE, Kinds::with)
     }
 
-    fn entry(&mut self, name: &str) -> Option<usize> {
-        if let Some(entry) = self.entries.get(name) {
-            return *entry;
+    /// Where in `tasks` a name stands.
+    fn named(&mut self, name: &str) -> usize {
+        if let Some(at) = self.named.get(name) {
+            return *at;
         }
         let entry = self.model.entry(name);
-        self.entries.insert(name.to_owned(), entry);
-        entry
+        let at = self.tasks.iter().position(|known| known.entry == entry).unwrap_or_else(|| {
+            let is_timed = |kind: &UnitKind| self.model.times(entry, *kind).is_some();
+            let timed = UnitKind::ALL.into_iter().filter(is_timed).fold(Kinds::NONE, Kinds::with);
+            self.tasks.push(Entry { entry, timed, classes: [None; KINDS] });
+            self.tasks.len() - 1
+        });
+        self.named.insert(name.to_owned(), at);
+        at
     }
 
     /// Gives a task to its unit, which begins it when it has ended those before.
     pub(super) fn launch(&mut self, Launch { task, unit, .. }: Launch) {
-        let entry = self.entry(&task.shared().name);
-        let unit = unit.index();
-        let Unit { kind, cores, .. } = self.units[unit];
-        let times = self.model.times(entry, kind).expect("tasks are placed only where there is a time for them");
-        let launch_ns = self.model.units(kind).map_or(0.0, |units| units.launch_ns);
+        let (at, unit) = (self.named(&task.shared().name), unit.index());
+        let Unit { kind, cores, launch_ns, .. } = self.units[unit];
+        let known = &mut self.tasks[at];
+        let times = self.model.times(known.entry, kind).expect("tasks are placed only where there is a time for them");
         let noise = self.model.noise(task.shared().id.0);
         let work_ns = launch_ns + times.alone_ns(&task, if kind == UnitKind::Cpu { cores } else { 1 }) * noise;
-        let progress = &mut self.progress;
-        let add_class = || progress.add_class(kind as usize, times.slowdown.clone());
-        let class = *self.classes.entry((entry, kind)).or_insert_with(add_class);
+        let add_class = || self.progress.add_class(kind as usize, times.slowdown.clone());
+        let class = *known.classes[kind as usize].get_or_insert_with(add_class);
         self.units[unit].inbox.push_back(Timed { task, class, work_ns });
         self.start(unit);
     }

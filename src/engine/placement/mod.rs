@@ -234,6 +234,9 @@ impl Placement {
             let mut moved = self.serve_waiting(out);
             // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
             let mut last = None;
+            if self.residency.take_moved() {
+                self.queue.scheduler().data_moved();
+            }
             while let Some(next) = self.queue.next_with_room(last) {
                 last = Some(next);
                 let (_, unit) = next;

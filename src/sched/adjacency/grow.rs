@@ -1,14 +1,14 @@
 //! Compact parts, grown one after the other.
 
-use super::graph::Problem;
+use super::graph::{Edge, Problem};
 
 const NOBODY: usize = usize::MAX;
 
 /// What is known of an index that a growing part may take next, and of those that it has taken.
 #[derive(Debug, Clone, Copy)]
 struct Near {
-    /// Neighbours in the part.
-    inside: usize,
+    /// What it exchanges with the part.
+    inside: i64,
     /// From the seed.
     steps: usize,
 }
@@ -17,13 +17,13 @@ const FAR: Near = Near { inside: 0, steps: usize::MAX };
 
 /// Gives every slot about `shares[slot]` of time, as a connected part if there is one; the last slot gets the rest.
 ///
-/// A part begins where most neighbours are taken already, so that no holes are left, and takes in the index with most
-/// neighbours in the part, among equals the one nearest to the seed: of a mesh, squares rather than strips.
+/// A part begins where most is exchanged with what is taken already, so that no holes are left, and takes in the index that
+/// exchanges most with the part, among equals the one nearest to the seed: of a mesh, squares rather than strips.
 pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
     let len = problem.ns.len();
     let (mut slots, mut free) = (vec![NOBODY; len], len);
-    // How many neighbours of each index are taken, by whomever; and what is near to the part that grows.
-    let (mut taken, mut near) = (vec![0usize; len], vec![FAR; len]);
+    // What each index exchanges with those that are taken, by whomever; and what is near to the part that grows.
+    let (mut taken, mut near) = (vec![0i64; len], vec![FAR; len]);
     let mut used: Vec<usize> = (0..shares.len()).filter(|slot| shares[*slot] > 0.0).collect();
     if used.is_empty() {
         used.push(0);
@@ -49,8 +49,8 @@ pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
                 rim.swap_remove(at);
             }
             let steps = if best.is_some() { near[index].steps } else { 0 };
-            for &other in problem.graph.of(index) {
-                taken[other] += 1;
+            for &Edge { to: other, ns } in problem.graph.of(index) {
+                taken[other] += ns;
                 if slots[other] != NOBODY {
                     continue;
                 }
@@ -58,7 +58,7 @@ pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
                     rim.push(other);
                     touched.push(other);
                 }
-                near[other] = Near { inside: near[other].inside + 1, steps: near[other].steps.min(steps + 1) };
+                near[other] = Near { inside: near[other].inside + ns, steps: near[other].steps.min(steps + 1) };
             }
         }
         touched.into_iter().for_each(|index| near[index] = FAR);
@@ -66,8 +66,8 @@ pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
     slots
 }
 
-/// The free index with most neighbours taken; among equals the first.
-fn seed(taken: &[usize], slots: &[usize]) -> Option<usize> {
+/// The free index that exchanges most with those that are taken; among equals the first.
+fn seed(taken: &[i64], slots: &[usize]) -> Option<usize> {
     let free = (0..slots.len()).filter(|index| slots[*index] == NOBODY);
     free.max_by_key(|index| (taken[*index], std::cmp::Reverse(*index)))
 }

@@ -4,7 +4,7 @@
 //! Every step lowers the cut, or leaves it and evens out the times of two units, or takes work from a unit above the
 //! limit; so it ends. The number of passes is limited all the same: most of the gain is in the first.
 
-use super::graph::{Links, Problem};
+use super::graph::{Edge, Links, Problem};
 use std::cmp::Reverse;
 
 const MOST_PASSES: usize = 16;
@@ -13,8 +13,8 @@ const MOST_PASSES: usize = 16;
 struct Parts {
     slots: Vec<usize>,
     loads: Vec<f64>,
-    /// How many neighbours of each index are in other memories.
-    apart: Vec<usize>,
+    /// What each index exchanges with other memories.
+    apart: Vec<i64>,
     /// The indices of each slot that have such neighbours, in no order.
     rim: Vec<Vec<usize>>,
     /// Where an index stands in the rim of its slot, if it does.
@@ -25,8 +25,10 @@ impl Parts {
     fn new(problem: &Problem<'_>, slots: Vec<usize>) -> Self {
         let Problem { graph, team, .. } = problem;
         let is_apart = |one: usize, other: usize| team.memory(slots[one]) != team.memory(slots[other]);
-        let apart = |index: usize| graph.of(index).iter().filter(|other| is_apart(index, **other)).count();
-        let apart: Vec<usize> = (0..slots.len()).map(apart).collect();
+        let apart = |index: usize| -> i64 {
+            graph.of(index).iter().filter(|edge| is_apart(index, edge.to)).map(|edge| edge.ns).sum()
+        };
+        let apart: Vec<i64> = (0..slots.len()).map(apart).collect();
         let (loads, rim, at) = (problem.loads(&slots), vec![Vec::new(); team.len()], vec![usize::MAX; slots.len()]);
         let mut parts = Self { slots, loads, apart, rim, at };
         for index in 0..parts.slots.len() {
@@ -46,9 +48,9 @@ impl Parts {
         }
         self.slots[index] = to;
         self.apart[index] = 0;
-        for &other in problem.graph.of(index) {
+        for &Edge { to: other, ns } in problem.graph.of(index) {
             let there = memory(self.slots[other]);
-            let (was, is) = (usize::from(there != memory(from)), usize::from(there != memory(to)));
+            let [was, is] = [from, to].map(|slot| if there != memory(slot) { ns } else { 0 });
             self.apart[index] += is;
             let before = self.apart[other];
             self.apart[other] = before + is - was;
@@ -86,7 +88,7 @@ pub(super) fn refine(problem: &Problem<'_>, slots: Vec<usize>) -> Vec<usize> {
     for _ in 0..MOST_PASSES {
         let mut improved = false;
         for index in 0..parts.slots.len() {
-            if problem.graph.of(index).iter().all(|other| parts.slots[*other] == parts.slots[index]) {
+            if problem.graph.of(index).iter().all(|edge| parts.slots[edge.to] == parts.slots[index]) {
                 continue; // deep inside
             }
             let gains = gains(problem, &parts.slots, index);
@@ -99,7 +101,8 @@ pub(super) fn refine(problem: &Problem<'_>, slots: Vec<usize>) -> Vec<usize> {
     parts.slots
 }
 
-/// The neighbours in its memory that an index would win by moving to each slot that has any of them.
+/// What an index would exchange within its memory beyond what it does, if it moved to each slot that has any of its
+/// neighbours.
 fn gains(problem: &Problem<'_>, slots: &[usize], index: usize) -> Links {
     let mut links = problem.graph.links(index, slots, problem.team);
     let own = problem.graph.in_memory(index, slots, problem.team, problem.team.memory(slots[index]));
@@ -108,7 +111,7 @@ fn gains(problem: &Problem<'_>, slots: &[usize], index: usize) -> Links {
     links
 }
 
-/// Moves an index to where it has more neighbours.
+/// Moves an index to where it exchanges more.
 fn shift(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -> bool {
     let Parts { slots, loads, .. } = &*parts;
     let from = slots[index];
@@ -131,7 +134,7 @@ fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -
     }
     let (from, memory) = (slots[index], |slot: usize| problem.team.memory(slot));
     let mut best: Option<(i64, Reverse<(usize, usize)>)> = None;
-    let elsewhere = |(to, gain): &&(usize, i64)| *gain > -2 && memory(*to) != memory(from);
+    let elsewhere = |(to, gain): &&(usize, i64)| *gain > -2 * problem.graph.mean && memory(*to) != memory(from);
     for &(to, gain) in gains.iter().filter(elsewhere) {
         for &other in &rim[to] {
             let of_to = loads[to] - problem.ns(other, to) + problem.ns(index, to);
@@ -139,12 +142,12 @@ fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -
             if of_to > problem.limit || of_from > problem.limit {
                 continue;
             }
-            if !problem.graph.of(other).iter().any(|next| slots[*next] == from) {
+            if !problem.graph.of(other).iter().any(|edge| slots[edge.to] == from) {
                 continue;
             }
             let near = |slot: usize| problem.graph.in_memory(other, slots, problem.team, memory(slot));
             let back = near(from) - near(to);
-            let joined = i64::from(problem.graph.has(index, other));
+            let joined = problem.graph.between(index, other);
             let total = gain + back - 2 * joined;
             // Of equals the first of all that are looked at.
             let swap = (total, Reverse((to, other)));

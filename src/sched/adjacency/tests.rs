@@ -1,32 +1,69 @@
 use super::*;
-use crate::sched::Team;
+use crate::sched::{LinkEstimate, Neighbour, Team};
 use proptest::prelude::*;
 
 /// A mesh of zones, neighbours in x and y as NPB-MZ has them: each zone's east and north one, around the edges if it
 /// wraps.
-fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<usize>> {
+fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<Neighbour>> {
     let next = |at: usize, len: usize| if at + 1 < len { Some(at + 1) } else { (wraps && len > 2).then_some(0) };
     let zone = |index: usize| {
         let (column, row) = (index % x, index / x);
         let east = next(column, x).map(|column| row * x + column);
         let north = next(row, y).map(|row| row * x + column);
-        east.into_iter().chain(north).collect()
+        east.into_iter().chain(north).map(Neighbour::from).collect()
     };
     (0..x * y).map(zone).collect()
 }
 
-/// How many pairs of neighbours an assignment puts into different memories; a pair may be listed at one of the two or both.
-fn cut_edges(assignment: &Assignment, neighbours: &[Vec<usize>], team: Team) -> usize {
-    Graph::new(neighbours, assignment.slots().len()).cut(assignment.slots(), team)
+/// What an assignment has cross between memories: of a mesh, how many pairs of neighbours.
+fn cut_edges(assignment: &Assignment, neighbours: &[Vec<Neighbour>], team: Team) -> i64 {
+    let one_ns = LinkEstimate::default().copy_ns(1) as i64;
+    Graph::new(neighbours, assignment.slots().len()).cut(assignment.slots(), team) / one_ns
 }
 
 #[test]
 fn an_edge_is_cut_between_memories() {
-    let ring = [vec![1], vec![2], vec![3], vec![0]];
+    let ring = [1, 2, 3, 0].map(|next| vec![Neighbour::from(next)]);
     let assignment = Assignment::new(vec![0, 0, 1, 1]);
     for (cpus, devices, cut) in [(0, 2, 2), (1, 1, 2), (2, 0, 0)] {
         assert_eq!(cut_edges(&assignment, &ring, Team { cpus, devices }), cut, "{cpus} + {devices}");
     }
+}
+
+#[test]
+fn a_pair_weighs_what_the_end_says_that_names_more_and_copies_add_up_within_a_list() {
+    let to = |index, megabytes: u64| Neighbour { index, bytes: megabytes.saturating_mul(1_000_000) };
+    // Twice to the same index, as across two faces; itself, none, and one that does not exist.
+    let lists = [vec![to(1, 3), to(1, 4), to(0, 9), to(2, 0), to(7, 5)], vec![to(0, 5)], vec![to(1, 2)]];
+    let graph = Graph::new(&lists, 3);
+    assert_eq!(
+        [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2)].map(|(one, other)| graph.between(one, other)),
+        [720_000, 720_000, 210_000, 210_000, 0]
+    );
+    let team = Team { cpus: 1, devices: 1 };
+    assert_eq!([[0, 0, 1], [0, 1, 1], [0, 1, 0]].map(|slots| graph.cut(&slots, team)), [210_000, 720_000, 930_000]);
+    // More than there are is as much as can be counted.
+    let most = Graph::new(&[vec![to(1, u64::MAX), to(2, u64::MAX)], vec![to(2, u64::MAX)], vec![]], 3);
+    assert!(most.cut(&[0, 1, 1], team) > most.cut(&[0, 0, 1], team) / 2 && most.cut(&[0, 1, 1], team) > 0);
+}
+
+/// Rows of a mesh of 8 × 8 exchange ten times as long as columns: halves of columns cut less than those of rows, which
+/// the order of the indices suggests.
+#[test]
+fn the_heavier_edges_stay_whole() {
+    let weights = vec![1.0; 64];
+    let team = Team { cpus: 0, devices: 2 };
+    let found = |along_y: u64| {
+        let mut neighbours = mesh(8, 8, false);
+        let is_above = |at: usize, other: &&mut Neighbour| other.index == at + 8;
+        for (at, list) in neighbours.iter_mut().enumerate() {
+            list.iter_mut().filter(|other| is_above(at, other)).for_each(|other| other.bytes = along_y);
+        }
+        let workload = Workload { team, weights: &weights, neighbours: Some(&neighbours) };
+        let (found, took) = settle(&mut Adjacency::default(), &workload, 1.0, |_| 1.0);
+        (cut_edges(&found, &neighbours, team), took)
+    };
+    assert_eq!((found(1), found(900_000)), ((8, 32.0), (8, 32.0)));
 }
 
 /// Runs a distribution until it is steady.
@@ -51,7 +88,7 @@ fn settle(
     panic!("not steady after 500 instances");
 }
 
-fn both(x: usize, y: usize, team: Team, speed: f64) -> [(usize, f64); 2] {
+fn both(x: usize, y: usize, team: Team, speed: f64) -> [(i64, f64); 2] {
     let (neighbours, weights) = (mesh(x, y, false), vec![1.0; x * y]);
     let workload = Workload { team, weights: &weights, neighbours: Some(&neighbours) };
     let (line, line_took) = settle(&mut ClusteredGuided::default(), &workload, speed, |_| 1.0);

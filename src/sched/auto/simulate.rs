@@ -216,6 +216,7 @@ impl<'a> Run<'a> {
             spaces.map(|space| (self.places.missing(job, space), space)).min().unwrap_or((0, SpaceId::HOST));
         let arrived = self.now + self.copies.copy_ns(space, missing);
         self.places.bring(job, space);
+        policy.data_moved();
         let (kernel, work) = job.kernel;
         let known_ns = self.kernels.known_ns(kernel, self.units[unit].kind, work);
         let ns = known_ns.unwrap_or_else(|| self.kernels.least_ns(kernel, work));
@@ -236,6 +237,7 @@ impl<'a> Run<'a> {
         let job = &self.jobs[number];
         let space = self.units[unit].spaces.iter().copied().min_by_key(|space| self.places.missing(job, *space));
         self.places.written(job, space.unwrap_or(SpaceId::HOST));
+        policy.data_moved();
         policy.finished(&Sample {
             task: TaskId(number as u64),
             name: job.name.clone(),

@@ -1,10 +1,9 @@
 //! Who is asked for a task: units with something queued, and those that have nothing and may take from others.
 //!
 //! Most events change nothing for most units. So units that are alike are asked no further when one of them has found that
-//! what is queued can wait for whoever is free first, or that nothing is to be taken whatever copies take, until that may have
-//! changed. Where copies decide, all are asked: what a memory lacks changes without a word to the policy.
+//! what is queued can wait for whoever is free first, or that nothing is to be taken, until that may have changed.
 
-use super::{BottomLevel, COMPARED, Group, Known};
+use super::{BottomLevel, COMPARED, Group, Known, Moment};
 use crate::ids::TaskId;
 use crate::sched::{UnitSet, UnitView, View};
 use std::cmp::Reverse;
@@ -29,14 +28,16 @@ impl BottomLevel {
 
     /// Whether a unit of a group that has nothing would ask in vain: nothing has changed since one did.
     pub(super) fn is_dry(&self, group: usize) -> bool {
-        !self.is_mixed && self.groups[group].dry_at == Some(self.changes)
+        let still = |at: Moment| at.changes == self.changes && at.moves.is_none_or(|moves| moves == self.moves);
+        !self.is_mixed && self.groups[group].dry_at.is_some_and(still)
     }
 
     /// For a unit that has nothing: of another group's tasks, one that it ends before that group would come to its end.
     pub(super) fn steal(&mut self, unit: &UnitView, view: &View<'_>) -> Option<TaskId> {
         let (best, copies_decide) = self.best_to_steal(unit, view);
-        if best.is_none() && !copies_decide {
-            self.groups[self.group_of[unit.id.index()]].dry_at = Some(self.changes);
+        if best.is_none() {
+            let at = Moment { changes: self.changes, moves: copies_decide.then_some(self.moves) };
+            self.groups[self.group_of[unit.id.index()]].dry_at = Some(at);
         }
         best
     }
@@ -63,6 +64,10 @@ impl BottomLevel {
                 continue;
             }
             copies_decide = true;
+            // Whatever is to be copied, the loss is at least this.
+            if best.is_some_and(|(least, _)| here / there >= least) {
+                continue;
+            }
             let (_, copy_ns) = self.copy(task, own, view);
             let loss = (here + copy_ns) / there;
             if here + copy_ns < drained_ns && best.is_none_or(|(least, _)| loss < least) {

@@ -188,3 +188,20 @@ fn those_that_are_alike_are_not_asked_in_vain() {
     policy.in_flight(UnitId(1), 0);
     assert_eq!(asked(&policy), [1, 2, 3]);
 }
+
+#[test]
+fn where_copies_decide_they_are_asked_again_when_data_have_moved() {
+    let units = units();
+    let away = |_, space: SpaceId| if space.is_host() { 1_000_000 } else { 0 };
+    let mut policy = known(&[("t", 1500.0, 1000.0)]);
+    let view = View { units: &units, missing_bytes: &away };
+    ready(&mut policy, 0..8, "t", &view);
+    let asks = |policy: &BottomLevel, unit| policy.wanted().expect("it knows").contains(UnitId(unit));
+    assert!([0, 1].iter().all(|unit| asks(&policy, *unit)));
+    assert_eq!(policy.next(UnitId(0), &view), None, "copies would take a millisecond");
+    assert!(![0, 1].iter().any(|unit| asks(&policy, *unit)), "so would those of the other");
+    policy.data_moved();
+    assert!([0, 1].iter().all(|unit| asks(&policy, *unit)));
+    let here = View { units: &units, missing_bytes: &|_, _| 0 };
+    assert!(policy.next(UnitId(1), &here).is_some(), "which has them at home now");
+}

@@ -1,7 +1,7 @@
-//! Moves and swaps of single indices: first for time, then for neighbours.
+//! Moves and swaps of single indices: first for time, then for what is exchanged.
 
-use crate::sched::Team;
 use crate::sched::adjacency::graph::Graph;
+use crate::sched::{Neighbour, Team};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -136,8 +136,8 @@ pub(super) fn shorten(slots: &mut [usize], loads: &mut Loads<'_>) {
     }
 }
 
-/// Moves indices to the memory where more of their neighbours are, while every unit stays within `slack` of the longest.
-pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec<usize>], slack: f64) {
+/// Moves indices to the memory with which they exchange most, while every unit stays within `slack` of the longest.
+pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec<Neighbour>], slack: f64) {
     let (graph, team) = (Graph::new(neighbours, slots.len()), loads.team);
     let limit = loads.longest().1 * (1.0 + slack);
     for _ in 0..PASSES {
@@ -145,11 +145,11 @@ pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec
         for index in 0..slots.len() {
             let (own, from) = (team.memory(slots[index]), slots[index]);
             let there = |memory: usize| graph.in_memory(index, slots, team, memory);
-            if graph.of(index).iter().all(|other| team.memory(slots[*other]) == own) {
+            if graph.of(index).iter().all(|edge| team.memory(slots[edge.to]) == own) {
                 continue;
             }
             let mut memories: SmallVec<[usize; 8]> =
-                graph.of(index).iter().map(|other| team.memory(slots[*other])).collect();
+                graph.of(index).iter().map(|edge| team.memory(slots[edge.to])).collect();
             memories.sort_unstable();
             memories.dedup();
             let stays = there(own);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sched::Team;
+use crate::sched::{Neighbour, Team};
 use proptest::prelude::*;
 
 /// Runs until it is steady on units that take weight by speed.
@@ -40,12 +40,13 @@ fn the_mesh_of_the_articles_is_within_a_hundredth_of_the_optimum() {
 
 #[test]
 fn neighbours_stay_in_one_memory_where_time_allows() {
-    let neighbours: Vec<Vec<usize>> = (0..64).map(|at| vec![(at + 1) % 64, (at + 8) % 64]).collect();
+    let neighbours: Vec<Vec<Neighbour>> =
+        (0..64).map(|at| vec![((at + 1) % 64).into(), ((at + 8) % 64).into()]).collect();
     let team = Team { cpus: 4, devices: 2 };
     let apart = |slots: &[usize]| {
         let space = |slot: usize| if slot < 4 { 0 } else { slot };
-        let cut = |(one, list): (usize, &Vec<usize>)| {
-            list.iter().filter(|other| space(slots[**other]) != space(slots[one])).count()
+        let cut = |(one, list): (usize, &Vec<Neighbour>)| {
+            list.iter().filter(|other| space(slots[other.index]) != space(slots[one])).count()
         };
         neighbours.iter().enumerate().map(cut).sum::<usize>()
     };

@@ -1,7 +1,7 @@
 //! One iteration space under a distribution: its instances, from their first ready task to their times.
 
 use crate::ids::UnitId;
-use crate::sched::{Assignment, Distribution, Place, ReadyTask, Sample, Team, Times, View, Workload};
+use crate::sched::{Assignment, Distribution, Neighbour, Place, ReadyTask, Sample, Team, Times, View, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) struct Space<D> {
     team: Vec<UnitId>,
     counts: Team,
     weights: Arc<[f64]>,
-    neighbours: Option<Arc<[Vec<usize>]>>,
+    neighbours: Option<Arc<[Vec<Neighbour>]>>,
     present: Option<Arc<Assignment>>,
     /// The last instance that was decided.
     decided: Option<u64>,
@@ -213,6 +213,6 @@ fn assign(distribution: &mut impl Distribution, workload: &Workload<'_>, times: 
     Arc::new(assignment)
 }
 
-fn workload<'a>(team: Team, weights: &'a [f64], neighbours: Option<&'a Arc<[Vec<usize>]>>) -> Workload<'a> {
+fn workload<'a>(team: Team, weights: &'a [f64], neighbours: Option<&'a Arc<[Vec<Neighbour>]>>) -> Workload<'a> {
     Workload { team, weights, neighbours: neighbours.map(|neighbours| &**neighbours) }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg::prelude::*;
+use thalweg::sched::Neighbour;
 use thalweg::task::IterationSpace;
 
 use crate::Result;
@@ -97,6 +98,17 @@ pub(crate) struct Zone {
     pub(super) w: Option<Field>,
 }
 
+/// What a zone gets from its neighbours in a step: a face from each.
+fn received(&Neighbours { west, east, south, north }: &Neighbours, zone: &Zone) -> Vec<Neighbour> {
+    let face = |index, side| {
+        let (components, z, y, x) = outer_face(zone.mesh.shape, side);
+        let numbers: usize = [components, z, y, x].iter().map(ExactSizeIterator::len).product();
+        Neighbour { index, bytes: (numbers * size_of::<f64>()) as u64 }
+    };
+    let [w, e, s, n] = Side::ALL;
+    vec![face(west, w), face(east, e), face(south, s), face(north, n)]
+}
+
 /// All zones of a run, and where it takes place.
 pub struct Program<'rt> {
     pub(super) rt: &'rt Runtime,
@@ -121,8 +133,8 @@ impl<'rt> Program<'rt> {
         let weights = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
         let log = Arc::new(Log::new(zones.len()));
         let neighbours = problem.neighbours();
-        let beside = |&Neighbours { west, east, south, north }: &Neighbours| vec![west, east, south, north];
-        let space = rt.iteration_space("zones", weights).with_neighbours(neighbours.iter().map(beside).collect());
+        let exchange = neighbours.iter().zip(&zones).map(|(beside, zone)| received(beside, zone)).collect();
+        let space = rt.iteration_space("zones", weights).with_exchange(exchange);
         Self { rt, benchmark, settings, zones, neighbours, space, log }
     }
 

@@ -6,8 +6,8 @@
 use crate::mesh::{SIDE, areas, neighbours, widths};
 use crate::svg::Svg;
 use thalweg::sched::{
-    Adjacency, Assignment, ClusteredGuided, Distribution, GuidedRuntime, Pcf, PcfGuided, Static, StaticPcf, Team,
-    Times, Workload,
+    Adjacency, Assignment, ClusteredGuided, Distribution, GuidedRuntime, Neighbour, Pcf, PcfGuided, Static, StaticPcf,
+    Team, Times, Workload,
 };
 
 const TEAM: Team = Team { cpus: 6, devices: 2 };
@@ -57,7 +57,8 @@ pub(crate) fn draw() -> String {
 }
 
 fn steady(distribution: &mut dyn Distribution) -> Assignment {
-    let (weights, neighbours) = (areas(false), neighbours());
+    let alike = |list: Vec<usize>| list.into_iter().map(Neighbour::from).collect();
+    let (weights, neighbours): (_, Vec<Vec<Neighbour>>) = (areas(false), neighbours().into_iter().map(alike).collect());
     let workload = Workload { team: TEAM, weights: &weights, neighbours: Some(&neighbours) };
     let mut measured = None;
     let mut assignment = distribution.assign(&workload, None);

@@ -7,7 +7,8 @@
 //! who orders one ([`Residency::order`]) says so when it has ended.
 //!
 //! Invariants:
-//! 1. A replica has one pin for each task that has it reserved, and one for each copy from or to it that was ordered.
+//! 1. A replica has one pin for each task that has it reserved, and one for each copy from or to it that was ordered; but for
+//!    homes, which stay anyway, tasks have none.
 //! 2. `tenants` counts the tasks that have something reserved in each space.
 //! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says otherwise.
 //! 4. In the memory of a device that is gone no replica stays, and nobody is given a new one there.
@@ -53,6 +54,12 @@ pub(super) struct Residency {
     /// Counts the ends of tasks: when a replica was used last.
     uses: u64,
     evictions: u64,
+    /// What [`Self::bytes_missing`] says may be another since somebody looked.
+    has_moved: bool,
+    /// A part of some data object was lost, ever.
+    has_lost: bool,
+    /// A task was issued, ever.
+    has_issued: bool,
 }
 
 impl Residency {
@@ -67,6 +74,9 @@ impl Residency {
             next_copy: 0,
             uses: 0,
             evictions: 0,
+            has_moved: false,
+            has_lost: false,
+            has_issued: false,
         }
     }
 
@@ -80,6 +90,7 @@ impl Residency {
 
     /// A data object is gone.
     pub(super) fn forget(&mut self, data: DataId) {
+        self.has_moved = true;
         self.directories.remove(&data);
     }
 
@@ -117,6 +128,11 @@ impl Residency {
         missing
     }
 
+    /// Whether that may be another than at the last call of this.
+    pub(super) fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.has_moved)
+    }
+
     /// The spaces where all of a region is valid.
     pub(super) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         let directory = self.directories.get(&data);
@@ -133,6 +149,7 @@ impl Residency {
             if mode == Mode::Out {
                 // What the region holds now is of no use to anybody: it must not be written back over the new value.
                 directory.written(place.replica, block);
+                self.has_moved = true;
                 return;
             }
             if mode.sees_nothing() {
@@ -142,6 +159,7 @@ impl Residency {
             directory.fill(place.replica, block, &mut self.next_copy, pending, &mut planned);
             transfers.extend(planned.into_iter().map(|transfer| (place.data, transfer)));
         });
+        self.has_moved |= !transfers.is_empty();
         transfers.into_iter().filter_map(|(data, transfer)| self.order(data, transfer)).collect()
     }
 
@@ -167,6 +185,7 @@ impl Residency {
 
     /// A copy could not be made.
     pub(super) fn failed(&mut self, data: DataId, transfer: &Transfer, cause: &Arc<TaskFailure>) {
+        (self.has_moved, self.has_lost) = (true, true);
         if let Some(directory) = self.directories.get_mut(&data) {
             directory.failed(transfer, cause);
         }
@@ -202,6 +221,7 @@ impl Residency {
         for id in replicas {
             directory.write_back(*id, &mut self.next_copy, &mut transfers);
         }
+        self.has_moved |= !transfers.is_empty();
         transfers.into_iter().filter_map(|transfer| self.order(data, transfer)).collect()
     }
 
@@ -220,6 +240,7 @@ impl Residency {
         let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
         let Some(Replica { space, block, .. }) = idle.cloned() else { return };
         directory.remove(id);
+        self.has_moved = true;
         let bytes = directory.bytes(&block);
         out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
     }
@@ -227,6 +248,7 @@ impl Residency {
     /// The task that is launched next frees a data object's home: whatever is elsewhere goes first, or else it might
     /// yet be evicted, and written back to where nothing is any more. Nobody uses it: all who did were waited for.
     pub(super) fn abandon(&mut self, data: DataId, out: &mut Vec<Command>) {
+        self.has_moved = true;
         let Some(directory) = self.directories.get_mut(&data) else { return };
         debug_assert!(directory.issued_tasks().next().is_none(), "a task in flight uses what is released");
         let element_bytes = directory.element_bytes;
@@ -244,6 +266,7 @@ impl Residency {
     /// A task is in its device's queue. If the device is gone, as another thread may have found meanwhile, what it writes is not
     /// to be had.
     pub(super) fn issued(&mut self, task: &OwnedTask, replicas: &[ReplicaRef]) {
+        self.has_issued = true;
         let mut places = replicas.iter();
         task.body().accesses(&mut |access| {
             let Some(place) = places.next() else { return };
@@ -253,6 +276,7 @@ impl Residency {
             {
                 let writes = access.mode.writes();
                 directory.issued(task.shared().id, place.replica, access.block, writes);
+                self.has_moved |= writes;
                 if let Some((_, cause)) = loss.filter(|_| writes) {
                     directory.written_and_lost(access.block, cause);
                 }
@@ -263,7 +287,9 @@ impl Residency {
     /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere. One that was skipped before it
     /// `began` wrote nothing: its replica may never have been filled.
     pub(super) fn ended(&mut self, task: &OwnedTask, began: bool, launched: &Launched) {
+        self.has_moved = true;
         let (id, failure) = (task.shared().id, task.poison().filter(|_| launched.issued));
+        self.has_lost |= failure.is_some();
         let mut places = launched.reserved.replicas.iter();
         task.body().accesses(&mut |access| {
             let Some(place) = places.next() else { return };
@@ -282,16 +308,17 @@ impl Residency {
     pub(super) fn let_go(&mut self, launched: &Launched, out: &mut Vec<Command>) {
         let Launched { space, reserved, .. } = launched;
         self.uses += 1;
-        for place in &reserved.replicas {
+        let away = || reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME);
+        for place in away() {
             let Some(directory) = self.directories.get_mut(&place.data) else { continue };
             let replica = directory.replica_mut(place.replica);
             replica.pins -= 1;
             let before = std::mem::replace(&mut replica.last_use, self.uses);
-            if place.replica != ReplicaId::HOME && !replica.leaving {
+            if !replica.leaving {
                 self.memories.used(place.space, place.data, place.replica, before, self.uses);
             }
         }
-        for place in &reserved.replicas {
+        for place in away() {
             self.drop_if_leaving(place.data, place.replica, out);
         }
         self.tenants[space.index()] -= 1;
@@ -304,6 +331,9 @@ impl Residency {
     /// Why something that a task reads is lost, if it is.
     pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
+        if !self.has_lost {
+            return cause;
+        }
         let mut places = places.iter();
         task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
             let directory = places.next().and_then(|place| self.directories.get(&place.data));
@@ -318,6 +348,9 @@ impl Residency {
     /// be copied first, or all replicas will go with the data, their end is waited for.
     pub(super) fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
         let mut found = InTheWay::default();
+        if !self.has_issued {
+            return found;
+        }
         let forgotten = forgotten_by(&placed.assigned.task);
         let mut places = placed.reserved.replicas.iter();
         placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
@@ -352,6 +385,7 @@ impl Residency {
         let news = !space.is_host() && !self.is_lost(space);
         if news {
             self.lost.push((space, cause.clone()));
+            self.has_lost = true;
         }
         news
     }
@@ -370,6 +404,7 @@ impl Residency {
         cause: &Arc<TaskFailure>,
         out: &mut Vec<Command>,
     ) -> Vec<CopyOrder> {
+        self.has_moved = true;
         let Some(directory) = self.directories.get_mut(&data) else { return Vec::new() };
         for id in directory.space_lost(space, cause) {
             self.send_away(data, id);

@@ -15,6 +15,7 @@ impl Residency {
 
     /// There was no memory for what a copy was to fill; false if what it was to bring is to be had nowhere else.
     pub(in super::super) fn copy_refused(&mut self, data: DataId, transfer: &Transfer) -> bool {
+        self.has_moved = true;
         self.directories.get_mut(&data).is_none_or(|directory| directory.refused(transfer))
     }
 
@@ -50,6 +51,7 @@ impl Residency {
     /// Takes from a task that has not begun what it had reserved. What it was to overwrite is of no use to anybody, wherever
     /// it is; and a replica without content goes, as it may have no memory either.
     pub(in super::super) fn take_back(&mut self, task: &OwnedTask, launched: &Launched, out: &mut Vec<Command>) {
+        self.has_moved = true;
         let mut places = launched.reserved.replicas.iter();
         task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
             let directory = places.next().and_then(|place| self.directories.get_mut(&place.data));

@@ -44,6 +44,9 @@ const WHOLE_OF_MEMORY: u64 = 4;
 impl Residency {
     /// Pins a replica for every access of a task, or changes nothing.
     pub(in super::super) fn reserve(&mut self, task: &OwnedTask, space: SpaceId) -> Result<Reserved, Shortage> {
+        if space.is_host() {
+            return Ok(self.at_home(task));
+        }
         let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
         let mut access = 0;
         task.body().accesses(&mut |record: AccessRecord<'_>| {
@@ -53,20 +56,17 @@ impl Residency {
                 || matches!(record.mode, Mode::Reduction(_))
                 || record.block.is_empty()
                 || record.datum.residence != Residence::Anywhere;
-            let at_home = space.is_host() || needs_none;
-            if !space.is_host() && matches!(record.mode, Mode::Reduction(_)) {
+            if matches!(record.mode, Mode::Reduction(_)) {
                 private_bytes += record.bytes();
             }
-            let found = at_home.then_some(ReplicaId::HOME);
+            let found = needs_none.then_some(ReplicaId::HOME);
             wanted.push(Wanted { access, data: record.datum.id, block: *record.block, found });
             access += 1;
         });
-        if !space.is_host() {
-            // Large regions first: their replicas may cover the small ones.
-            wanted.sort_by_key(|w| Reverse(w.block.volume()));
-            self.make_room(space, &mut wanted, private_bytes)?;
-            wanted.sort_by_key(|w| w.access);
-        }
+        // Large regions first: their replicas may cover the small ones.
+        wanted.sort_by_key(|w| Reverse(w.block.volume()));
+        self.make_room(space, &mut wanted, private_bytes)?;
+        wanted.sort_by_key(|w| w.access);
         let mut replicas: SmallVec<[ReplicaRef; 4]> = SmallVec::new();
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
@@ -74,7 +74,7 @@ impl Residency {
             // after every task that declares a region of it, and before that it has a directory.
             let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
             let replica = directory.replica_mut(id);
-            replica.pins += 1;
+            replica.pins += u32::from(id != ReplicaId::HOME);
             replicas.push(ReplicaRef { data: w.data, replica: id, space: replica.space, holds: replica.block });
         }
         if private_bytes > 0 {
@@ -82,6 +82,17 @@ impl Residency {
         }
         self.tenants[space.index()] += 1;
         Ok(Reserved { replicas, private_bytes, refused: false })
+    }
+
+    /// Homes have room for everything, and stay.
+    fn at_home(&mut self, task: &OwnedTask) -> Reserved {
+        let mut replicas = SmallVec::new();
+        task.body().accesses(&mut |AccessRecord { datum, .. }| {
+            let (data, holds) = (datum.id, datum.whole());
+            replicas.push(ReplicaRef { data, replica: ReplicaId::HOME, space: SpaceId::HOST, holds });
+        });
+        self.tenants[SpaceId::HOST.index()] += 1;
+        Reserved { replicas, private_bytes: 0, refused: false }
     }
 
     /// Finds or makes replicas for all that is wanted, if the memory is free.
