@@ -190,6 +190,7 @@ impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
     ///         .submit()?;
     ///     std::mem::swap(&mut x, &mut y);
     /// }
+    /// rt.wait()?;
     /// assert_eq!(rt.valid_in(&x.slice(300..400)), [devices[1].space()]);
     /// assert_eq!(rt.take(x)?, [1.0; 1000]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
