@@ -45,7 +45,7 @@ impl Residency {
     /// Pins a replica for every access of a task, or changes nothing.
     pub(in super::super) fn reserve(&mut self, task: &OwnedTask, space: SpaceId) -> Result<Reserved, Shortage> {
         let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
-        let mut access = 0;
+        let (mut access, hull) = (0, task.body().parts());
         task.body().accesses(&mut |record: AccessRecord<'_>| {
             // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing,
             // and of a token nothing can be seen.
@@ -58,7 +58,9 @@ impl Residency {
                 private_bytes += record.bytes();
             }
             let found = at_home.then_some(ReplicaId::HOME);
-            wanted.push(Wanted { access, data: record.datum.id, block: *record.block, found });
+            // What stands for several tasks has regions in one piece that differ in how they are used.
+            let block = hull.map_or(*record.block, |parts| parts.hull(access));
+            wanted.push(Wanted { access, data: record.datum.id, block, found });
             access += 1;
         });
         if !space.is_host() {
