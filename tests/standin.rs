@@ -145,7 +145,7 @@ fn graphs_with_scratch_memory() {
 #[test]
 fn replays_on_devices_are_what_their_tasks_would_be() {
     on_both(|settings| {
-        for memory in [1 << 20, 2000] {
+        for memory in [1 << 20, 4500] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_MEMORY", memory);
             let Some(report) = report(&settings, "graphs::random_programs") else { return };
             assert!(report.of("graph launches") > 0, "{report:?}");

@@ -148,8 +148,8 @@ impl<B: Backend> Capture<B> {
             before.sort_unstable();
             before.dedup();
             let end = self.parts.get(number + 1).map_or(self.launches.len(), |next| next.first);
-            for node in part.first..end {
-                edges[node] = std::mem::replace(&mut before, vec![node as u32]);
+            for (node, edges) in (part.first as u32..).zip(&mut edges[part.first..end]) {
+                *edges = std::mem::replace(&mut before, vec![node]);
             }
             ends.push(before);
         }

@@ -42,7 +42,8 @@ pub(super) use backend::{Backend, no_code};
 use cache::Cache;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::Recipe;
-pub(super) use graph::GraphNode;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+use graph::GraphNode;
 pub(super) use slabs::{Pitches, Slab};
 
 use self::kernels::Kernels;

@@ -61,11 +61,11 @@ impl Plan {
                 begin += 1;
                 continue;
             };
-            let goes_on = |step: &&Box<dyn Step>| step.graphable().is_ok_and(|step| step.kinds == kinds);
-            let end = begin + steps[begin..].iter().take_while(goes_on).count();
-            let tasks: Vec<_> = steps[begin..end].iter().filter_map(|step| step.graphable().ok()).collect();
+            let tasks =
+                steps[begin..].iter().map_while(|step| step.graphable().ok().filter(|task| task.kinds == kinds));
+            let tasks: Vec<_> = tasks.collect();
             plan.add(begin, &tasks, &place);
-            begin = end;
+            begin += tasks.len();
         }
         plan
     }
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn what_overlaps_is_in_one_hull_and_hulls_do_not_overlap() {
         let line = |range| Block::interval(range);
-        assert_eq!(hulls(vec![line(0..4), line(8..12), line(3..6)]), [line(8..12), line(0..6)]);
+        assert_eq!(hulls(vec![line(0..4), line(8..12), line(3..6)]), [line(0..6), line(8..12)]);
         let corners = [Block::new(&[0..2, 0..2]), Block::new(&[1..9, 8..9]), Block::new(&[8..9, 0..9])];
         assert_eq!(hulls(corners.to_vec()), [Block::new(&[0..9, 0..9])], "the box around two takes in the third");
     }

@@ -29,6 +29,9 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// Devices give memory in pieces of at least so many bytes, which counts where a run has many small regions.
+const GRANULE_BYTES: u64 = 512;
+
 /// Recorded tasks that are submitted as one.
 pub(super) struct Run {
     name: String,
@@ -119,7 +122,7 @@ impl Run {
             let datum = &kept.cell.datum;
             if datum.residence == Residence::Anywhere && !seen.contains(&(datum.id, *hull)) {
                 seen.push((datum.id, *hull));
-                let more = (hull.volume() * datum.element_bytes) as u64;
+                let more = ((hull.volume() * datum.element_bytes) as u64).next_multiple_of(GRANULE_BYTES);
                 (bytes.total, bytes.largest) = (bytes.total + more, bytes.largest.max(more));
             }
         }
