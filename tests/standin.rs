@@ -141,6 +141,17 @@ fn graphs_with_scratch_memory() {
     });
 }
 
+#[test]
+fn devices_that_get_lost_during_replays() {
+    on_both(|settings| {
+        for operation in [2, 20, 60] {
+            let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_LOSE", format!("0:{operation}"));
+            let Some(report) = report(&settings, "graphs::loss") else { return };
+            assert!(report.of("graph launches") > 0, "{operation} {report:?}");
+        }
+    });
+}
+
 /// With failures, and with memory for some of the data at a time.
 #[test]
 fn replays_on_devices_are_what_their_tasks_would_be() {
