@@ -8,8 +8,12 @@
 
 #[path = "standin/drivers.rs"]
 mod drivers;
+#[path = "standin/graphs.rs"]
+mod graphs;
 #[path = "standin/programs.rs"]
 mod programs;
+#[path = "common/random.rs"]
+mod random;
 #[path = "standin/raw.rs"]
 mod raw;
 
@@ -119,6 +123,76 @@ fn report(settings: &Settings, program: &str) -> Option<Report> {
 fn on_both(test: impl Fn(&Settings)) {
     test(&CUDA);
     test(&HIP);
+}
+
+/// What is launched by graphs, as far as it is worth one: the first two replays are not.
+#[test]
+fn replays_become_graphs() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "graphs::steady") else { return };
+        let (tasks, replays) = (graphs::CHAINS * (graphs::LENGTH + 1), graphs::REPLAYS);
+        let others = report.calls() - report.launches();
+        println!(
+            "{}: {} launches, {others} other calls for {} tasks",
+            settings.units,
+            report.launches(),
+            tasks * replays
+        );
+        assert_eq!(report.of("graph launches"), (replays - 1) as i64, "{report:?}");
+        assert_eq!(report.of("kernels in graphs"), (tasks * (replays - 1)) as i64);
+        // What is there before the first graph, and at the end, is in this.
+        assert!(report.calls() - 2 * tasks as i64 <= (tasks * replays / 10) as i64, "{report:?}");
+    });
+}
+
+#[test]
+fn replays_with_other_parameters_change_graphs() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "graphs::changing") else { return };
+        let changes = report.of("cuGraphExecKernelNodeSetParams_v2") + report.of("hipGraphExecKernelNodeSetParams");
+        assert!(changes > 0 && report.of("graph launches") > 0, "{report:?}");
+    });
+}
+
+#[test]
+fn graphs_on_two_devices() {
+    on_both(|settings| {
+        let Some(report) = report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::on_two_devices") else {
+            return;
+        };
+        assert!(report.of("graph launches") > 0, "{report:?}");
+    });
+}
+
+#[test]
+fn graphs_with_scratch_memory() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "graphs::scratch") else { return };
+        assert!(report.of("graph launches") > 0, "{report:?}");
+    });
+}
+
+#[test]
+fn devices_that_get_lost_during_replays() {
+    on_both(|settings| {
+        for operation in [2, 20, 60] {
+            let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_LOSE", format!("0:{operation}"));
+            let Some(report) = report(&settings, "graphs::loss") else { return };
+            assert!(report.of("graph launches") > 0, "{operation} {report:?}");
+        }
+    });
+}
+
+/// With failures, and with memory for some of the data at a time.
+#[test]
+fn replays_on_devices_are_what_their_tasks_would_be() {
+    on_both(|settings| {
+        for memory in [1 << 20, 4500] {
+            let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_MEMORY", memory);
+            let Some(report) = report(&settings, "graphs::random_programs") else { return };
+            assert!(report.of("graph launches") > 0, "{report:?}");
+        }
+    });
 }
 
 /// Calls that belong together take one binding of their context with them, not one each: a launch with its event, and how

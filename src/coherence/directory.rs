@@ -333,6 +333,13 @@ impl Directory {
         lost.visit(block, |_, lost| *lost = Some(cause.clone()));
     }
 
+    /// Visits what of `block` is lost, and why.
+    pub(crate) fn losses(&self, block: &Block, mut found: impl FnMut(Block, &Arc<TaskFailure>)) {
+        if let Some(lost) = &self.lost {
+            lost.peek(block, |part, cause| cause.iter().for_each(|cause| found(part, cause)));
+        }
+    }
+
     /// Why a part of `block` is lost, if one is.
     pub(crate) fn cause_of_loss(&self, block: &Block) -> Option<Arc<TaskFailure>> {
         let mut cause = None;

@@ -103,7 +103,7 @@ impl Datum {
     }
 
     /// How many dimensions there are.
-    pub(super) fn ndim(&self) -> usize {
+    pub(crate) fn ndim(&self) -> usize {
         self.ndim.into()
     }
 

@@ -150,6 +150,13 @@ impl Fragment {
         }
     }
 
+    /// Visits those who have left what is here; false if children do, or a join to come.
+    pub(super) fn sources(&self, mut found: impl FnMut(&TaskRef)) -> bool {
+        let others = self.open.iter().flat_map(|open| &open.others);
+        self.first.iter().chain(others).for_each(&mut found);
+        !matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Weak | Order::Replicas(_), .. }))
+    }
+
     /// Whether the group is a task that holds the part weakly.
     fn is_held_weakly(&self) -> bool {
         matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Weak, .. }))

@@ -9,7 +9,7 @@ use super::indexed::Indexed;
 use super::join::Tasks;
 use super::recent::Recent;
 use super::register::Newcomer;
-use super::{AccessRecord, Mode};
+use super::{AccessRecord, Mode, TaskRef};
 use crate::region::{Block, NarrowBlock, Part, RegionMap};
 use crate::sync::Flow;
 
@@ -77,6 +77,20 @@ impl History {
         for task in self.onlookers.iter().flat_map(|tasks| tasks.iter()) {
             newcomer.wait_for(task, Flow::Order);
         }
+    }
+
+    /// Visits who has left what is at each part of a region; false if that is not known yet.
+    #[cold]
+    pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
+        let mut are_known = true;
+        match &self.form {
+            Form::Parts(parts) => {
+                parts.peek(block, |part, fragment| are_known &= fragment.sources(|task| found(part, task)));
+            }
+            Form::Recent(recent) => recent.sources(block, found),
+            Form::Indexed(indexed) => indexed.sources(block, found),
+        }
+        are_known
     }
 
     /// Whether a task that has not ended names the data object and touches none of it.

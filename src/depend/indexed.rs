@@ -102,6 +102,12 @@ impl Indexed {
         readers.for_each(|task| newcomer.wait_for(task, Flow::Order));
     }
 
+    /// Visits who wrote each part of a region last.
+    #[cold]
+    pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) {
+        self.written.peek(block, |part, written| written.by.iter().for_each(|task| found(part, task)));
+    }
+
     /// Enters tasks that have been entered before, in another form of the history.
     pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
         self.now += 1;

@@ -38,6 +38,7 @@ mod recent;
 mod reduction;
 mod register;
 mod replay;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -57,10 +58,11 @@ pub(crate) use node::hand_made;
 pub(crate) use node::running;
 pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{
-    Body, Entrance, Env, ExposedTask, Group, Kinds, Lane, Member, Meta, Own, OwnedTask, Side, Site, Step, Submitting,
-    SuspendedTasks, Task, TaskRef, Team,
+    Body, Entrance, Env, ExposedTask, Group, Kinds, Lane, Member, Meta, Own, OwnedTask, Parts, Side, Site, Step,
+    Submitting, SuspendedTasks, Task, TaskRef, Team,
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
 pub(crate) use replay::{Aftermath, Freezer, Keeps, Replays, Round, Settle, replays_at_end};
+pub(crate) use sources::Sources;
 pub(crate) use together::{Batch, MOST_TOGETHER, Together, register_together};

@@ -102,6 +102,25 @@ impl Recent {
         }
     }
 
+    /// Visits who wrote each part of a region last.
+    #[cold]
+    pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) {
+        let mut rest = vec![*block];
+        for Entry { block: wrote, tasks, .. } in self.0.iter().rev().filter(|entry| entry.writes) {
+            let wrote = wrote.widen();
+            let mut older = Vec::new();
+            for part in rest {
+                if let Some(common) = part.intersection(&wrote) {
+                    tasks.iter().for_each(|task| found(common, task));
+                    part.subtract(&wrote, |piece| older.push(piece));
+                } else {
+                    older.push(part);
+                }
+            }
+            rest = older;
+        }
+    }
+
     /// The newcomer comes after everybody, and takes over so much from who wrote last.
     #[cold]
     pub(super) fn wait_for_all(&self, flow: Flow, newcomer: &mut Newcomer<'_>) {

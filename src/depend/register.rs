@@ -211,6 +211,14 @@ impl Newcomer<'_> {
             return Err(taken(self.task, datum));
         }
         let Some(side) = &**self.task.owned_mut() else { return Ok(false) };
+        if let Some(sources) = side.sources.clone() {
+            let here = self.accesses.iter().filter(|other| std::ptr::eq(other.datum, datum));
+            if !sources.look(here, history) {
+                // Not seen by anybody: who submits such a task asks the sources first.
+                return Err(taken(self.task, datum));
+            }
+            return Ok(false);
+        }
         let (gives_up, is_behind_all) = (side.forget == Some(datum.id), side.behind_all);
         if gives_up {
             datum.set_taken(true);

@@ -140,9 +140,18 @@ impl Engine {
     #[inline]
     pub(crate) fn done(&self, task: OwnedTask, elapsed_ns: Nanos, out: &mut Vec<Command>) {
         if let Some(placement) = &self.placement {
+            self.note_parts(&task);
             placement.lock().finished(&task, true, Some(elapsed_ns), None, out);
         }
         self.finished(task, out);
+    }
+
+    /// Notes which of those have failed that a task stands for.
+    fn note_parts(&self, task: &OwnedTask) {
+        if let Some(parts) = task.body().parts() {
+            parts.failures().into_iter().for_each(|failure| self.failures.push(failure));
+            self.failures.sweep(SWEEP_AT_FAILURE);
+        }
     }
 
     /// A task has ended without doing what it was for.
@@ -249,6 +258,7 @@ impl Engine {
     /// host. Nor for tasks that come after others without touching what these wrote, or that a token orders: who comes
     /// next finds no trace of them on the device.
     fn issued(&self, task: &OwnedTask, share: u32, placement: &PlacementLock, out: &mut Vec<Command>) {
+        self.note_parts(task);
         let awaited = |side: &depend::Side| side.awaited;
         let mut ends_here = task.owned().as_deref().is_some_and(awaited);
         let ends_with_it = |mode: Mode| mode.sees_nothing() || matches!(mode, Mode::Commutative | Mode::Reduction(_));

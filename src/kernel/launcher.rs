@@ -2,7 +2,8 @@
 
 use super::value::ArgumentValue;
 use super::{
-    Arguments, Kept, Kernel, KernelText, ModuleKernel, ModuleParameters, Parameters, RawHandles, Scalar, Scratch,
+    Arguments, Graphs, Kept, Kernel, KernelText, ModuleKernel, ModuleParameters, Parameters, RawHandles, Scalar,
+    Scratch,
 };
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
@@ -28,6 +29,19 @@ pub(crate) trait Enqueue {
 
     /// What users keep with the stream.
     fn kept(&mut self) -> &mut Kept;
+
+    /// What is launched from here on is written down, part by part, and launched as a whole by [`Self::launch_graph`].
+    fn begin_graph(&mut self);
+
+    /// What is launched from here on is the next part.
+    fn begin_part(&mut self);
+
+    /// The part has failed: nothing of it is launched.
+    fn drop_part(&mut self);
+
+    /// Launches what was written down: each part `after` those of these numbers. What the device has `known` of it is used
+    /// and kept.
+    fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError>;
 }
 
 /// What a group of threads can have on a device.
@@ -75,7 +89,7 @@ impl<'a> Launcher<'a> {
         Self { device, values: Vec::new() }
     }
 
-    pub(super) fn device(&mut self) -> &mut dyn Enqueue {
+    pub(crate) fn device(&mut self) -> &mut dyn Enqueue {
         &mut *self.device
     }
 

@@ -14,6 +14,7 @@
 mod argument;
 mod bounds;
 mod cursor;
+mod graphs;
 mod launcher;
 mod module;
 mod module_head;
@@ -35,6 +36,7 @@ pub use scalar::Scalar;
 pub use signature::{ElementType, MOST_PARAMETERS, Parameter, SignatureError};
 pub use view::{DeviceView, DeviceViewMut, Scratch};
 
+pub(crate) use graphs::Graphs;
 pub(crate) use launcher::{Enqueue, Limits};
 pub(crate) use module::Code;
 pub(crate) use program::{KernelText, Source};

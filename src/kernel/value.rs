@@ -24,3 +24,22 @@ pub(crate) enum Value {
         strides: [usize; MAX_DIMS],
     },
 }
+
+impl ArgumentValue {
+    /// Whether an interface is given the same for both.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Value::Scalar { bytes, len }, Value::Scalar { bytes: others, len: others_len }) => {
+                (bytes, len) == (others, others_len)
+            }
+            (Value::Plain { words, len }, Value::Plain { words: others, len: others_len }) => {
+                (words, len) == (others, others_len)
+            }
+            (
+                Value::Memory { base, offset_bytes, element_bytes, .. },
+                Value::Memory { base: other_base, offset_bytes: other_offset, element_bytes: other_element, .. },
+            ) => (base, offset_bytes, element_bytes) == (other_base, other_offset, other_element),
+            _ => false,
+        }
+    }
+}

@@ -66,7 +66,7 @@ pub use result::{Always, Fallibly, Producing, ReadResult, Yields};
 pub(crate) use result::{Producer, Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
-pub(crate) use staying::Staying;
+pub(crate) use staying::{ForDevices, Staying};
 pub use value::{
     Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads, WeaklyUpdates,
 };

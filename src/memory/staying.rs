@@ -1,6 +1,6 @@
-//! The body of a recorded task that stays: it is called in each replay, on the same accesses.
+//! The bodies of a recorded task as one that stays: called in each replay, on the same accesses.
 
-use super::access_list::Sites;
+use super::access_list::{DeviceSites, Sites};
 use super::{AccessList, IntoOutcome};
 use crate::depend::{AccessRecord, Body, Context, Env, Kinds, Stop};
 use crate::error::BoxError;
@@ -9,16 +9,25 @@ use crate::region::Block;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Accesses and body side by side; the body is for CPU units and has shared parts, as other replays have it too.
-pub(crate) struct Staying<A, F, R> {
+/// A body for accelerators, which replays share.
+pub(crate) type ForDevices<A> = Arc<
+    dyn for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'a>) -> Result<(), BoxError>
+        + Send
+        + Sync,
+>;
+
+/// Accesses and bodies side by side; the bodies have shared parts, as other replays have them too.
+pub(crate) struct Staying<A: AccessList, F, R> {
     accesses: A,
-    body: Arc<F>,
+    /// For CPU units.
+    body: Option<Arc<F>>,
+    for_devices: Option<ForDevices<A>>,
     returned: PhantomData<fn() -> R>,
 }
 
-impl<A, F, R> Staying<A, F, R> {
-    pub(crate) fn new(accesses: A, body: Arc<F>) -> Self {
-        Self { accesses, body, returned: PhantomData }
+impl<A: AccessList, F, R> Staying<A, F, R> {
+    pub(crate) fn new(accesses: A, body: Option<Arc<F>>, for_devices: Option<ForDevices<A>>) -> Self {
+        Self { accesses, body, for_devices, returned: PhantomData }
     }
 }
 
@@ -37,14 +46,16 @@ where
         // SAFETY: the engine runs a body when its dependences are satisfied and its regions lie where `env` says; it is its
         // owner's alone, and the views of the round before are gone.
         let views = unsafe { self.accesses.views(&mut Sites::new(env.sites)) };
-        (self.body)(env.context, views).into_outcome().map_err(|error| Box::new(Stop::Failed(error)))?;
+        let body = self.body.as_ref().expect("a task is run where it has a body for");
+        body(env.context, views).into_outcome().map_err(|error| Box::new(Stop::Failed(error)))?;
         // SAFETY: the body has ended.
         unsafe { self.accesses.keep() };
         Ok(())
     }
 
-    fn enqueue(&self, _: &mut Launcher<'_>, _: &[DeviceSite]) -> Result<(), BoxError> {
-        unreachable!("tasks stay where there is no device")
+    fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
+        let body = self.for_devices.as_ref().expect("a task is enqueued where it has a body for");
+        body(launcher, self.accesses.device_views(&mut DeviceSites::new(sites)))
     }
 
     fn discard(&self) {} // the next replay may run it

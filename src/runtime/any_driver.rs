@@ -70,6 +70,11 @@ impl AnyDriver {
         }
     }
 
+    /// Whether a device can keep the launches of several tasks as a graph.
+    pub(super) fn has_graphs(&self, device: DeviceId) -> bool {
+        matches!(self, Self::Threads(threads) if threads.has_graphs(device))
+    }
+
     /// How many bytes one replica can have on a device; what that is on simulated ones, nobody says.
     pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         match self {

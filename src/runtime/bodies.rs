@@ -12,27 +12,21 @@ use crate::error::BoxError;
 use crate::ids::DeviceId;
 use crate::kernel::Launcher;
 use crate::machine::UnitKind;
-use crate::memory::{AccessList, IntoOutcome, Slot};
+use crate::memory::{AccessList, ForDevices, IntoOutcome, Slot};
 use crate::task::{Accesses, LoopAccesses};
 use std::sync::Arc;
 
 type Emulated<S> =
     Arc<dyn for<'c, 'a> Fn(&'c Context, <S as AccessList>::Views<'a>) -> Result<(), BoxError> + Send + Sync>;
-type Enqueue<S> = Arc<
-    dyn for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <S as AccessList>::DeviceViews<'a>) -> Result<(), BoxError>
-        + Send
-        + Sync,
->;
-
 pub(super) struct Bodies<S: AccessList> {
     /// Whether the one for CPU units is for no others.
     pub(super) host_only: bool,
     pub(super) priority: i32,
     device: Option<DeviceId>,
-    emulated: Option<Emulated<S>>,
-    gpu: Option<Enqueue<S>>,
+    pub(super) emulated: Option<Emulated<S>>,
+    pub(super) gpu: Option<ForDevices<S>>,
     /// Those for one interface, by the kind of its units.
-    own: Vec<(UnitKind, Enqueue<S>)>,
+    pub(super) own: Vec<(UnitKind, ForDevices<S>)>,
 }
 
 impl<S: AccessList> Default for Bodies<S> {

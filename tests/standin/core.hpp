@@ -10,6 +10,8 @@
 //   Memory that is page-locked in part is refused; so are device addresses of another device, without a call for peers.
 // - Errors stick: after one on a device, every call there returns it, and what is enqueued does not happen.
 // - Devices have little memory, may have no access to each other, and get lost when they are told to.
+// - Kernels of a graph happen in any order that its edges allow, drawn from the seed. A graph in flight is neither changed nor
+//   destroyed; the manuals allow both, and libraries had trouble with them.
 // - Kernels are executed: the dialect's text, compiled for the host (`kernels.cpp`, `host.h`).
 //
 // What it can't show: what hardware does at the same time, real memory models, real times, and what the vendors' libraries
@@ -152,6 +154,31 @@ struct Function {
     void *(*place)();
 };
 Code launch(Stream *stream, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments);
+/// A kernel in a graph, with its arguments.
+struct Node {
+    size_t number;
+    const Function *function;
+    std::array<unsigned, 3> grid, block;
+    std::vector<unsigned char> packed;
+    std::vector<size_t> before;
+};
+struct Graph {
+    std::vector<std::unique_ptr<Node>> nodes;
+};
+/// A graph that can be launched.
+struct Instance {
+    std::vector<Node> nodes;
+    std::shared_ptr<std::atomic<int>> in_flight = std::make_shared<std::atomic<int>>(0);
+};
+Code create(Graph **graph);
+Code destroy(Graph *graph);
+Code add(Graph *graph, Node *const *before, size_t number, const Function *function, const unsigned grid[3],
+         const unsigned block[3], void **arguments, Node **node);
+Code instantiate(Graph *graph, Instance **instance);
+Code set(Instance *instance, const Node *node, const Function *function, const unsigned grid[3], const unsigned block[3],
+         void **arguments);
+Code launch(Stream *stream, Instance *instance);
+Code destroy(Instance *instance);
 /// Calls something that may touch memory that is not there; whether it did.
 bool faults(const std::function<void()> &operation);
 

@@ -167,6 +167,28 @@ Code cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsi
     return launch(stream, function, grid, block, arguments);
 }
 
+struct KernelNode {
+    Function *function;
+    unsigned grid[3], block[3], shared;
+    void **arguments, **others, *kernel, *context;
+};
+Code cuGraphCreate(Graph **graph, unsigned) { IN_CONTEXT; return create(graph); }
+Code cuGraphAddKernelNode_v2(Node **node, Graph *graph, Node *const *before, size_t number, const KernelNode *kernel) {
+    IN_CONTEXT;
+    return add(graph, before, number, kernel->function, kernel->grid, kernel->block, kernel->arguments, node);
+}
+Code cuGraphInstantiateWithFlags(Instance **instance, Graph *graph, unsigned long long) { IN_CONTEXT; return instantiate(graph, instance); }
+Code cuGraphExecKernelNodeSetParams_v2(Instance *instance, Node *node, const KernelNode *kernel) {
+    IN_CONTEXT;
+    return set(instance, node, kernel->function, kernel->grid, kernel->block, kernel->arguments);
+}
+Code cuGraphLaunch(Instance *instance, Stream *stream) {
+    IN_CONTEXT;
+    return stream->device == current ? launch(stream, instance) : (Code)INVALID_HANDLE;
+}
+Code cuGraphExecDestroy(Instance *instance) { CALLED; return destroy(instance); }
+Code cuGraphDestroy(Graph *graph) { CALLED; return destroy(graph); }
+
 // NVRTC: the target is in the unit's image.
 struct NvrtcUnit : Unit {
     int architecture = 0;

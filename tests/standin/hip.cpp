@@ -143,6 +143,31 @@ Code hipModuleLaunchKernel(Function *function, unsigned x, unsigned y, unsigned 
     return launch(stream, function, grid, block, arguments);
 }
 
+struct KernelNode {
+    unsigned block[3];
+    void **others;
+    Function *function;
+    unsigned grid[3];
+    void **arguments;
+    unsigned shared;
+};
+Code hipGraphCreate(Graph **graph, unsigned) { ON_DEVICE; return create(graph); }
+Code hipGraphAddKernelNode(Node **node, Graph *graph, Node *const *before, size_t number, const KernelNode *kernel) {
+    ON_DEVICE;
+    return add(graph, before, number, kernel->function, kernel->grid, kernel->block, kernel->arguments, node);
+}
+Code hipGraphInstantiateWithFlags(Instance **instance, Graph *graph, unsigned long long) { ON_DEVICE; return instantiate(graph, instance); }
+Code hipGraphExecKernelNodeSetParams(Instance *instance, Node *node, const KernelNode *kernel) {
+    ON_DEVICE;
+    return set(instance, node, kernel->function, kernel->grid, kernel->block, kernel->arguments);
+}
+Code hipGraphLaunch(Instance *instance, Stream *stream) {
+    ON_DEVICE;
+    return stream->device == current ? launch(stream, instance) : (Code)INVALID_HANDLE;
+}
+Code hipGraphExecDestroy(Instance *instance) { CALLED; return destroy(instance); }
+Code hipGraphDestroy(Graph *graph) { CALLED; return destroy(graph); }
+
 // hipRTC
 Code hiprtcVersion(int *major, int *minor) { *major = 9, *minor = 0; return 0; }
 Code hiprtcCreateProgram(Unit **unit, const char *source, const char *name, int, const char *const *, const char *const *) {

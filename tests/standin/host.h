@@ -34,7 +34,7 @@ static inline double atomicAdd(double *sum, double value)
     }
 }
 
-// A kernel's arguments: copied into places of whole words when it is launched, and given to it for each thread.
+// A kernel's arguments: copied into places of whole words when it is launched (so many bytes), and given to it for each thread.
 template <class T> static void standin_keep(void **&from, unsigned char *&to)
 {
     __builtin_memcpy(to, *from++, sizeof(T));
@@ -42,8 +42,9 @@ template <class T> static void standin_keep(void **&from, unsigned char *&to)
 }
 template <class... P> static unsigned standin_pack(void (*)(P...), void **from, unsigned char *to)
 {
+    unsigned char *const begin = to;
     (standin_keep<P>(from, to), ...);
-    return sizeof...(P);
+    return to - begin;
 }
 template <class T> static T standin_kept(const unsigned char *&from)
 {

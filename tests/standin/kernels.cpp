@@ -156,26 +156,114 @@ bool faults(const std::function<void()> &operation) {
     return false;
 }
 
-Code launch(Stream *stream, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments) {
+/// A kernel with its arguments packed; whether it can be launched.
+static bool prepare(Node &node, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments) {
     unsigned threads = block[0] * block[1] * block[2];
-    if (!threads || threads > 1024 || !grid[0] || !grid[1] || !grid[2]) return INVALID_VALUE;
-    auto packed = std::make_shared<std::array<unsigned char, 4096>>();
-    function->pack(arguments, packed->data());
+    if (!threads || threads > 1024 || !grid[0] || !grid[1] || !grid[2]) return false;
+    node.function = function, node.grid = {grid[0], grid[1], grid[2]}, node.block = {block[0], block[1], block[2]};
+    alignas(16) unsigned char packed[4096];
+    node.packed.assign(packed, packed + function->pack(arguments, packed));
+    return true;
+}
+
+static void execute(const Node &node) {
+    if (!runner) runner = new Runner;
+    auto *place = (Place *)node.function->place();
+    Triple groups{node.grid[0], node.grid[1], node.grid[2]}, in{node.block[0], node.block[1], node.block[2]};
+    *place = {{}, {}, in, groups, barrier};
+    runner->function = node.function, runner->arguments = node.packed.data(), runner->place = place;
+    runner->threads = in.x * in.y * in.z;
+    for (unsigned z = 0; z < groups.z; z++)
+        for (unsigned y = 0; y < groups.y; y++)
+            for (unsigned x = 0; x < groups.x; x++) {
+                place->group = {x, y, z};
+                runner->run_group();
+            }
+}
+
+Code launch(Stream *stream, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments) {
+    auto node = std::make_shared<Node>();
+    if (!prepare(*node, function, grid, block, arguments)) return INVALID_VALUE;
     count("launches on stream " + std::to_string(stream->number));
-    Triple groups{grid[0], grid[1], grid[2]}, in{block[0], block[1], block[2]};
-    stream->push([function, packed, groups, in, threads] {
-        if (!runner) runner = new Runner;
-        auto *place = (Place *)function->place();
-        *place = {{}, {}, in, groups, barrier};
-        runner->function = function, runner->arguments = packed->data(), runner->place = place, runner->threads = threads;
-        for (unsigned z = 0; z < groups.z; z++)
-            for (unsigned y = 0; y < groups.y; y++)
-                for (unsigned x = 0; x < groups.x; x++) {
-                    place->group = {x, y, z};
-                    runner->run_group();
-                }
-    });
+    stream->push([node] { execute(*node); });
     return stream->device->stuck;
+}
+
+Code create(Graph **graph) {
+    count("live graphs");
+    *graph = new Graph;
+    return SUCCESS;
+}
+
+Code destroy(Graph *graph) {
+    count("live graphs", -1);
+    delete graph;
+    return SUCCESS;
+}
+
+Code add(Graph *graph, Node *const *before, size_t number, const Function *function, const unsigned grid[3],
+         const unsigned block[3], void **arguments, Node **node) {
+    auto made = std::make_unique<Node>();
+    made->number = graph->nodes.size();
+    if (!prepare(*made, function, grid, block, arguments)) return INVALID_VALUE;
+    for (size_t n = 0; n < number; n++) made->before.push_back(before[n]->number);
+    *node = made.get();
+    graph->nodes.push_back(std::move(made));
+    return SUCCESS;
+}
+
+Code instantiate(Graph *graph, Instance **instance) {
+    count("live graph instances");
+    *instance = new Instance;
+    for (auto &node : graph->nodes) (*instance)->nodes.push_back(*node);
+    return SUCCESS;
+}
+
+Code set(Instance *instance, const Node *node, const Function *function, const unsigned grid[3], const unsigned block[3],
+         void **arguments) {
+    if (*instance->in_flight) broken("a graph was changed in flight");
+    Node &mine = instance->nodes.at(node->number);
+    if (mine.function != function) return INVALID_VALUE; // the same kernel, says the manual of the first releases
+    return prepare(mine, function, grid, block, arguments) ? SUCCESS : INVALID_VALUE;
+}
+
+Code launch(Stream *stream, Instance *instance) {
+    auto nodes = std::make_shared<std::vector<Node>>(instance->nodes);
+    count("graph launches");
+    count("kernels in graphs", nodes->size());
+    auto in_flight = instance->in_flight;
+    ++*in_flight;
+    uint64_t random = stream->random ^ (uint64_t)nodes->data();
+    stream->push([nodes, random]() mutable {
+        std::vector<size_t> waits(nodes->size()), ready;
+        std::vector<std::vector<size_t>> behind(nodes->size());
+        for (auto &node : *nodes) {
+            waits[node.number] = node.before.size();
+            for (size_t before : node.before) behind[before].push_back(node.number);
+            if (node.before.empty()) ready.push_back(node.number);
+        }
+        while (!ready.empty()) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            std::swap(ready[(random >> 33) % ready.size()], ready.back());
+            size_t next = ready.back();
+            ready.pop_back();
+            execute((*nodes)[next]);
+            for (size_t later : behind[next])
+                if (!--waits[later]) ready.push_back(later);
+        }
+    });
+    stream->push_always([in_flight] { --*in_flight; });
+    return stream->device->stuck;
+}
+
+Code destroy(Instance *instance) {
+    // After an error nothing runs any more, and nobody waits until that is seen.
+    bool any_stuck = false;
+    for (Device *device : devices()) any_stuck |= device->stuck != SUCCESS;
+    if (*instance->in_flight && !any_stuck) broken("a graph was destroyed in flight");
+    count("live graph instances", -1);
+    delete instance;
+    return SUCCESS;
 }
 
 static std::string contents(const std::string &path) {

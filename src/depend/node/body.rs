@@ -1,6 +1,6 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
-use super::{Env, Group, Kinds, Piece, Stop};
+use super::{Env, Group, Kinds, Parts, Piece, Stop};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
@@ -52,6 +52,11 @@ pub(crate) trait Body: Send {
 
     /// The work that was enqueued has ended well: gives replicas that are shared back. [`Self::run`] does so by itself.
     fn keep(&self) {}
+
+    /// Of a task that stands for several: what it says and is told of parts of its regions.
+    fn parts(&self) -> Option<&dyn Parts> {
+        None
+    }
 
     /// Of a join: the parts that it is waited for at. Whoever takes a finished task's place there matters to it.
     fn stands_at(&self) -> &[Piece] {

@@ -16,6 +16,7 @@ mod group;
 #[cfg(test)]
 pub(crate) mod hand_made;
 mod kinds;
+mod parts;
 mod piece;
 pub(crate) mod running;
 
@@ -28,6 +29,7 @@ pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, St
 pub(in crate::depend) use group::Causes;
 pub(crate) use group::{Group, Member};
 pub(crate) use kinds::Kinds;
+pub(crate) use parts::Parts;
 pub(crate) use piece::Piece;
 pub(crate) use running::Team;
 
@@ -35,6 +37,7 @@ use super::commutative::Turns;
 use super::domain::{Child, Domain};
 use super::reduction::Ticket;
 use super::replay::Gate;
+use super::sources::Sources;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
 use crate::sync;
@@ -171,6 +174,8 @@ pub(crate) struct Side {
     pub(crate) ancestry: Ancestry,
     /// If it stands at the border of a graph that runs again and again.
     pub(crate) gate: Option<Gate>,
+    /// Who has left what it finds, if it wants to know.
+    pub(crate) sources: Option<Arc<Sources>>,
 }
 
 impl Side {

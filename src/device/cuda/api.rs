@@ -1,9 +1,9 @@
 //! One CUDA device behind the calls that [`Api`] asks for.
 
-use super::library::{self, call, functions};
+use super::library::{self, GraphFunctions, call, functions};
 use super::types::{
-    BLOCKING_SYNC_WITHOUT_TIMING, Copy3d, CopyEnd, DEVICE, DeviceNumber, DevicePointer, HOST, NON_BLOCKING, Object,
-    POINTER_CONTEXT, PORTABLE,
+    BLOCKING_SYNC_WITHOUT_TIMING, Copy3d, CopyEnd, DEVICE, DeviceNumber, DevicePointer, HOST, KernelNode, NON_BLOCKING,
+    Object, POINTER_CONTEXT, PORTABLE,
 };
 use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer};
 use std::ffi::{CStr, c_int, c_void};
@@ -13,6 +13,21 @@ use std::ptr;
 pub(in crate::device) struct Cuda {
     device: DeviceNumber,
     context: Handle,
+}
+
+fn graphs() -> &'static GraphFunctions {
+    library::graph_functions().expect("graphs are asked for where there are some")
+}
+
+fn kernel_node(
+    Handle(function): Handle,
+    groups: [u32; 3],
+    group: [u32; 3],
+    arguments: &mut [*mut c_void],
+) -> KernelNode {
+    let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
+    let (kernel, context) = (ptr::null_mut(), ptr::null_mut());
+    KernelNode { function, groups, group, shared_bytes: 0, values, others, kernel, context }
 }
 
 impl Cuda {
@@ -288,5 +303,75 @@ impl Api for Cuda {
         call("cuLaunchKernel", unsafe {
             (functions().cuLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream.0, values, others)
         })
+    }
+
+    fn has_graphs(&self) -> bool {
+        library::graph_functions().is_some()
+    }
+
+    fn create_graph(&self) -> Result<Handle, ApiError> {
+        let mut graph = ptr::null_mut();
+        // SAFETY: the result has a place; no flag is defined but 0.
+        call("cuGraphCreate", unsafe { (graphs().cuGraphCreate)(&mut graph, 0) })?;
+        Ok(Handle(graph))
+    }
+
+    unsafe fn add_kernel(
+        &self,
+        graph: Handle,
+        before: &[Handle],
+        function: Handle,
+        groups: [u32; 3],
+        group: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<Handle, ApiError> {
+        let (mut node, kernel) = (ptr::null_mut(), kernel_node(function, groups, group, arguments));
+        // A handle is an object's address, and laid out as one.
+        let (first, count) = (before.as_ptr().cast(), before.len());
+        // SAFETY: the caller has graph and nodes alive; the values are the kernel's, and copied; the result has a place.
+        call("cuGraphAddKernelNode", unsafe {
+            (graphs().cuGraphAddKernelNode_v2)(&mut node, graph.0, first, count, &kernel)
+        })?;
+        Ok(Handle(node))
+    }
+
+    unsafe fn instantiate(&self, graph: Handle) -> Result<Handle, ApiError> {
+        let mut instance = ptr::null_mut();
+        // SAFETY: the caller has the graph alive; the result has a place.
+        call("cuGraphInstantiateWithFlags", unsafe {
+            (graphs().cuGraphInstantiateWithFlags)(&mut instance, graph.0, 0)
+        })?;
+        Ok(Handle(instance))
+    }
+
+    unsafe fn set_kernel(
+        &self,
+        instance: Handle,
+        node: Handle,
+        function: Handle,
+        groups: [u32; 3],
+        group: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), ApiError> {
+        let kernel = kernel_node(function, groups, group, arguments);
+        // SAFETY: the caller has the graph alive; the values are the kernel's, and copied.
+        call("cuGraphExecKernelNodeSetParams", unsafe {
+            (graphs().cuGraphExecKernelNodeSetParams_v2)(instance.0, node.0, &kernel)
+        })
+    }
+
+    unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError> {
+        // SAFETY: the caller has both alive, and the memory among the nodes' values, until the graph has ended.
+        call("cuGraphLaunch", unsafe { (graphs().cuGraphLaunch)(instance.0, stream.0) })
+    }
+
+    unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Graph`, the one owner, destroys it once, when it is not in flight.
+        call("cuGraphExecDestroy", unsafe { (graphs().cuGraphExecDestroy)(instance.0) })
+    }
+
+    unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Graph`, the one owner, destroys it once.
+        call("cuGraphDestroy", unsafe { (graphs().cuGraphDestroy)(graph.0) })
     }
 }

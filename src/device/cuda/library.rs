@@ -1,9 +1,9 @@
 //! The driver's library, with its functions.
 
-use super::types::{Attribute, Copy3d, DeviceNumber, DevicePointer, NO_DEVICE, Object, STUB_LIBRARY};
+use super::types::{Attribute, Copy3d, DeviceNumber, DevicePointer, KernelNode, NO_DEVICE, Object, STUB_LIBRARY};
 use crate::device::functions::{functions, open_first};
 use crate::device::gpu::ApiError;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
 functions! { Functions {
@@ -50,9 +50,21 @@ functions! { Functions {
     cuStreamWaitEvent(Object, Object, c_uint);
 } }
 
+// What drivers for CUDA 12 and newer have.
+functions! { GraphFunctions {
+    cuGraphAddKernelNode_v2(*mut Object, Object, *const Object, usize, *const KernelNode);
+    cuGraphCreate(*mut Object, c_uint);
+    cuGraphDestroy(Object);
+    cuGraphExecDestroy(Object);
+    cuGraphExecKernelNodeSetParams_v2(Object, Object, *const KernelNode);
+    cuGraphInstantiateWithFlags(*mut Object, Object, c_ulonglong);
+    cuGraphLaunch(Object, Object);
+} }
+
 /// The library, with its functions.
 struct Library {
     functions: Functions,
+    graphs: Option<GraphFunctions>,
     /// Where they come from; never closed.
     _raw: libloading::Library,
 }
@@ -75,6 +87,11 @@ pub(super) fn functions() -> &'static Functions {
     &library().expect("nothing is asked of a library that is not loaded").functions
 }
 
+/// Those for graphs, if the driver has them.
+pub(super) fn graph_functions() -> Option<&'static GraphFunctions> {
+    library().ok()?.graphs.as_ref()
+}
+
 fn start() -> Result<Library, String> {
     let raw = open_first(&["libcuda.so.1", "libcuda.so", "nvcuda.dll"])
         .ok_or("the driver's library (libcuda.so.1) is not installed")?;
@@ -82,10 +99,12 @@ fn start() -> Result<Library, String> {
     // open as long as the process runs.
     let functions = unsafe { Functions::of(&raw) };
     let functions = functions.map_err(|symbol| format!("the driver is too old: its library has no {symbol}"))?;
+    // SAFETY: as above.
+    let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
     // SAFETY: no flag is defined but 0.
     let code = unsafe { (functions.cuInit)(0) };
     match code {
-        0 => Ok(Library { functions, _raw: raw }),
+        0 => Ok(Library { functions, graphs, _raw: raw }),
         NO_DEVICE => Err("the driver is installed and finds no device".to_owned()),
         STUB_LIBRARY => {
             Err("the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned())

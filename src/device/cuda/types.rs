@@ -64,6 +64,21 @@ pub(super) struct Copy3d {
     pub(super) depth: usize,
 }
 
+/// `CUDA_KERNEL_NODE_PARAMS_v2`
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct KernelNode {
+    pub(super) function: Object,
+    pub(super) groups: [c_uint; 3],
+    pub(super) group: [c_uint; 3],
+    pub(super) shared_bytes: c_uint,
+    pub(super) values: *mut *mut c_void,
+    pub(super) others: *mut *mut c_void,
+    /// Beside a function neither is used.
+    pub(super) kernel: Object,
+    pub(super) context: Object,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +118,15 @@ mod tests {
             offset_of!(sys::CUDA_MEMCPY3D, Depth),
         ];
         assert_eq!(extents, theirs);
+        let node = (size_of::<KernelNode>(), align_of::<KernelNode>());
+        assert_eq!(node, (size_of::<sys::CUDA_KERNEL_NODE_PARAMS_v2>(), align_of::<sys::CUDA_KERNEL_NODE_PARAMS_v2>()));
+        macro_rules! same_place {
+            ($($ours:ident = $theirs:ident),*) => {$(
+                assert_eq!(offset_of!(KernelNode, $ours), offset_of!(sys::CUDA_KERNEL_NODE_PARAMS_v2, $theirs));
+            )*};
+        }
+        same_place!(function = func, groups = gridDimX, group = blockDimX, shared_bytes = sharedMemBytes);
+        same_place!(values = kernelParams, others = extra, kernel = kern, context = ctx);
         let handles = [size_of::<sys::CUcontext>(), size_of::<sys::CUstream>(), size_of::<sys::CUevent>()];
         assert_eq!(handles, [size_of::<Object>(); 3]);
         assert_eq!(size_of::<sys::CUdevice>(), size_of::<DeviceNumber>());

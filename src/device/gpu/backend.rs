@@ -1,5 +1,6 @@
 //! The thin part that differs between CUDA, HIP and OpenCL: one call each.
 
+use super::graph::GraphNode;
 use super::slabs::Slab;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles};
@@ -35,6 +36,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     type Module: Send + Sync;
     /// A kernel of a module.
     type Function: Send + Sync;
+    /// Kernels that are launched together; destroyed when dropped.
+    type Graph: Send + Sync;
+
+    /// A graph may be launched while it is in flight, to run once more behind that.
+    const GRAPHS_OVERLAP: bool = false;
 
     /// The device's name.
     fn name(&self) -> &str;
@@ -110,7 +116,13 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// A kernel of a module.
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Self::Function, DeviceError>;
 
-    /// Enqueues a kernel.
+    /// Refuses a launch that the interface can not make.
+    fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
+        let _ = (kernel, groups);
+        Ok(())
+    }
+
+    /// Enqueues a kernel with as many threads in a group, and as many groups, as [`Self::check`] has passed.
     ///
     /// # Safety
     /// The arguments are the kernel's, and memory among them is valid until it has ended.
@@ -118,10 +130,55 @@ pub(crate) trait Backend: Send + Sync + 'static {
         &self,
         stream: &Self::Stream,
         function: &Self::Function,
-        kernel: &KernelText,
+        group: [u32; 3],
         groups: [u32; 3],
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError>;
+
+    /// Whether there are graphs.
+    fn has_graphs(&self) -> bool {
+        false
+    }
+
+    /// A graph of these kernels, each of which comes behind those of lower numbers that its edges name; none where there are
+    /// no graphs.
+    ///
+    /// # Safety
+    /// The arguments are the kernels'.
+    unsafe fn graph(
+        &self,
+        nodes: &[GraphNode<'_, Self>],
+        edges: &[Vec<u32>],
+    ) -> Result<Option<Self::Graph>, DeviceError>
+    where
+        Self: Sized,
+    {
+        let _ = (nodes, edges);
+        Ok(None)
+    }
+
+    /// Gives a node other values; false if the interface does not.
+    ///
+    /// # Safety
+    /// As for [`Self::graph`]; the graph is not in flight, and the kernel is the same.
+    unsafe fn set_node(
+        &self,
+        graph: &mut Self::Graph,
+        number: usize,
+        node: &GraphNode<'_, Self>,
+    ) -> Result<bool, DeviceError>
+    where
+        Self: Sized,
+    {
+        let _ = (graph, number, node);
+        Ok(false)
+    }
+
+    /// Enqueues a graph.
+    ///
+    /// # Safety
+    /// Memory among its arguments, and the graph, are valid until it has ended.
+    unsafe fn launch_graph(&self, stream: &Self::Stream, graph: &Self::Graph) -> Result<(), DeviceError>;
 
     /// Makes the device the calling thread's; what it takes to call the interface with this stream.
     fn raw(&self, stream: &Self::Stream) -> Result<RawHandles, DeviceError>;

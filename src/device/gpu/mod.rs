@@ -23,6 +23,7 @@ mod addressed;
 mod backend;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod cache;
+mod graph;
 mod kernels;
 mod session;
 mod slabs;
@@ -41,6 +42,8 @@ pub(super) use backend::{Backend, no_code};
 use cache::Cache;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::Recipe;
+#[cfg(any(feature = "cuda", feature = "hip"))]
+use graph::GraphNode;
 pub(super) use slabs::{Pitches, Slab};
 
 use self::kernels::Kernels;
@@ -286,7 +289,7 @@ impl<B: Backend> Device for Gpu<B> {
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let staged = unsafe { self.enqueue_copy(stream, copy)? };
         let end = self.backend.record(stream)?;
-        state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect()));
+        state.add(Flight::new(Mark::Copy(id), Vec::new(), staged.into_iter().collect(), None));
         state.add_moment(end);
         Ok(Copying::Enqueued)
     }
@@ -307,6 +310,10 @@ impl<B: Backend> Device for Gpu<B> {
 impl<B: Backend> Accelerator for Gpu<B> {
     fn interface(&self) -> UnitKind {
         B::KIND
+    }
+
+    fn has_graphs(&self) -> bool {
+        self.backend.has_graphs()
     }
 
     fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {

@@ -1,14 +1,16 @@
 //! One task on its stream: private replicas in, the body's kernels, private replicas out.
 
+use super::graph::{Capture, Known};
 use super::staging::Staged;
 use super::streams::Flight;
 use super::{Backend, Gpu};
 use crate::device::{DeviceCopy, End, Mark, TaskSession};
 use crate::error::DeviceError;
 use crate::ids::TaskId;
-use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, DeviceSite, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles};
 use crate::machine::UnitKind;
 use crate::sync::drop_quietly;
+use std::sync::Arc;
 
 /// A task that is being enqueued.
 pub(super) struct Session<'a, B: Backend> {
@@ -30,6 +32,10 @@ pub(super) struct Session<'a, B: Backend> {
     privates: Vec<(usize, *mut u8, usize)>,
     /// Of its largest launch.
     threads: u64,
+    /// What is launched is written down here instead.
+    capture: Option<Capture<B>>,
+    /// The graph that it was launched by.
+    graph: Option<Arc<B::Graph>>,
     is_closed: bool,
 }
 
@@ -40,8 +46,22 @@ impl<'a, B: Backend> Session<'a, B> {
             (std::mem::take(&mut state.scratch), std::mem::take(&mut state.kept))
         };
         let (scratch, memory, staged, privates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (threads, is_raw, is_closed) = (0, false, false);
-        Self { gpu, number, task, free, scratch, kept, is_raw, memory, staged, privates, threads, is_closed }
+        Self {
+            gpu,
+            number,
+            task,
+            free,
+            scratch,
+            kept,
+            is_raw: false,
+            memory,
+            staged,
+            privates,
+            threads: 0,
+            capture: None,
+            graph: None,
+            is_closed: false,
+        }
     }
 
     fn stream(&self) -> &'a B::Stream {
@@ -123,8 +143,8 @@ impl<B: Backend> TaskSession for Session<'_, B> {
             backend.flush(&stream.stream)?;
         }
         self.is_closed = true;
-        let flight =
-            Flight::new(Mark::Task(self.task), std::mem::take(&mut self.memory), std::mem::take(&mut self.staged));
+        let (memory, staged) = (std::mem::take(&mut self.memory), std::mem::take(&mut self.staged));
+        let flight = Flight::new(Mark::Task(self.task), memory, staged, self.graph.take());
         let number = state.add(flight);
         event.into_iter().for_each(|event| state.add_moment(event));
         tasks.lock().insert(self.task, (self.number, number));
@@ -169,10 +189,15 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     ) -> Result<(), DeviceError> {
         let Gpu { backend, kernels, .. } = self.gpu;
         let function = kernels.get(backend, kernel)?;
+        backend.check(kernel, groups)?;
         let threads = (0..3).map(|d| u64::from(groups[d]) * u64::from(kernel.group[d]));
         self.threads = self.threads.max(threads.fold(1, u64::saturating_mul)).min(u64::MAX / 1000);
+        if let Some(capture) = &mut self.capture {
+            capture.push(function, kernel, groups, arguments);
+            return Ok(());
+        }
         // SAFETY: a kernel's types agree with its text; regions and scratch memory are the task's until it has ended.
-        let launch = || unsafe { backend.launch(self.stream(), &function, kernel, groups, arguments) };
+        let launch = || unsafe { backend.launch(self.stream(), &function, kernel.group, groups, arguments) };
         match launch() {
             Err(DeviceError::OutOfMemory { .. }) if self.gpu.give_up_scratch()? => launch(),
             result => result,
@@ -180,6 +205,9 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     }
 
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
+        if let Some(capture) = &mut self.capture {
+            capture.use_scratch();
+        }
         let fits = |(_, (capacity, ..)): &(usize, &(usize, B::Memory, usize))| *capacity >= bytes;
         let free = &mut self.free;
         let tightest = free.iter().enumerate().filter(fits).min_by_key(|(_, (capacity, ..))| *capacity).map(|(n, _)| n);
@@ -209,5 +237,32 @@ impl<B: Backend> Enqueue for Session<'_, B> {
 
     fn kept(&mut self) -> &mut Kept {
         &mut self.kept
+    }
+
+    fn begin_graph(&mut self) {
+        self.capture = Some(Capture::default());
+    }
+
+    fn begin_part(&mut self) {
+        // Parts that use such memory follow each other.
+        self.free.append(&mut self.scratch);
+        if let Some(capture) = &mut self.capture {
+            capture.begin_part();
+        }
+    }
+
+    fn drop_part(&mut self) {
+        if let Some(capture) = &mut self.capture {
+            capture.drop_part();
+        }
+    }
+
+    fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError> {
+        let Some(capture) = self.capture.take() else { return Ok(()) };
+        let backend = &self.gpu.backend;
+        let known = known.of(|known: &Known<B>| known.is_of(backend), || Known::new(backend));
+        // SAFETY: as for a launch, of each of those that were written down.
+        self.graph = unsafe { known.launch(self.stream(), capture, after)? };
+        Ok(())
     }
 }

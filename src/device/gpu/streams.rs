@@ -16,6 +16,7 @@ use crate::error::DeviceError;
 use crate::kernel::Kept;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Of each stream of a device: the flights below this number.
@@ -53,6 +54,8 @@ pub(super) struct Flight<B: Backend> {
     _kept: Vec<B::Memory>,
     /// What it has of page-locked memory.
     staged: Vec<Staged<B>>,
+    /// The graph that it is a launch of.
+    _graph: Option<Arc<B::Graph>>,
 }
 
 /// An event behind some flights.
@@ -189,7 +192,7 @@ impl<B: Backend> Moment<B> {
 }
 
 impl<B: Backend> Flight<B> {
-    pub(super) fn new(mark: Mark, kept: Vec<B::Memory>, staged: Vec<Staged<B>>) -> Self {
-        Self { mark, enqueued: Instant::now(), _kept: kept, staged }
+    pub(super) fn new(mark: Mark, kept: Vec<B::Memory>, staged: Vec<Staged<B>>, graph: Option<Arc<B::Graph>>) -> Self {
+        Self { mark, enqueued: Instant::now(), _kept: kept, staged, _graph: graph }
     }
 }

@@ -43,6 +43,7 @@ impl Backend for Arc<Scripted> {
     type Event = Moment;
     type Module = ();
     type Function = ();
+    type Graph = ();
 
     fn name(&self) -> &str {
         "scripted"
@@ -92,10 +93,14 @@ impl Backend for Arc<Scripted> {
         &self,
         _: &usize,
         (): &(),
-        _: &KernelText,
+        _: [u32; 3],
         _: [u32; 3],
         _: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    unsafe fn launch_graph(&self, _: &usize, (): &()) -> Result<(), DeviceError> {
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! One HIP device behind the calls that [`Api`] asks for.
 
-use super::library::{self, Functions, call};
+use super::library::{self, Functions, GraphFunctions, call};
 use super::types::{
     Copy3d, CopyKind, DEVICE_ORDINAL, DEVICE_TO_DEVICE, DEVICE_TO_HOST, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING,
-    Extent, HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, PitchedPointer, Position,
+    Extent, HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, KernelNode, PitchedPointer, Position,
     STREAM_NON_BLOCKING,
 };
 use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer, all_are_peers};
@@ -21,6 +21,20 @@ impl Hip {
     fn functions(&self) -> &Functions {
         &self.library.functions
     }
+
+    fn graphs(&self) -> &GraphFunctions {
+        self.library.graphs.as_ref().expect("graphs are asked for where there are some")
+    }
+}
+
+fn kernel_node(
+    Handle(function): Handle,
+    groups: [u32; 3],
+    group: [u32; 3],
+    arguments: &mut [*mut c_void],
+) -> KernelNode {
+    let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
+    KernelNode { group, others, function, groups, values, shared_bytes: 0 }
 }
 
 fn kind(direction: Direction) -> CopyKind {
@@ -244,5 +258,75 @@ impl Api for Hip {
         call("hipModuleLaunchKernel", unsafe {
             (self.functions().hipModuleLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream, values, others)
         })
+    }
+
+    fn has_graphs(&self) -> bool {
+        self.library.graphs.is_some()
+    }
+
+    fn create_graph(&self) -> Result<Handle, ApiError> {
+        let mut graph = ptr::null_mut();
+        // SAFETY: the result has a place; no flag is defined but 0.
+        call("hipGraphCreate", unsafe { (self.graphs().hipGraphCreate)(&mut graph, 0) })?;
+        Ok(Handle(graph))
+    }
+
+    unsafe fn add_kernel(
+        &self,
+        graph: Handle,
+        before: &[Handle],
+        function: Handle,
+        groups: [u32; 3],
+        group: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<Handle, ApiError> {
+        let (mut node, kernel) = (ptr::null_mut(), kernel_node(function, groups, group, arguments));
+        // A handle is an object's address, and laid out as one.
+        let (first, count) = (before.as_ptr().cast(), before.len());
+        // SAFETY: the caller has graph and nodes alive; the values are the kernel's, and copied; the result has a place.
+        call("hipGraphAddKernelNode", unsafe {
+            (self.graphs().hipGraphAddKernelNode)(&mut node, graph.0, first, count, &kernel)
+        })?;
+        Ok(Handle(node))
+    }
+
+    unsafe fn instantiate(&self, graph: Handle) -> Result<Handle, ApiError> {
+        let mut instance = ptr::null_mut();
+        // SAFETY: the caller has the graph alive; the result has a place.
+        call("hipGraphInstantiateWithFlags", unsafe {
+            (self.graphs().hipGraphInstantiateWithFlags)(&mut instance, graph.0, 0)
+        })?;
+        Ok(Handle(instance))
+    }
+
+    unsafe fn set_kernel(
+        &self,
+        instance: Handle,
+        node: Handle,
+        function: Handle,
+        groups: [u32; 3],
+        group: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), ApiError> {
+        let kernel = kernel_node(function, groups, group, arguments);
+        // SAFETY: the caller has the graph alive; the values are the kernel's, and copied.
+        call("hipGraphExecKernelNodeSetParams", unsafe {
+            (self.graphs().hipGraphExecKernelNodeSetParams)(instance.0, node.0, &kernel)
+        })
+    }
+
+    unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError> {
+        // SAFETY: the caller has both alive, and the memory among the nodes' values, until the graph has ended.
+        call("hipGraphLaunch", unsafe { (self.graphs().hipGraphLaunch)(instance.0, stream.0) })
+    }
+
+    unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Graph`, the one owner, destroys it once, when it is not in flight.
+        call("hipGraphExecDestroy", unsafe { (self.graphs().hipGraphExecDestroy)(instance.0) })
+    }
+
+    unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError> {
+        // SAFETY: its `Graph`, the one owner, destroys it once.
+        call("hipGraphDestroy", unsafe { (self.graphs().hipGraphDestroy)(graph.0) })
     }
 }

@@ -1,11 +1,12 @@
 //! The runtime's library, with its functions.
 
 use super::types::{
-    Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, Object, PointerAttribute, architecture_at,
+    Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, KernelNode, Object, PointerAttribute,
+    architecture_at,
 };
 use crate::device::functions::{functions, open_first};
 use crate::device::gpu::ApiError;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
 functions! { Functions {
@@ -45,6 +46,17 @@ functions! { Functions {
     hipStreamWaitEvent(Object, Object, c_uint);
 } }
 
+// What not every release has.
+functions! { GraphFunctions {
+    hipGraphAddKernelNode(*mut Object, Object, *const Object, usize, *const KernelNode);
+    hipGraphCreate(*mut Object, c_uint);
+    hipGraphDestroy(Object);
+    hipGraphExecDestroy(Object);
+    hipGraphExecKernelNodeSetParams(Object, Object, *const KernelNode);
+    hipGraphInstantiateWithFlags(*mut Object, Object, c_ulonglong);
+    hipGraphLaunch(Object, Object);
+} }
+
 /// Releases that are looked for, by their major numbers.
 const OLDEST: c_int = 5;
 const NEWEST: c_int = 15;
@@ -53,6 +65,7 @@ const NEWEST: c_int = 15;
 pub(super) struct Library {
     pub(super) raw: libloading::Library,
     pub(super) functions: Functions,
+    pub(super) graphs: Option<GraphFunctions>,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
     pub(super) properties: GetProperties,
     /// Where the architecture is in what that fills.
@@ -98,6 +111,8 @@ fn open() -> Result<Library, String> {
     // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get
     // another name, as those for properties did; the library stays open as long as the process runs.
     let functions = unsafe { Functions::of(&raw) }.map_err(lacks)?;
+    // SAFETY: as above.
+    let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
     // SAFETY: its type is the same in every release; the library stays open as long as the process runs.
     let describe = *unsafe { raw.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
     // ROCm 6 put another structure under a new name, and keeps the old name for programs that were built with ROCm 5.
@@ -119,7 +134,7 @@ fn open() -> Result<Library, String> {
     if major < OLDEST {
         return Err(format!("the runtime is HIP {major}.{minor}, which is too old; try ROCm 5 or newer"));
     }
-    Ok(Library { raw, functions, describe, properties, architecture_at: architecture_at(is_r0600), version })
+    Ok(Library { raw, functions, graphs, describe, properties, architecture_at: architecture_at(is_r0600), version })
 }
 
 pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {

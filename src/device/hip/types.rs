@@ -71,6 +71,21 @@ pub(super) struct Copy3d {
     pub(super) kind: CopyKind,
 }
 
+/// `dim3`
+pub(super) type Triple = [c_uint; 3];
+
+/// `hipKernelNodeParams`; a function of a module stands where the manual has one of the program.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct KernelNode {
+    pub(super) group: Triple,
+    pub(super) others: *mut *mut c_void,
+    pub(super) function: Object,
+    pub(super) groups: Triple,
+    pub(super) values: *mut *mut c_void,
+    pub(super) shared_bytes: c_uint,
+}
+
 /// Room for `hipDeviceProp_t` of any version: 792 bytes up to ROCm 5, 1472 from ROCm 6 on, which reserves bytes inside for
 /// what is to come. Of all that is in it only the architecture is used, which no other function tells.
 #[repr(C, align(16))]
@@ -111,6 +126,14 @@ mod tests {
     fn layouts_are_those_of_the_headers() {
         same_layout!(Position = hipPos { x = x, y = y, z = z });
         same_layout!(PitchedPointer = hipPitchedPtr { ptr = ptr, pitch = pitch, xsize = xsize, ysize = ysize });
+        same_layout!(KernelNode = hipKernelNodeParams {
+            group = blockDim,
+            others = extra,
+            function = func,
+            groups = gridDim,
+            values = kernelParams,
+            shared_bytes = sharedMemBytes
+        });
         same_layout!(Extent = hipExtent { width = width, height = height, depth = depth });
         same_layout!(Copy3d = hipMemcpy3DParms {
             src_array = srcArray,

@@ -203,6 +203,7 @@ impl Backend for OpenCl {
     type Event = Arc<Event>;
     type Module = opencl3::program::Program;
     type Function = Function;
+    type Graph = ();
 
     fn name(&self) -> &str {
         &self.name
@@ -394,7 +395,7 @@ impl Backend for OpenCl {
         &self,
         stream: &Stream,
         function: &Function,
-        kernel: &KernelText,
+        group: [u32; 3],
         groups: [u32; 3],
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
@@ -417,7 +418,7 @@ impl Backend for OpenCl {
                 }
             }
         }
-        let group = kernel.group.map(|n| n as usize);
+        let group = group.map(|n| n as usize);
         let threads: [usize; 3] = std::array::from_fn(|d| group[d] * groups[d] as usize);
         // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; they are set, and
         // the lock keeps others from setting them.
@@ -446,6 +447,10 @@ impl Backend for OpenCl {
                 self.enqueued(stream, "clEnqueueNDRangeKernel", event, &buffers)
             }
         }
+    }
+
+    unsafe fn launch_graph(&self, _: &Stream, (): &()) -> Result<(), DeviceError> {
+        unreachable!("there are no graphs")
     }
 
     fn raw(&self, stream: &Stream) -> Result<RawHandles, DeviceError> {

@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::engine::{Event, Hope};
 use crate::error::DeviceError;
 use crate::ids::DeviceId;
-use crate::kernel::{ArgumentValue, Enqueue, Kept, KernelText, Limits, RawHandles};
+use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles};
 use crate::machine::UnitKind;
 use std::time::Duration;
 
@@ -122,5 +122,21 @@ impl Enqueue for Roomy<'_> {
 
     fn kept(&mut self) -> &mut Kept {
         self.session.kept()
+    }
+
+    fn begin_graph(&mut self) {
+        self.session.begin_graph();
+    }
+
+    fn begin_part(&mut self) {
+        self.session.begin_part();
+    }
+
+    fn drop_part(&mut self) {
+        self.session.drop_part();
+    }
+
+    fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError> {
+        self.session.launch_graph(after, known)
     }
 }

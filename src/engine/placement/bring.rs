@@ -24,7 +24,9 @@ impl Placement {
         if reserved.refused {
             return self.retreat(placed, out);
         }
-        if let Some(cause) = self.residency.cause_of_loss(&assigned.task, &reserved.replicas) {
+        if let Some(parts) = assigned.task.body().parts() {
+            self.residency.tell_losses(&assigned.task, parts);
+        } else if let Some(cause) = self.residency.cause_of_loss(&assigned.task, &reserved.replicas) {
             assigned.task.set_poison(cause);
             return self.skip(placed, out);
         }

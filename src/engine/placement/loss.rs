@@ -37,6 +37,10 @@ impl Placement {
     /// Why a launched task has nothing to work on any more: those that it was launched behind have failed.
     pub(in crate::engine) fn lost_since_launch(&self, task: &OwnedTask) -> Option<Arc<TaskFailure>> {
         let launched = self.flow.launched(task.shared().id)?;
+        if let Some(parts) = task.body().parts() {
+            self.residency.tell_losses(task, parts);
+            return None;
+        }
         self.residency.cause_of_loss(task, &launched.reserved.replicas)
     }
 

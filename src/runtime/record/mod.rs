@@ -8,15 +8,18 @@
 //! What never happens here: no task is executed, and no history is looked at.
 
 mod freeze;
+mod plan;
+mod run;
 mod step;
 mod task;
 
 pub use task::{LoopRecorder, TaskRecorder};
 
 use self::freeze::Frozen;
+use self::plan::{Piece, Plan};
 use self::step::Step;
 use super::{Door, Runtime};
-use crate::depend::Mode;
+use crate::depend::{Mode, running};
 use crate::error::SubmitError;
 use crate::memory::{AnySetting, Setting};
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Parameter};
@@ -77,7 +80,7 @@ impl Runtime {
         }
         let (steps, door) = (steps.into_inner(), Arc::downgrade(&self.door));
         let (frozen, explanation) = (Frozen::Unknown, Explanation::NotReplayed);
-        Ok(Recording { id, door, steps, spaces, settings, frozen, explanation })
+        Ok(Recording { id, door, steps, spaces, settings, frozen, plan: None, explanation })
     }
 }
 
@@ -147,6 +150,8 @@ pub struct Recording {
     spaces: Vec<IterationSpace>,
     settings: Vec<Arc<dyn AnySetting>>,
     frozen: Frozen,
+    /// Where the scheduler places tasks: what is submitted together, once it was asked for.
+    plan: Option<Plan>,
     explanation: Explanation,
 }
 
@@ -161,13 +166,49 @@ impl Recording {
         let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
         self.explanation = match self.replay_frozen(&door)? {
             None => Explanation::Frozen,
+            Some(Obstacle::Placement) => self.replay_placed(&door)?,
             Some(obstacle) => {
-                self.check()?;
-                self.steps.iter().try_for_each(|step| step.resubmit(&door))?;
+                self.resubmit(&door)?;
                 Explanation::Resubmitted(obstacle)
             }
         };
         Ok(())
+    }
+
+    fn resubmit(&self, door: &Door) -> Result<(), SubmitError> {
+        self.check()?;
+        self.steps.iter().try_for_each(|step| step.resubmit(door))
+    }
+
+    /// Replays where the scheduler decides where tasks run: what one device launches as a whole is one task to it.
+    fn replay_placed(&mut self, door: &Door) -> Result<Explanation, SubmitError> {
+        let obstacle = match () {
+            () if running::is_inside(door.id) => Some(Obstacle::Body),
+            () if door.shared().engine.records_graph() => Some(Obstacle::Graph),
+            () => None,
+        };
+        if let Some(obstacle) = obstacle {
+            self.resubmit(door)?;
+            return Ok(Explanation::Resubmitted(obstacle));
+        }
+        self.check()?;
+        let Self { steps, plan, .. } = self;
+        let Plan { pieces, obstacle } = plan.get_or_insert_with(|| Plan::new(steps, door));
+        let (mut graphs, mut tasks, mut others) = (0, 0, obstacle.clone());
+        for piece in pieces {
+            match piece {
+                Piece::Step(step) => steps[*step].resubmit(door)?,
+                Piece::Run(run) if run.submit(steps, door)? => {
+                    (graphs, tasks) = (graphs + 1, tasks + run.len());
+                }
+                Piece::Run(run) => others = others.or_else(|| Some(run.obstacle())),
+            }
+        }
+        Ok(match others {
+            Some(obstacle) if graphs == 0 => Explanation::Resubmitted(obstacle),
+            None if graphs == 0 => Explanation::Resubmitted(Obstacle::Nothing),
+            others => Explanation::Graphs { graphs, tasks, others },
+        })
     }
 
     /// Refuses what can not be submitted any more.
@@ -278,6 +319,16 @@ pub enum Explanation {
     /// As a whole: the edges of its graph are those that were found once, and nothing is registered but its border, if
     /// anything else was submitted in between.
     Frozen,
+    /// On accelerators: so many of its tasks by as few submissions, each of which a device launches as a whole, by a graph of
+    /// its interface when it comes for the third time; the others one by one, for this reason.
+    Graphs {
+        /// How many submissions.
+        graphs: usize,
+        /// How many tasks they are.
+        tasks: usize,
+        /// Why the others are none, if there are others.
+        others: Option<Obstacle>,
+    },
     /// Task by task, as if nothing had been recorded, for this reason.
     Resubmitted(Obstacle),
 }
@@ -301,6 +352,46 @@ pub enum Obstacle {
         /// The way.
         mode: Mode,
     },
+    /// A task has no body that any accelerator can launch kernels by: none of that kind, or one that calls an interface itself.
+    Kernels {
+        /// The task's name.
+        task: String,
+    },
+    /// A task has an index of an iteration space, which the scheduler may share out.
+    Index {
+        /// The task's name.
+        task: String,
+    },
+    /// CPU units could run a task as well as accelerators.
+    Units {
+        /// The task's name.
+        task: String,
+    },
+    /// A task could run on an accelerator whose interface has no graphs.
+    NoGraphs {
+        /// The task's name.
+        task: String,
+    },
+    /// Several devices could run some of the tasks that a task depends on, or that depend on it, side by side.
+    Parallel {
+        /// The task's name.
+        task: String,
+    },
+    /// A task has no others beside it that could be launched together with it.
+    Alone {
+        /// The task's name.
+        task: String,
+    },
+    /// A task and those beside it take more than half of a device's memory.
+    Memory {
+        /// The task's name.
+        task: String,
+    },
+    /// It is not known yet who has left what a task finds: the children of other tasks, or all that accumulate there.
+    Predecessors {
+        /// The task's name.
+        task: String,
+    },
     /// There are no tasks.
     Nothing,
 }
@@ -310,6 +401,11 @@ impl fmt::Display for Explanation {
         match self {
             Self::NotReplayed => f.write_str("it was not replayed yet"),
             Self::Frozen => f.write_str("it was replayed as a whole"),
+            Self::Graphs { graphs, tasks, others } => {
+                let s = if *graphs == 1 { "" } else { "s" };
+                write!(f, "{tasks} of its tasks were submitted as {graphs} graph{s} of a device")?;
+                others.as_ref().map_or(Ok(()), |obstacle| write!(f, ", the others one by one: {obstacle}"))
+            }
             Self::Resubmitted(obstacle) => write!(f, "its tasks were submitted one by one: {obstacle}"),
         }
     }
@@ -323,6 +419,18 @@ impl fmt::Display for Obstacle {
             Self::Body => f.write_str("the call was made inside a task's body"),
             Self::Graph => f.write_str("the graph of all tasks is recorded"),
             Self::Access { task, mode } => write!(f, "task `{task}` has a {mode} access"),
+            Self::Kernels { task } => write!(f, "task `{task}` has no body that launches kernels on any accelerator"),
+            Self::Index { task } => write!(f, "task `{task}` has an index of an iteration space"),
+            Self::Units { task } => write!(f, "CPU units could run task `{task}`"),
+            Self::NoGraphs { task } => write!(f, "task `{task}` could run on a device without graphs"),
+            Self::Parallel { task } => {
+                write!(f, "several devices could run tasks side by side that belong to task `{task}`")
+            }
+            Self::Alone { task } => write!(f, "task `{task}` has none beside it to be launched with"),
+            Self::Memory { task } => {
+                write!(f, "task `{task}` and those beside it take too much of the device's memory")
+            }
+            Self::Predecessors { task } => write!(f, "it is not known yet what task `{task}` finds"),
             Self::Nothing => f.write_str("there are none"),
         }
     }

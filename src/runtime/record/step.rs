@@ -5,10 +5,10 @@ use super::super::{Door, for_each::LoopBody};
 use super::Obstacle;
 use super::task::Hints;
 use crate::Context;
-use crate::depend::{AccessRecord, Body, Freezer, Lane, Meta, Mode, Own, Submitting};
+use crate::depend::{AccessRecord, Body, Freezer, Kinds, Lane, Meta, Mode, Own, Residence, Submitting};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
-use crate::memory::{AccessList, IntoOutcome, NoBody, Span, Staying};
+use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Span, Staying};
 use crate::region::Block;
 use crate::runtime::children::{EntranceOf, Kin};
 use crate::sealed::{INTERNAL, Internal, Sealed};
@@ -25,6 +25,10 @@ pub(super) struct RecordedRegion {
 }
 
 impl RecordedRegion {
+    pub(super) fn kept(&self) -> Kept {
+        self.kept.clone()
+    }
+
     pub(super) fn record(&self) -> AccessRecord<'_> {
         AccessRecord { datum: &self.kept.cell.datum, block: &self.block, mode: self.mode }
     }
@@ -44,8 +48,24 @@ pub(super) trait Step: Send {
     /// Why the runtime can not keep it as it is from replay to replay.
     fn obstacle(&self) -> Option<Obstacle>;
 
+    /// What it is as a part of what a device launches as a whole, or why it can be none; of what is no task nothing.
+    fn graphable(&self) -> Result<Graphable<'_>, Option<Obstacle>>;
+
+    /// Its bodies for one replay, of which one will be called.
+    fn body(&self) -> Box<dyn Body>;
+
     /// Adds it to a graph that stays, with this number. There is no obstacle.
     fn freeze(&self, id: TaskId, graph: &mut Freezer);
+}
+
+/// A task that can be a part of what a device launches as a whole.
+pub(super) struct Graphable<'a> {
+    pub(super) name: &'a str,
+    pub(super) location: &'static Location<'static>,
+    pub(super) regions: &'a [RecordedRegion],
+    pub(super) kinds: Kinds,
+    pub(super) priority: i32,
+    pub(super) cost: Option<f64>,
 }
 
 /// A recorded task.
@@ -73,6 +93,12 @@ pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
 
     /// A task with this body that stays; none if there is no body.
     fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting>;
+
+    /// Whether there is a body.
+    const PRESENT: bool;
+
+    /// This body and one for accelerators, for one replay.
+    fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body>;
 }
 
 impl<S: AccessList> RecordedBody<S> for NoBody {
@@ -91,6 +117,13 @@ impl<S: AccessList> RecordedBody<S> for NoBody {
 
     fn stay(&self, _: Meta, _: S) -> Option<Submitting> {
         None
+    }
+
+    const PRESENT: bool = false;
+
+    fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body> {
+        type Nothing<S> = for<'c, 'a> fn(&'c Context, <S as AccessList>::Views<'a>);
+        Box::new(Staying::<S, Nothing<S>, ()>::new(accesses, None, for_devices))
     }
 }
 
@@ -120,8 +153,14 @@ where
     }
 
     fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting> {
-        let body = Staying::new(accesses, self.0.clone());
+        let body = Staying::new(accesses, Some(self.0.clone()), None);
         Some(Submitting::new(|| meta, Own::default(), body, 1, |body| body as *mut (dyn Body + 'static)))
+    }
+
+    const PRESENT: bool = true;
+
+    fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body> {
+        Box::new(Staying::new(accesses, Some(self.0.clone()), for_devices))
     }
 }
 
@@ -171,6 +210,36 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         Some(Obstacle::Access { task: self.name.clone().into_owned(), mode })
     }
 
+    fn graphable(&self) -> Result<Graphable<'_>, Option<Obstacle>> {
+        let Self { name, location, regions, hints, .. } = self;
+        let (task, bodies) = (|| name.clone().into_owned(), &hints.bodies);
+        if bodies.gpu.is_none() || !bodies.own.is_empty() {
+            return Err(Some(Obstacle::Kernels { task: task() }));
+        }
+        if hints.is_indexed() {
+            return Err(Some(Obstacle::Index { task: task() }));
+        }
+        for record in regions.iter().map(RecordedRegion::record) {
+            let is_plain = matches!(record.mode, Mode::In | Mode::Out | Mode::Inout);
+            if !is_plain || record.datum.residence == Residence::Home {
+                return Err(Some(Obstacle::Access { task: task(), mode: record.mode }));
+            }
+        }
+        let mut kinds = Kinds::ACCELERATED;
+        if B::PRESENT {
+            kinds = kinds.and(Kinds::CPU);
+        }
+        if bodies.emulated.is_some() || B::PRESENT && !bodies.host_only {
+            kinds = kinds.and(Kinds::EMULATED);
+        }
+        let (priority, cost) = (bodies.priority, hints.cost());
+        Ok(Graphable { name, location, regions, kinds, priority, cost })
+    }
+
+    fn body(&self) -> Box<dyn Body> {
+        self.body.beside(self.stored.again(INTERNAL, Span::Once), self.hints.bodies.gpu.clone())
+    }
+
     fn freeze(&self, id: TaskId, graph: &mut Freezer) {
         let meta = Meta {
             id,
@@ -206,6 +275,14 @@ impl Step for IterationSpace {
 
     fn obstacle(&self) -> Option<Obstacle> {
         None
+    }
+
+    fn graphable(&self) -> Result<Graphable<'_>, Option<Obstacle>> {
+        Err(None)
+    }
+
+    fn body(&self) -> Box<dyn Body> {
+        unreachable!("it is no task")
     }
 
     fn freeze(&self, _: TaskId, _: &mut Freezer) {}

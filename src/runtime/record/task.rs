@@ -78,6 +78,15 @@ impl<S: AccessList> Hints<S> {
         Self { bodies: Bodies::default(), cost: None, space: None }
     }
 
+    /// Whether it has an index of an iteration space.
+    pub(super) fn is_indexed(&self) -> bool {
+        self.space.is_some()
+    }
+
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.cost
+    }
+
     fn of_iteration(&self, index: usize, cost: Option<f64>) -> Self {
         let space = self.space.as_ref().map(|(space, _, beside)| (space.clone(), index, *beside));
         Self { bodies: self.bodies.clone(), cost, space }

@@ -5,8 +5,9 @@ use super::platform::Platform;
 use super::transfer::Transfer;
 use std::ffi::{CStr, c_int, c_void};
 
-/// An object of the interface: a stream, an event, a module, a function.
+/// An object of the interface: a stream, an event, a module, a function, a graph, a node.
 #[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
 pub(in crate::device) struct Handle(pub(in crate::device) *mut c_void);
 
 // SAFETY: an address that nobody dereferences but the interface, whose objects may be used from any thread.
@@ -80,4 +81,32 @@ pub(in crate::device) trait Api: Platform {
         group: [u32; 3],
         arguments: &mut [*mut c_void],
     ) -> Result<(), ApiError>;
+
+    /// Whether the library has graphs; the calls below are made only then.
+    fn has_graphs(&self) -> bool;
+    fn create_graph(&self) -> Result<Handle, ApiError>;
+    /// Adds a kernel that comes behind these nodes. The values are read before this returns.
+    unsafe fn add_kernel(
+        &self,
+        graph: Handle,
+        before: &[Handle],
+        function: Handle,
+        groups: [u32; 3],
+        group: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<Handle, ApiError>;
+    unsafe fn instantiate(&self, graph: Handle) -> Result<Handle, ApiError>;
+    /// Gives a node of the graph that was instantiated other values, for launches to come.
+    unsafe fn set_kernel(
+        &self,
+        instance: Handle,
+        node: Handle,
+        function: Handle,
+        groups: [u32; 3],
+        group: [u32; 3],
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), ApiError>;
+    unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError>;
+    unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError>;
+    unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError>;
 }

@@ -12,6 +12,7 @@ mod compile;
 mod compiler;
 mod discovery;
 mod error;
+mod graph;
 mod peers;
 mod platform;
 mod recycler;
@@ -30,11 +31,12 @@ pub(in crate::device) use transfer::{Direction, Pitched, Transfer};
 
 use self::arguments::Arguments;
 use self::error::{INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, OUT_OF_MEMORY};
+use self::graph::Graph;
 use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
 use self::watcher::Watcher;
-use super::{Backend, Cache, Recipe, Slab, no_code};
+use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
 use crate::kernel::{self, ArgumentValue, Code, KernelText, Program, RawHandles};
 use crate::machine::UnitKind;
@@ -339,6 +341,9 @@ impl<A: Api> Backend for Addressed<A> {
     type Module = Arc<Module<A>>;
     /// With its module, which has to stay.
     type Function = (Handle, Arc<Module<A>>);
+    type Graph = Graph<A>;
+
+    const GRAPHS_OVERLAP: bool = true;
 
     fn name(&self) -> &str {
         &self.device.name
@@ -471,14 +476,7 @@ impl<A: Api> Backend for Addressed<A> {
         Ok((raw, module.clone()))
     }
 
-    unsafe fn launch(
-        &self,
-        stream: &Stream<A>,
-        (function, _): &Self::Function,
-        kernel: &KernelText,
-        groups: [u32; 3],
-        arguments: &[ArgumentValue],
-    ) -> Result<(), DeviceError> {
+    fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
         let fits = |d: usize| {
             groups[d] <= A::MOST_GROUPS[d] && u64::from(groups[d]) * u64::from(kernel.group[d]) <= A::MOST_THREADS
         };
@@ -486,12 +484,48 @@ impl<A: Api> Backend for Addressed<A> {
             let threads = std::array::from_fn(|d| groups[d] as usize * kernel.group[d] as usize);
             return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });
         }
+        Ok(())
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: &Stream<A>,
+        (function, _): &Self::Function,
+        group: [u32; 3],
+        groups: [u32; 3],
+        arguments: &[ArgumentValue],
+    ) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(arguments);
         self.device.call_stream(|api| {
             // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; the values are
             // read before the call returns.
-            unsafe { api.launch(stream.raw, *function, groups, kernel.group, &mut arguments.pointers()) }
+            unsafe { api.launch(stream.raw, *function, groups, group, &mut arguments.pointers()) }
         })
+    }
+
+    fn has_graphs(&self) -> bool {
+        self.device.api.has_graphs()
+    }
+
+    unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], edges: &[Vec<u32>]) -> Result<Option<Graph<A>>, DeviceError> {
+        // SAFETY: the caller's promise.
+        self.has_graphs().then(|| unsafe { Graph::new(&self.device, nodes, edges) }).transpose()
+    }
+
+    unsafe fn set_node(
+        &self,
+        graph: &mut Graph<A>,
+        number: usize,
+        node: &GraphNode<'_, Self>,
+    ) -> Result<bool, DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { graph.set(number, node)? };
+        Ok(true)
+    }
+
+    unsafe fn launch_graph(&self, stream: &Stream<A>, graph: &Graph<A>) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        unsafe { graph.launch(stream.raw) }
     }
 
     fn raw(&self, stream: &Stream<A>) -> Result<RawHandles, DeviceError> {

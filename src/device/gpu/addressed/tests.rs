@@ -151,6 +151,19 @@ impl Api for Compiling {
     unsafe fn launch(&self, _: Handle, _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void]) -> Result<(), ApiError> {
         unreachable!()
     }
+
+    fn has_graphs(&self) -> bool { false }
+    fn create_graph(&self) -> Result<Handle, ApiError> { unreachable!() }
+    unsafe fn add_kernel(
+        &self, _: Handle, _: &[Handle], _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void],
+    ) -> Result<Handle, ApiError> { unreachable!() }
+    unsafe fn instantiate(&self, _: Handle) -> Result<Handle, ApiError> { unreachable!() }
+    unsafe fn set_kernel(
+        &self, _: Handle, _: Handle, _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void],
+    ) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn launch_graph(&self, _: Handle, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn destroy_instance(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn destroy_graph(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
 }
 
 fn recipe(compiler: &str) -> Recipe {

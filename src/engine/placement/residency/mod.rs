@@ -21,7 +21,7 @@ pub(super) use reserve::Shortage;
 use super::needs::forgotten_by;
 use super::stages::{Launched, Placed};
 use crate::coherence::{CopyId, Directory, Memories, Replica, ReplicaId, Transfer};
-use crate::depend::{AccessRecord, Mode, OwnedTask};
+use crate::depend::{AccessRecord, Mode, OwnedTask, Parts};
 use crate::engine::command::{Command, CopyOrder, Release, ReplicaRef};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, SpaceId, TaskId};
@@ -282,6 +282,26 @@ impl Residency {
                 }
             }
         });
+        self.lose_missing(task);
+    }
+
+    /// What a task that stands for several has not left as it should is lost.
+    fn lose_missing(&mut self, task: &OwnedTask) {
+        let Some(parts) = task.body().parts() else { return };
+        parts.missing(&mut |data, block, cause| {
+            if let Some(directory) = self.directories.get_mut(&data) {
+                directory.written_and_lost(block, cause);
+            }
+        });
+    }
+
+    /// Tells a task that stands for several what is lost of what it uses.
+    pub(super) fn tell_losses(&self, task: &OwnedTask, parts: &dyn Parts) {
+        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+            if let Some(directory) = self.directories.get(&datum.id).filter(|_| mode.relies_on_value()) {
+                directory.losses(block, |part, cause| parts.is_lost(datum.id, &part, cause));
+            }
+        });
     }
 
     /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere. One that was skipped before it
@@ -302,6 +322,9 @@ impl Residency {
                 None => directory.written(place.replica, access.block),
             }
         });
+        if began && !launched.issued {
+            self.lose_missing(task);
+        }
     }
 
     /// Takes from a task that was launched what it had reserved.

@@ -28,7 +28,11 @@ impl Residency {
     pub(in super::super) fn has_only(&self, task: &OwnedTask, reserved: &Reserved, space: SpaceId) -> bool {
         let places: Vec<_> = reserved.replicas.iter().map(|place| (place.data, place.replica)).collect();
         let mut regions = Vec::new();
-        task.body().accesses(&mut |access| regions.push((access.datum.id, *access.block)));
+        let parts = task.body().parts();
+        task.body().accesses(&mut |access| {
+            let block = parts.map_or(*access.block, |parts| parts.hull(regions.len()));
+            regions.push((access.datum.id, block));
+        });
         let away = reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME);
         let is_minimal = || away.clone().all(|place| regions.contains(&(place.data, place.holds)));
         let is_alone = self.tenants(space) == 1 && !self.memories.is_left(space);

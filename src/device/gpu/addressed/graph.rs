@@ -1,0 +1,77 @@
+//! Graphs of kernels, as CUDA and HIP have them: made node by node, and instantiated once.
+
+use super::arguments::Arguments;
+use super::{Addressed, Api, Device, GraphNode, Handle};
+use crate::error::DeviceError;
+use std::sync::Arc;
+
+/// A graph, with the nodes that it was made of: values are given to the instance by these.
+pub(in crate::device) struct Graph<A: Api> {
+    device: Arc<Device<A>>,
+    raw: Handle,
+    nodes: Vec<Handle>,
+    /// None while it is being made.
+    instance: Option<Handle>,
+}
+
+impl<A: Api> Graph<A> {
+    /// # Safety
+    /// The arguments are the kernels'.
+    pub(super) unsafe fn new(
+        device: &Arc<Device<A>>,
+        nodes: &[GraphNode<'_, Addressed<A>>],
+        edges: &[Vec<u32>],
+    ) -> Result<Self, DeviceError> {
+        let raw = device.call(A::create_graph)?;
+        let mut graph = Self { device: device.clone(), raw, nodes: Vec::with_capacity(nodes.len()), instance: None };
+        for (GraphNode { function: (function, _), group, groups, arguments }, before) in nodes.iter().zip(edges) {
+            let before: Vec<_> = before.iter().map(|node| graph.nodes[*node as usize]).collect();
+            let mut arguments = Arguments::new(arguments);
+            // SAFETY: graph, nodes and function are alive, the latter by its module; the values are the kernel's own, and are
+            // read before the call returns.
+            let node = device.call_stream(|api| unsafe {
+                api.add_kernel(graph.raw, &before, *function, *groups, *group, &mut arguments.pointers())
+            })?;
+            graph.nodes.push(node);
+        }
+        // SAFETY: the graph is alive.
+        graph.instance = Some(device.call_stream(|api| unsafe { api.instantiate(graph.raw) })?);
+        Ok(graph)
+    }
+
+    fn instance(&self) -> Handle {
+        self.instance.expect("a graph that was made has an instance")
+    }
+
+    /// Gives a node other values.
+    ///
+    /// # Safety
+    /// They are its kernel's, and it is not in flight.
+    pub(super) unsafe fn set(&mut self, number: usize, node: &GraphNode<'_, Addressed<A>>) -> Result<(), DeviceError> {
+        let GraphNode { function: (function, _), group, groups, arguments } = node;
+        let mut arguments = Arguments::new(arguments);
+        // SAFETY: graph and function are alive; the values are the kernel's own, and are read before the call returns.
+        self.device.call_stream(|api| unsafe {
+            let (instance, node) = (self.instance(), self.nodes[number]);
+            api.set_kernel(instance, node, *function, *groups, *group, &mut arguments.pointers())
+        })
+    }
+
+    /// # Safety
+    /// Memory among its arguments, and the graph, are valid until it has ended.
+    pub(super) unsafe fn launch(&self, stream: Handle) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        self.device.call_stream(|api| unsafe { api.launch_graph(self.instance(), stream) })
+    }
+}
+
+impl<A: Api> Drop for Graph<A> {
+    fn drop(&mut self) {
+        if let Some(instance) = self.instance {
+            // SAFETY: who has it in flight has a share of it.
+            self.device.clean_up(|api| unsafe { api.destroy_instance(instance) });
+        }
+        // SAFETY: its owner is gone.
+        self.device.clean_up(|api| unsafe { api.destroy_graph(self.raw) });
+    }
+}

@@ -1,0 +1,373 @@
+//! Which tasks of a recording are submitted together, where each of them can run on accelerators alone.
+//!
+//! A *run* is a list of recorded tasks that are submitted as one: what they launch becomes a graph of the device
+//! ([`super::run`]). Here is decided which tasks make up runs, and what a run accesses.
+//!
+//! - Tasks that follow each other in the recording and have the same kinds of bodies may be one run, if accelerators with
+//!   graphs are the only units for them. What is settled anew each time, or is the business of others than the device, ends a
+//!   run ([`Step::graphable`]).
+//! - Where one device alone comes into question, all of them are. Where there are several, only those are that come one after
+//!   the other anyway: a run is on one device, and what could be side by side on two is not put there.
+//! - A run takes at most half of the device's memory; longer ones are cut in two.
+//!
+//! What a run accesses is what its tasks do together, cut at all their borders and joined again where it is used alike: read, or
+//! overwritten first, or updated. No part is in it that no task names, and none is written that no task writes. Blocks that
+//! overlap lie in one piece of memory ([`PlannedAccess::hull`]), since a body sees each as one.
+
+use super::Obstacle;
+use super::run::{Member, MemberRegion, PlannedAccess, Run};
+use super::step::{Graphable, RecordedRegion, Step};
+use crate::depend::{Kinds, Mode};
+use crate::ids::DataId;
+use crate::machine::ComputeUnit;
+use crate::region::{Block, MAX_DIMS, RegionMap};
+use crate::runtime::Door;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// A part of what memory there is that one run may take.
+const PART_OF_MEMORY: u64 = 2;
+
+/// How a recording is submitted: in this order.
+pub(super) struct Plan {
+    pub(super) pieces: Vec<Piece>,
+    /// Why not all tasks are in runs: of the first that is in none.
+    pub(super) obstacle: Option<Obstacle>,
+}
+
+pub(super) enum Piece {
+    /// The step with this number, by itself.
+    Step(usize),
+    Run(Arc<Run>),
+}
+
+/// Where the tasks of a run can run.
+struct Place {
+    /// On how many devices.
+    devices: usize,
+    /// What the smallest of them holds, and at once.
+    capacity_bytes: u64,
+    buffer_bytes: u64,
+}
+
+impl Plan {
+    pub(super) fn new(steps: &[Box<dyn Step>], door: &Door) -> Self {
+        let mut plan = Self { pieces: Vec::new(), obstacle: None };
+        let mut begin = 0;
+        while begin < steps.len() {
+            let first = place_of(&*steps[begin], door);
+            let Ok((kinds, place)) = first else {
+                plan.leave(begin, first.err().flatten());
+                begin += 1;
+                continue;
+            };
+            let tasks =
+                steps[begin..].iter().map_while(|step| step.graphable().ok().filter(|task| task.kinds == kinds));
+            let tasks: Vec<_> = tasks.collect();
+            plan.add(begin, &tasks, &place);
+            begin += tasks.len();
+        }
+        plan
+    }
+
+    /// The step is no part of a run.
+    fn leave(&mut self, step: usize, obstacle: Option<Obstacle>) {
+        self.pieces.push(Piece::Step(step));
+        self.obstacle = self.obstacle.take().or(obstacle);
+    }
+
+    /// Adds tasks that follow each other, from the step with this number on.
+    fn add(&mut self, first: usize, tasks: &[Graphable<'_>], place: &Place) {
+        let before = predecessors(tasks);
+        let groups = if place.devices == 1 { vec![(0..tasks.len()).collect()] } else { connected(&before) };
+        for group in groups {
+            if place.devices == 1 || is_chain(&group, &before) {
+                self.add_run(first, &group, tasks, &before, place);
+            } else {
+                let name = || tasks[group[0]].name.to_owned();
+                group.iter().for_each(|task| self.leave(first + task, Some(Obstacle::Parallel { task: name() })));
+            }
+        }
+    }
+
+    /// Adds a run of these tasks, or several if it would be too large.
+    fn add_run(
+        &mut self,
+        first: usize,
+        group: &[usize],
+        tasks: &[Graphable<'_>],
+        before: &[Vec<usize>],
+        place: &Place,
+    ) {
+        let obstacle = match group {
+            [] => return,
+            [one] => Obstacle::Alone { task: tasks[*one].name.to_owned() },
+            _ => {
+                let run = run_of(first, group, tasks, before);
+                let bytes = run.bytes();
+                if bytes.total <= place.capacity_bytes / PART_OF_MEMORY && bytes.largest <= place.buffer_bytes {
+                    return self.pieces.push(Piece::Run(Arc::new(run)));
+                }
+                let (half, rest) = group.split_at(group.len() / 2);
+                if half.len() > 1 {
+                    self.add_run(first, half, tasks, before, place);
+                    return self.add_run(first, rest, tasks, before, place);
+                }
+                Obstacle::Memory { task: tasks[group[0]].name.to_owned() }
+            }
+        };
+        group.iter().for_each(|task| self.leave(first + task, Some(obstacle.clone())));
+    }
+}
+
+/// Where the tasks of a run can run that begins with this step, or why there is none. What is no task is no obstacle.
+fn place_of(step: &dyn Step, door: &Door) -> Result<(Kinds, Place), Option<Obstacle>> {
+    let Graphable { name, kinds, .. } = step.graphable()?;
+    let machine = &door.shared().machine;
+    let mut place = Place { devices: 0, capacity_bytes: u64::MAX, buffer_bytes: u64::MAX };
+    for unit in machine.units().iter().filter(|unit| kinds.has(unit.kind)) {
+        if ComputeUnit::is_cpu(unit) {
+            return Err(Some(Obstacle::Units { task: name.to_owned() }));
+        }
+        for device in &unit.devices {
+            if !door.driver.has_graphs(*device) {
+                return Err(Some(Obstacle::NoGraphs { task: name.to_owned() }));
+            }
+            place.devices += 1;
+            place.capacity_bytes = place.capacity_bytes.min(door.capacities.bytes(device.space()));
+            place.buffer_bytes = place.buffer_bytes.min(door.driver.largest_buffer_bytes(*device));
+        }
+    }
+    if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((kinds, place)) }
+}
+
+/// Who of a list of tasks has accessed a part last.
+#[derive(Clone, Default)]
+struct Latest {
+    writer: Option<usize>,
+    readers: Vec<usize>,
+}
+
+/// Those that each task comes behind, by their numbers.
+fn predecessors(tasks: &[Graphable<'_>]) -> Vec<Vec<usize>> {
+    let mut latest: FxHashMap<DataId, RegionMap<Latest>> = FxHashMap::default();
+    let enter = |(number, task): (usize, &Graphable<'_>)| {
+        let mut before = Vec::new();
+        for region in task.regions {
+            let record = region.record();
+            let new = || RegionMap::new(record.datum.whole(), record.datum.ndim(), Latest::default());
+            let map = latest.entry(record.datum.id).or_insert_with(new);
+            map.visit(record.block, |_, Latest { writer, readers }| {
+                before.extend(*writer);
+                if record.mode.writes() {
+                    before.append(readers);
+                    *writer = Some(number);
+                } else {
+                    readers.push(number);
+                }
+            });
+        }
+        before.retain(|other| *other != number);
+        before.sort_unstable();
+        before.dedup();
+        before
+    };
+    tasks.iter().enumerate().map(enter).collect()
+}
+
+/// The groups of tasks that know nothing of each other, each in its order.
+fn connected(before: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut group: Vec<usize> = (0..before.len()).collect();
+    fn root(group: &mut [usize], mut task: usize) -> usize {
+        while group[task] != task {
+            group[task] = group[group[task]];
+            task = group[task];
+        }
+        task
+    }
+    for (task, before) in before.iter().enumerate() {
+        for other in before {
+            let (a, b) = (root(&mut group, task), root(&mut group, *other));
+            group[a.max(b)] = a.min(b);
+        }
+    }
+    let mut groups: Vec<Vec<usize>> = vec![Vec::new(); before.len()];
+    (0..before.len()).for_each(|task| groups[root(&mut group, task)].push(task));
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+/// Whether each task comes behind the one before it.
+fn is_chain(group: &[usize], before: &[Vec<usize>]) -> bool {
+    group.windows(2).all(|pair| before[pair[1]].contains(&pair[0]))
+}
+
+/// How a part is used by all tasks of a run together.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Use {
+    is_read: bool,
+    is_written: bool,
+}
+
+impl Use {
+    fn mode(self) -> Mode {
+        match (self.is_read, self.is_written) {
+            (true, true) => Mode::Inout,
+            (false, true) => Mode::Out,
+            (_, false) => Mode::In,
+        }
+    }
+}
+
+/// The run of a group of tasks, of which the first task is the step with this number.
+fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<usize>]) -> Run {
+    // The regions of each data object, in the order in which these come.
+    let mut by_data: FxHashMap<DataId, Vec<&RecordedRegion>> = FxHashMap::default();
+    let mut order = Vec::new();
+    for region in group.iter().flat_map(|task| tasks[*task].regions) {
+        let id = region.record().datum.id;
+        let of_data = by_data.entry(id).or_insert_with(|| {
+            order.push(id);
+            Vec::new()
+        });
+        of_data.push(region);
+    }
+    let mut accesses = Vec::new();
+    // Of each data object, where its accesses begin and end.
+    let mut places: FxHashMap<DataId, std::ops::Range<usize>> = FxHashMap::default();
+    for id in order {
+        let begin = accesses.len();
+        accesses.append(&mut accesses_to(&by_data[&id]));
+        places.insert(id, begin..accesses.len());
+    }
+    let numbers: FxHashMap<usize, u32> = (0..).zip(group).map(|(number, task)| (*task, number)).collect();
+    let member = |task: &usize| {
+        let Graphable { name, location, regions, .. } = &tasks[*task];
+        let region = |region: &RecordedRegion| {
+            let record = region.record();
+            let around = places[&record.datum.id].clone();
+            let around = around.clone().find(|n| accesses[*n].hull.contains(record.block)).unwrap_or(around.start);
+            MemberRegion { data: record.datum.id, access: around, block: *record.block, mode: record.mode }
+        };
+        let regions = regions.iter().map(region).collect();
+        Member { step: first + task, name: (*name).to_owned(), location, regions }
+    };
+    let members: Vec<Member> = group.iter().map(member).collect();
+    let edge = |task: &usize| before[*task].iter().filter_map(|other| numbers.get(other).copied()).collect();
+    let edges = group.iter().map(edge).collect();
+    let priority = group.iter().map(|task| tasks[*task].priority).max().unwrap_or(0);
+    let cost = group.iter().map(|task| tasks[*task].cost).sum();
+    Run::new(members, accesses, edges, tasks[group[0]].kinds, priority, cost)
+}
+
+/// What a run accesses of one data object, of which its tasks declare these regions.
+fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
+    let datum = regions[0].record().datum;
+    let hulls = hulls(regions.iter().map(|region| *region.record().block).filter(|block| !block.is_empty()).collect());
+    let mut uses = RegionMap::new(datum.whole(), datum.ndim(), Use::default());
+    for record in regions.iter().map(|region| region.record()) {
+        uses.visit(record.block, |_, so_far| {
+            so_far.is_read |= record.mode.reads() && !so_far.is_written;
+            so_far.is_written |= record.mode.writes();
+        });
+    }
+    let mut parts = Vec::new();
+    uses.peek(&datum.whole(), |block, used| {
+        if used.is_read || used.is_written {
+            let hull = hulls.iter().position(|hull| hull.contains(&block)).expect("a hull has all that is in it");
+            parts.push((*used, hull, block));
+        }
+    });
+    let planned = |(used, hull, block): (Use, usize, Block)| PlannedAccess {
+        kept: regions[0].kept(),
+        block,
+        mode: used.mode(),
+        hull: hulls[hull],
+    };
+    let mut accesses: Vec<_> = join(parts).into_iter().map(planned).collect();
+    if accesses.is_empty() {
+        // They name the data object and touch none of it: so does the run.
+        let record = regions[0].record();
+        let (block, kept) = (*record.block, regions[0].kept());
+        accesses.push(PlannedAccess { kept, block, mode: Mode::In, hull: block });
+    }
+    accesses
+}
+
+/// Boxes around blocks, as small as they can be if those that overlap are in one, and boxes do not overlap.
+fn hulls(mut blocks: Vec<Block>) -> Vec<Block> {
+    let around = |a: &Block, b: &Block| {
+        let lo = std::array::from_fn(|d| a.lo()[d].min(b.lo()[d]));
+        Block::from_corners(lo, std::array::from_fn(|d| a.hi()[d].max(b.hi()[d])))
+    };
+    blocks.sort_unstable_by_key(|block| (*block.lo(), *block.hi()));
+    blocks.dedup();
+    let mut hulls: Vec<Block> = Vec::new();
+    for mut block in blocks {
+        while let Some(other) = hulls.iter().position(|hull| hull.overlaps(&block)) {
+            block = around(&hulls.swap_remove(other), &block);
+        }
+        hulls.push(block);
+    }
+    hulls
+}
+
+/// Joins parts that are used alike, lie in the same hull and make up a box together.
+fn join(mut parts: Vec<(Use, usize, Block)>) -> Vec<(Use, usize, Block)> {
+    loop {
+        let before = parts.len();
+        for d in (0..MAX_DIMS).rev() {
+            let across = |block: &Block| {
+                let (mut lo, mut hi) = (*block.lo(), *block.hi());
+                (lo[d], hi[d]) = (0, 0);
+                (lo, hi)
+            };
+            parts.sort_unstable_by_key(|(used, hull, block)| (*used, *hull, across(block), block.lo()[d]));
+            parts.dedup_by(|next, first| {
+                let is_next = (next.0, next.1, across(&next.2)) == (first.0, first.1, across(&first.2))
+                    && first.2.hi()[d] == next.2.lo()[d];
+                if is_next {
+                    first.2 = Block::from_corners(*first.2.lo(), *next.2.hi());
+                }
+                is_next
+            });
+        }
+        if parts.len() == before {
+            return parts;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_used_alike_make_up_boxes() {
+        let (read, written) = (Use { is_read: true, is_written: false }, Use { is_read: false, is_written: true });
+        let cell = |i: usize, j: usize| Block::new(&[i..i + 1, j..j + 1]);
+        let inside = |i: usize| (1..4).contains(&i);
+        let used = |i, j| if inside(i) && inside(j) { written } else { read };
+        let parts = (0..5).flat_map(|i| (0..5).map(move |j| (used(i, j), 0, cell(i, j)))).collect();
+        let joined = join(parts);
+        assert_eq!(joined.iter().map(|(_, _, block)| block.volume()).sum::<usize>(), 25);
+        assert_eq!(joined.iter().filter(|(used, ..)| *used == written).count(), 1);
+        assert_eq!(joined.len(), 5, "the inside, and four sides around it");
+    }
+
+    #[test]
+    fn what_overlaps_is_in_one_hull_and_hulls_do_not_overlap() {
+        let line = |range| Block::interval(range);
+        assert_eq!(hulls(vec![line(0..4), line(8..12), line(3..6)]), [line(0..6), line(8..12)]);
+        let corners = [Block::new(&[0..2, 0..2]), Block::new(&[1..9, 8..9]), Block::new(&[8..9, 0..9])];
+        assert_eq!(hulls(corners.to_vec()), [Block::new(&[0..9, 0..9])], "the box around two takes in the third");
+    }
+
+    #[test]
+    fn chains_and_groups() {
+        let before = [vec![], vec![], vec![0], vec![1], vec![2, 0], vec![1]];
+        let groups = connected(&before);
+        assert_eq!(groups, [vec![0, 2, 4], vec![1, 3, 5]]);
+        assert!(is_chain(&groups[0], &before) && !is_chain(&groups[1], &before));
+    }
+}

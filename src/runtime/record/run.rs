@@ -1,0 +1,380 @@
+//! Recorded tasks that are submitted as one, whose launches become a graph of their device.
+//!
+//! The bodies are called in each replay, as a replay means its tasks submitted once more; what they launch is written down and
+//! compared with what the device knows of the replay before (`device/gpu/graph.rs`). Placement, copies, eviction and loss are
+//! those of any task.
+//!
+//! Failures stay those of the single tasks. A run takes over no poison as a whole: it knows who has left each part of what it
+//! finds ([`Sources`]), calls the bodies whose inputs are good, one after the other in the order of submission, and drops the
+//! others. A body that fails is a failure of its task, nothing of it is launched, and what it should have written is bad
+//! from there on. What is bad at the end is lost in the directory, with its cause, as what a device has lost: whoever
+//! comes to read it is poisoned there, until it is overwritten or accepted.
+//!
+//! What never happens here: no task of the recording but those of the run is touched, and no launch is changed.
+
+use super::Obstacle;
+use super::step::Step;
+use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
+use crate::driver::shared::Description;
+use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};
+use crate::ids::{DataId, TaskId};
+use crate::kernel::{DeviceSite, Graphs, Launcher};
+use crate::region::{Block, MAX_DIMS};
+use crate::runtime::Door;
+use crate::task::Kept;
+use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Devices give memory in pieces of at least so many bytes, which counts where a run has many small regions.
+const GRANULE_BYTES: u64 = 512;
+
+/// Recorded tasks that are submitted as one.
+pub(super) struct Run {
+    name: String,
+    members: Vec<Member>,
+    accesses: Vec<PlannedAccess>,
+    /// Those that each task comes behind.
+    edges: Vec<Box<[u32]>>,
+    kinds: Kinds,
+    priority: i32,
+    cost: f64,
+    graphs: Mutex<Graphs>,
+    /// A device had no memory for all of it, against what it had said.
+    is_too_large: AtomicBool,
+}
+
+/// A task of a run.
+pub(super) struct Member {
+    /// Its number among the steps of the recording.
+    pub(super) step: usize,
+    pub(super) name: String,
+    pub(super) location: &'static Location<'static>,
+    pub(super) regions: Vec<MemberRegion>,
+}
+
+pub(super) struct MemberRegion {
+    pub(super) data: DataId,
+    /// The number of an access of the run in whose hull it lies.
+    pub(super) access: usize,
+    pub(super) block: Block,
+    pub(super) mode: Mode,
+}
+
+/// An access of a run.
+pub(super) struct PlannedAccess {
+    pub(super) kept: Kept,
+    pub(super) block: Block,
+    pub(super) mode: Mode,
+    /// It lies in one piece with all of this.
+    pub(super) hull: Block,
+}
+
+/// What a run takes of a memory.
+pub(super) struct Bytes {
+    pub(super) total: u64,
+    /// Of one piece.
+    pub(super) largest: u64,
+}
+
+impl PlannedAccess {
+    fn record(&self) -> AccessRecord<'_> {
+        AccessRecord { datum: &self.kept.cell.datum, block: &self.block, mode: self.mode }
+    }
+}
+
+impl Run {
+    pub(super) fn new(
+        members: Vec<Member>,
+        accesses: Vec<PlannedAccess>,
+        edges: Vec<Box<[u32]>>,
+        kinds: Kinds,
+        priority: i32,
+        cost: Option<f64>,
+    ) -> Self {
+        let name = format!("{} and {} more", members[0].name, members.len() - 1);
+        let (graphs, is_too_large) = (Mutex::default(), AtomicBool::new(false));
+        Self { name, members, accesses, edges, kinds, priority, cost: cost.unwrap_or(0.0), graphs, is_too_large }
+    }
+
+    /// Why it was not submitted as one task.
+    pub(super) fn obstacle(&self) -> Obstacle {
+        let task = self.members[0].name.clone();
+        match self.is_too_large.load(Ordering::Relaxed) {
+            true => Obstacle::Memory { task },
+            false => Obstacle::Predecessors { task },
+        }
+    }
+
+    /// How many tasks it has.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// What it takes of a memory.
+    pub(super) fn bytes(&self) -> Bytes {
+        let mut bytes = Bytes { total: 0, largest: 0 };
+        let mut seen = Vec::new();
+        for PlannedAccess { kept, hull, .. } in &self.accesses {
+            let datum = &kept.cell.datum;
+            if datum.residence == Residence::Anywhere && !seen.contains(&(datum.id, *hull)) {
+                seen.push((datum.id, *hull));
+                let more = ((hull.volume() * datum.element_bytes) as u64).next_multiple_of(GRANULE_BYTES);
+                (bytes.total, bytes.largest) = (bytes.total + more, bytes.largest.max(more));
+            }
+        }
+        bytes
+    }
+
+    /// Submits it; whether as one task.
+    pub(super) fn submit(self: &Arc<Self>, steps: &[Box<dyn Step>], door: &Door) -> Result<bool, SubmitError> {
+        let steps = self.members.iter().map(|member| &*steps[member.step]);
+        if self.is_too_large.load(Ordering::Relaxed) {
+            steps.into_iter().try_for_each(|step| step.resubmit(door))?;
+            return Ok(false);
+        }
+        let sources = Arc::<Sources>::default();
+        let bodies = Cell::new(Some(steps.clone().map(|step| step.body()).collect()));
+        let (bad, failures, number) = (Mutex::default(), Mutex::default(), Arc::<OnceLock<TaskId>>::default());
+        let body =
+            RunBody { run: self.clone(), bodies, sources: sources.clone(), bad, failures, number: number.clone() };
+        let cost = (self.cost > 0.0).then_some(self.cost);
+        let side = Side { cost, sources: Some(sources.clone()), ..Side::default() };
+        let description = Description {
+            name: Cow::Owned(self.name.clone()),
+            location: self.members[0].location,
+            priority: self.priority,
+            internal: false,
+            side: Some(Box::new(side)),
+            child: None,
+        };
+        let record = |access: &'_ PlannedAccess| Sources::without_value(access.mode);
+        let records: Vec<_> = self.accesses.iter().map(|a| AccessRecord { mode: record(a), ..a.record() }).collect();
+        let numbered = |task: &mut Submitting| _ = number.set(task.shared().id);
+        match door.driver.submit_rare(description, body, &records, numbered) {
+            Err(_) if sources.are_unknown() => {
+                steps.into_iter().try_for_each(|step| step.resubmit(door))?;
+                Ok(false)
+            }
+            submitted => submitted.map(|()| true),
+        }
+    }
+}
+
+/// The body of a run, for one replay.
+struct RunBody {
+    run: Arc<Run>,
+    bodies: Cell<Option<Vec<Box<dyn Body>>>>,
+    sources: Arc<Sources>,
+    bad: Mutex<Vec<Bad>>,
+    failures: Mutex<Vec<Arc<TaskFailure>>>,
+    number: Arc<OnceLock<TaskId>>,
+}
+
+/// A part that is not as it should be, and why.
+#[derive(Clone)]
+struct Bad {
+    data: DataId,
+    block: Block,
+    cause: Arc<TaskFailure>,
+}
+
+impl RunBody {
+    /// Calls the bodies whose inputs are good, one after the other; the first loss of a device ends that.
+    fn call_all(
+        &self,
+        mut call: impl FnMut(usize, Option<Box<dyn Body>>) -> Result<(), FailureReason>,
+    ) -> Result<(), BoxError> {
+        let mut bad = std::mem::take(&mut *self.bad.lock());
+        bad.extend(self.sources.poisoned().into_iter().map(|(data, block, cause)| Bad { data, block, cause }));
+        let bodies = self.bodies.take().expect("a body runs once");
+        for (number, (body, member)) in bodies.into_iter().zip(&self.run.members).enumerate() {
+            let cause = match member.cause_of_loss(&bad) {
+                Some(cause) => {
+                    cause.count_skipped();
+                    _ = call(number, None);
+                    Some(cause)
+                }
+                None => match call(number, Some(body)) {
+                    Ok(()) => None,
+                    Err(FailureReason::Device(error)) if error.is_loss() => return Err(error.into()),
+                    Err(reason) => Some(self.note(member, reason)),
+                },
+            };
+            // As long as nothing is bad there is nothing to look for.
+            match cause {
+                Some(cause) => member.spoil(&mut bad, &cause),
+                None if !bad.is_empty() => member.mend(&mut bad),
+                None => {}
+            }
+        }
+        *self.bad.lock() = bad;
+        Ok(())
+    }
+
+    /// A task of the run has failed.
+    fn note(&self, Member { name, location, .. }: &Member, reason: FailureReason) -> Arc<TaskFailure> {
+        let number = *self.number.get().expect("it was submitted");
+        let failure = Arc::new(TaskFailure::new(number, name, location, reason));
+        self.failures.lock().push(failure.clone());
+        failure
+    }
+}
+
+impl Member {
+    /// Why something that it uses is bad, if it is.
+    fn cause_of_loss(&self, bad: &[Bad]) -> Option<Arc<TaskFailure>> {
+        let used = self.regions.iter().filter(|region| region.mode.relies_on_value());
+        let on =
+            |region: &MemberRegion| bad.iter().find(|bad| bad.data == region.data && bad.block.overlaps(&region.block));
+        used.into_iter().find_map(on).map(|bad| bad.cause.clone())
+    }
+
+    fn written(&self) -> impl Iterator<Item = &MemberRegion> {
+        self.regions.iter().filter(|region| region.mode.writes())
+    }
+
+    /// What it should have written is bad.
+    fn spoil(&self, bad: &mut Vec<Bad>, cause: &Arc<TaskFailure>) {
+        self.mend(bad);
+        let spoiled = self.written().filter(|region| !region.block.is_empty());
+        bad.extend(spoiled.map(|region| Bad { data: region.data, block: region.block, cause: cause.clone() }));
+    }
+
+    /// What it has written is good, or bad for another reason.
+    fn mend(&self, bad: &mut Vec<Bad>) {
+        for region in self.written() {
+            let (there, mut rest): (Vec<_>, Vec<_>) =
+                bad.drain(..).partition(|bad| bad.data == region.data && bad.block.overlaps(&region.block));
+            for Bad { data, block, cause } in there {
+                block.subtract(&region.block, |block| rest.push(Bad { data, block, cause: cause.clone() }));
+            }
+            *bad = rest;
+        }
+    }
+
+    /// Where its regions lie on a device, from where those of the run lie.
+    fn sites(&self, run: &Run, of_run: &[DeviceSite]) -> Vec<DeviceSite> {
+        let site = |region: &MemberRegion| {
+            let (around, site) = (&run.accesses[region.access], of_run[region.access]);
+            let element_bytes = around.kept.cell.datum.element_bytes as isize;
+            let steps = |d: usize| region.block.lo()[d] as isize - around.block.lo()[d] as isize;
+            let offset: isize = (0..MAX_DIMS).map(|d| steps(d) * site.strides[d] as isize).sum();
+            let offset_bytes = site.offset_bytes.wrapping_add_signed(offset * element_bytes);
+            DeviceSite { offset_bytes, extents: region.block.extents(), ..site }
+        };
+        self.regions.iter().map(site).collect()
+    }
+}
+
+/// Calls a body and says how it has failed, if it has.
+fn guarded(call: impl FnOnce() -> Result<(), FailureReason>) -> Result<(), FailureReason> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(FailureReason::from_panic(payload)))
+}
+
+fn reason(error: BoxError) -> FailureReason {
+    match error.downcast::<DeviceError>() {
+        Ok(error) => FailureReason::Device(*error),
+        Err(error) => FailureReason::from_returned(error),
+    }
+}
+
+impl Body for RunBody {
+    fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
+        self.run.accesses.iter().for_each(|access| visit(access.record()));
+    }
+
+    /// At home, on a machine without CPU units.
+    fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
+        let call = |_, body: Option<Box<dyn Body>>| match body {
+            None => Ok(()),
+            Some(body) => guarded(|| match body.run(env).map_err(|stop| *stop) {
+                Ok(()) => Ok(()),
+                Err(Stop::Failed(error)) => Err(FailureReason::from_returned(error)),
+                Err(Stop::Detached(_)) => unreachable!("recorded bodies end when they return"),
+            }),
+        };
+        self.call_all(call).map_err(|error| Box::new(Stop::Failed(error)))
+    }
+
+    fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
+        launcher.device().begin_graph();
+        let run = &self.run;
+        self.call_all(|number, body| {
+            launcher.device().begin_part();
+            let called = match body {
+                Some(body) => guarded(|| {
+                    let sites = run.members[number].sites(run, sites);
+                    body.enqueue(launcher, &sites).map_err(reason)
+                }),
+                None => Err(FailureReason::Cancelled),
+            };
+            if called.is_err() {
+                launcher.device().drop_part();
+            }
+            called
+        })?;
+        Ok(launcher.device().launch_graph(&run.edges, &mut run.graphs.lock())?)
+    }
+
+    fn discard(&self) {
+        drop(self.bodies.take());
+    }
+
+    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
+        None
+    }
+
+    fn combine(&self, _: usize, _: &Block) {}
+
+    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
+        None
+    }
+
+    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
+
+    fn retire(&self, _: usize) {}
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+
+    fn failed(&self, failure: &Arc<TaskFailure>) {
+        if matches!(failure.reason(), FailureReason::Device(DeviceError::OutOfMemory { .. })) {
+            self.run.is_too_large.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn kinds(&self) -> Kinds {
+        self.run.kinds
+    }
+}
+
+impl Parts for RunBody {
+    fn hull(&self, access: usize) -> Block {
+        self.run.accesses[access].hull
+    }
+
+    fn is_lost(&self, data: DataId, block: &Block, cause: &Arc<TaskFailure>) {
+        self.bad.lock().push(Bad { data, block: *block, cause: cause.clone() });
+    }
+
+    fn missing(&self, visit: &mut dyn FnMut(DataId, &Block, &Arc<TaskFailure>)) {
+        let bad = self.bad.lock();
+        // What is bad and was not to be written stays as it was.
+        for access in self.run.accesses.iter().filter(|access| access.mode.writes()) {
+            for Bad { data, block, cause } in bad.iter().filter(|bad| bad.data == access.kept.cell.datum.id) {
+                if let Some(missing) = block.intersection(&access.block) {
+                    visit(*data, &missing, cause);
+                }
+            }
+        }
+    }
+
+    fn failures(&self) -> Vec<Arc<TaskFailure>> {
+        std::mem::take(&mut *self.failures.lock())
+    }
+}
