@@ -161,6 +161,7 @@ fn graphs_on_two_devices() {
             return;
         };
         assert!(report.of("graph launches") > 0, "{report:?}");
+        _ = self::report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::for_one_device");
     });
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Bodies<S: AccessList> {
     /// Whether the one for CPU units is for no others.
     pub(super) host_only: bool,
     pub(super) priority: i32,
-    device: Option<DeviceId>,
+    pub(super) device: Option<DeviceId>,
     pub(super) emulated: Option<Emulated<S>>,
     pub(super) gpu: Option<ForDevices<S>>,
     /// Those for one interface, by the kind of its units.

@@ -99,7 +99,10 @@ mod tests {
 
     /// Larger than the pool's blocks, and aligned to more.
     #[repr(align(128))]
-    struct Large(#[allow(dead_code)] [u8; 2000], Arc<()>);
+    struct Large {
+        _witness: Arc<()>,
+        _bytes: [u8; 2000],
+    }
 
     #[test]
     fn the_last_reference_drops_the_value_on_whatever_thread() {
@@ -107,7 +110,7 @@ mod tests {
         let (one, two) = Counted::pair(witness.clone());
         let three = two.clone();
         drop(one);
-        let (large, other) = Counted::pair(Large([0; 2000], witness.clone()));
+        let (large, other) = Counted::pair(Large { _witness: witness.clone(), _bytes: [0; 2000] });
         assert_eq!((&raw const *large).addr() % 128, 0);
         drop(other);
         assert_eq!(Arc::strong_count(&witness), 3);
@@ -119,14 +122,16 @@ mod tests {
 
     #[test]
     fn a_destructor_that_panics_runs_once() {
-        struct Bomb(#[allow(dead_code)] Arc<()>);
+        struct Bomb {
+            _witness: Arc<()>,
+        }
         impl Drop for Bomb {
             fn drop(&mut self) {
                 panic!("as a user's may");
             }
         }
         let witness = Arc::new(());
-        let (one, two) = Counted::pair(Bomb(witness.clone()));
+        let (one, two) = Counted::pair(Bomb { _witness: witness.clone() });
         drop(one);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(two))).is_err());
         assert_eq!(Arc::strong_count(&witness), 1);

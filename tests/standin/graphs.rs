@@ -158,6 +158,30 @@ fn on_two_devices() {
     assert_eq!((rt.take(b).unwrap()[9], rt.take(c).unwrap()[0]), (expected_b, expected_c));
 }
 
+/// Who is for one device is launched there, by itself.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn for_one_device() {
+    let rt = with_units(&format!("2:{}:1", kind()));
+    let device = rt.machine().units()[1].devices[0];
+    let y = rt.data(vec![1u64; 10]);
+    let mut recording = rt
+        .record(|r| {
+            (0..5).try_for_each(|salt| {
+                r.task("next", y.inout()).gpu(move |k, y| next(k, y, salt)).on_device(device).submit()
+            })
+        })
+        .unwrap();
+    for _ in 0..3 {
+        recording.replay().unwrap();
+        rt.wait().unwrap();
+        let task = "next".to_owned();
+        assert_eq!(recording.explain(), &Explanation::Resubmitted(thalweg::Obstacle::Device { task }));
+    }
+    assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect::<Vec<_>>(), [0, 15]);
+    assert_eq!(rt.take(y).unwrap(), [(0..3).fold(1, |y, _| nexts(y, 0..5)); 10]);
+}
+
 /// Scratch memory, which tasks side by side in a graph must not share.
 #[test]
 #[ignore = "run on a stand-in by another test"]

@@ -362,6 +362,11 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
+    /// A task is for one device.
+    Device {
+        /// The task's name.
+        task: String,
+    },
     /// CPU units could run a task as well as accelerators.
     Units {
         /// The task's name.
@@ -421,6 +426,7 @@ impl fmt::Display for Obstacle {
             Self::Access { task, mode } => write!(f, "task `{task}` has a {mode} access"),
             Self::Kernels { task } => write!(f, "task `{task}` has no body that launches kernels on any accelerator"),
             Self::Index { task } => write!(f, "task `{task}` has an index of an iteration space"),
+            Self::Device { task } => write!(f, "task `{task}` is for one device"),
             Self::Units { task } => write!(f, "CPU units could run task `{task}`"),
             Self::NoGraphs { task } => write!(f, "task `{task}` could run on a device without graphs"),
             Self::Parallel { task } => {

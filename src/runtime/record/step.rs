@@ -216,6 +216,9 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         if bodies.gpu.is_none() || !bodies.own.is_empty() {
             return Err(Some(Obstacle::Kernels { task: task() }));
         }
+        if bodies.device.is_some() {
+            return Err(Some(Obstacle::Device { task: task() }));
+        }
         if hints.is_indexed() {
             return Err(Some(Obstacle::Index { task: task() }));
         }
