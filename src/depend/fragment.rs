@@ -77,7 +77,7 @@ impl Fragment {
                     self.close_group(part, newcomer);
                 }
                 self.wait_for_group(part, newcomer, flow(mode));
-                self.add_reader(newcomer);
+                add_reader(&mut self.readers, newcomer);
             }
             Mode::Out => {
                 // Who holds the part weakly has waited for nobody: neither have its readers in its place.
@@ -99,21 +99,6 @@ impl Fragment {
             Mode::WeakInout => self.enter_weak_writer(part, newcomer),
             Mode::Concurrent | Mode::Commutative | Mode::Reduction(_) => self.join(access, part, mode, newcomer),
         }
-    }
-
-    /// One more reader: of more than a few in the place of the last one, if nobody has to wait for that any more. So data that
-    /// are read by one task after the other, and never written, keep few of them in memory.
-    #[inline]
-    fn add_reader(&mut self, newcomer: &mut Newcomer<'_>) {
-        if let [_, .., last] = &mut self.readers[..]
-            && !newcomer.keeps_finished()
-            && !matters(last, Flow::Order)
-        {
-            *last = newcomer.share();
-            return;
-        }
-        make_room(&mut self.readers, Flow::Order, newcomer);
-        self.readers.push(newcomer.share());
     }
 
     #[cold]
@@ -369,6 +354,21 @@ pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_
     if list.len() >= MOST && !newcomer.keeps_finished() {
         shorten(list, flow, newcomer);
     }
+}
+
+/// One more reader: of more than a few in the place of the last one, if nobody has to wait for that any more. So data that
+/// are read by one task after the other, and never written, keep few of them in memory.
+#[inline]
+pub(super) fn add_reader(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
+    if let [_, .., last] = &mut readers[..]
+        && !newcomer.keeps_finished()
+        && !matters(last, Flow::Order)
+    {
+        *last = newcomer.share();
+        return;
+    }
+    make_room(readers, Flow::Order, newcomer);
+    readers.push(newcomer.share());
 }
 
 #[cold]

@@ -157,8 +157,7 @@ impl Indexed {
         if oldest > read.at {
             read.tasks.clear(); // all of it was overwritten since
         }
-        fragment::make_room(&mut read.tasks, Flow::Order, newcomer);
-        read.tasks.push(newcomer.share());
+        fragment::add_reader(&mut read.tasks, newcomer);
         read.at = now;
     }
 

@@ -93,11 +93,7 @@ impl Recent {
             self.0.retain(|entry| !region.contains(&entry.block));
         }
         match same_readers {
-            Some(index) => {
-                let readers = &mut self.0[index].tasks;
-                fragment::make_room(readers, Flow::Order, newcomer);
-                readers.push(newcomer.share());
-            }
+            Some(index) => fragment::add_reader(&mut self.0[index].tasks, newcomer),
             None => self.0.push(Entry { block: region, writes, tasks: Tasks::from_iter([newcomer.share()]) }),
         }
     }
