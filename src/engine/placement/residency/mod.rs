@@ -291,6 +291,7 @@ impl Residency {
         parts.missing(&mut |data, block, cause| {
             if let Some(directory) = self.directories.get_mut(&data) {
                 directory.written_and_lost(block, cause);
+                (self.has_moved, self.has_lost) = (true, true);
             }
         });
     }
