@@ -39,6 +39,16 @@ pub(crate) struct Directory {
     lost: Option<Box<Losses>>,
 }
 
+/// Whether anything was lost, ever, of any data object: as a rule nothing was, and nobody has to look.
+#[derive(Debug, Default)]
+pub(crate) struct AnyLoss(bool);
+
+impl AnyLoss {
+    pub(crate) fn is_there(&self) -> bool {
+        self.0
+    }
+}
+
 impl Directory {
     /// A data that is valid at home alone.
     pub(crate) fn new(data: DataId, whole: Block, element_bytes: usize) -> Self {
@@ -225,7 +235,7 @@ impl Directory {
 
     /// A copy could not be made: what it was to fill is not valid there. What no replica holds then that stays, and none is
     /// about to hold, is lost: who leaves relied on this copy.
-    pub(crate) fn failed(&mut self, transfer: &Transfer, cause: &Arc<TaskFailure>) {
+    pub(crate) fn failed(&mut self, transfer: &Transfer, cause: &Arc<TaskFailure>, any: &mut AnyLoss) {
         let replicas = &self.replicas;
         let stays = |id: ReplicaId| replicas.get(id).is_some_and(|replica| !replica.leaving);
         let mut nowhere = Vec::new();
@@ -238,7 +248,7 @@ impl Directory {
                 nowhere.push(part.block());
             }
         });
-        nowhere.iter().for_each(|part| self.lose(part, cause));
+        nowhere.iter().for_each(|part| self.lose(part, cause, any));
     }
 
     /// There was no memory for what a copy was to fill; false if what it was to bring is to be had nowhere else, so that it has
@@ -264,7 +274,7 @@ impl Directory {
 
     /// A device is gone, and with it all of its replicas, which have to leave; what is still copied to them does not count.
     /// What was valid nowhere else is lost, unless copies elsewhere are under way: those decide.
-    pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>) -> Vec<ReplicaId> {
+    pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, any: &mut AnyLoss) -> Vec<ReplicaId> {
         let gone: Vec<_> = self.away().filter(|replica| replica.space == space).map(|r| (r.id, r.block)).collect();
         let mut nowhere = Vec::new();
         for (id, block) in &gone {
@@ -276,7 +286,7 @@ impl Directory {
                 }
             });
         }
-        nowhere.iter().for_each(|part| self.lose(part, cause));
+        nowhere.iter().for_each(|part| self.lose(part, cause, any));
         gone.into_iter().map(|(id, _)| id).collect()
     }
 
@@ -306,7 +316,7 @@ impl Directory {
     }
 
     /// An issued task has ended. If it failed, what it should have written and nobody has overwritten since is lost.
-    pub(crate) fn ended(&mut self, task: TaskId, failure: Option<&Arc<TaskFailure>>) {
+    pub(crate) fn ended(&mut self, task: TaskId, failure: Option<&Arc<TaskFailure>>, any: &mut AnyLoss) {
         let mut parts = Vec::new();
         for issued in self.issued.end(task).filter(|issued| issued.writes && failure.is_some()) {
             self.holders.peek(&issued.block, |part, holders| {
@@ -316,18 +326,19 @@ impl Directory {
             });
         }
         if let Some(cause) = failure {
-            parts.iter().for_each(|part| self.lose(part, cause));
+            parts.iter().for_each(|part| self.lose(part, cause, any));
         }
     }
 
     /// A task wrote `block`, in the memory of a device that is gone: what it replaced is not to be had either.
-    pub(crate) fn written_and_lost(&mut self, block: &Block, cause: &Arc<TaskFailure>) {
+    pub(crate) fn written_and_lost(&mut self, block: &Block, cause: &Arc<TaskFailure>, any: &mut AnyLoss) {
         self.written(ReplicaId::HOME, block);
-        self.lose(block, cause);
+        self.lose(block, cause, any);
     }
 
     /// The value of `block` is gone.
-    fn lose(&mut self, block: &Block, cause: &Arc<TaskFailure>) {
+    fn lose(&mut self, block: &Block, cause: &Arc<TaskFailure>, AnyLoss(any): &mut AnyLoss) {
+        *any = true;
         let whole = self.whole();
         let lost = self.lost.get_or_insert_with(|| Box::new(RegionMap::new(whole, dimensions(&whole), None)));
         lost.visit(block, |_, lost| *lost = Some(cause.clone()));

@@ -19,7 +19,7 @@ mod issued;
 mod replicas;
 
 pub(crate) use capacity::{Memories, Room};
-pub(crate) use directory::{Directory, Transfer};
+pub(crate) use directory::{AnyLoss, Directory, Transfer};
 pub(crate) use replicas::{Replica, ReplicaId};
 
 /// Names a copy under way.

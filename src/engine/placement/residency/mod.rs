@@ -20,7 +20,7 @@ pub(super) use reserve::Shortage;
 
 use super::needs::forgotten_by;
 use super::stages::{Launched, Placed};
-use crate::coherence::{CopyId, Directory, Memories, Replica, ReplicaId, Transfer};
+use crate::coherence::{AnyLoss, CopyId, Directory, Memories, Replica, ReplicaId, Transfer};
 use crate::depend::{AccessRecord, Mode, OwnedTask, Parts};
 use crate::engine::command::{Command, CopyOrder, Release, ReplicaRef};
 use crate::error::TaskFailure;
@@ -56,8 +56,7 @@ pub(super) struct Residency {
     evictions: u64,
     /// What [`Self::bytes_missing`] says may be another since somebody looked.
     has_moved: bool,
-    /// A part of some data object was lost, ever.
-    has_lost: bool,
+    any_loss: AnyLoss,
     /// A task was issued, ever.
     has_issued: bool,
 }
@@ -75,7 +74,7 @@ impl Residency {
             uses: 0,
             evictions: 0,
             has_moved: false,
-            has_lost: false,
+            any_loss: AnyLoss::default(),
             has_issued: false,
         }
     }
@@ -185,9 +184,9 @@ impl Residency {
 
     /// A copy could not be made.
     pub(super) fn failed(&mut self, data: DataId, transfer: &Transfer, cause: &Arc<TaskFailure>) {
-        (self.has_moved, self.has_lost) = (true, true);
+        self.has_moved = true;
         if let Some(directory) = self.directories.get_mut(&data) {
-            directory.failed(transfer, cause);
+            directory.failed(transfer, cause, &mut self.any_loss);
         }
     }
 
@@ -278,7 +277,7 @@ impl Residency {
                 directory.issued(task.shared().id, place.replica, access.block, writes);
                 self.has_moved |= writes;
                 if let Some((_, cause)) = loss.filter(|_| writes) {
-                    directory.written_and_lost(access.block, cause);
+                    directory.written_and_lost(access.block, cause, &mut self.any_loss);
                 }
             }
         });
@@ -290,8 +289,8 @@ impl Residency {
         let Some(parts) = task.body().parts() else { return };
         parts.missing(&mut |data, block, cause| {
             if let Some(directory) = self.directories.get_mut(&data) {
-                directory.written_and_lost(block, cause);
-                (self.has_moved, self.has_lost) = (true, true);
+                directory.written_and_lost(block, cause, &mut self.any_loss);
+                self.has_moved = true;
             }
         });
     }
@@ -310,16 +309,15 @@ impl Residency {
     pub(super) fn ended(&mut self, task: &OwnedTask, began: bool, launched: &Launched) {
         self.has_moved = true;
         let (id, failure) = (task.shared().id, task.poison().filter(|_| launched.issued));
-        self.has_lost |= failure.is_some();
         let mut places = launched.reserved.replicas.iter();
         task.body().accesses(&mut |access| {
             let Some(place) = places.next() else { return };
             let loss = self.lost.iter().find(|(lost, _)| *lost == place.space);
             let Some(directory) = self.directories.get_mut(&place.data) else { return };
             match loss {
-                _ if launched.issued => directory.ended(id, failure.as_ref()),
+                _ if launched.issued => directory.ended(id, failure.as_ref(), &mut self.any_loss),
                 _ if !began || access.block.is_empty() || !access.mode.writes() || access.mode.is_weak() => {}
-                Some((_, cause)) => directory.written_and_lost(access.block, cause),
+                Some((_, cause)) => directory.written_and_lost(access.block, cause, &mut self.any_loss),
                 None => directory.written(place.replica, access.block),
             }
         });
@@ -355,7 +353,7 @@ impl Residency {
     /// Why something that a task reads is lost, if it is.
     pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
-        if !self.has_lost {
+        if !self.any_loss.is_there() {
             return cause;
         }
         let mut places = places.iter();
@@ -409,7 +407,6 @@ impl Residency {
         let news = !space.is_host() && !self.is_lost(space);
         if news {
             self.lost.push((space, cause.clone()));
-            self.has_lost = true;
         }
         news
     }
@@ -430,7 +427,7 @@ impl Residency {
     ) -> Vec<CopyOrder> {
         self.has_moved = true;
         let Some(directory) = self.directories.get_mut(&data) else { return Vec::new() };
-        for id in directory.space_lost(space, cause) {
+        for id in directory.space_lost(space, cause, &mut self.any_loss) {
             self.send_away(data, id);
             self.drop_if_leaving(data, id, out);
         }
