@@ -6,7 +6,6 @@ use super::{Body, Env, Kinds, Piece, Stop};
 use crate::depend::AccessRecord;
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
-use crate::region::Block;
 
 /// A body without code. `A` visits its accesses, and `C` is what a join does at its end.
 pub(in crate::depend) struct Bodiless<A, C = fn()> {
@@ -54,20 +53,6 @@ impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send, C: Fn() + Send> Body for Bo
     fn complete(&self) {
         (self.complete)();
     }
-
-    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
-        None
-    }
-
-    fn combine(&self, _: usize, _: &Block) {}
-
-    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
-        None
-    }
-
-    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
-
-    fn retire(&self, _: usize) {}
 
     fn kinds(&self) -> Kinds {
         self.kinds

@@ -32,20 +32,24 @@ pub(crate) trait Body: Send {
 
     /// Where a new private replica of the `access`-th access lies, and its bytes, if that is a reduction. It stays until
     /// the next one is made or the body is dropped.
-    fn private(&self, access: usize) -> Option<(*mut u8, usize)>;
+    fn private(&self, _access: usize) -> Option<(*mut u8, usize)> {
+        None
+    }
 
     /// Combines the private replica of the `access`-th access into the data's home, within `block`. May panic with whatever
     /// the user's operation panics with.
-    fn combine(&self, access: usize, block: &Block);
+    fn combine(&self, _access: usize, _block: &Block) {}
 
     /// The private replica of the `access`-th access, if there is one: its elements in row-major order, and its region.
-    fn replica(&self, access: usize) -> Option<(&[u8], Block)>;
+    fn replica(&self, _access: usize) -> Option<(&[u8], Block)> {
+        None
+    }
 
     /// Combines another replica into that of the `access`-th access, within `block`. May panic as [`Self::combine`] may.
-    fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block));
+    fn absorb(&self, _access: usize, _block: &Block, _other: (&[u8], Block)) {}
 
     /// Gives the memory of a private replica back.
-    fn retire(&self, access: usize);
+    fn retire(&self, _access: usize) {}
 
     /// The `access`-th access accumulates in this group, at this part. Called at submission, under a lock.
     fn enlist(&self, _access: usize, _group: &Arc<Accumulation>, _part: &Block) {}

@@ -324,20 +324,6 @@ impl Body for RunBody {
         drop(self.bodies.take());
     }
 
-    fn private(&self, _: usize) -> Option<(*mut u8, usize)> {
-        None
-    }
-
-    fn combine(&self, _: usize, _: &Block) {}
-
-    fn replica(&self, _: usize) -> Option<(&[u8], Block)> {
-        None
-    }
-
-    fn absorb(&self, _: usize, _: &Block, _: (&[u8], Block)) {}
-
-    fn retire(&self, _: usize) {}
-
     fn parts(&self) -> Option<&dyn Parts> {
         Some(self)
     }
