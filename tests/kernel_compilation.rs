@@ -3,7 +3,6 @@
 //! A compiler that is not there is reported, and is a failure where `THALWEG_REQUIRE` names it (`nvrtc,hiprtc`).
 
 #[path = "common/cubin.rs"]
-#[allow(unreachable_pub)]
 mod cubin;
 #[path = "loops/generated/draw.rs"]
 #[allow(dead_code)]

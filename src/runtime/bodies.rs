@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 type Emulated<S> =
     Arc<dyn for<'c, 'a> Fn(&'c Context, <S as AccessList>::Views<'a>) -> Result<(), BoxError> + Send + Sync>;
+
+/// What a task or a loop has beside its body for CPU units.
 pub(super) struct Bodies<S: AccessList> {
     /// Whether the one for CPU units is for no others.
     pub(super) host_only: bool,

@@ -16,7 +16,6 @@ use super::atomic::{AtomicU32, Ordering};
 use super::edges::Link;
 use super::successors::Edge;
 use super::task::{Kind, Task};
-use rustc_hash::FxHashMap;
 use std::ptr::NonNull;
 
 /// A task as its predecessors see it.
@@ -58,16 +57,18 @@ impl<K: Kind> FixedEdges<K> {
     /// Lays out the edges between these tasks; none of them has one to another task.
     ///
     /// # Safety
-    /// All of them live, each is in the list once, and they are the caller's alone until this returns. Nobody uses the edges
-    /// in their blocks after.
+    /// All of them live, each is in the list once, and they are the caller's alone until this returns, stamps included. Nobody
+    /// uses the edges in their blocks after.
     pub(super) unsafe fn new(tasks: &[NonNull<Task<K>>]) -> Self {
-        let numbers: FxHashMap<NonNull<Task<K>>, usize> = tasks.iter().copied().zip(0..).collect();
-        let place = |task: &NonNull<Task<K>>| {
+        let place = |(number, task): (u64, &NonNull<Task<K>>)| {
             // SAFETY: the task lives, and is the caller's alone.
-            let linked = unsafe { task.as_ref() }.linked.with(|linked| unsafe { *linked });
+            let header = unsafe { task.as_ref() };
+            header.set_stamp(number); // by which its predecessors find it below
+            // SAFETY: as above.
+            let linked = header.linked.with(|linked| unsafe { *linked });
             Place { task: *task, blockers: AtomicU32::new(linked), linked }
         };
-        let places: Box<[Place<K>]> = tasks.iter().map(place).collect();
+        let places: Box<[Place<K>]> = (0..).zip(tasks).map(place).collect();
         let places = NonNull::from(Box::leak(places));
         let (mut edges, mut ends) = (Vec::new(), Vec::with_capacity(tasks.len()));
         for task in tasks {
@@ -75,7 +76,7 @@ impl<K: Kind> FixedEdges<K> {
             unsafe {
                 task.as_ref().successors.look(|link| {
                     let (successor, flow) = link.open();
-                    let place = places.cast::<Place<K>>().add(numbers[&successor]);
+                    let place = places.cast::<Place<K>>().add(successor.as_ref().stamp() as usize);
                     edges.push(Edge::new(Link::to_place(place, flow)));
                 });
             }

@@ -76,9 +76,9 @@ impl IterationSpace {
         self.with_exchange(neighbours.into_iter().map(alike).collect())
     }
 
-    /// Declares which indices every index exchanges data with, and how many bytes in an instance: those between
-    /// which copies would take longest are kept in one memory first. Naming a pair at one of its ends is enough; at both, the larger number counts. An
-    /// index that is named twice in one list, as for two faces, counts as two copies.
+    /// Declares which indices every index exchanges data with, and how many bytes in an instance: those between which copies
+    /// would take longest are kept in one memory first. Naming a pair at one of its ends is enough; at both, the larger
+    /// number counts. An index that is named twice in one list, as for two faces, counts as two copies.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -13,11 +13,11 @@ const SIZED: u8 = 4;
 
 /// What a thread of a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Registers, of 255 at most.
-    pub registers: u32,
+    pub(crate) registers: u32,
     /// Memory of its own: what spills from registers, and arrays that are indexed by numbers known only as it runs.
-    pub stack_bytes: u32,
+    pub(crate) stack_bytes: u32,
 }
 
 struct Section<'a> {
@@ -49,7 +49,7 @@ fn sections(elf: &[u8]) -> Vec<Section<'_>> {
 }
 
 /// What each kernel takes, by name.
-pub fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
+pub(crate) fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
     let sections = sections(elf);
     let content = |name: &str| sections.iter().find(|s| s.name == name).map_or(&[][..], |s| s.content);
     let (symbols, names, info) = (content(".symtab"), content(".strtab"), content(".nv.info"));
@@ -76,7 +76,7 @@ pub fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
 }
 
 /// The release of the compiler, as it says itself.
-pub fn release(elf: &[u8]) -> Option<String> {
+pub(crate) fn release(elf: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b"release ";
     let at = elf.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
     Some(text(elf, at).split(',').next()?.to_owned())

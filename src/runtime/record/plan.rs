@@ -135,7 +135,7 @@ fn place_of(step: &dyn Step, door: &Door) -> Result<(Kinds, Place), Option<Obsta
             }
             place.devices += 1;
             place.capacity_bytes = place.capacity_bytes.min(door.capacities.bytes(device.space()));
-            place.buffer_bytes = place.buffer_bytes.min(door.driver.largest_buffer_bytes(*device));
+            place.buffer_bytes = place.buffer_bytes.min(door.capacities.buffer(device.space()));
         }
     }
     if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((kinds, place)) }

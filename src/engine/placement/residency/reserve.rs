@@ -48,7 +48,7 @@ impl Residency {
             return Ok(self.at_home(task));
         }
         let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
-        let (mut access, hull) = (0, task.body().parts());
+        let (mut access, parts) = (0, task.body().parts());
         task.body().accesses(&mut |record: AccessRecord<'_>| {
             // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing,
             // and of a token nothing can be seen.
@@ -61,7 +61,7 @@ impl Residency {
             }
             let found = needs_none.then_some(ReplicaId::HOME);
             // What stands for several tasks has regions in one piece that differ in how they are used.
-            let block = hull.map_or(*record.block, |parts| parts.hull(access));
+            let block = parts.map_or(*record.block, |parts| parts.hull(access));
             wanted.push(Wanted { access, data: record.datum.id, block, found });
             access += 1;
         });
