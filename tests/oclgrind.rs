@@ -8,7 +8,9 @@
 
 #![allow(unsafe_code)] // texts of kernels are vouched for, one of them wrongly
 
-use std::collections::BTreeMap;
+#[path = "common/cargo.rs"]
+mod cargo;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use thalweg::kernel::{Kernel, Program, Write};
@@ -76,33 +78,12 @@ fn a_race_is_seen() {
     assert!(log.contains("data race") && log.contains("all_to_one"), "{log}");
 }
 
-/// The tests of kernels as cargo builds them, by their names.
-fn programs() -> BTreeMap<String, PathBuf> {
-    let built = |arguments: &[&str]| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["test", "--no-run", "--quiet", "--message-format=json"]).args(arguments);
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let messages = String::from_utf8(output.stdout).unwrap();
-        let messages = messages.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        let program = |message: serde_json::Value| {
-            let path = message["executable"].as_str()?.into();
-            Some((message["target"]["name"].as_str()?.to_owned(), path))
-        };
-        messages.filter_map(program).collect::<BTreeMap<_, _>>()
-    };
-    built(&["--test", "kernels", "--test", "conformance"])
-}
-
 #[test]
 fn kernels_are_free_of_races() {
     if library().is_none() {
         return;
     }
-    let programs = programs();
+    let programs = cargo::programs(&["test", "--no-run", "--test", "kernels", "--test", "conformance"]);
     for (program, tests) in [("kernels", &[][..]), ("conformance", &["opencl::boxes", "opencl::reductions"])] {
         for tests in tests.chunks(1).chain(tests.is_empty().then_some(tests)) {
             let log = said(&programs[program], tests).expect("the simulator is there");

@@ -6,6 +6,8 @@
 
 #![allow(unsafe_code, unreachable_pub)] // texts of kernels are vouched for; the modules below are parts of this file
 
+#[path = "common/cargo.rs"]
+mod cargo;
 #[path = "standin/drivers.rs"]
 mod drivers;
 #[path = "standin/graphs.rs"]

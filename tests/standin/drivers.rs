@@ -1,5 +1,6 @@
 //! Builds the stand-in drivers, runs programs on them, and reads their reports.
 
+use super::cargo;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -124,23 +125,10 @@ pub fn layer() -> Option<PathBuf> {
 
 /// What else is run: as cargo has built it for this test, in the same profile.
 fn build_programs() -> BTreeMap<String, PathBuf> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--message-format=json", "--test", "conformance", "--test", "accelerators"]);
-    ["jacobi", "cg", "npb_mz", "compact", "macc_cg", "dg"]
-        .into_iter()
-        .for_each(|name| _ = cargo.args(["--example", name]));
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let messages = String::from_utf8(output.stdout).unwrap();
-    let messages = messages.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let program = |message: serde_json::Value| {
-        let path = message["executable"].as_str()?.into();
-        Some((message["target"]["name"].as_str()?.to_owned(), path))
-    };
-    messages.filter_map(program).collect()
+    let mut arguments = vec!["build", "--test", "conformance", "--test", "accelerators"];
+    arguments
+        .extend(["jacobi", "cg", "npb_mz", "compact", "macc_cg", "dg"].iter().flat_map(|name| ["--example", name]));
+    cargo::programs(&arguments)
 }
 
 /// What a process has called and left behind.

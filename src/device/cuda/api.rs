@@ -5,8 +5,8 @@ use super::types::{
     BLOCKING_SYNC_WITHOUT_TIMING, Copy3d, CopyEnd, DEVICE, DeviceNumber, DevicePointer, HOST, KernelNode, NON_BLOCKING,
     Object, POINTER_CONTEXT, PORTABLE,
 };
-use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer};
-use std::ffi::{CStr, c_int, c_void};
+use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer};
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
 /// One device, in its primary context.
@@ -19,12 +19,7 @@ fn graphs() -> &'static GraphFunctions {
     library::graph_functions().expect("graphs are asked for where there are some")
 }
 
-fn kernel_node(
-    Handle(function): Handle,
-    groups: [u32; 3],
-    group: [u32; 3],
-    arguments: &mut [*mut c_void],
-) -> KernelNode {
+fn kernel_node(KernelCall { function: Handle(function), groups, group, arguments }: KernelCall<'_>) -> KernelNode {
     let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
     let (kernel, context) = (ptr::null_mut(), ptr::null_mut());
     KernelNode { function, groups, group, shared_bytes: 0, values, others, kernel, context }
@@ -289,14 +284,8 @@ impl Api for Cuda {
         Ok(Handle(function))
     }
 
-    unsafe fn launch(
-        &self,
-        stream: Handle,
-        function: Handle,
-        [x, y, z]: [u32; 3],
-        [in_x, in_y, in_z]: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), ApiError> {
+    unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
+        let KernelCall { function, groups: [x, y, z], group: [in_x, in_y, in_z], arguments } = kernel;
         let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
         // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types with
         // the text), and the engine pins the replicas among them until the task has ended.
@@ -316,16 +305,8 @@ impl Api for Cuda {
         Ok(Handle(graph))
     }
 
-    unsafe fn add_kernel(
-        &self,
-        graph: Handle,
-        before: &[Handle],
-        function: Handle,
-        groups: [u32; 3],
-        group: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<Handle, ApiError> {
-        let (mut node, kernel) = (ptr::null_mut(), kernel_node(function, groups, group, arguments));
+    unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
+        let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
         // A handle is an object's address, and laid out as one.
         let (first, count) = (before.as_ptr().cast(), before.len());
         // SAFETY: the caller has graph and nodes alive; the values are the kernel's, and copied; the result has a place.
@@ -344,16 +325,8 @@ impl Api for Cuda {
         Ok(Handle(instance))
     }
 
-    unsafe fn set_kernel(
-        &self,
-        instance: Handle,
-        node: Handle,
-        function: Handle,
-        groups: [u32; 3],
-        group: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), ApiError> {
-        let kernel = kernel_node(function, groups, group, arguments);
+    unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
+        let kernel = kernel_node(kernel);
         // SAFETY: the caller has the graph alive; the values are the kernel's, and copied.
         call("cuGraphExecKernelNodeSetParams", unsafe {
             (graphs().cuGraphExecKernelNodeSetParams_v2)(instance.0, node.0, &kernel)

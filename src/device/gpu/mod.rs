@@ -34,7 +34,7 @@ mod tests;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use addressed::{
-    Api, ApiError, Compiler, Direction, Found, Handle, Pitched, Platform, RawUnit, Transfer, all_are_peers,
+    Api, ApiError, Compiler, Direction, Found, Handle, KernelCall, Pitched, Platform, RawUnit, Transfer, all_are_peers,
     compile_for, find, survey,
 };
 pub(super) use backend::{Backend, no_code};

@@ -6,7 +6,7 @@ use super::types::{
     Extent, HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, KernelNode, PitchedPointer, Position,
     STREAM_NON_BLOCKING,
 };
-use crate::device::gpu::{Api, ApiError, Direction, Handle, Pitched, Transfer, all_are_peers};
+use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer, all_are_peers};
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
@@ -27,12 +27,7 @@ impl Hip {
     }
 }
 
-fn kernel_node(
-    Handle(function): Handle,
-    groups: [u32; 3],
-    group: [u32; 3],
-    arguments: &mut [*mut c_void],
-) -> KernelNode {
+fn kernel_node(KernelCall { function: Handle(function), groups, group, arguments }: KernelCall<'_>) -> KernelNode {
     let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
     KernelNode { group, others, function, groups, values, shared_bytes: 0 }
 }
@@ -244,14 +239,8 @@ impl Api for Hip {
         Ok(Handle(function))
     }
 
-    unsafe fn launch(
-        &self,
-        stream: Handle,
-        function: Handle,
-        [x, y, z]: [u32; 3],
-        [in_x, in_y, in_z]: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), ApiError> {
+    unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
+        let KernelCall { function, groups: [x, y, z], group: [in_x, in_y, in_z], arguments } = kernel;
         let (stream, values, others) = (stream.0, arguments.as_mut_ptr(), ptr::null_mut());
         // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types with
         // the text), and the engine pins the replicas among them until the task has ended.
@@ -271,16 +260,8 @@ impl Api for Hip {
         Ok(Handle(graph))
     }
 
-    unsafe fn add_kernel(
-        &self,
-        graph: Handle,
-        before: &[Handle],
-        function: Handle,
-        groups: [u32; 3],
-        group: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<Handle, ApiError> {
-        let (mut node, kernel) = (ptr::null_mut(), kernel_node(function, groups, group, arguments));
+    unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
+        let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
         // A handle is an object's address, and laid out as one.
         let (first, count) = (before.as_ptr().cast(), before.len());
         // SAFETY: the caller has graph and nodes alive; the values are the kernel's, and copied; the result has a place.
@@ -299,16 +280,8 @@ impl Api for Hip {
         Ok(Handle(instance))
     }
 
-    unsafe fn set_kernel(
-        &self,
-        instance: Handle,
-        node: Handle,
-        function: Handle,
-        groups: [u32; 3],
-        group: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), ApiError> {
-        let kernel = kernel_node(function, groups, group, arguments);
+    unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
+        let kernel = kernel_node(kernel);
         // SAFETY: the caller has the graph alive; the values are the kernel's, and copied.
         call("hipGraphExecKernelNodeSetParams", unsafe {
             (self.graphs().hipGraphExecKernelNodeSetParams)(instance.0, node.0, &kernel)

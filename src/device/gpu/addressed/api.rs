@@ -15,6 +15,16 @@ unsafe impl Send for Handle {}
 // SAFETY: it is an address, which a shared reference does not follow either.
 unsafe impl Sync for Handle {}
 
+/// A kernel, with what it is launched with.
+pub(in crate::device) struct KernelCall<'a> {
+    pub(in crate::device) function: Handle,
+    pub(in crate::device) groups: [u32; 3],
+    /// Threads of a group.
+    pub(in crate::device) group: [u32; 3],
+    /// Where the values are, which are read during the call.
+    pub(in crate::device) arguments: &'a mut [*mut c_void],
+}
+
 /// A device of the interface.
 ///
 /// Before calls that may be refused the device is bound to the calling thread, by [`Self::bind`].
@@ -73,39 +83,16 @@ pub(in crate::device) trait Api: Platform {
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError>;
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError>;
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError>;
-    unsafe fn launch(
-        &self,
-        stream: Handle,
-        function: Handle,
-        groups: [u32; 3],
-        group: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), ApiError>;
+    unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError>;
 
     /// Whether the library has graphs; the calls below are made only then.
     fn has_graphs(&self) -> bool;
     fn create_graph(&self) -> Result<Handle, ApiError>;
     /// Adds a kernel that comes behind these nodes. The values are read before this returns.
-    unsafe fn add_kernel(
-        &self,
-        graph: Handle,
-        before: &[Handle],
-        function: Handle,
-        groups: [u32; 3],
-        group: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<Handle, ApiError>;
+    unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError>;
     unsafe fn instantiate(&self, graph: Handle) -> Result<Handle, ApiError>;
     /// Gives a node of the graph that was instantiated other values, for launches to come.
-    unsafe fn set_kernel(
-        &self,
-        instance: Handle,
-        node: Handle,
-        function: Handle,
-        groups: [u32; 3],
-        group: [u32; 3],
-        arguments: &mut [*mut c_void],
-    ) -> Result<(), ApiError>;
+    unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError>;
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError>;
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError>;
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError>;

@@ -1,8 +1,9 @@
 //! Graphs of kernels, as CUDA and HIP have them: made node by node, and instantiated once.
 
 use super::arguments::Arguments;
-use super::{Addressed, Api, Device, GraphNode, Handle};
+use super::{Addressed, Api, Device, GraphNode, Handle, KernelCall};
 use crate::error::DeviceError;
+use std::ffi::c_void;
 use std::sync::Arc;
 
 /// A graph, with the nodes that it was made of: values are given to the instance by these.
@@ -24,13 +25,13 @@ impl<A: Api> Graph<A> {
     ) -> Result<Self, DeviceError> {
         let raw = device.call(A::create_graph)?;
         let mut graph = Self { device: device.clone(), raw, nodes: Vec::with_capacity(nodes.len()), instance: None };
-        for (GraphNode { function: (function, _), group, groups, arguments }, before) in nodes.iter().zip(edges) {
+        for (node, before) in nodes.iter().zip(edges) {
             let before: Vec<_> = before.iter().map(|node| graph.nodes[*node as usize]).collect();
-            let mut arguments = Arguments::new(arguments);
+            let mut arguments = Arguments::new(node.arguments);
             // SAFETY: graph, nodes and function are alive, the latter by its module; the values are the kernel's own, and are
             // read before the call returns.
             let node = device.call_stream(|api| unsafe {
-                api.add_kernel(graph.raw, &before, *function, *groups, *group, &mut arguments.pointers())
+                api.add_kernel(graph.raw, &before, call(node, &mut arguments.pointers()))
             })?;
             graph.nodes.push(node);
         }
@@ -48,12 +49,10 @@ impl<A: Api> Graph<A> {
     /// # Safety
     /// They are its kernel's, and it is not in flight.
     pub(super) unsafe fn set(&mut self, number: usize, node: &GraphNode<'_, Addressed<A>>) -> Result<(), DeviceError> {
-        let GraphNode { function: (function, _), group, groups, arguments } = node;
-        let mut arguments = Arguments::new(arguments);
+        let mut arguments = Arguments::new(node.arguments);
         // SAFETY: graph and function are alive; the values are the kernel's own, and are read before the call returns.
         self.device.call_stream(|api| unsafe {
-            let (instance, node) = (self.instance(), self.nodes[number]);
-            api.set_kernel(instance, node, *function, *groups, *group, &mut arguments.pointers())
+            api.set_kernel(self.instance(), self.nodes[number], call(node, &mut arguments.pointers()))
         })
     }
 
@@ -63,6 +62,11 @@ impl<A: Api> Graph<A> {
         // SAFETY: the caller's promise.
         self.device.call_stream(|api| unsafe { api.launch_graph(self.instance(), stream) })
     }
+}
+
+fn call<'a, A: Api>(node: &GraphNode<'_, Addressed<A>>, arguments: &'a mut [*mut c_void]) -> KernelCall<'a> {
+    let GraphNode { function: (function, _), group, groups, .. } = node;
+    KernelCall { function: *function, groups: *groups, group: *group, arguments }
 }
 
 impl<A: Api> Drop for Graph<A> {

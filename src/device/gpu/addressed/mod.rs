@@ -21,7 +21,7 @@ mod tests;
 mod transfer;
 mod watcher;
 
-pub(in crate::device) use api::{Api, Handle};
+pub(in crate::device) use api::{Api, Handle, KernelCall};
 pub(in crate::device) use compile::compile_for;
 pub(in crate::device) use compiler::{Compiler, RawUnit};
 pub(in crate::device) use discovery::{all_are_peers, find, survey};
@@ -499,7 +499,10 @@ impl<A: Api> Backend for Addressed<A> {
         self.device.call_stream(|api| {
             // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; the values are
             // read before the call returns.
-            unsafe { api.launch(stream.raw, *function, groups, group, &mut arguments.pointers()) }
+            unsafe {
+                let arguments = &mut arguments.pointers();
+                api.launch(stream.raw, KernelCall { function: *function, groups, group, arguments })
+            }
         })
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::machine::UnitKind;
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
@@ -148,19 +148,13 @@ impl Api for Compiling {
     unsafe fn unload_module(&self, _: Handle) -> Result<(), ApiError> { Ok(()) }
     unsafe fn function(&self, _: Handle, _: &CStr) -> Result<Handle, ApiError> { unreachable!() }
 
-    unsafe fn launch(&self, _: Handle, _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void]) -> Result<(), ApiError> {
-        unreachable!()
-    }
+    unsafe fn launch(&self, _: Handle, _: KernelCall<'_>) -> Result<(), ApiError> { unreachable!() }
 
     fn has_graphs(&self) -> bool { false }
     fn create_graph(&self) -> Result<Handle, ApiError> { unreachable!() }
-    unsafe fn add_kernel(
-        &self, _: Handle, _: &[Handle], _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void],
-    ) -> Result<Handle, ApiError> { unreachable!() }
+    unsafe fn add_kernel(&self, _: Handle, _: &[Handle], _: KernelCall<'_>) -> Result<Handle, ApiError> { unreachable!() }
     unsafe fn instantiate(&self, _: Handle) -> Result<Handle, ApiError> { unreachable!() }
-    unsafe fn set_kernel(
-        &self, _: Handle, _: Handle, _: Handle, _: [u32; 3], _: [u32; 3], _: &mut [*mut c_void],
-    ) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn set_kernel(&self, _: Handle, _: Handle, _: KernelCall<'_>) -> Result<(), ApiError> { unreachable!() }
     unsafe fn launch_graph(&self, _: Handle, _: Handle) -> Result<(), ApiError> { unreachable!() }
     unsafe fn destroy_instance(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }
     unsafe fn destroy_graph(&self, _: Handle) -> Result<(), ApiError> { unreachable!() }

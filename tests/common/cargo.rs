@@ -1,0 +1,23 @@
+//! Programs as cargo builds them for a test that runs them: in the test's own profile.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Has cargo do this, `test --no-run` or `build`, of these targets: where their programs are, by their names.
+pub(crate) fn programs(arguments: &[&str]) -> BTreeMap<String, PathBuf> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(arguments).args(["--quiet", "--message-format=json"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let messages = String::from_utf8(output.stdout).unwrap();
+    let messages = messages.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let program = |message: serde_json::Value| {
+        let path = message["executable"].as_str()?.into();
+        Some((message["target"]["name"].as_str()?.to_owned(), path))
+    };
+    messages.filter_map(program).collect()
+}
