@@ -53,7 +53,7 @@ const fn goal(problem: Problem, workers: usize, against: Against, most: f64) -> 
     Goal { problem, workers, against, most }
 }
 
-const GOALS: [Goal; 21] = [
+const GOALS: [Goal; 23] = [
     goal(Problem::Independent, 2, Against::Contender(RAYON), 1.0),
     goal(Problem::Indep1dep, 2, Against::BestWithDependences, 0.5),
     goal(Problem::Chain, 2, Against::BestWithDependences, 0.5),
@@ -70,6 +70,8 @@ const GOALS: [Goal; 21] = [
     goal(Problem::Result, 1, Against::Above(Problem::Independent), 40.0),
     goal(Problem::Fib, 1, Against::Contender(RAYON), 3.0),
     goal(Problem::Fib, 2, Against::Contender(RAYON), 3.0),
+    goal(Problem::FibJoin, 1, Against::Contender(RAYON), 3.0),
+    goal(Problem::FibJoin, 2, Against::Contender(RAYON), 3.0),
     goal(Problem::FlatFib, 2, Against::OneWorker, 1.0 / 1.7),
     goal(Problem::ReplayIndependent, 2, Against::Clock, 80.0),
     goal(Problem::ReplayChain, 2, Against::Clock, 60.0),

@@ -59,6 +59,9 @@ pub(crate) enum Problem {
     /// A Fibonacci number by its definition, without a cut-off: each call leaves one of its two terms to a child, computes
     /// the other by itself and waits for the child.
     Fib,
+    /// The same number in the body of one task, whose calls with two terms fork.
+    #[value(name = "fib_join")]
+    FibJoin,
     /// Independent tasks of some 3 µs: each computes the same Fibonacci number by itself.
     #[value(name = "flat_fib")]
     FlatFib,
@@ -96,6 +99,7 @@ impl Problem {
             Self::Axpy => "axpy",
             Self::ForEachAxpy => "for_each_axpy",
             Self::Fib => "fib",
+            Self::FibJoin => "fib_join",
             Self::FlatFib => "flat_fib",
             Self::ReplayIndependent => "replay_independent",
             Self::ReplayChain => "replay_chain",
@@ -112,7 +116,7 @@ impl Problem {
         match self {
             Self::Wavefront | Self::ReplayWavefront => (tasks * 4 / 5).isqrt().pow(2),
             Self::Memory => tasks * 5,
-            Self::Fib => splits(index_for(tasks)),
+            Self::Fib | Self::FibJoin => splits(index_for(tasks)),
             Self::FlatFib => tasks.div_ceil(10),
             _ => tasks,
         }

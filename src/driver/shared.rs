@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) machine: Machine,
     pub(crate) engine: Engine,
     /// Where threads sleep that execute tasks; each at its unit's place.
-    pub(crate) idle: Sleep,
+    pub(crate) idle: Arc<Sleep>,
     pub(crate) waiters: Waiters,
     pub(crate) window: Window,
     pub(crate) progress: Progress,
@@ -101,7 +101,7 @@ impl Shared {
         Self {
             id,
             engine,
-            idle: Sleep::new(),
+            idle: Arc::new(Sleep::new()),
             waiters: Waiters::default(),
             window,
             progress: Progress::new(machine.num_units()),
@@ -115,7 +115,14 @@ impl Shared {
             session: Session::default(),
             interrupt: OnceLock::new(),
             watch,
-            home: Context { entrance: Weak::new(), unit: UnitId(0), kind: UnitKind::Cpu, device: None, inner_cores: 1 },
+            home: Context {
+                runtime: id,
+                entrance: Weak::new(),
+                unit: UnitId(0),
+                kind: UnitKind::Cpu,
+                device: None,
+                inner_cores: 1,
+            },
             broken: OnceLock::new(),
             kept: Mutex::default(),
             machine,

@@ -19,6 +19,7 @@ mod for_each;
 mod futures;
 mod group;
 mod handle;
+mod join;
 mod made_inside;
 mod on_device;
 mod outside;

@@ -50,6 +50,15 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         f()
     }
 
+    /// Calls `f` in the middle of something that a note says all of.
+    pub(crate) fn enter_noted<R>(this: &'static LocalKey<Self>, domain: u64, note: N, f: impl FnOnce() -> R) -> R {
+        let below = this.with(|scope| scope.top.get());
+        let frame = Frame { domain, open: false, value: ptr::null(), note: OnceCell::from(note), below };
+        let _leave = Leave { scope: this, below };
+        this.with(|scope| scope.top.set(&raw const frame));
+        f()
+    }
+
     /// Whether the thread is in the middle of nothing.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -101,6 +101,12 @@ impl Sleep {
         });
     }
 
+    /// Whether somebody sleeps, as far as this thread has seen: for work that is done by its maker if by nobody else.
+    #[inline]
+    pub(crate) fn has_any(&self) -> bool {
+        self.announced.load(Ordering::Relaxed) > 0
+    }
+
     /// Wakes up to `n` threads, those that fell asleep last; to be called after work that any of them can do was made
     /// visible.
     #[inline]
@@ -119,6 +125,16 @@ impl Sleep {
             self.change(|list| chosen.extend(list.extract_if(.., |(at, _)| *at == place)));
             chosen.iter().for_each(|(_, parker)| parker.unpark());
         }
+    }
+
+    /// Wakes one thread, at a place that is `sought`.
+    pub(crate) fn wake_one_at(&self, sought: impl Fn(usize) -> bool) {
+        let mut chosen = None;
+        self.change(|list| {
+            let place = list.iter().rposition(|(at, _)| sought(*at));
+            chosen = place.map(|place| list.remove(place));
+        });
+        chosen.into_iter().for_each(|(_, parker)| parker.unpark());
     }
 
     /// Wakes every thread.

@@ -1,6 +1,6 @@
 //! Model checking of `src/sync/` under all interleavings: tasks' blocks with their countdowns, references and poison, the
-//! lock-free list of successors, graphs that run in rounds, free blocks that travel between threads, tasks that a thread shows to others, readers that
-//! somebody waits for, the short lock, what goes on without a thread, and the sleep of idle threads.
+//! lock-free list of successors, graphs that run in rounds, free blocks that travel between threads, tasks that a thread shows to others, calls that
+//! fork, readers that somebody waits for, the short lock, what goes on without a thread, and the sleep of idle threads.
 //!
 //! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
 //! every order of events (up to a few preemptions of one thread by another, which is where such errors show) and every
@@ -62,6 +62,8 @@ mod pool {
         unsafe { loom::alloc::dealloc(block.as_ptr(), layout()) };
     }
 }
+#[path = "../../src/sync/fork.rs"]
+mod fork;
 #[path = "../../src/sync/prefetch.rs"]
 mod prefetch;
 #[path = "../../src/sync/readers.rs"]
@@ -79,6 +81,7 @@ mod task;
 
 mod blocks;
 mod detachments;
+mod forks;
 mod lists;
 mod locks;
 mod onlookers;

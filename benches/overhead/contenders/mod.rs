@@ -40,8 +40,10 @@ pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Resul
             Err("to be held against the same tasks, submitted")
         }
         (_, Problem::Value | Problem::Token | Problem::Result) => Err("to be held against indep1dep and independent"),
-        (RAYON, Problem::Independent | Problem::Fib | Problem::FlatFib) => Ok(()),
-        (_, Problem::Fib | Problem::FlatFib) => Err("to be held against Rayon, which has no dependences either"),
+        (RAYON, Problem::Independent | Problem::Fib | Problem::FibJoin | Problem::FlatFib) => Ok(()),
+        (_, Problem::Fib | Problem::FibJoin | Problem::FlatFib) => {
+            Err("to be held against Rayon, which has no dependences either")
+        }
         (RAYON, _) => Err("a scope has no data dependences"),
         (_, Problem::Regions | Problem::Blocks | Problem::ForEach | Problem::Axpy | Problem::ForEachAxpy) => {
             Err("its dependences are on whole data, not on parts that overlap")

@@ -15,7 +15,7 @@ use crate::problems::{self, FLAT_INDEX, Problem};
 pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let pool = ThreadPoolBuilder::new().num_threads(workers).build()?;
     match problem {
-        Problem::Fib => {
+        Problem::Fib | Problem::FibJoin => {
             let index = problems::index_for(tasks);
             measure(tasks, passes, || {
                 assert_eq!(pool.install(|| fibonacci(index)), problems::fibonacci(index));

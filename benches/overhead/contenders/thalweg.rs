@@ -132,6 +132,14 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
                 Ok(rt.wait()?)
             })
         }
+        Problem::FibJoin => {
+            let index = problems::index_for(tasks);
+            measure(tasks, passes, || {
+                let number = rt.task("fibonacci", ()).returns(move |at, ()| fork(at, index)).submit()?;
+                assert_eq!(number.get()?, problems::fibonacci(index));
+                Ok(rt.wait()?)
+            })
+        }
         Problem::FlatFib => measure(tasks, passes, || {
             for _ in 0..tasks {
                 rt.task("fibonacci", ())
@@ -205,6 +213,15 @@ fn fibonacci(at: &Context, index: u32) -> Result<u64, RunError> {
     let left = at.task("fibonacci", ()).try_returns(move |at, ()| fibonacci(at, index - 1)).submit()?;
     let right = fibonacci(at, index - 2)?;
     Ok(left.get()? + right)
+}
+
+/// As Rayon's `join`, without a task for each call.
+fn fork(at: &Context, index: u32) -> u64 {
+    if index < 2 {
+        return index.into();
+    }
+    let (left, right) = at.join(|at| fork(at, index - 1), |at| fork(at, index - 2));
+    left + right
 }
 
 /// One pass over a square of tasks; `data` holds one datum for each, row by row.

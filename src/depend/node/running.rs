@@ -16,6 +16,14 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
+/// What the calls are that a body may have made by several threads: code that is part of it, but must not wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    ancestry: Ancestry,
+    /// Where children are entered; left out where the task itself says so.
+    domain: Option<Arc<Domain>>,
+}
+
 /// The threads of one unit's pool. What they run is part of the body that the unit runs at the moment.
 ///
 /// Code that a body spawned and did not wait for may still run then; it is taken for a part of that body too.
@@ -29,7 +37,7 @@ pub(crate) struct Team {
 
 thread_local! {
     /// The tasks whose code is on this thread's stack; a runtime is a domain.
-    static RUNNING: Scope<OwnedTask, Ancestry> = const { Scope::new() };
+    static RUNNING: Scope<OwnedTask, Part> = const { Scope::new() };
     /// The team that this thread belongs to, and its runtime.
     static TEAM: OnceCell<(u64, Arc<Team>)> = const { OnceCell::new() };
     /// Whether it has one: looked at by every submission.
@@ -80,6 +88,30 @@ pub(crate) fn may_wait(runtime: u64) -> bool {
     RUNNING.with(|running| running.is_open(runtime))
 }
 
+/// Calls `code`, in which nothing is waited for, with the part of a body that runs here, if one does.
+pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) -> R {
+    let mut code = Some(code);
+    let made = RUNNING.with(|running| {
+        running.find(|domain, task, note| {
+            Some(match (task, note.get()) {
+                _ if domain != runtime => None,
+                (_, Some(part)) if part.domain.is_some() => code.take().map(|code| code(Some(part))),
+                (Some(task), _) => {
+                    let part = Part { ancestry: Ancestry::of_children(task), domain: Some(Domain::of(task)) };
+                    code.take().map(|code| as_part(runtime, &part, || code(Some(&part))))
+                }
+                (None, _) => None,
+            })
+        })
+    });
+    made.flatten().unwrap_or_else(|| code.take().expect("it was not called")(None))
+}
+
+/// Calls `code`, which is such a part.
+pub(crate) fn as_part<R>(runtime: u64, part: &Part, code: impl FnOnce() -> R) -> R {
+    Scope::enter_noted(&RUNNING, runtime, part.clone(), code)
+}
+
 /// Calls `look` with the task whose code runs here, if it is this runtime's.
 pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> Option<R> {
     let mut look = Some(look);
@@ -121,7 +153,10 @@ pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
 /// The domain of the task whose body, or a part of it, runs here; its children are entered there.
 pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
     let here = RUNNING.with(|running| {
-        running.find(|domain, task, _| Some((domain == runtime).then(|| task.map(Domain::of)).flatten()))
+        running.find(|domain, task, note| {
+            let of_part = || note.get().and_then(|part| part.domain.clone());
+            Some((domain == runtime).then(|| task.map(Domain::of).or_else(of_part)).flatten())
+        })
     });
     here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.domain.lock().clone()))
 }
@@ -162,11 +197,14 @@ pub(crate) fn ancestry(runtime: u64) -> Ancestry {
 fn ancestry_inside(runtime: u64) -> Ancestry {
     let innermost = RUNNING.with(|running| {
         running.find(|domain, task, note| {
-            let ancestry = |task| match domain == runtime {
-                true => note.get_or_init(|| Ancestry::of_children(task)).clone(),
-                false => Ancestry::default(),
-            };
-            task.map(ancestry)
+            let part = |task| Part { ancestry: Ancestry::of_children(task), domain: None };
+            match task {
+                Some(_) if domain != runtime => Some(Ancestry::default()),
+                Some(task) => Some(note.get_or_init(|| part(task)).ancestry.clone()),
+                None => {
+                    note.get().map(|part| if domain == runtime { part.ancestry.clone() } else { Ancestry::default() })
+                }
+            }
         })
     });
     innermost.unwrap_or_else(|| team_of(runtime).map(|team| team.ancestry.lock().clone()).unwrap_or_default())

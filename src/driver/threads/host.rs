@@ -66,6 +66,7 @@ impl Host {
         entrance: Weak<Entrance>,
     ) -> Self {
         let context = Context {
+            runtime,
             entrance,
             unit: unit.id,
             kind: unit.kind,
@@ -139,6 +140,11 @@ impl Host {
     #[inline]
     pub(super) fn slot(&self) -> usize {
         self.queue.slot
+    }
+
+    /// Whether bodies run in a pool that this thread is not in.
+    pub(super) fn has_pool(&self) -> bool {
+        self.has_pool
     }
 
     /// Runs `body` as this unit, with its cores.

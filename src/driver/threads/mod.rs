@@ -15,6 +15,7 @@ mod away;
 mod device_queue;
 mod devices;
 mod execute;
+mod forks;
 mod host;
 mod hosting;
 mod motion;
@@ -30,6 +31,7 @@ mod thief;
 mod together;
 mod waiting;
 
+pub(crate) use forks::join;
 pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
 

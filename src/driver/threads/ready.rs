@@ -4,15 +4,18 @@
 //! Tasks with a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks
 //! wait in their unit's inbox.
 
+use super::forks::Forks;
 use super::thief::Thief;
 use crate::depend::OwnedTask;
 use crate::driver::progress::Tally;
 use crate::engine::Launch;
 use crate::machine::Machine;
+use crate::sync::Sleep;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use parking_lot::Mutex;
 use std::cmp::{Ordering as Order, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// All queues of ready tasks.
@@ -29,6 +32,8 @@ pub(super) struct OwnQueue {
     deque: Worker<OwnedTask>,
     /// Its deque among all: of a unit's host the unit, of a guest the one after all units.
     pub(super) slot: usize,
+    /// What bodies that it runs offer to others.
+    pub(super) forks: Forks,
     /// Whether it is worth while to steal.
     thief: Thief,
 }
@@ -92,10 +97,11 @@ impl Heap {
 }
 
 impl ReadyQueues {
-    /// The queues of a machine, with the end of each unit's host and, at last, that of a guest.
-    pub(super) fn new(machine: &Machine) -> (Self, Vec<OwnQueue>) {
-        let own = |slot| OwnQueue { deque: Worker::new_lifo(), slot, thief: Thief::default() };
-        let own: Vec<_> = (0..machine.num_units() + 1).map(own).collect();
+    /// The queues of a machine, with the end of each unit's host and, at last, that of a guest; `idle` has those that sleep.
+    pub(super) fn new(machine: &Machine, idle: &Arc<Sleep>) -> (Self, Vec<OwnQueue>) {
+        let forks = Forks::of_machine(machine, idle);
+        let own = |(slot, forks)| OwnQueue { deque: Worker::new_lifo(), slot, forks, thief: Thief::default() };
+        let own: Vec<_> = forks.into_iter().enumerate().map(own).collect();
         let queues = Self {
             stealers: own.iter().map(|own| own.deque.stealer()).collect(),
             injector: Injector::new(),

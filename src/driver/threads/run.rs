@@ -96,6 +96,10 @@ impl Threads {
             if std::mem::take(&mut executed) {
                 self.shared.tell_waiters();
             }
+            if host.help_fork() {
+                lookout = Lookout::default();
+                continue;
+            }
             if lookout.is_over() {
                 self.sleep(host, parker, waiting, left, nap());
                 lookout = Lookout::default();
@@ -130,10 +134,11 @@ impl Threads {
             devices.arm(&host.devices);
         }
         let news = || devices.is_some_and(|devices| devices.have_news(&host.devices));
-        let awake = || left() == 0 || self.ready.in_sight(host.unit) || host.aside.has_woken() || news();
+        let awake =
+            || left() == 0 || self.ready.in_sight(host.unit) || host.aside.has_woken() || host.sees_forks() || news();
         let ask = |asks| waiting.into_iter().for_each(|waiting| waiting.ask(asks));
         ask(true);
-        self.shared.idle.sleep_unless(host.unit, parker, nap, awake);
+        host.asleep(|| self.shared.idle.sleep_unless(host.unit, parker, nap, awake));
         ask(false);
     }
 

@@ -61,7 +61,7 @@ pub(crate) struct Unstarted {
 impl Threads {
     /// A driver without threads yet; with `devices`, if only none, for tasks that are placed.
     pub(crate) fn new(shared: Shared, devices: Option<Vec<Box<dyn Device>>>) -> (Arc<Self>, Unstarted) {
-        let (ready, queues) = ReadyQueues::new(&shared.machine);
+        let (ready, queues) = ReadyQueues::new(&shared.machine, &shared.idle);
         let (devices, copies) = devices.map(Devices::new).unzip();
         let units = shared.machine.num_units();
         let threads = Arc::new_cyclic(|this| Self {

@@ -51,7 +51,7 @@ impl Host {
         self.own.set(super::aside::Own { floor: here().saturating_sub(reach), on_fiber, waited_ns: 0 });
     }
 
-    fn has_room_on_top(&self) -> bool {
+    pub(super) fn has_room_on_top(&self) -> bool {
         here() > self.own.get().floor
     }
 }
@@ -151,7 +151,7 @@ impl Threads {
     fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, sleeps: bool) {
         let mut lookout = Lookout::default();
         while left() > 0 {
-            if self.resume_woken(host) || self.step_in_body(host) {
+            if self.resume_woken(host) || self.step_in_body(host) || host.has_room_on_top() && host.help_fork() {
                 lookout = Lookout::default();
             } else if lookout.is_over() {
                 self.shared.tell_waiters();

@@ -1,0 +1,178 @@
+//! Forks: two calls of one body, of which another unit's thread may run the second while the body's own runs the first.
+//!
+//! A thread that forks puts the second call into a deque of its own, runs the first, and takes the second back, as a rule.
+//! Threads without a task look into the others' deques for the oldest, which is the largest where calls fork again. So a fork
+//! costs some twenty nanoseconds while all units are busy. (Blumofe & Leiserson, "Scheduling Multithreaded Computations by
+//! Work Stealing", 1999; the lazy way with a deque is Cilk-5's.)
+//!
+//! What forks is still one task: nothing here is seen by placement, by dependences or by statistics. A call is a part of its
+//! body wherever it runs, and must not wait for tasks: so who runs a foreign call comes back from it, and a thread whose
+//! call was stolen waits for one that is running. Meanwhile it runs others' calls, and nothing else.
+//!
+//! Invariants:
+//! 1. An offer in a thread's own deque is of a fork that is under way on that thread, on this stack or on one aside.
+//! 2. Who forks does not come back before its second call has ended, or was taken back.
+//!
+//! Threads of units with several cores have their own pool, and neither fork here nor help.
+
+use super::host::Host;
+use super::run::Lookout;
+use crate::depend::{Context, running};
+use crate::driver::waiters::own_parker;
+use crate::machine::Machine;
+use crate::sync::{End, Market, Offer, Sleep, fork};
+use crossbeam_deque::{Steal, Stealer, Worker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A thread's part in all forks.
+pub(super) struct Forks {
+    own: Worker<Offer<Context>>,
+    slot: usize,
+    shared: Arc<Shared>,
+}
+
+/// What all threads know of forks.
+struct Shared {
+    stealers: Vec<Stealer<Offer<Context>>>,
+    /// Threads that wait for a call of theirs, and may run others' meanwhile.
+    waiting: Sleep,
+    /// Whether the threads of each unit help others.
+    helping: Vec<bool>,
+    /// How many of them sleep in `idle`.
+    helpers_asleep: AtomicUsize,
+    /// Where threads sleep that may run tasks.
+    idle: Arc<Sleep>,
+}
+
+impl Forks {
+    /// The parts of a machine's threads: of one for each unit, and a guest.
+    pub(super) fn of_machine(machine: &Machine, idle: &Arc<Sleep>) -> Vec<Self> {
+        let deques: Vec<_> = (0..machine.num_units() + 1).map(|_| Worker::new_lifo()).collect();
+        let shared = Arc::new(Shared {
+            stealers: deques.iter().map(Worker::stealer).collect(),
+            waiting: Sleep::new(),
+            helping: machine.units().iter().map(|unit| unit.is_cpu() && unit.inner_cores() == 1).collect(),
+            helpers_asleep: AtomicUsize::new(0),
+            idle: idle.clone(),
+        });
+        deques.into_iter().enumerate().map(|(slot, own)| Self { own, slot, shared: shared.clone() }).collect()
+    }
+
+    /// Whether some thread offers a call.
+    fn in_sight(&self) -> bool {
+        self.shared.stealers.iter().any(|stealer| !stealer.is_empty())
+    }
+
+    fn steal(&self) -> Option<Offer<Context>> {
+        let stealers = &self.shared.stealers;
+        let n = stealers.len();
+        (1..n).find_map(|k| {
+            loop {
+                match stealers[(self.slot + k) % n].steal() {
+                    Steal::Success(offer) => return Some(offer),
+                    Steal::Retry => {}
+                    Steal::Empty => return None,
+                }
+            }
+        })
+    }
+}
+
+impl Host {
+    /// Runs a call that another thread offers, if there is one and this thread may.
+    pub(super) fn help_fork(&self) -> bool {
+        let offer = if self.helps_forks() { self.queue.forks.steal() } else { None };
+        let found = offer.is_some();
+        offer.into_iter().for_each(|offer| offer.run(&self.context));
+        found
+    }
+
+    /// Whether it would find one.
+    pub(super) fn sees_forks(&self) -> bool {
+        self.helps_forks() && self.queue.forks.in_sight()
+    }
+
+    fn helps_forks(&self) -> bool {
+        self.queue.forks.shared.helping[self.unit]
+    }
+
+    /// Calls `sleep`, in which this thread sleeps until there is something to do.
+    pub(super) fn asleep(&self, sleep: impl FnOnce()) {
+        let helper = self.helps_forks().then_some(&self.queue.forks.shared.helpers_asleep);
+        helper.into_iter().for_each(|asleep| _ = asleep.fetch_add(1, Ordering::Relaxed));
+        sleep();
+        helper.into_iter().for_each(|asleep| _ = asleep.fetch_sub(1, Ordering::Relaxed));
+    }
+
+    /// Runs others' calls until that end is reached; somebody is on the way to it.
+    #[cold]
+    fn await_stolen(&self, end: &End) {
+        let Shared { waiting, .. } = &*self.queue.forks.shared;
+        let parker = own_parker();
+        let mut lookout = Lookout::default();
+        while !end.is_reached() {
+            let helps = self.helps_forks() && self.has_room_on_top();
+            if helps && self.help_fork() {
+                lookout = Lookout::default();
+            } else if lookout.is_over() && end.wakes(&parker) {
+                match helps {
+                    true => waiting.sleep_unless(self.unit, &parker, None, || end.is_reached() || self.sees_forks()),
+                    false => parker.park(None),
+                }
+                lookout = Lookout::default();
+            }
+        }
+    }
+}
+
+impl Market<Context> for Host {
+    /// Who falls asleep at the same moment may miss it: then this thread makes the call, as it would anyhow.
+    #[inline]
+    fn offer(&self, offer: Offer<Context>) {
+        let Forks { own, shared, .. } = &self.queue.forks;
+        own.push(offer);
+        if shared.waiting.has_any() {
+            shared.waiting.wake(1);
+        } else if shared.helpers_asleep.load(Ordering::Relaxed) > 0 {
+            shared.idle.wake_one_at(|unit| shared.helping[unit]);
+        }
+    }
+
+    #[inline]
+    fn take_back(&self) -> Option<Offer<Context>> {
+        self.queue.forks.own.pop()
+    }
+
+    /// Of a fork on a stack aside, or further down: its turn has come early.
+    fn run(&self, offer: Offer<Context>) {
+        offer.run(&self.context);
+    }
+
+    fn await_end(&self, end: &End) {
+        self.await_stolen(end);
+    }
+}
+
+/// Makes both calls; see [`Context::join`].
+#[inline]
+pub(crate) fn join<A: Send, B: Send>(
+    context: &Context,
+    first: impl FnOnce(&Context) -> A + Send,
+    second: impl FnOnce(&Context) -> B + Send,
+) -> (A, B) {
+    if context.is_cpu() && context.inner_cores() > 1 {
+        return rayon::join(|| first(context), || second(context));
+    }
+    let runtime = context.runtime;
+    Host::with(runtime, |host| {
+        let host = host.filter(|host| context.is_cpu() && !host.has_pool());
+        running::with_part(runtime, |part| match host.zip(part) {
+            None => (first(context), second(context)),
+            Some((host, part)) => fork(host, context, first, |at, elsewhere| match elsewhere {
+                true => running::as_part(runtime, part, || second(at)),
+                false => second(at),
+            }),
+        })
+    })
+}

@@ -1,0 +1,77 @@
+//! Calls that fork: one of two threads makes the second, once, and what it has written is there when the fork ends.
+
+use super::fork::{End, Market, Offer, fork};
+use super::sleep::Parker;
+use super::{Traced, model};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+/// A place for one offer, which two threads know.
+struct Place {
+    offer: Mutex<Option<Offer<Traced>>>,
+    parker: std::sync::Arc<Parker>,
+}
+
+impl Market<Traced> for Place {
+    fn offer(&self, offer: Offer<Traced>) {
+        *self.offer.lock().unwrap() = Some(offer);
+    }
+
+    fn take_back(&self) -> Option<Offer<Traced>> {
+        self.offer.lock().unwrap().take()
+    }
+
+    fn run(&self, _: Offer<Traced>) {
+        unreachable!("there is one offer");
+    }
+
+    fn await_end(&self, end: &End) {
+        if end.wakes(&self.parker) {
+            self.parker.park(None);
+        }
+    }
+}
+
+#[test]
+fn the_second_call_is_made_once_by_either() {
+    let seen = std::sync::Arc::new([const { std::sync::atomic::AtomicBool::new(false) }; 2]);
+    let all = seen.clone();
+    model(3, move || {
+        let place = Arc::new(Place { offer: Mutex::new(None), parker: std::sync::Arc::new(Parker::new()) });
+        let (other, own) = (place.clone(), Traced::new(0));
+        let helping = thread::spawn(move || {
+            let offer = other.take_back();
+            offer.into_iter().for_each(|offer| offer.run(&Traced::new(0)));
+        });
+        let written = Traced::new(0);
+        let (first, elsewhere) = fork(&*place, &own, |_| 1, |_, elsewhere| (written.write(2), elsewhere).1);
+        assert_eq!((first, written.read()), (1, 2));
+        helping.join().unwrap();
+        seen[usize::from(elsewhere)].store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(
+        all.iter().all(|seen| seen.load(std::sync::atomic::Ordering::Relaxed)),
+        "in some orders one, in some the other"
+    );
+}
+
+#[test]
+fn a_panic_comes_back_with_what_was_written_before() {
+    model(3, || {
+        let place = Arc::new(Place { offer: Mutex::new(None), parker: std::sync::Arc::new(Parker::new()) });
+        let (other, own) = (place.clone(), Traced::new(0));
+        let helping = thread::spawn(move || {
+            let offer = other.take_back();
+            offer.into_iter().for_each(|offer| offer.run(&Traced::new(0)));
+        });
+        let written = Traced::new(0);
+        let panics = |_: &Traced, _| {
+            written.write(2);
+            std::panic::resume_unwind(Box::new(3));
+        };
+        let forks = std::panic::AssertUnwindSafe(|| fork(&*place, &own, |_| 1, panics));
+        let panic = std::panic::catch_unwind(forks).unwrap_err();
+        assert_eq!((panic.downcast_ref(), written.read()), (Some(&3), 2));
+        helping.join().unwrap();
+    });
+}
