@@ -43,6 +43,8 @@ impl Program {
         let Self { x, y, sum, any, text, token, hits } = self;
         rt.record(|r| {
             let n = r.parameter("n", 3i64);
+            // Groups of other replays end here, and those of this one at its end.
+            r.task("open", (sum.inout(), any.inout(), hits.inout())).host(|_, _| ()).submit()?;
             let add = r.for_each("add", (n.input(), x.blocks(16).inout(), y.blocks(16).input()));
             add.cpu(|_, (n, x, y)| x.iter_mut().zip(y).for_each(|(x, y)| *x = (*x * n + y) % 1009)).submit()?;
             for block in x.blocks(24) {
@@ -60,8 +62,8 @@ impl Program {
             } else {
                 shift.submit()?
             }
-            r.task("note", (sum.input(), any.input(), text.inout(), token.inout()))
-                .cpu(|_, (sum, any, text, ())| text.push(sum[0] * 10_000 + any[0]))
+            r.task("note", (sum.input(), any.input(), hits.input(), text.inout(), token.inout()))
+                .cpu(|_, (sum, any, _, text, ())| text.push(sum[0] * 10_000 + any[0]))
                 .submit()
         })
     }
@@ -90,7 +92,7 @@ fn a_replay_is_what_its_tasks_are_on_every_kind_of_unit() -> Outcome {
         let rt = on(units);
         let program = Program::new(&rt);
         let mut step = program.record(&rt, units.contains("EMU"))?;
-        assert_eq!((step.len(), step.is_empty()), (6 + 3 * 4 + 2, false));
+        assert_eq!((step.len(), step.is_empty()), (1 + 6 + 3 * 4 + 2, false));
         assert_eq!(rt.read(&program.x)?, (0..LEN as i64).collect::<Vec<_>>(), "recording runs nothing");
         assert_eq!(step.explain(), &Explanation::NotReplayed);
         let replays = [3, 3, 5, 7, 7, 7, 2, 3];
@@ -414,6 +416,7 @@ fn reductions_and_turns_are_in_order_in_each_replay() -> Outcome {
         let rt = on(units);
         let (x, sum, order) = (rt.data((0..40).map(|n| 0.1 + f64::from(n)).collect()), rt.scalar(0.0), rt.scalar(1.0));
         let mut step = rt.record(|r| {
+            r.task("open", (sum.inout(), order.inout())).cpu(|_, _| ()).submit()?;
             for block in x.blocks(1) {
                 let task = r.task("add", (block.inout(), sum.reduction(Sum), order.commutative()));
                 task.cpu(|_, (x, sum, order)| {
@@ -422,7 +425,7 @@ fn reductions_and_turns_are_in_order_in_each_replay() -> Outcome {
                 })
                 .submit()?;
             }
-            Ok(())
+            r.task("close", (sum.input(), order.input())).cpu(|_, _| ()).submit()
         })?;
         let (mut by_hand, mut terms) = (0.0, (0..40).map(|n| 0.1 + f64::from(n)).collect::<Vec<_>>());
         for replays in 1..5 {
@@ -461,5 +464,119 @@ fn bodies_that_stay_have_children_and_wait_for_nobody_else() -> Outcome {
     assert_eq!(rt.read_scalar(&y)?, 2 + 4 + 6);
     assert_eq!(*seen.lock().unwrap(), [2, 4, 6], "before what comes after their parent");
     drop(step); // which holds the runtime
+    Ok(())
+}
+
+/// Members of a group do not hand on each other's failures: not even those of two replays.
+#[test]
+fn groups_reach_from_one_replay_into_the_next() -> Outcome {
+    for units in UNITS {
+        for mode in ["reduction", "concurrent", "commutative"] {
+            let rt = on(units);
+            let (s, y) = (rt.scalar(0u64), rt.scalar(0u64));
+            let mut step = rt.record(|r| {
+                let fails = r.parameter("fails", true);
+                macro_rules! member {
+                    ($access:expr) => {{
+                        let task = r.task("member", (fails.input(), $access, y.output()));
+                        task.host(|_, (fails, _, y)| {
+                            y[0] = 7;
+                            if *fails { Err("as it was told") } else { Ok(()) }
+                        })
+                        .submit()
+                    }};
+                }
+                match mode {
+                    "reduction" => member!(s.reduction(Sum)),
+                    "concurrent" => member!(s.concurrent()),
+                    _ => member!(s.commutative()),
+                }
+            })?;
+            step.replay()?;
+            step.set_by_name("fails", false)?;
+            step.replay()?;
+            assert!(matches!(step.explain(), Explanation::Resubmitted(_)), "{}", step.explain());
+            let failures = rt.wait().unwrap_err().to_string();
+            assert!(failures.contains("as it was told"), "{failures}");
+            assert_eq!(rt.read_scalar(&y)?, 7, "{units}, {mode}: the second member ran");
+            assert!(rt.read_scalar(&s).is_err(), "{units}, {mode}: what the first would have written is missing");
+        }
+    }
+    Ok(())
+}
+
+/// What a replay has left is forgotten when another has written it, whoever learns of either first.
+#[test]
+fn a_replay_that_succeeds_makes_good_what_one_before_has_left() -> Outcome {
+    for units in UNITS {
+        for (fail, succeed) in [(1, 1), (2, 1), (1, 3), (3, 2)] {
+            let rt = on(units);
+            let x = rt.data(vec![0u64; 8]);
+            let mut step = rt.record(|r| {
+                let fails = r.parameter("fails", true);
+                let task = r.task("write", (fails.input(), x.slice(2..6).output()));
+                task.host(|_, (fails, x)| {
+                    x.fill(5);
+                    if *fails { Err("as it was told") } else { Ok(()) }
+                })
+                .submit()
+            })?;
+            for _ in 0..fail {
+                step.replay()?;
+                assert!(rt.wait().is_err());
+            }
+            step.set_by_name("fails", false)?;
+            for _ in 0..succeed {
+                step.replay()?;
+                rt.wait()?;
+            }
+            rt.task("behind", x.inout()).cpu(|_, x| x[0] = 1).submit()?;
+            rt.wait()?;
+            assert_eq!(rt.take(x)?, [1, 0, 5, 5, 5, 5, 0, 0], "{units}: {fail} failed, {succeed} did not");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_failure_skips_in_later_replays_is_counted() -> Outcome {
+    for units in UNITS {
+        let rt = on(units);
+        let x = rt.data(vec![0u64; 10]);
+        let mut step = rt.record(|r| {
+            r.task("all", x.inout()).cpu(|_, x| x[0] += 1).submit()?;
+            r.task("fails", x.slice(2..4).inout()).host(|_, _| Err("always")).submit()
+        })?;
+        (0..10).try_for_each(|_| step.replay())?;
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("{units}: it failed") };
+        assert_eq!((failures.len(), failures[0].skipped()), (1, 18), "{units}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_replay_that_is_refused_in_a_body_submits_nothing() -> Outcome {
+    for units in UNITS {
+        let rt = Arc::new(on(units));
+        let (x, y) = (rt.scalar(0), rt.scalar(0));
+        let mut step = rt.record(|r| {
+            r.task("free", y.inout()).cpu(|_, y| y[0] += 1).submit()?;
+            r.task("held", x.inout()).cpu(|_, x| x[0] += 1).submit()
+        })?;
+        let refused = rt.task("holds", x.inout()).returns(move |_, _| step.replay().unwrap_err()).submit()?.get()?;
+        assert!(matches!(refused, SubmitError::Nested { .. }), "{refused}");
+        assert_eq!((rt.read_scalar(&x)?, rt.read_scalar(&y)?), (0, 0), "{units}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_taken_cannot_be_recorded() -> Outcome {
+    let rt = on("1:CPU:1");
+    let x = rt.scalar(0);
+    let again = x.clone();
+    rt.take(x)?;
+    let refused = rt.record(|r| r.task("late", again.inout()).cpu(|_, _| ()).submit()).map(drop).unwrap_err();
+    assert!(matches!(refused, SubmitError::Taken { .. }), "{refused}");
     Ok(())
 }

@@ -195,6 +195,25 @@ fn a_panic_in_the_closure_waits_for_the_tasks_and_goes_on() {
 }
 
 #[test]
+fn failures_of_a_scope_whose_closure_panics_are_the_runtimes_to_tell() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                rt.scope(|s| {
+                    s.task("fails", ()).host(|_, ()| Err("nobody listens")).submit().unwrap();
+                    panic!("out of here");
+                })
+            }));
+            assert!(panicked.is_err());
+            let failures = rt.wait().unwrap_err().to_string();
+            assert!(failures.contains("nobody listens"), "{failures}");
+            rt.wait().unwrap();
+        });
+    }
+}
+
+#[test]
 fn nothing_that_is_forgotten_keeps_the_scope_from_waiting() {
     for_each_mix(|rt| {
         let (mut x, count) = (vec![0u64; 8], AtomicUsize::new(0));

@@ -63,6 +63,6 @@ pub(crate) use node::{
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
-pub(crate) use replay::{Aftermath, Freezer, Keeps, Replays, Round, Settle, replays_at_end};
+pub(crate) use replay::{Aftermath, Freezer, Fringe, Keeps, Replays, Round, Settle, replays_at_end};
 pub(crate) use sources::Sources;
 pub(crate) use together::{Batch, MOST_TOGETHER, Together, register_together};

@@ -45,6 +45,7 @@ use combining::Combining;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
 const SWEEP_AT_FAILURE: usize = 2;
@@ -65,6 +66,8 @@ pub(crate) struct Engine {
     /// How many tasks run at once.
     width: usize,
     recorder: Option<Recorder>,
+    /// Threads that are at the border of replays, with many gates perhaps.
+    at_borders: AtomicUsize,
     failures: Arc<FailureLog>,
     placement: Option<PlacementLock>,
     /// The policy is told of tasks when they are submitted.
@@ -78,7 +81,7 @@ impl Engine {
         let failures = Arc::default();
         let looks_ahead = placement.as_ref().is_some_and(Placement::looks_ahead);
         let placement = placement.map(|placement| PlacementLock::new(runtime, placement, &failures));
-        Self { runtime, width, recorder, failures, placement, looks_ahead }
+        Self { runtime, width, recorder, at_borders: AtomicUsize::new(0), failures, placement, looks_ahead }
     }
 
     /// Takes a task that was submitted with these accesses, appends what follows to `out`.
@@ -185,7 +188,9 @@ impl Engine {
                 Some(failure)
             }
             Outcome::Skipped => {
-                let others = |cause: &Arc<TaskFailure>| !task.shared().internal && cause.task() != task.shared().id;
+                // A task that is replayed may have failed itself, in a replay before.
+                let is_other = |cause: &TaskFailure| cause.task() != task.shared().id || task.is_in_rounds();
+                let others = |cause: &Arc<TaskFailure>| !task.shared().internal && is_other(cause);
                 if let Some(cause) = task.poison().filter(others) {
                     cause.count_skipped();
                     task.body().failed(&cause);

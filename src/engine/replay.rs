@@ -6,6 +6,7 @@ use crate::depend::{Aftermath, OwnedTask, Replays, Round, replays_at_end, runnin
 use crate::error::SubmitError;
 use crate::sync::drop_quietly;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Whether the graph of all tasks is recorded, of which replays would be missing.
@@ -51,11 +52,18 @@ impl Engine {
         collect(|out| self.finished(task, out), ready);
     }
 
+    /// Whether a thread ends a replay, or begins one: tasks follow, though none runs.
+    pub(crate) fn is_at_borders(&self) -> bool {
+        self.at_borders.load(Ordering::Relaxed) > 0
+    }
+
     #[cold]
     fn round_ended(&self, replays: Arc<Replays>, last: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
+        self.at_borders.fetch_add(1, Ordering::Relaxed);
         let mut ready_in_turn = |task| self.in_turn(task).into_iter().for_each(&mut *ready);
         let aftermath = replays.ended(last, self.failures.count(), &mut ready_in_turn);
         self.settle(aftermath, ready);
+        self.at_borders.fetch_sub(1, Ordering::Relaxed);
         running::inside(self.runtime, || drop_quietly(|| drop(replays)));
     }
 

@@ -214,7 +214,8 @@ impl Scale {
     /// Cells that most of these boxes are no larger than, and which begin where one of those does.
     fn of(whole: &Block, boxes: &[Block]) -> Self {
         let mut scale = Self { offset: [0; MAX_DIMS], shift: [0; MAX_DIMS] };
-        for d in 0..MAX_DIMS {
+        // Where there is one index, all boxes have it.
+        for d in (0..MAX_DIMS).filter(|d| whole.range(*d).len() > 1) {
             let mut bits: Vec<(u32, usize)> = { boxes.iter().filter(|block| !block.is_empty()) }
                 .map(|block| (usize::BITS - (block.range(d).len() - 1).leading_zeros(), block.lo()[d]))
                 .collect();

@@ -75,13 +75,15 @@ impl Runtime {
         if !matches!(ended, Ok(Ok(()))) {
             scope.give_up();
         }
-        let failures = self.failures_of(&scope.group.group);
         drop(open);
         match (returned, ended) {
+            // Nobody is told of failures here: they stay the runtime's to tell.
             (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
             (_, Ok(Err(broken))) => Err(broken.into()),
-            (Ok(_), Ok(Ok(()))) if !failures.is_empty() => Err(RunError::Failed(failures)),
-            (Ok(value), Ok(Ok(()))) => Ok(value),
+            (Ok(value), Ok(Ok(()))) => match self.failures_of(&scope.group.group) {
+                none if none.is_empty() => Ok(value),
+                failures => Err(RunError::Failed(failures)),
+            },
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::steps::{ADD, AsTheProgramSays, Dimensions, Front, Kind, Part, Step, e
 use crate::{builder, check_parts};
 use ndarray::{Ix1, Ix2, Ix3};
 use proptest::prelude::*;
+use std::collections::HashMap;
 use thalweg::Explanation;
 use thalweg::memory::{Shape, Shared};
 use thalweg::prelude::*;
@@ -101,6 +102,20 @@ record!(Ix1);
 record!(Ix2);
 record!(Ix3);
 
+/// Whether the first or the last access to some element is one of a group.
+fn has_groups_outside(steps: &[Step], extents: [usize; 3]) -> bool {
+    let mut ends: HashMap<(usize, usize), [bool; 2]> = HashMap::new();
+    for Step { reads: [a, b], kind, target, update, .. } in steps {
+        let is_group = !matches!(kind, Kind::Out | Kind::Inout);
+        for (part, is_group) in [(a, false), (b, false), (target, is_group), (update, false)] {
+            for element in part.elements(extents) {
+                ends.entry((part.data, element)).or_insert([is_group; 2])[1] = is_group;
+            }
+        }
+    }
+    ends.values().any(|ends| ends.contains(&true))
+}
+
 /// Runs the program and compares memory and failures with the oracle.
 pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
     let len = program.extents.iter().product::<usize>();
@@ -134,6 +149,7 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
                 let is_hard = |step: &Step| step.kind == Kind::Accumulate;
                 let stays = program.scheduler == "stealing" && !program.units.contains("EMU") && !program.record;
                 let stays = stays && !parts[number].is_empty() && !parts[number].iter().any(is_hard);
+                let stays = stays && !has_groups_outside(parts[number], program.extents);
                 let explanation = recordings[number].explain();
                 assert_eq!(explanation == &Explanation::Frozen, stays, "{explanation}");
                 parts[number]

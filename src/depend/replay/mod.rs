@@ -19,8 +19,10 @@
 
 mod border;
 mod freeze;
+mod fringe;
 
 pub(crate) use freeze::{Freezer, Keeps};
+pub(crate) use fringe::Fringe;
 
 use self::freeze::Frozen;
 
@@ -94,8 +96,12 @@ struct State {
     spoilt: bool,
     /// How many failures there were when the round began.
     failures: u64,
-    /// What the last batch has left, if that did not end in the histories.
+    /// What the last batch has left.
     left: Poison,
+    /// Whether the histories have something of these replays that is not good.
+    is_told: bool,
+    /// Whether what is left differs from what they have.
+    is_owed: bool,
     /// There as long as a replay is to come.
     keep: Option<Arc<Replays>>,
 }
@@ -133,6 +139,8 @@ impl Replays {
                 spoilt: false,
                 failures: 0,
                 left: Vec::new(),
+                is_told: false,
+                is_owed: false,
                 keep: None,
             };
             Self { this: this.clone(), tasks, state: Mutex::new(state) }
@@ -182,6 +190,7 @@ impl Replays {
         let entered = border::enter(&state.frozen, self, Some(number), &Vec::new(), true)?;
         state.next += 1;
         state.left.clear();
+        (state.is_told, state.is_owed) = (false, false);
         let batch = Batch {
             number,
             rounds: VecDeque::from([round]),
@@ -220,12 +229,13 @@ impl Replays {
         aftermath
     }
 
-    /// All replays have ended: lets the histories know of what is not good.
+    /// All replays have ended: lets the histories know of what is not good, or is good again.
     fn pay(self: &Arc<Self>, state: &mut State) -> Aftermath {
         let poison = std::mem::take(&mut state.left);
-        if poison.is_empty() {
+        if !std::mem::take(&mut state.is_owed) {
             return Aftermath::default();
         }
+        state.is_told = !poison.is_empty();
         let Ok(mut entered) = border::enter(&state.frozen, self, None, &poison, false) else {
             return Aftermath::default();
         };
@@ -284,7 +294,7 @@ impl Replays {
         let mut state = self.state.lock();
         let mut aftermath = Aftermath::default();
         {
-            let State { frozen, batches, spoilt, failures: before, left, .. } = &mut *state;
+            let State { frozen, batches, spoilt, failures: before, left, is_told, is_owed, .. } = &mut *state;
             frozen.rounds.end(last);
             let batch = batches.front_mut().expect("a round is one of a batch");
             batch.rounds.pop_front();
@@ -293,12 +303,15 @@ impl Replays {
                 frozen.outcome(&mut batch.poison);
             }
             if batch.rounds.is_empty() {
-                let Some(Batch { gates, poison, .. }) = batches.pop_front() else { unreachable!("it was there") };
+                let ended = batches.pop_front();
+                let Some(Batch { gates, poison, is_shown, .. }) = ended else { unreachable!("it was there") };
                 for (gate, part) in gates {
                     end_gate(gate, part, &poison, &mut aftermath);
                 }
-                // Where there were no gates, whoever comes next lets the histories know.
                 *left = if poison.iter().all(Option::is_none) { Vec::new() } else { poison };
+                // Where there were no gates, whoever comes next lets the histories know.
+                *is_owed = !is_shown && (*is_told || !left.is_empty());
+                *is_told = if is_shown { !left.is_empty() } else { *is_told };
             }
         }
         if state.batches.is_empty() {

@@ -65,7 +65,9 @@ impl Threads {
         let stuck = if is_there(0) { 0 } else { self.ready.launches(0) };
         let in_flight = || self.shared.engine.in_flight().saturating_sub(stuck);
         match () {
-            () if asleep < shown || is_ready() || in_flight() > shown => Motion::Working,
+            () if asleep < shown || self.shared.engine.is_at_borders() || is_ready() || in_flight() > shown => {
+                Motion::Working
+            }
             () if shown > 0 => Motion::Sleeping,
             () => Motion::Nothing,
         }

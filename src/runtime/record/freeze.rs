@@ -2,7 +2,7 @@
 
 use super::step::Step;
 use super::{Obstacle, Recording};
-use crate::depend::{Datum, Freezer, Keeps, Replays, Settle, running};
+use crate::depend::{Datum, Freezer, Fringe, Keeps, Replays, Settle, running};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use crate::memory::settle;
@@ -63,6 +63,13 @@ impl Recording {
 fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
     if let Some(obstacle) = steps.iter().find_map(|step| step.obstacle()) {
         return Frozen::None(obstacle);
+    }
+    let mut fringe = Fringe::default();
+    for (number, step) in steps.iter().enumerate() {
+        step.regions().iter().for_each(|region| fringe.enter(number, &region.record()));
+    }
+    if let Some((number, mode)) = fringe.group_outside() {
+        return Frozen::None(Obstacle::Group { task: steps[number].name().to_owned(), mode });
     }
     let shared = door.shared();
     if shared.engine.records_graph() {

@@ -17,7 +17,7 @@ pub use task::{LoopRecorder, TaskRecorder};
 
 use self::freeze::Frozen;
 use self::plan::{Piece, Plan};
-use self::step::Step;
+use self::step::{RecordedRegion, Step};
 use super::{Door, Runtime};
 use crate::depend::{Mode, running};
 use crate::error::SubmitError;
@@ -177,6 +177,13 @@ impl Recording {
 
     fn resubmit(&self, door: &Door) -> Result<(), SubmitError> {
         self.check()?;
+        let ancestry = running::ancestry(door.id);
+        if !ancestry.is_empty() {
+            for step in &self.steps {
+                let accesses: Vec<_> = step.regions().iter().map(RecordedRegion::record).collect();
+                ancestry.admit(step.name(), &accesses)?;
+            }
+        }
         self.steps.iter().try_for_each(|step| step.resubmit(door))
     }
 
@@ -352,6 +359,14 @@ pub enum Obstacle {
         /// The way.
         mode: Mode,
     },
+    /// A task shares a region with a group of tasks that goes on before or behind the recording: the first or the last
+    /// accesses to it do not order their tasks among themselves.
+    Group {
+        /// The task's name.
+        task: String,
+        /// How it accesses the region.
+        mode: Mode,
+    },
     /// A task has no body that any accelerator can launch kernels by: none of that kind, or one that calls an interface itself.
     Kernels {
         /// The task's name.
@@ -424,6 +439,9 @@ impl fmt::Display for Obstacle {
             Self::Body => f.write_str("the call was made inside a task's body"),
             Self::Graph => f.write_str("the graph of all tasks is recorded"),
             Self::Access { task, mode } => write!(f, "task `{task}` has a {mode} access"),
+            Self::Group { task, mode } => {
+                write!(f, "the {mode} access of task `{task}` may belong to a group with tasks around the recording")
+            }
             Self::Kernels { task } => write!(f, "task `{task}` has no body that launches kernels on any accelerator"),
             Self::Index { task } => write!(f, "task `{task}` has an index of an iteration space"),
             Self::Device { task } => write!(f, "task `{task}` is for one device"),

@@ -39,6 +39,12 @@ pub(super) trait Step: Send {
     /// Refuses what can not be submitted any more.
     fn check(&self) -> Result<(), SubmitError>;
 
+    /// The regions that it accesses.
+    fn regions(&self) -> &[RecordedRegion];
+
+    /// The task's name, if it is one.
+    fn name(&self) -> &str;
+
     /// Submits it as if it had not been recorded.
     fn resubmit(&self, door: &Door) -> Result<(), SubmitError>;
 
@@ -166,7 +172,7 @@ where
 
 impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
     /// The regions of these accesses.
-    pub(super) fn regions(accesses: &impl Accesses<Stored = S>) -> Box<[RecordedRegion]> {
+    pub(super) fn regions_of(accesses: &impl Accesses<Stored = S>) -> Box<[RecordedRegion]> {
         let mut kept = Vec::new();
         accesses.kept(&mut |data| kept.push(data));
         let (mut kept, mut regions) = (kept.into_iter(), Vec::new());
@@ -184,6 +190,7 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
 
     /// Refuses what could never be submitted.
     pub(super) fn check_all(&self, door: &Door) -> Result<(), SubmitError> {
+        self.check()?;
         self.body.check(self.task(door), &self.hints)
     }
 }
@@ -193,6 +200,14 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         let taken = self.regions.iter().map(|region| region.record().datum).find(|datum| datum.is_taken());
         let refuse = |data: String| SubmitError::Taken { task: self.name.clone().into_owned(), data };
         taken.map_or(Ok(()), |datum| Err(refuse(datum.to_string())))
+    }
+
+    fn regions(&self) -> &[RecordedRegion] {
+        &self.regions
+    }
+
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn resubmit(&self, door: &Door) -> Result<(), SubmitError> {
@@ -265,6 +280,14 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
 impl Step for IterationSpace {
     fn check(&self) -> Result<(), SubmitError> {
         Ok(())
+    }
+
+    fn regions(&self) -> &[RecordedRegion] {
+        &[]
+    }
+
+    fn name(&self) -> &str {
+        ""
     }
 
     fn resubmit(&self, _: &Door) -> Result<(), SubmitError> {

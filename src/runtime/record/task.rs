@@ -306,7 +306,7 @@ impl Recorder<'_> {
             let problem = format!("task `{name}` reads it, and it belongs to another recording");
             return Err(SubmitError::Parameter { parameter, problem });
         }
-        let (regions, stored) = (RecordedTask::<_, B>::regions(accesses), accesses.store(INTERNAL));
+        let (regions, stored) = (RecordedTask::<_, B>::regions_of(accesses), accesses.store(INTERNAL));
         let task = RecordedTask { name, location, stored, regions, body, hints };
         task.check_all(self.door)?;
         self.steps.borrow_mut().push(Box::new(task));
