@@ -477,7 +477,8 @@ fn cholesky(rt: &Runtime, side: usize) -> Duration {
 #[test]
 fn who_knows_what_waits_for_a_task_factors_a_matrix_faster() {
     let took = |scheduler: &str, side| cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", scheduler), side);
-    for (side, least) in [(8, 0.15), (12, 0.13), (16, 0.09)] {
+    // For 8 tiles it was 0.15 before `eft` reckoned with queues on links and became faster.
+    for (side, least) in [(8, 0.13), (12, 0.13), (16, 0.09)] {
         let (eft, level) = (took("eft", side).as_secs_f64(), took("bottom-level", side).as_secs_f64());
         assert!(level < (1.0 - least) * eft, "{side} tiles: {level} s after {eft} s");
     }

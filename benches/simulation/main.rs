@@ -168,7 +168,16 @@ fn cost_per_task(policy: &mut dyn Policy) -> Duration {
         // No two runs of a task take the same time.
         let elapsed_ns = if unit.index() < 64 { 20_000 } else { 1000 } * (90 + turn * 7919 % 21) / 100;
         let name = names[(task.0 % 4) as usize].clone();
-        policy.finished(&Sample { task, name, bytes: 8000, unit, elapsed_ns, energy_j: None, place: None });
+        policy.finished(&Sample {
+            task,
+            name,
+            bytes: 8000,
+            unit,
+            elapsed_ns,
+            ended_ns: 0,
+            energy_j: None,
+            place: None,
+        });
         policy.in_flight(unit, 0);
     };
     for id in 0..READY {

@@ -17,7 +17,7 @@ use crate::depend::{
     AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Lane, Leaving, Meta, Own, OwnedTask, Side, Stop,
     Submitting, SuspendedTasks, running,
 };
-use crate::engine::{Command, Engine, Event, Outcome};
+use crate::engine::{Command, Engine, Event, Outcome, Span};
 use crate::error::{FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
@@ -303,10 +303,10 @@ impl Shared {
         task.body().accesses(&mut |access| phantom |= access.datum.phantom);
         let outcome = if bound_to_device || phantom {
             self.discard(&task); // the copy was all that was wanted, or there is nothing to see
-            Outcome::Done { elapsed_ns: 0 }
+            Outcome::Done(Span::default())
         } else {
             match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
-                Ok(()) => Outcome::Done { elapsed_ns: 0 },
+                Ok(()) => Outcome::Done(Span::default()),
                 Err(Ran::Ended(outcome)) => outcome,
                 Err(Ran::Away(_)) => unreachable!("none of the runtime's own tasks goes on without its body"),
             }

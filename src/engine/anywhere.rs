@@ -80,7 +80,7 @@ impl Engine {
             return self.done_again(task, &mut ready);
         }
         match outcome {
-            Outcome::Done { .. } => self.done_anywhere(task, &mut ready),
+            Outcome::Done(_) => self.done_anywhere(task, &mut ready),
             outcome => collect(|out| self.ended(task, outcome, out), &mut ready),
         }
     }

@@ -29,18 +29,42 @@ pub(crate) enum Event<'a> {
     /// for memory again.
     Refused(OwnedTask, Option<DeviceError>),
     /// A copy has arrived; how long it took, if that was measured.
-    Copied(CopyId, Option<Nanos>),
+    Copied(CopyId, Option<CopyTime>),
     /// A copy could not be made, by this device.
     CopyFailed(CopyId, DeviceId, DeviceError),
     /// So many bytes were given back in this space.
     Released(SpaceId, u64),
 }
 
+/// When a body ran, on the driver's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Span {
+    /// For so long.
+    pub(crate) elapsed_ns: Nanos,
+    /// Until then.
+    pub(crate) ended_ns: Nanos,
+}
+
+/// What a copy took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CopyTime {
+    pub(crate) elapsed_ns: Nanos,
+    /// What of that it waited for others on its link, as far as it was measured with them.
+    pub(crate) waited_ns: Nanos,
+}
+
+impl CopyTime {
+    /// Of a copy that was measured from its own beginning.
+    pub(crate) fn alone(elapsed_ns: Nanos) -> Self {
+        Self { elapsed_ns, waited_ns: 0 }
+    }
+}
+
 /// How a task ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The body ran, for so long on the driver's clock.
-    Done { elapsed_ns: Nanos },
+    /// The body ran.
+    Done(Span),
     /// The body ran and failed.
     Failed(FailureReason),
     /// The body ran and failed, and its device is gone.

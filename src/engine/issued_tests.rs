@@ -1,6 +1,6 @@
 //! What an issued task lets go of before its kernels have ended: driven by hand, so "before" is certain.
 
-use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler};
+use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
 use crate::depend::hand_made::{datum, task};
 use crate::depend::{AccessRecord, Datum, Kinds, Mode};
 use crate::ids::TaskId;
@@ -59,7 +59,7 @@ fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
     let second = only_launch(out);
     assert_eq!((second.task.shared().id, &second.after[..]), (TaskId(2), &[TaskId(1)][..]));
     let mut out = Vec::new();
-    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    engine.on(Event::Finished(first.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })), &mut out);
     assert!(out.is_empty(), "it was let go once: {out:?}");
 }
 
@@ -74,7 +74,7 @@ fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
     engine.submitted(task(2, cpu, &[(&x, whole, Mode::In)]), &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
     engine.on(Event::Issued(&first.task, 1000), &mut out);
     assert!(out.is_empty(), "its bytes are not there: {out:?}");
-    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    engine.on(Event::Finished(first.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })), &mut out);
     assert!(matches!(out[..], [Command::Copy(_)]), "{out:?}");
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }
@@ -87,7 +87,7 @@ fn a_commutative_task_ends_when_its_kernels_have() {
     let mut out = Vec::new();
     engine.on(Event::Issued(&first.task, 1000), &mut out);
     assert!(out.is_empty(), "a turn is the host's matter: {out:?}");
-    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    engine.on(Event::Finished(first.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }
 
@@ -106,6 +106,6 @@ fn an_awaited_task_lets_go_when_its_kernels_have_ended() {
     let mut out = Vec::new();
     engine.on(Event::Issued(&first.task, 1000), &mut out);
     assert!(out.is_empty() && !first.task.is_finished(), "{out:?}");
-    engine.on(Event::Finished(first.task, Outcome::Done { elapsed_ns: 1 }), &mut out);
+    engine.on(Event::Finished(first.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }

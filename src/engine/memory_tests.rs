@@ -1,7 +1,7 @@
 //! What becomes of memory when copies fail, replicas go, or a data object goes: driven by hand, so that each order is
 //! certain.
 
-use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler};
+use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
 use crate::coherence::CopyId;
 use crate::depend::hand_made::{datum, task};
 use crate::depend::{AccessRecord, Datum, Kinds, Mode, Side};
@@ -85,7 +85,7 @@ impl ByHand {
         self.settle();
         let launch = self.launch().expect("a task is launched");
         assert_eq!(launch.task.shared().id, TaskId(id));
-        self.on(Event::Finished(launch.task, Outcome::Done { elapsed_ns: 1 }));
+        self.on(Event::Finished(launch.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })));
     }
 
     fn evictions(&self) -> u64 {
@@ -200,7 +200,7 @@ fn what_is_on_its_way_out_is_room_enough() {
     for id in 11..20 {
         driver.submit(id, CPU, &[(&data[id as usize], Mode::Inout)], None);
         let launch = driver.launch().expect("a core runs it");
-        driver.on(Event::Finished(launch.task, Outcome::Done { elapsed_ns: 1 }));
+        driver.on(Event::Finished(launch.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })));
     }
     assert_eq!(driver.evictions(), 1);
     driver.run(10);

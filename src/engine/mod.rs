@@ -29,7 +29,7 @@ mod replay;
 mod scheduler;
 
 pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
-pub(crate) use event::{Event, Nanos, Outcome};
+pub(crate) use event::{CopyTime, Event, Nanos, Outcome, Span};
 pub(crate) use failures::{FailureLog, WaitBegun};
 pub(crate) use lock::PlacementLock;
 pub(crate) use placement::{Hope, Needs, Placement, Traffic};
@@ -139,12 +139,12 @@ impl Engine {
         });
     }
 
-    /// A task's body has run, for so long on the driver's clock; appends what follows to `out`.
+    /// A task's body has run; appends what follows to `out`.
     #[inline]
-    pub(crate) fn done(&self, task: OwnedTask, elapsed_ns: Nanos, out: &mut Vec<Command>) {
+    pub(crate) fn done(&self, task: OwnedTask, span: Span, out: &mut Vec<Command>) {
         if let Some(placement) = &self.placement {
             self.note_parts(&task);
-            placement.lock().finished(&task, true, Some(elapsed_ns), None, out);
+            placement.lock().finished(&task, true, Some(span), None, out);
         }
         self.finished(task, out);
     }
@@ -160,8 +160,8 @@ impl Engine {
     /// A task has ended without doing what it was for.
     #[cold]
     fn ended(&self, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
-        if let Outcome::Done { elapsed_ns } = outcome {
-            return self.done(task, elapsed_ns, out);
+        if let Outcome::Done(span) = outcome {
+            return self.done(task, span, out);
         }
         let began = !matches!(outcome, Outcome::Skipped);
         let device_lost = self.note(&task, outcome);
@@ -175,7 +175,7 @@ impl Engine {
     #[cold]
     fn note(&self, task: &OwnedTask, outcome: Outcome) -> Option<Arc<TaskFailure>> {
         match outcome {
-            Outcome::Done { .. } => None,
+            Outcome::Done(_) => None,
             Outcome::Failed(reason) => {
                 let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
                 let failure = self.fail(task, reason);
@@ -203,7 +203,7 @@ impl Engine {
     /// Takes an event, appends what follows to `out`.
     pub(crate) fn on(&self, event: Event<'_>, out: &mut Vec<Command>) {
         match event {
-            Event::Finished(task, Outcome::Done { elapsed_ns }) => self.done(task, elapsed_ns, out),
+            Event::Finished(task, Outcome::Done(span)) => self.done(task, span, out),
             Event::Finished(task, outcome) => self.ended(task, outcome, out),
             event => {
                 if let Some(placement) = &self.placement {
@@ -224,7 +224,7 @@ impl Engine {
             Event::Suspended(task) => placement.lock().suspended(task, out),
             Event::Resumed(task) => placement.lock().resumed(task),
             Event::Returned(task) => placement.lock().returned(task, out),
-            Event::Copied(copy, elapsed_ns) => placement.lock().copied(copy, elapsed_ns, out),
+            Event::Copied(copy, time) => placement.lock().copied(copy, time, out),
             Event::Refused(task, error) => {
                 let bytes = error.as_ref().and_then(DeviceError::refused_bytes);
                 let fail = |task: &OwnedTask, in_use| {

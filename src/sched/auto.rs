@@ -1,9 +1,14 @@
 //! `auto`: whichever of the others would be fastest for this program on this machine.
 //!
 //! It begins with `bottom-level`, which tries tasks on all kinds of unit, and records the program: tasks, what they come
-//! after, the regions they work on, their times, those of copies. When it knows enough it runs that program under each
-//! candidate, in a simulation by those times ([`simulate`]), and goes on with the best; again when there have been four times
-//! as many tasks, a few times in all. What it took and what it expected of the others, it says ([`Choice`]).
+//! after, the regions they work on, their times and how busy units were meanwhile ([`load`]), those of copies. When it knows
+//! enough it runs that program under each candidate, in a simulation by those times ([`simulate`]), and goes on with the best;
+//! again when there have been four times as many tasks, a few times in all. Distributions that search do so beforehand, by the
+//! same times ([`rehearsed`]).
+//!
+//! Simulations err. So of a program in time steps it measures what a step takes under whoever has charge, tries the others that
+//! promise about as much or more, for some steps each, and ends with the one that was fastest ([`watch`]). What it took, what it
+//! expected and what it measured, it says ([`Choice`]). It knows of a machine what it has measured, simulated machines included.
 //!
 //! To choose among algorithms by what they are expected to do is Rice's problem (1976). Of loops, schedulers have been chosen by
 //! simulation during the run before (SimAS: Mohammed & Ciorba 2020).
@@ -12,21 +17,27 @@
 //! that are ready. Tasks of instances that have begun by then it gets without their places: it would see them in part, and
 //! measure them so.
 
+mod load;
 mod record;
+mod rehearsed;
 mod simulate;
+mod watch;
 
 use super::any_distribution::distributed;
 use super::copies::Copies;
 use super::kernels::Kernels;
 use super::{
-    AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Dynamic, Eft, LinkEstimate, LowerBound,
-    Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
+    Affinity, AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Dynamic, Eft, LinkEstimate,
+    LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
 };
 use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
-use record::Record;
+use load::Load;
+use record::{Job, Program, Record};
+use rehearsed::{IndexTimes, Rehearsed};
 use std::collections::BTreeMap;
 use std::fmt;
+use watch::Watch;
 
 /// When the first choice is made, in tasks that have run, for each unit and in all.
 const FIRST: (usize, usize) = (4, 64);
@@ -41,8 +52,9 @@ const ALIKE: f64 = 0.05;
 ///
 /// ```
 /// use thalweg::sched::Choice;
-/// let choice = Choice { taken: "eft", expected_ns: vec![("bottom-level", 2_000_000), ("eft", 1_500_000)] };
-/// assert_eq!(choice.to_string(), "eft taken: 1.500 ms expected; bottom-level 2.000 ms");
+/// let expected_ns = vec![("bottom-level", 2_000_000), ("eft", 1_500_000)];
+/// let choice = Choice { taken: "eft", expected_ns, measured_ns: vec![("eft", 1_600_000)] };
+/// assert_eq!(choice.to_string(), "eft taken: 1.600 ms measured; bottom-level 2.000 ms expected");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
@@ -50,18 +62,22 @@ pub struct Choice {
     pub taken: &'static str,
     /// What a time step, or the graph so far, was expected to take under each candidate, in nanoseconds.
     pub expected_ns: Vec<(&'static str, u64)>,
+    /// What a time step has taken under those that were tried, in nanoseconds.
+    pub measured_ns: Vec<(&'static str, u64)>,
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |ns: u64| ns as f64 / 1e6;
-        write!(f, "{} taken", self.taken)?;
-        if let Some((_, ns)) = self.expected_ns.iter().find(|(name, _)| *name == self.taken) {
-            write!(f, ": {:.3} ms expected", ms(*ns))?;
-        }
+        let known = |name: &str| {
+            let of = |known: &[(&'static str, u64)]| known.iter().find(|(other, _)| *other == name).map(|(_, ns)| *ns);
+            let (measured, expected) = (of(&self.measured_ns), of(&self.expected_ns));
+            let ms = |ns: u64, how: &str| format!("{:.3} ms {how}", ns as f64 / 1e6);
+            measured.map(|ns| ms(ns, "measured")).or_else(|| expected.map(|ns| ms(ns, "expected"))).unwrap_or_default()
+        };
+        write!(f, "{} taken: {}", self.taken, known(self.taken))?;
         let others = self.expected_ns.iter().filter(|(name, _)| *name != self.taken);
-        for (n, (name, ns)) in others.enumerate() {
-            write!(f, "{} {name} {:.3} ms", if n == 0 { ";" } else { "," }, ms(*ns))?;
+        for (n, (name, _)) in others.enumerate() {
+            write!(f, "{} {name} {}", if n == 0 { ";" } else { "," }, known(name))?;
         }
         Ok(())
     }
@@ -76,6 +92,7 @@ struct Setting<'a> {
     model: &'a Model,
     copies: &'a Copies,
     kernels: &'a Kernels,
+    index_ns: Option<IndexTimes>,
 }
 
 const BEGINS_WITH: Candidate = ("bottom-level", |with| {
@@ -87,8 +104,8 @@ const CANDIDATES: [Candidate; 6] = [
     ("eft", |with| Box::new(Eft::knowing(with.model.clone(), with.copies.clone()))),
     ("stealing", |with| Box::new(Stealing::new(with.units))),
     ("dynamic", |_| Box::new(Dynamic::new(Dynamic::CHUNK, Dynamic::MEMO, 0))),
-    ("certified", |_| distributed(Certified::default(), None)),
-    ("clustered-guided", |_| distributed(ClusteredGuided::default(), None)),
+    ("certified", |with| distributed(Rehearsed::new(Certified::default(), with.index_ns.as_ref()), None)),
+    ("clustered-guided", |with| distributed(Rehearsed::new(ClusteredGuided::default(), with.index_ns.as_ref()), None)),
 ];
 
 /// See the module.
@@ -113,12 +130,17 @@ pub struct Auto {
     /// What the policy has charge of.
     charge: BTreeMap<TaskId, ReadyTask>,
     in_flight: Vec<usize>,
-    /// Of each unit, since the first task was ready.
-    kinds: Vec<UnitKind>,
+    load: Load,
+    watch: Watch,
+    /// Whether the policy in charge has been watched long enough since the last choice.
+    is_judged: bool,
     finished: usize,
     next_choice: usize,
     choices: usize,
+    /// Whether a choice has been made by an instance that recurs.
+    recurs: bool,
     choice: Option<Choice>,
+    affinity: Affinity,
     /// The latest instance of each space that anything is known of.
     latest: BTreeMap<u32, u64>,
     /// Tasks up to these instances have no place for the present policy.
@@ -137,51 +159,117 @@ impl Auto {
         let ((name, begins_with), copies) = (BEGINS_WITH, Copies::new(link));
         Self {
             units,
-            policy: begins_with(&Setting { units, model: &model, copies: &copies, kernels: &Kernels::default() }),
+            policy: begins_with(&Setting {
+                units,
+                model: &model,
+                copies: &copies,
+                kernels: &Kernels::default(),
+                index_ns: None,
+            }),
             name,
             model,
             copies,
             record: Record::default(),
             charge: BTreeMap::new(),
             in_flight: vec![0; units],
-            kinds: Vec::new(),
+            load: Load::default(),
+            watch: Watch::default(),
+            is_judged: false,
             finished: 0,
             next_choice: FIRST.1.max(FIRST.0 * units),
             choices: 0,
+            recurs: false,
             choice: None,
+            affinity: Affinity::new(),
             latest: BTreeMap::new(),
             without_place: BTreeMap::new(),
         }
     }
 
-    /// Chooses, if it is time to.
+    /// Chooses, if it is time to: at first, when an instance recurs, when the policy in charge has been watched long enough, and
+    /// now and then.
     fn choose(&mut self, view: &View<'_>) {
-        if self.finished < self.next_choice || self.choices == CHOICES {
+        self.load.units(view.units.iter().map(|unit| unit.kind));
+        let recurs = self.latest.values().any(|instance| *instance >= 2);
+        let begins_to_recur = recurs && !std::mem::replace(&mut self.recurs, recurs);
+        let is_judged = std::mem::take(&mut self.is_judged);
+        let is_due = self.finished >= self.next_choice && self.choices < CHOICES;
+        if is_due {
+            self.next_choice *= AGAIN;
+            self.choices += 1;
+        }
+        if is_judged && self.watch.is_experienced() {
+            return self.go_on(view);
+        }
+        if !(begins_to_recur || is_judged || is_due) {
             return;
         }
-        self.next_choice *= AGAIN;
-        self.choices += 1;
         let Some(program) = self.record.program() else { return };
+        // While policies are watched, and after they have been, there is nothing to choose unless the program is another.
+        if !is_judged && !self.watch.recurs(program.per_instance()) && recurs {
+            return;
+        }
+        let index_ns = self.index_ns(&program);
         let kernels = self.record.kernels().clone();
-        let with = Setting { units: self.units, model: &self.model, copies: &self.copies, kernels: &kernels };
+        let with = self.setting(&kernels, index_ns.clone());
         let mut expected = Vec::new();
         for (name, candidate) in &CANDIDATES {
-            let ns = simulate::run(&program, &mut *candidate(&with), view.units, &kernels, &self.copies);
+            let times = (&kernels, &self.load);
+            let ns = simulate::run(&program, &mut *candidate(&with), view.units, times, &self.copies);
             expected.extend(ns.map(|ns| (*name, ns)));
         }
         let of = |name: &str| expected.iter().find(|(other, _)| *other == name).map_or(f64::INFINITY, |(_, ns)| *ns);
         let best = expected.iter().min_by(|one, other| one.1.total_cmp(&other.1));
         let Some(&(best, best_ns)) = best else { return };
-        let taken = if best_ns < of(self.name) * (1.0 - ALIKE) { best } else { self.name };
+        let by_simulation = if best_ns < of(self.name) * (1.0 - ALIKE) { best } else { self.name };
+        let taken = self.watch.next(&expected, self.name).unwrap_or(by_simulation);
         let expected_ns = expected.iter().map(|(name, ns)| (*name, *ns as u64)).collect();
-        self.choice = Some(Choice { taken, expected_ns });
-        if taken != self.name
-            && let Some((name, candidate)) = CANDIDATES.iter().find(|(name, _)| *name == taken)
-        {
-            self.policy = candidate(&with);
-            self.name = name;
-            self.hand_over(view);
+        self.choice = Some(Choice { taken, expected_ns, measured_ns: self.watch.seen_ns() });
+        if taken != self.name {
+            self.change_to(taken, index_ns, view);
         }
+    }
+
+    /// Goes on with what promises most by the latest simulation, or was fastest.
+    fn go_on(&mut self, view: &View<'_>) {
+        let Some(choice) = &mut self.choice else { return };
+        let expected: Vec<_> = choice.expected_ns.iter().map(|(name, ns)| (*name, *ns as f64)).collect();
+        choice.taken = self.watch.next(&expected, self.name).unwrap_or(self.name);
+        choice.measured_ns = self.watch.seen_ns();
+        let taken = choice.taken;
+        if taken != self.name {
+            let index_ns = self.record.program().and_then(|program| self.index_ns(&program));
+            self.change_to(taken, index_ns, view);
+        }
+    }
+
+    /// What candidates are made of, now.
+    fn setting<'a>(&'a self, kernels: &'a Kernels, index_ns: Option<IndexTimes>) -> Setting<'a> {
+        Setting { units: self.units, model: &self.model, copies: &self.copies, kernels, index_ns }
+    }
+
+    /// What every index takes on a CPU unit, and on the kind of device on which it takes least.
+    fn index_ns(&mut self, program: &Program) -> Option<IndexTimes> {
+        let kernels = self.record.kernels();
+        let takes_ns = |job: &Job| {
+            let (kernel, work) = job.kernel;
+            [false, true].map(|is_device| {
+                let kinds = UnitKind::ALL.into_iter().filter(|kind| kind.is_device() == is_device);
+                let known = kinds.filter_map(|kind| self.load.full_ns(kernel, kind, work));
+                known.min_by(f64::total_cmp).unwrap_or_else(|| kernels.least_ns(kernel, work))
+            })
+        };
+        program.index_ns(takes_ns).map(Into::into)
+    }
+
+    /// Puts another policy in charge.
+    fn change_to(&mut self, name: &str, index_ns: Option<IndexTimes>, view: &View<'_>) {
+        let Some((name, candidate)) = CANDIDATES.iter().find(|(other, _)| *other == name) else { return };
+        let kernels = self.record.kernels().clone();
+        self.policy = candidate(&self.setting(&kernels, index_ns));
+        self.name = name;
+        self.watch.begin();
+        self.hand_over(view);
     }
 
     /// Gives a new policy charge of all that is ready.
@@ -238,8 +326,6 @@ impl Policy for Auto {
 
     fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         self.choose(view);
-        let known = self.kinds.len();
-        self.kinds.extend(view.units.iter().skip(known).map(|unit| unit.kind));
         self.record.ready(&task);
         if let Some(place) = &task.place {
             let latest = self.latest.entry(place.space).or_default();
@@ -253,7 +339,9 @@ impl Policy for Auto {
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         self.choose(view);
         let task = self.policy.next(unit, view)?;
-        self.charge.remove(&task);
+        if let Some(place) = self.charge.remove(&task).and_then(|task| task.place) {
+            self.affinity.note(&place, unit, || view.missing_at(task, unit));
+        }
         Some(task)
     }
 
@@ -261,17 +349,22 @@ impl Policy for Auto {
         if let Some(known) = self.in_flight.get_mut(unit.index()) {
             *known = tasks;
         }
+        self.load.in_flight(unit, tasks);
         self.policy.in_flight(unit, tasks);
     }
 
     fn finished(&mut self, sample: &Sample) {
         self.finished += 1;
-        let elapsed_ns = sample.elapsed_ns as f64;
-        if let Some(&kind) = self.kinds.get(sample.unit.index()) {
+        let (elapsed_ns, work) = (sample.elapsed_ns as f64, self.record.ended(sample.task));
+        if let Some(kind) = self.load.kind(sample.unit) {
             self.model.learn(&sample.name, kind, sample.bytes, elapsed_ns);
-            if let Some((kernel, work)) = self.record.ended(sample.task) {
+            if let Some((kernel, work)) = work {
                 self.record.kernels().learn(kernel, kind, work, elapsed_ns);
             }
+        }
+        self.is_judged |= self.watch.ended(sample, self.name, self.record.is_at_rest());
+        if let Some(work) = work {
+            self.load.ended(sample.unit, self.watch.now_ns(), elapsed_ns, work);
         }
         let sample = self.shown_sample(sample);
         self.policy.finished(&sample);
@@ -284,7 +377,7 @@ impl Policy for Auto {
     }
 
     fn copied(&mut self, copy: &CopySample) {
-        self.copies.learn(copy);
+        self.copies.learn_alone(copy);
         self.policy.copied(copy);
     }
 
@@ -293,7 +386,7 @@ impl Policy for Auto {
     }
 
     fn affinity(&self) -> Option<AffinityStatistics> {
-        self.policy.affinity()
+        Some(self.affinity.statistics())
     }
 
     fn bound(&self) -> Option<LowerBound> {

@@ -200,6 +200,7 @@ impl Program {
         let (mut done, mut told) = (BTreeSet::new(), BTreeSet::new());
         let mut flying: BTreeMap<u64, UnitId> = BTreeMap::new();
         let mut decided = Vec::new();
+        let mut ended_ns = 0;
         while (done.len() as u64) < total {
             let is_ready = |task: u64, done: &BTreeSet<u64>| {
                 let Place { index, instance, .. } = place(task);
@@ -256,9 +257,18 @@ impl Program {
             units[unit.index()].in_flight -= 1;
             let (elapsed_ns, fails) = (self.ns[turn % self.ns.len()], self.fails == Some(task));
             let elapsed_ns = if fails { 0 } else { elapsed_ns };
+            ended_ns += elapsed_ns;
             let place = stands(task);
-            let sample =
-                Sample { task: TaskId(task), name: "t".into(), bytes: 0, unit, elapsed_ns, energy_j: None, place };
+            let sample = Sample {
+                task: TaskId(task),
+                name: "t".into(),
+                bytes: 0,
+                unit,
+                elapsed_ns,
+                ended_ns,
+                energy_j: None,
+                place,
+            };
             if fails {
                 policy.failed(&sample)
             } else {

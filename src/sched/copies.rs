@@ -1,7 +1,8 @@
 //! How long copies take: what links are taken for until they are measured, and what was measured since.
 //!
 //! A straight line for each memory that copies go to, fitted to the latest: what a copy takes at least, and what each byte
-//! adds. What copies wait for each other on a link that is busy is in their times, and so in the line.
+//! adds. What copies wait for each other on a link that is busy is in their times, and so in the line, unless whoever asks
+//! reckons with queues on links and learns what they take alone.
 
 use crate::ids::SpaceId;
 
@@ -40,7 +41,7 @@ impl LinkEstimate {
 /// use thalweg::prelude::*;
 /// use thalweg::sched::{CopySample, Eft, LinkEstimate, Model, Policy};
 /// let mut policy = Eft::new(Model::default(), LinkEstimate::default());
-/// policy.copied(&CopySample { from: SpaceId::HOST, to: SpaceId(1), bytes: 8000, elapsed_ns: 2000 });
+/// policy.copied(&CopySample { from: SpaceId::HOST, to: SpaceId(1), bytes: 8000, elapsed_ns: 2000, waited_ns: 0 });
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopySample {
@@ -50,8 +51,10 @@ pub struct CopySample {
     pub to: SpaceId,
     /// How many bytes.
     pub bytes: u64,
-    /// How long it took, with what it waited for on the link.
+    /// How long it took, with what it waited for on the link where that was measured with it.
     pub elapsed_ns: u64,
+    /// What of that was waiting.
+    pub waited_ns: u64,
 }
 
 /// So many copies weigh as much as all before: an estimate follows a machine that changes.
@@ -89,6 +92,11 @@ impl Copies {
         self.to[copy.to.index()].learn(copy.bytes as f64, copy.elapsed_ns as f64);
     }
 
+    /// A copy has ended: what it took less what it waited for others.
+    pub(super) fn learn_alone(&mut self, copy: &CopySample) {
+        self.learn(&CopySample { elapsed_ns: copy.elapsed_ns.saturating_sub(copy.waited_ns), ..*copy });
+    }
+
     /// What copies of so many bytes to a memory are expected to take.
     pub(super) fn copy_ns(&self, to: SpaceId, bytes: u64) -> f64 {
         match self.to.get(to.index()) {
@@ -124,7 +132,7 @@ mod tests {
     use super::*;
 
     fn sample(to: u16, bytes: u64, elapsed_ns: u64) -> CopySample {
-        CopySample { from: SpaceId::HOST, to: SpaceId(to), bytes, elapsed_ns }
+        CopySample { from: SpaceId::HOST, to: SpaceId(to), bytes, elapsed_ns, waited_ns: 0 }
     }
 
     #[test]

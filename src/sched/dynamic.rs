@@ -309,7 +309,16 @@ mod tests {
             let task = TaskId(next(policy, unit).expect("nobody has it"));
             let place = at(0, index, number).place;
             let unit = UnitId(unit);
-            policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns: ns, energy_j: None, place });
+            policy.finished(&Sample {
+                task,
+                name: "t".into(),
+                bytes: 0,
+                unit,
+                elapsed_ns: ns,
+                ended_ns: 0,
+                energy_j: None,
+                place,
+            });
         }
     }
 

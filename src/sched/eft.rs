@@ -2,16 +2,20 @@
 //!
 //! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by
 //! priority (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known
-//! ahead). Expected finish = what the unit has still to do + copies of the bytes it lacks, as copies to its memory have
-//! taken lately + the task's own time by the [`Model`].
+//! ahead). Expected finish = what the unit has still to do, or the link to its memory, whichever is more + copies of the bytes
+//! it lacks, as copies to its memory have taken lately + the task's own time by the [`Model`].
 //!
 //! What is not known yet is tried: until a kind of unit has run tasks of a name, as many of them as it has units count
 //! as free there. Further ones are expected to take what they take on other kinds.
 //!
-//! *Copies are measured*, with what they wait for on busy links (`copies.rs`). *Load* is what a unit has still to do: the policy
-//! reads no clock, so this is the sum of the estimates of its unfinished tasks. What tasks do to each other, as those of cores
-//! that share a memory, is not estimated: it is in the times that the model has learned lately, however many units were busy
-//! then. That one more busy unit slows the others down does not count against it.
+//! What is measured:
+//! - *tasks*, by name, kind of unit and bytes. What other programs, or cores that share a memory, do to them is in their times:
+//!   an estimate follows what the latest took, however many units were busy then. That one more busy unit slows the others
+//!   down does not count against it;
+//! - *copies*, by the memory that they go to, without what they waited for on busy links (`copies.rs`);
+//! - *load*: of a unit, the sum of the estimates of its unfinished tasks; of a link, that of the copies for unfinished tasks, so
+//!   that copies wait for each other where many go the same way. The policy reads no clock: what has been done of a task, or
+//!   copied for it, counts as still to be done until the task ends.
 
 use super::alike::Alike;
 use super::copies::Copies;
@@ -20,7 +24,7 @@ use super::queues::Queues;
 use super::{
     Affinity, AffinityStatistics, CopySample, LinkEstimate, Model, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
 };
-use crate::ids::{TaskId, UnitId};
+use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -51,6 +55,8 @@ pub struct Eft {
     queues: Queues,
     /// What each unit has still to do.
     loads: Alike<Load>,
+    /// What is still to be copied to each memory for tasks that have not ended.
+    links_ns: Vec<f64>,
     /// How many units there are of each kind.
     of_kind: Option<[usize; KINDS]>,
     /// What each unfinished task has added to which backlog.
@@ -84,6 +90,8 @@ struct Expected {
     kind: UnitKind,
     ns: f64,
     trial: bool,
+    /// To which memory, and for how long.
+    copy: (SpaceId, f64),
 }
 
 impl Eft {
@@ -101,12 +109,23 @@ impl Eft {
     fn forget(&mut self, sample: &Sample) -> Option<UnitKind> {
         let expected = self.expected.remove(&sample.task)?;
         self.loads.change(expected.unit, |load| load.add_ns(-expected.ns));
+        let (space, copy_ns) = expected.copy;
+        if let Some(link_ns) = self.links_ns.get_mut(space.index()) {
+            *link_ns = (*link_ns - copy_ns).max(0.0);
+        }
         if expected.trial
             && let Some(trials) = self.trials.get_mut(&(sample.name.clone(), expected.kind))
         {
             *trials -= 1;
         }
         Some(expected.kind)
+    }
+
+    /// When so many bytes would have been copied to a memory, behind what is to be copied there; to where, and for how long.
+    fn copy(&self, space: SpaceId, bytes: u64) -> (f64, (SpaceId, f64)) {
+        let copy_ns = self.copies.copy_ns(space, bytes);
+        let waits_ns = self.links_ns.get(space.index()).copied().filter(|_| copy_ns > 0.0).unwrap_or(0.0);
+        (waits_ns + copy_ns, (space, copy_ns))
     }
 
     /// What the task takes on units of a kind, by what is `known` of each; whether it would be a trial.
@@ -138,14 +157,20 @@ impl Policy for Eft {
         let known = self.model.estimates_ns(&task.name, task.bytes);
         let finish = |(load, unit): (Load, &UnitView)| {
             let (execution_ns, trial) = self.execution(&task, &known, unit.kind);
-            let spaces =
-                unit.spaces.iter().map(|space| self.copies.copy_ns(*space, view.missing_bytes(task.id, *space)));
-            let ns = execution_ns + spaces.min_by(f64::total_cmp).unwrap_or(0.0);
-            (load.backlog_ns() + ns, load.tasks, unit.id, unit.kind, ns, trial)
+            let spaces = unit.spaces.iter().map(|space| self.copy(*space, view.missing_bytes(task.id, *space)));
+            let (copied_ns, copy) =
+                spaces.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or((0.0, (SpaceId::HOST, 0.0)));
+            let (_, copy_ns) = copy;
+            // Others run while it waits for the link.
+            let finish_ns = load.backlog_ns().max(copied_ns - copy_ns) + copy_ns + execution_ns;
+            let expected = Expected { unit: unit.id, kind: unit.kind, ns: finish_ns - load.backlog_ns(), trial, copy };
+            (finish_ns, load.tasks, expected)
         };
         let best = least.into_iter().map(finish);
-        let best = best.min_by(|one, other| one.0.total_cmp(&other.0).then((one.1, one.2).cmp(&(other.1, other.2))));
-        let Some((_, _, unit, kind, ns, trial)) = best else { return };
+        let best =
+            best.min_by(|one, other| one.0.total_cmp(&other.0).then((one.1, one.2.unit).cmp(&(other.1, other.2.unit))));
+        let Some((_, _, expected)) = best else { return };
+        let Expected { unit, kind, ns, trial, copy: (space, copy_ns) } = expected;
         if trial {
             *self.trials.entry((task.name.clone(), kind)).or_default() += 1;
         }
@@ -153,7 +178,13 @@ impl Policy for Eft {
             load.add_ns(ns);
             load.tasks += 1;
         });
-        self.expected.insert(task.id, Expected { unit, kind, ns, trial });
+        if copy_ns > 0.0 {
+            if self.links_ns.len() <= space.index() {
+                self.links_ns.resize(space.index() + 1, 0.0);
+            }
+            self.links_ns[space.index()] += copy_ns;
+        }
+        self.expected.insert(task.id, expected);
         self.queues.push(unit, task);
     }
 
@@ -186,7 +217,7 @@ impl Policy for Eft {
     }
 
     fn copied(&mut self, copy: &CopySample) {
-        self.copies.learn(copy);
+        self.copies.learn_alone(copy);
     }
 
     fn affinity(&self) -> Option<AffinityStatistics> {
@@ -201,7 +232,6 @@ impl Policy for Eft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::SpaceId;
 
     fn units() -> Vec<UnitView> {
         let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
@@ -225,7 +255,16 @@ mod tests {
 
     fn finish(policy: &mut Eft, task: u64, unit: u16, elapsed_ns: u64) {
         let (task, unit) = (TaskId(task), UnitId(unit));
-        policy.finished(&Sample { task, name: "t".into(), bytes: 0, unit, elapsed_ns, energy_j: None, place: None });
+        policy.finished(&Sample {
+            task,
+            name: "t".into(),
+            bytes: 0,
+            unit,
+            elapsed_ns,
+            ended_ns: 0,
+            energy_j: None,
+            place: None,
+        });
     }
 
     #[test]

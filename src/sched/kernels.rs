@@ -46,6 +46,13 @@ struct Times {
     noted_ns: f64,
 }
 
+impl KernelId {
+    /// Among all kernels, from 0.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl Kernels {
     /// The kernel of a task, and how much work it is. What `model` knows of a new one is taken over, but not if it has a cost,
     /// of which models know nothing.

@@ -387,8 +387,9 @@ pub struct Beside {
 /// ```
 /// use thalweg::ids::{TaskId, UnitId};
 /// use thalweg::sched::Sample;
+/// let (task, unit) = (TaskId(7), UnitId(0));
 /// let sample =
-///     Sample { task: TaskId(7), name: "axpy".into(), bytes: 8000, unit: UnitId(0), elapsed_ns: 2000, energy_j: None, place: None };
+///     Sample { task, name: "axpy".into(), bytes: 8000, unit, elapsed_ns: 2000, ended_ns: 9000, energy_j: None, place: None };
 /// assert_eq!(sample.bytes / sample.elapsed_ns, 4); // gigabytes per second
 /// ```
 #[derive(Debug, Clone)]
@@ -403,6 +404,8 @@ pub struct Sample {
     pub unit: UnitId,
     /// How long its body took.
     pub elapsed_ns: u64,
+    /// When it ended, on the runtime's clock ([`Runtime::now`](crate::Runtime::now)).
+    pub ended_ns: u64,
     /// The dynamic energy of that time on that unit in joules, where the unit's power is known.
     pub energy_j: Option<f64>,
     /// Its place in an iteration space, if it recurs.

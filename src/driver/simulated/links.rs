@@ -80,11 +80,12 @@ impl Links {
         &self.routes[from.index() * self.spaces + to.index()]
     }
 
-    /// Sends bytes over a lane, behind what was sent before; when they have arrived.
-    pub(super) fn send(&mut self, now: Nanos, lane: usize, bytes: u64) -> Nanos {
+    /// Sends bytes over a lane, behind what was sent before; how long they wait for that, and when they have arrived.
+    pub(super) fn send(&mut self, now: Nanos, lane: usize, bytes: u64) -> (Nanos, Nanos) {
         let lane = &mut self.lanes[lane];
         let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;
-        lane.free_at = lane.free_at.max(now) + takes.ceil() as Nanos;
-        lane.free_at
+        let begins = lane.free_at.max(now);
+        lane.free_at = begins + takes.ceil() as Nanos;
+        (begins - now, lane.free_at)
     }
 }

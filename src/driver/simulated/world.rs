@@ -14,7 +14,7 @@ use super::links::Links;
 use super::progress::{ClassId, Progress};
 use crate::coherence::CopyId;
 use crate::depend::{Kinds, OwnedTask};
-use crate::engine::{CopyOrder, Event, Launch, Nanos, Outcome};
+use crate::engine::{CopyOrder, CopyTime, Event, Launch, Nanos, Outcome, Span};
 use crate::ids::UnitId;
 use crate::machine::{ComputeUnit, Machine, UnitKind};
 use crate::sim::{SimulatedMachine, Times, Work};
@@ -76,8 +76,17 @@ struct Arrival {
     bytes: u64,
     /// When it was ordered.
     since: Nanos,
+    /// For how long it has waited, or will.
+    waited: Nanos,
     /// A further link to take.
     then: Option<usize>,
+}
+
+impl Arrival {
+    /// What it took, until now.
+    fn time(&self, now: Nanos) -> CopyTime {
+        CopyTime { elapsed_ns: now - self.since, waited_ns: self.waited }
+    }
 }
 
 impl World {
@@ -163,13 +172,13 @@ impl World {
         let bytes = (order.block.volume() * order.element_bytes) as u64;
         let route = self.links.route(order.from.space, order.to.space);
         let (first, then) = (route[0], route.get(1).copied());
-        self.send(Arrival { at: self.now, sent: 0, copy: order.copy, bytes, since: self.now, then }, first);
+        self.send(Arrival { at: self.now, sent: 0, copy: order.copy, bytes, since: self.now, waited: 0, then }, first);
     }
 
     fn send(&mut self, copy: Arrival, lane: usize) {
-        let at = self.links.send(self.now, lane, copy.bytes);
+        let (waits, at) = self.links.send(self.now, lane, copy.bytes);
         self.sent += 1;
-        self.copies.push(Reverse(Arrival { at, sent: self.sent, ..copy }));
+        self.copies.push(Reverse(Arrival { at, sent: self.sent, waited: copy.waited + waits, ..copy }));
     }
 
     /// Lets time pass until something happens, and says on which unit if it is a task; none if nothing is under way.
@@ -184,13 +193,13 @@ impl World {
                     self.now = at;
                     match arrival.then {
                         Some(lane) => self.send(Arrival { then: None, ..arrival }, lane),
-                        None => return Some((Event::Copied(arrival.copy, Some(at - arrival.since)), None)),
+                        None => return Some((Event::Copied(arrival.copy, Some(arrival.time(at))), None)),
                     }
                 }
                 (_, Some((at, class))) => {
                     self.now = at;
                     let (task, unit, elapsed_ns) = self.end(class);
-                    return Some((Event::Finished(task, Outcome::Done { elapsed_ns }), Some(unit)));
+                    return Some((Event::Finished(task, Outcome::Done(Span { elapsed_ns, ended_ns: at })), Some(unit)));
                 }
                 (Some(_), None) => unreachable!("a copy arrives before no task ends"),
             }

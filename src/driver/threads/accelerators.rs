@@ -11,7 +11,7 @@ use crate::depend::{AccessRecord, Mode, OwnedTask, running};
 use crate::device::{Accelerator, Completion, Mark};
 use crate::driver::Driver;
 use crate::driver::shared::Shared;
-use crate::engine::{Event, Launch, Outcome};
+use crate::engine::{CopyTime, Event, Launch, Outcome};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
 use crate::kernel::Launcher;
@@ -74,7 +74,7 @@ impl Threads {
                     any = true;
                     match (mark, result) {
                         (Mark::Copy(copy), Ok(elapsed_ns)) => {
-                            self.shared.engine.on(Event::Copied(copy, Some(elapsed_ns)), out);
+                            self.shared.engine.on(Event::Copied(copy, Some(CopyTime::alone(elapsed_ns))), out);
                         }
                         (Mark::Copy(copy), Err(error)) => {
                             self.shared.engine.on(Event::CopyFailed(copy, *device, error), out);
@@ -82,7 +82,7 @@ impl Threads {
                         (Mark::Task(id), Ok(elapsed_ns)) => {
                             let task = queue.take(id);
                             task.body().keep();
-                            self.shared.end(task, Outcome::Done { elapsed_ns }, Some(slot), out);
+                            self.shared.end(task, Outcome::Done(self.span(elapsed_ns)), Some(slot), out);
                         }
                         (Mark::Task(id), Err(error)) => {
                             devices.lose(Some(*device), &error);

@@ -68,7 +68,7 @@ impl Threads {
             Some(reason) => Outcome::Failed(reason),
             None => {
                 task.body().keep();
-                Outcome::Done { elapsed_ns: away.elapsed_ns }
+                Outcome::Done(self.span(away.elapsed_ns))
             }
         };
         (task, outcome)

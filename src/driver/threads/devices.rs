@@ -6,7 +6,7 @@ use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
-use crate::engine::{CopyOrder, Event, Nanos, ReplicaRef};
+use crate::engine::{CopyOrder, CopyTime, Event, Nanos, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
@@ -270,7 +270,7 @@ impl Devices {
     pub(super) fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
         let start = Instant::now();
         match self.start_copy(order) {
-            Ok(true) => Some(Event::Copied(order.copy, Some(start.elapsed().as_nanos() as Nanos))),
+            Ok(true) => Some(Event::Copied(order.copy, Some(CopyTime::alone(start.elapsed().as_nanos() as Nanos)))),
             Ok(false) => None,
             Err(error) => {
                 let device = order.to.space.device().or(order.from.space.device());
@@ -332,7 +332,7 @@ impl Devices {
         // SAFETY: both replicas are pinned until the copy is reported; the directory keeps everybody else away.
         let copied = unsafe { self.devices[device.index()].copy_now(copy) };
         let elapsed_ns = start.elapsed().as_nanos() as Nanos;
-        let arrived = |()| Event::Copied(*id, Some(elapsed_ns));
+        let arrived = |()| Event::Copied(*id, Some(CopyTime::alone(elapsed_ns)));
         Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), arrived))
     }
 

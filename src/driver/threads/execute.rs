@@ -12,7 +12,7 @@ use crate::depend::{Context, Env, OwnedTask, Site};
 use crate::device::{Execution, Synchronous};
 use crate::driver::Driver;
 use crate::driver::shared::Ran;
-use crate::engine::{Event, Launch, Outcome};
+use crate::engine::{Event, Launch, Outcome, Span};
 use crate::error::FailureReason;
 use crate::ids::DeviceId;
 use crate::machine::UnitKind;
@@ -102,7 +102,7 @@ impl Threads {
                     self.shared.progress.finish(slot, lane, false);
                 }
             }
-            Ok(()) => self.shared.end_anywhere(task, Outcome::Done { elapsed_ns: 0 }, slot, ready),
+            Ok(()) => self.shared.end_anywhere(task, Outcome::Done(Span::default()), slot, ready),
             Err(ran) => {
                 if let Some((task, outcome)) = self.settle(task, ran, host.unit, 0) {
                     self.shared.end_anywhere(task, outcome, slot, ready);
@@ -198,7 +198,7 @@ impl Threads {
 
     fn end_launch(&self, host: &Host, task: OwnedTask, ran: Result<(), Ran>, elapsed_ns: u64) {
         let ended = match ran {
-            Ok(()) => Some((task, Outcome::Done { elapsed_ns })),
+            Ok(()) => Some((task, Outcome::Done(self.span(elapsed_ns)))),
             Err(ran) => self.settle(task, ran, host.unit, elapsed_ns),
         };
         if let Some((task, outcome)) = ended {

@@ -43,7 +43,7 @@ use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};
 use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Submitting, running};
-use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::engine::{CopyOrder, Event, Launch, Refused, Span};
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use std::cell::Cell;
@@ -51,6 +51,13 @@ use std::time::Duration;
 
 /// No clock is asked for a moment further away.
 const LONGEST_NAP: Duration = Duration::from_secs(3600);
+
+impl Threads {
+    /// Of a body that has just ended.
+    fn span(&self, elapsed_ns: u64) -> Span {
+        Span { elapsed_ns, ended_ns: self.now().as_nanos() as u64 }
+    }
+}
 
 impl Driver for Threads {
     #[inline]

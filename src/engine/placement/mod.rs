@@ -36,10 +36,10 @@ pub(crate) use flow::Traffic;
 pub(crate) use needs::Needs;
 pub(crate) use shortage::Hope;
 
-use super::Nanos;
 use super::command::Command;
 use super::failures::FailureLog;
 use super::scheduler::Scheduler;
+use super::{CopyTime, Span};
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
 use crate::error::TaskFailure;
@@ -113,13 +113,13 @@ impl Placement {
         self.queue.scheduler().submitted(task);
     }
 
-    /// A copy has arrived, which took so long.
-    pub(super) fn copied(&mut self, copy: CopyId, elapsed_ns: Option<Nanos>, out: &mut Vec<Command>) {
+    /// A copy has arrived, which took so long, if that is known.
+    pub(super) fn copied(&mut self, copy: CopyId, time: Option<CopyTime>, out: &mut Vec<Command>) {
         let Some(ended) = self.flow.end_copy(copy) else { return };
         self.residency.arrived(ended.data, &ended.transfer);
-        if let Some(elapsed_ns) = elapsed_ns {
+        if let Some(CopyTime { elapsed_ns, waited_ns }) = time {
             let UnderWay { between: (from, to), bytes, .. } = ended;
-            self.queue.scheduler().copied(&CopySample { from, to, bytes, elapsed_ns });
+            self.queue.scheduler().copied(&CopySample { from, to, bytes, elapsed_ns, waited_ns });
         }
         self.let_go_of_copy(ended, out);
     }
@@ -198,7 +198,7 @@ impl Placement {
         &mut self,
         task: &OwnedTask,
         began: bool,
-        elapsed_ns: Option<Nanos>,
+        span: Option<Span>,
         device_lost: Option<&Arc<TaskFailure>>,
         out: &mut Vec<Command>,
     ) {
@@ -208,14 +208,14 @@ impl Placement {
             self.device_lost(space, cause, out);
         }
         // A take that was skipped has taken nothing.
-        let forgotten = forgotten_by(task).filter(|_| elapsed_ns.is_some());
+        let forgotten = forgotten_by(task).filter(|_| span.is_some());
         if let Some(launched) = self.flow.end(id) {
             if forgotten.is_none() {
                 self.residency.ended(task, began, &launched);
             } // else what it accessed is gone
             if let Some(unit) = launched.unit {
-                let ran = |elapsed_ns| End::Ran { elapsed_ns, issued: launched.issued.then_some(launched.share) };
-                self.queue.left(task, unit, &elapsed_ns.map_or(End::Failed, ran));
+                let ran = |span| End::Ran { span, issued: launched.issued.then_some(launched.share) };
+                self.queue.left(task, unit, &span.map_or(End::Failed, ran));
             }
             let waiters = self.let_go(launched, out);
             self.one_less(waiters, out);

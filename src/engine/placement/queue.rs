@@ -14,7 +14,7 @@ use super::residency::Residency;
 use super::stages::Assigned;
 use super::units::{Room, Units};
 use crate::depend::{Kinds, OwnedTask};
-use crate::engine::Nanos;
+use crate::engine::Span;
 use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
@@ -41,8 +41,8 @@ struct Suited {
 
 /// How a task left its unit.
 pub(super) enum End {
-    /// It has run for so long; an issued one's time says how many to give ahead.
-    Ran { elapsed_ns: Nanos, issued: Option<u32> },
+    /// It has run; an issued one's time says how many to give ahead.
+    Ran { span: Span, issued: Option<u32> },
     /// It did not run to its end.
     Failed,
 }
@@ -322,21 +322,22 @@ impl Queue {
 
     /// A task has left its unit: the policy learns from it.
     pub(super) fn left(&mut self, task: &OwnedTask, unit: UnitId, end: &End) {
-        let sample = |elapsed_ns| Sample {
+        let sample = |Span { elapsed_ns, ended_ns }| Sample {
             task: task.shared().id,
             name: task.shared().name.clone(),
             bytes: Needs::of_task(task).bytes,
             unit,
             elapsed_ns,
+            ended_ns,
             energy_j: self.dynamic_w[unit.index()].map(|watts| watts * elapsed_ns as f64 / 1e9),
             place: place_of(task),
         };
         match *end {
-            End::Ran { elapsed_ns, issued } => {
-                self.units.ran(unit.index(), elapsed_ns, issued);
-                self.policy.finished(&sample(elapsed_ns));
+            End::Ran { span, issued } => {
+                self.units.ran(unit.index(), span.elapsed_ns, issued);
+                self.policy.finished(&sample(span));
             }
-            End::Failed => self.policy.failed(&sample(0)),
+            End::Failed => self.policy.failed(&sample(Span::default())),
         }
     }
 

@@ -138,6 +138,11 @@ impl Record {
         }
     }
 
+    /// Whether all tasks have ended.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.open == 0
+    }
+
     /// A task has ended; its kernel, and how much work it was.
     pub(super) fn ended(&mut self, id: TaskId) -> Option<(KernelId, f64)> {
         let recorded = self.get_mut(id)?;
@@ -218,13 +223,36 @@ impl Record {
 }
 
 impl Program {
-    /// Repeats an instance; each of an index's tasks comes after the one before.
+    /// How many tasks an instance has; 0 of a graph, which does not recur.
+    pub(super) fn per_instance(&self) -> usize {
+        if self.repetitions > 1 { self.jobs.len() / self.repetitions } else { 0 }
+    }
+
+    /// What every index of its only iteration space takes on each kind of unit in one instance, by what one task takes;
+    /// nothing if there are several spaces, or none.
+    pub(super) fn index_ns<const N: usize>(&self, takes_ns: impl Fn(&Job) -> [f64; N]) -> Option<Vec<[f64; N]>> {
+        let placed = |job: &Job| job.place.as_ref().map(|place| (place.space, place.index, place.weights.len()));
+        let mut once =
+            self.jobs.iter().take(self.per_instance()).filter_map(|job| Some((job, placed(job)?))).peekable();
+        let &(_, (only, _, len)) = once.peek()?;
+        let mut sums = vec![[0.0; N]; len];
+        for (job, (space, index, _)) in once {
+            if space != only {
+                return None;
+            }
+            sums[index].iter_mut().zip(takes_ns(job)).for_each(|(sum, ns)| *sum += ns);
+        }
+        Some(sums)
+    }
+
+    /// Repeats an instance; each of an index's tasks comes after the one before, and whoever reads after who wrote before.
     fn repeat(&mut self) {
         let once = self.jobs.len();
         self.repetitions = (SIMULATED / once.max(1)).clamp(REPETITIONS.0, REPETITIONS.1);
         let index = |job: &Job| job.place.as_ref().map(|place| place.index).or(job.beside.map(|beside| beside.index));
         let mut latest: FxHashMap<usize, u32> = FxHashMap::default();
         let model = std::mem::take(&mut self.jobs);
+        let (mut region_written, mut data_written) = (vec![None; self.regions], vec![None; self.data]);
         for repetition in 0..self.repetitions {
             let first = (repetition * once) as u32;
             for job in &model {
@@ -238,6 +266,18 @@ impl Program {
                     && !job.after.contains(&before)
                 {
                     job.after.push(before);
+                }
+                let written = |used: &Use| region_written[used.region as usize].max(data_written[used.data as usize]);
+                for before in job.uses.iter().filter(|used| used.reads).filter_map(written) {
+                    if before < first && !job.after.contains(&before) {
+                        job.after.push(before);
+                    }
+                }
+                for used in job.uses.iter().filter(|used| used.writes) {
+                    region_written[used.region as usize] = Some(self.jobs.len() as u32);
+                    if used.is_whole {
+                        data_written[used.data as usize] = Some(self.jobs.len() as u32);
+                    }
                 }
                 self.jobs.push(job);
             }

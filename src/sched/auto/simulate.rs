@@ -1,9 +1,10 @@
 //! A run of a program under a policy, by the times that were measured: how long it would take.
 //!
-//! Units take tasks as the engine gives them: who has least first, and some ahead. A task takes the mean of its kind, whatever
-//! else runs; a copy takes what copies took lately, what they waited for on the link included; no memory is short. That is
-//! coarse, and the same for all that are compared.
+//! Units take tasks as the engine gives them: who has least first, and some ahead. A task takes what it takes while units of its
+//! kind are as busy as they have been ([`Load`]), also where fewer are; copies to a memory, and those from it to the host, are
+//! made one after the other; no memory is short. That is coarse, and the same for all that are compared.
 
+use super::load::Load;
 use super::record::{Job, Program};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::sched::copies::Copies;
@@ -26,25 +27,24 @@ pub(super) fn run(
     program: &Program,
     policy: &mut dyn Policy,
     units: &[UnitView],
-    kernels: &Kernels,
+    (kernels, load): (&Kernels, &Load),
     copies: &Copies,
 ) -> Option<f64> {
-    let mut run = Run::new(program, units, kernels, copies);
+    let mut run = Run::new(program, units, (kernels, load), copies);
     run.tell_all(policy);
     let per_instance = program.jobs.len() / program.repetitions;
-    let half = program.repetitions / 2;
-    let (mut half_ns, mut left) = (0.0, vec![per_instance; program.repetitions]);
+    // Policies may run ahead with some indices, so instances do not end one after the other.
+    let (half, all) = (program.repetitions / 2, program.jobs.len());
+    let (mut half_ns, mut ended) = (0.0, 0);
     run.dispatch(policy);
-    while let Some(job) = run.end_next(policy) {
-        let repetition = job / per_instance;
-        left[repetition] -= 1;
-        if half > 0 && left[half - 1] == 0 && repetition == half - 1 {
+    while run.end_next(policy) {
+        ended += 1;
+        if ended == half * per_instance {
             half_ns = run.now;
         }
         run.dispatch(policy);
     }
-    let all_ended = left.iter().all(|left| *left == 0);
-    all_ended.then(|| (run.now - half_ns) / (program.repetitions - half) as f64)
+    (ended == all).then(|| (run.now - half_ns) / (program.repetitions - half) as f64)
 }
 
 /// Where a region is valid.
@@ -78,9 +78,12 @@ struct Run<'a> {
     units: Vec<UnitView>,
     depth: Vec<usize>,
     kernels: &'a Kernels,
+    load: &'a Load,
     copies: &'a Copies,
     now: f64,
     free_at: Vec<f64>,
+    /// Of each memory: when copies to it and from it have been made.
+    links_free_at: Vec<[f64; 2]>,
     /// How many jobs each waits for, and who waits for it.
     waits: Vec<u32>,
     next: Vec<Vec<u32>>,
@@ -108,6 +111,16 @@ impl Places {
         job.uses.iter().filter(lacks).map(|used| used.bytes).sum()
     }
 
+    /// A memory that has what the host lacks.
+    fn source(&self, job: &Job) -> Option<usize> {
+        let latest = job.uses.iter().filter(|used| used.reads).map(|used| {
+            let (region, whole) = (&self.regions[used.region as usize], &self.data[used.data as usize]);
+            if whole.since > region.since { whole } else { region }
+        });
+        let mut away = latest.filter(|valid| !valid.has(SpaceId::HOST));
+        away.find_map(|valid| (1..128).find(|space| valid.spaces[space / 64] >> (space % 64) & 1 == 1))
+    }
+
     fn bring(&mut self, job: &Job, space: SpaceId) {
         for used in job.uses.iter().filter(|used| used.reads) {
             let whole = self.data[used.data as usize];
@@ -132,7 +145,12 @@ impl Places {
 }
 
 impl<'a> Run<'a> {
-    fn new(program: &'a Program, units: &[UnitView], kernels: &'a Kernels, copies: &'a Copies) -> Self {
+    fn new(
+        program: &'a Program,
+        units: &[UnitView],
+        (kernels, load): (&'a Kernels, &'a Load),
+        copies: &'a Copies,
+    ) -> Self {
         let units: Vec<UnitView> = units.iter().map(|unit| UnitView { in_flight: 0, ..unit.clone() }).collect();
         let beside_devices = units.iter().any(|unit| unit.kind.is_device());
         let mut next = vec![Vec::new(); program.jobs.len()];
@@ -140,13 +158,16 @@ impl<'a> Run<'a> {
             job.after.iter().for_each(|before| next[*before as usize].push(number as u32));
         }
         let at_home = Valid::only(0, SpaceId::HOST);
+        let memories = units.iter().flat_map(|unit| &unit.spaces).map(|space| space.index() + 1).max().unwrap_or(1);
         Self {
             jobs: &program.jobs,
             depth: units.iter().map(|unit| depth(unit, beside_devices)).collect(),
             kernels,
+            load,
             copies,
             now: 0.0,
             free_at: vec![0.0; units.len()],
+            links_free_at: vec![[0.0; 2]; memories],
             waits: program.jobs.iter().map(|job| job.after.len() as u32).collect(),
             next,
             queued: 0,
@@ -214,12 +235,21 @@ impl<'a> Run<'a> {
         let spaces = self.units[unit].spaces.iter().copied();
         let (missing, space) =
             spaces.map(|space| (self.places.missing(job, space), space)).min().unwrap_or((0, SpaceId::HOST));
-        let arrived = self.now + self.copies.copy_ns(space, missing);
+        let mut arrived = self.now;
+        if missing > 0 {
+            let (memory, out) = match space.is_host() {
+                true => (self.places.source(job).unwrap_or_default(), 1),
+                false => (space.index(), 0),
+            };
+            if let Some(free_at) = self.links_free_at.get_mut(memory).map(|free_at| &mut free_at[out]) {
+                *free_at = free_at.max(self.now) + self.copies.copy_ns(space, missing);
+                arrived = *free_at;
+            }
+        }
         self.places.bring(job, space);
         policy.data_moved();
         let (kernel, work) = job.kernel;
-        let known_ns = self.kernels.known_ns(kernel, self.units[unit].kind, work);
-        let ns = known_ns.unwrap_or_else(|| self.kernels.least_ns(kernel, work));
+        let ns = self.load.expected_ns(self.kernels, kernel, self.units[unit].kind, work);
         let end = arrived.max(self.free_at[unit]) + ns;
         self.free_at[unit] = end;
         self.took[number] = ns;
@@ -229,9 +259,9 @@ impl<'a> Run<'a> {
         policy.in_flight(UnitId(unit as u16), self.units[unit].in_flight);
     }
 
-    /// The next task ends; which.
-    fn end_next(&mut self, policy: &mut dyn Policy) -> Option<usize> {
-        let Reverse((end, number, unit)) = self.running.pop()?;
+    /// The next task ends, if any runs.
+    fn end_next(&mut self, policy: &mut dyn Policy) -> bool {
+        let Some(Reverse((end, number, unit))) = self.running.pop() else { return false };
         let (number, id) = (number as usize, UnitId(unit as u16));
         self.now = f64::from_bits(end);
         let job = &self.jobs[number];
@@ -244,6 +274,7 @@ impl<'a> Run<'a> {
             bytes: job.bytes,
             unit: id,
             elapsed_ns: self.took[number] as u64,
+            ended_ns: self.now as u64,
             energy_j: None,
             place: job.place.clone(),
         });
@@ -255,6 +286,6 @@ impl<'a> Run<'a> {
                 self.ready(next as usize, policy);
             }
         }
-        Some(number)
+        true
     }
 }

@@ -133,6 +133,7 @@ fn one_of_each_is_tried_on_each_kind_and_then_it_is_known() {
             bytes: 0,
             unit: UnitId(unit),
             elapsed_ns,
+            ended_ns: 0,
             energy_j: None,
             place: None,
         });
@@ -145,6 +146,7 @@ fn one_of_each_is_tried_on_each_kind_and_then_it_is_known() {
         bytes: 0,
         unit: UnitId(1),
         elapsed_ns: 0,
+        ended_ns: 0,
         energy_j: None,
         place: None,
     });
@@ -173,7 +175,7 @@ fn those_that_are_alike_are_not_asked_in_vain() {
     assert_eq!(asked(&policy), [0, 1, 2, 3]);
     assert_eq!(policy.next(UnitId(0), &view), None, "it would take too long");
     assert_eq!(asked(&policy), [2, 3], "so would the other");
-    policy.copied(&CopySample { from: SpaceId::HOST, to: SpaceId(1), bytes: 1, elapsed_ns: 1 });
+    policy.copied(&CopySample { from: SpaceId::HOST, to: SpaceId(1), bytes: 1, elapsed_ns: 1, waited_ns: 0 });
     assert_eq!(asked(&policy), [0, 1, 2, 3], "perhaps not any more");
     ready(&mut policy, 8..12, "core", &view);
     for unit in [0, 1] {

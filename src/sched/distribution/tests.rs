@@ -73,6 +73,7 @@ impl<D: Distribution + Clone> Bench<D> {
             bytes: 0,
             unit: UnitId(unit),
             elapsed_ns,
+            ended_ns: 0,
             energy_j: None,
             place: Some(place),
         });
@@ -111,6 +112,7 @@ fn tasks_beside_an_index_go_where_it_ran_and_are_neither_waited_for_nor_measured
         bytes: 0,
         unit: UnitId(0),
         elapsed_ns: 99,
+        ended_ns: 0,
         energy_j: None,
         place: None,
     };

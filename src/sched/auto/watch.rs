@@ -1,0 +1,231 @@
+//! What really happens: how long an instance takes under each policy that has had charge.
+//!
+//! Simulations err; what a time step took does not. So of a program in time steps every policy that looks good in simulation is
+//! watched for a few instances, and the one that was fastest stays. A graph that is no iteration space has nothing that recurs,
+//! and so nothing to compare.
+//!
+//! Time is that of the samples, less the times in which no task was open: what a program does between its time steps is no
+//! policy's doing.
+
+use crate::sched::Sample;
+
+/// Instances that do not count after a change of policy: data move.
+const MOVING: usize = 1;
+/// Instances that a policy is watched at least, and at most while each is notably faster than those before.
+const WATCHED: (usize, usize) = (3, 12);
+/// Notably: by more than this part.
+const NOTABLE: f64 = 0.03;
+/// A policy stays if the best was faster by no more than this part.
+const ALIKE: f64 = 0.01;
+/// A policy is not watched to the end whose instance takes so many times that of another.
+const HOPELESS: f64 = 3.0;
+/// A policy that has been chosen is left again if it takes longer than another did, by more than this part.
+const WORSE: f64 = 0.05;
+/// Another is tried if it is expected to take less than so many times what the best took.
+const PROMISING: f64 = 1.25;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// How many tasks an instance has; 0 if nothing recurs.
+    per_instance: usize,
+    /// Of the present instance.
+    ended: usize,
+    began_ns: u64,
+    /// Of the policy in charge.
+    instances: Vec<f64>,
+    /// Whether it has been judged: then it is watched further, always as long as is most.
+    is_over: bool,
+    /// What an instance took, by policy.
+    seen: Vec<(&'static str, f64)>,
+    clock: Clock,
+}
+
+impl Watch {
+    /// Of the program that was recorded, an instance has so many tasks. If that is another program than before, what was seen is
+    /// forgotten; whether it is.
+    pub(super) fn recurs(&mut self, per_instance: usize) -> bool {
+        let is_another = std::mem::replace(&mut self.per_instance, per_instance) != per_instance;
+        if is_another {
+            self.seen.clear();
+            self.begin();
+        }
+        is_another
+    }
+
+    /// Another policy has charge.
+    pub(super) fn begin(&mut self) {
+        self.instances.clear();
+        (self.ended, self.began_ns, self.is_over) = (0, self.clock.now_ns, false);
+    }
+
+    /// A task has ended under this policy, the last one that was open or not; whether the policy has been watched long enough to
+    /// go on with another.
+    pub(super) fn ended(&mut self, sample: &Sample, policy: &'static str, was_last: bool) -> bool {
+        self.clock.ended(sample, was_last);
+        self.ended += 1;
+        if self.ended != self.per_instance {
+            return false;
+        }
+        let ns = (self.clock.now_ns - self.began_ns) as f64;
+        (self.ended, self.began_ns) = (0, self.clock.now_ns);
+        self.instances.push(ns);
+        let watched = self.instances.get(MOVING..).unwrap_or_default();
+        let Some((last, before)) = watched.split_last().filter(|(_, before)| !before.is_empty()) else { return false };
+        let others = self.seen.iter().filter(|(name, _)| *name != policy);
+        let least = others.map(|(_, ns)| *ns).fold(f64::INFINITY, f64::min);
+        let least_before = before.iter().copied().fold(f64::INFINITY, f64::min);
+        let improves = *last < least_before * (1.0 - NOTABLE);
+        let enough = !self.is_over && watched.len() >= WATCHED.0 && !improves;
+        if !(enough || watched.len() >= WATCHED.1 || *last > HOPELESS * least) {
+            return false;
+        }
+        let latest = match self.is_over {
+            true => watched,
+            false => &watched[watched.len() - 2..],
+        };
+        let mean = latest.iter().sum::<f64>() / latest.len() as f64;
+        if mean <= 0.0 {
+            return false; // whoever gives the samples has no clock
+        }
+        match self.seen.iter_mut().find(|(name, _)| *name == policy) {
+            Some((_, ns)) => *ns = mean,
+            None => self.seen.push((policy, mean)),
+        }
+        self.instances.truncate(MOVING);
+        !std::mem::replace(&mut self.is_over, true) || mean > least * (1.0 + WORSE)
+    }
+
+    /// Whether more than one policy has been watched.
+    pub(super) fn is_experienced(&self) -> bool {
+        self.seen.len() > 1
+    }
+
+    /// The policy to go on with: one that promises more than all that were watched, or the best of these; nothing if none was.
+    pub(super) fn next(&self, expected: &[(&'static str, f64)], present: &'static str) -> Option<&'static str> {
+        let (best, best_ns) = self.best()?;
+        let is_new = |name: &str| self.seen.iter().all(|(seen, _)| *seen != name);
+        // Where the simulation has said too much of the best, it has of others.
+        let of_best = expected.iter().find(|(name, _)| *name == best).map_or(0.0, |(_, ns)| *ns);
+        let limit = PROMISING * best_ns.max(of_best);
+        let promising = expected.iter().filter(|(name, ns)| is_new(name) && *ns < limit);
+        let promising = promising.min_by(|one, other| one.1.total_cmp(&other.1));
+        let present_ns = self.seen.iter().find(|(name, _)| *name == present).map_or(f64::INFINITY, |(_, ns)| *ns);
+        let stays = if present_ns < best_ns * (1.0 + ALIKE) { present } else { best };
+        Some(promising.map_or(stays, |(name, _)| *name))
+    }
+
+    fn best(&self) -> Option<(&'static str, f64)> {
+        self.seen.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1))
+    }
+
+    /// What an instance took under those that were watched, in whole nanoseconds.
+    pub(super) fn seen_ns(&self) -> Vec<(&'static str, u64)> {
+        self.seen.iter().map(|(name, ns)| (*name, *ns as u64)).collect()
+    }
+
+    /// The time in which something was open, so far.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns
+    }
+}
+
+/// The time in which something was open.
+#[derive(Debug, Default)]
+struct Clock {
+    now_ns: u64,
+    /// What the samples' clock said when the last task had ended.
+    ended_ns: u64,
+    /// Nothing is open since then.
+    rests: bool,
+}
+
+impl Clock {
+    fn ended(&mut self, sample: &Sample, was_last: bool) {
+        let since = match std::mem::replace(&mut self.rests, was_last) {
+            true => self.ended_ns.max(sample.ended_ns.saturating_sub(sample.elapsed_ns)),
+            false => self.ended_ns,
+        };
+        self.now_ns += sample.ended_ns.saturating_sub(since);
+        self.ended_ns = self.ended_ns.max(sample.ended_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{TaskId, UnitId};
+
+    /// Instances of two tasks one after the other on one unit, each of so many nanoseconds; how many were judged.
+    fn run(watch: &mut Watch, policy: &'static str, at: &mut u64, instances: &[u64]) -> usize {
+        let mut judged = 0;
+        for ns in instances {
+            *at += 1000; // the program does something else
+            for task in 0..2 {
+                *at += ns / 2;
+                let sample = Sample {
+                    task: TaskId(task),
+                    name: "t".into(),
+                    bytes: 0,
+                    unit: UnitId(0),
+                    elapsed_ns: ns / 2,
+                    ended_ns: *at,
+                    energy_j: None,
+                    place: None,
+                };
+                judged += usize::from(watch.ended(&sample, policy, task == 1));
+            }
+        }
+        judged
+    }
+
+    #[test]
+    fn what_simulation_promises_is_tried_and_the_fastest_stays() {
+        let (mut watch, mut at) = (Watch::default(), 0);
+        assert!(watch.recurs(2) && !watch.recurs(2));
+        let expected = [("a", 100.0), ("b", 60.0), ("c", 80.0), ("d", 400.0)];
+        assert_eq!(watch.next(&expected, "a"), None, "nothing is known");
+        assert_eq!(run(&mut watch, "a", &mut at, &[900, 100, 100, 100]), 1, "the first does not count");
+        assert_eq!((watch.next(&expected, "a"), watch.is_experienced()), (Some("b"), false));
+        watch.begin();
+        assert_eq!(run(&mut watch, "b", &mut at, &[150, 150, 150, 150]), 1);
+        assert_eq!((watch.next(&expected, "b"), watch.is_experienced()), (Some("c"), true));
+        watch.begin();
+        assert_eq!(run(&mut watch, "c", &mut at, &[200, 120, 110, 104, 100, 98, 98]), 1, "it became faster");
+        assert_eq!(watch.next(&expected, "c"), Some("c"), "as good as the best, and d promises nothing");
+        assert_eq!(watch.seen_ns(), [("a", 100), ("b", 150), ("c", 99)]);
+        // The machine changes.
+        assert_eq!(run(&mut watch, "c", &mut at, &[98; 40]), 0);
+        assert!(run(&mut watch, "c", &mut at, &[130; 40]) > 0);
+        assert_eq!(watch.next(&expected, "c"), Some("a"));
+        assert!(watch.recurs(3) && watch.seen_ns().is_empty(), "another program");
+    }
+
+    #[test]
+    fn who_is_hopeless_is_left_at_once() {
+        let (mut watch, mut at) = (Watch::default(), 0);
+        watch.recurs(2);
+        assert_eq!(run(&mut watch, "a", &mut at, &[100; 4]), 1);
+        watch.begin();
+        assert_eq!(run(&mut watch, "b", &mut at, &[900; 3]), 1);
+        assert_eq!(watch.next(&[("a", 50.0), ("b", 40.0)], "b"), Some("a"));
+    }
+
+    #[test]
+    fn without_a_clock_nothing_is_changed() {
+        let mut watch = Watch::default();
+        watch.recurs(2);
+        let sample = |task| Sample {
+            task: TaskId(task),
+            name: "t".into(),
+            bytes: 0,
+            unit: UnitId(0),
+            elapsed_ns: 5,
+            ended_ns: 0,
+            energy_j: None,
+            place: None,
+        };
+        (0..20).for_each(|task| _ = watch.ended(&sample(task), "a", task % 2 == 1));
+        assert_eq!(watch.next(&[("a", 50.0), ("b", 40.0)], "a"), None);
+    }
+}
