@@ -3,8 +3,8 @@
 //! A *run* is a list of recorded tasks that are submitted as one: what they launch becomes a graph of the device
 //! ([`super::run`]). Here is decided which tasks make up runs, and what a run accesses.
 //!
-//! - Tasks that follow each other in the recording and have the same kinds of bodies may be one run, if accelerators with
-//!   graphs are the only units for them. What is settled anew each time, or is the business of others than the device, ends a
+//! - Tasks that follow each other in the recording and have the same kinds of bodies may be one run, if accelerators are the
+//!   only units for them. What is settled anew each time, or is the business of others than the device, ends a
 //!   run ([`Step::graphable`]).
 //! - Where one device alone comes into question, all of them are. Where there are several, only those are that come one after
 //!   the other anyway: a run is on one device, and what could be side by side on two is not put there.
@@ -130,8 +130,8 @@ fn place_of(step: &dyn Step, door: &Door) -> Result<(Kinds, Place), Option<Obsta
             return Err(Some(Obstacle::Units { task: name.to_owned() }));
         }
         for device in &unit.devices {
-            if !door.driver.has_graphs(*device) {
-                return Err(Some(Obstacle::NoGraphs { task: name.to_owned() }));
+            if !door.driver.has_queues(*device) {
+                return Err(Some(Obstacle::Emulated { task: name.to_owned() }));
             }
             place.devices += 1;
             place.capacity_bytes = place.capacity_bytes.min(door.capacities.bytes(device.space()));
