@@ -176,6 +176,14 @@ fn graphs_with_scratch_memory() {
 }
 
 #[test]
+fn graphs_of_tasks_with_indices() {
+    on_both(|settings| {
+        let Some(report) = report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::indexed") else { return };
+        assert!(report.of("graph launches") > 0, "{report:?}");
+    });
+}
+
+#[test]
 fn graphs_whose_memory_comes_and_goes() {
     on_both(|settings| {
         let Some(report) = report(settings, "graphs::evicted") else { return };
@@ -232,7 +240,9 @@ fn replays_on_cores_are_what_their_tasks_would_be() {
         return; // there is no OpenCL
     }
     let settings = OPENCL.clone().with("POCL_DEVICES", "pthread pthread");
-    for program in ["steady", "changing", "scratch", "evicted", "on_two_devices", "for_one_device", "random_programs"] {
+    for program in
+        ["steady", "changing", "scratch", "evicted", "indexed", "on_two_devices", "for_one_device", "random_programs"]
+    {
         drivers::run_own(&settings, &format!("graphs::{program}")).expect("the layer was built");
     }
 }

@@ -214,6 +214,57 @@ fn scratch() {
     }
 }
 
+/// Tasks with indices of an iteration space, whose rows exchange their borders: on two devices, those of one index are one.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn indexed() {
+    const INDICES: usize = 5;
+    for (devices, scheduler) in [1, 2].into_iter().flat_map(|n| ["dynamic", "static", "guided-sizes"].map(|s| (n, s))) {
+        let units = format!("{devices}:{}:1", kind());
+        let rt = Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap();
+        let y: Vec<_> = (0..INDICES as u64).map(|n| rt.data(vec![n; 10])).collect();
+        let space = rt.iteration_space("rows", vec![1.0; INDICES]);
+        let mut recording = rt
+            .record(|r| {
+                r.begin(&space);
+                for (n, y_n) in y.iter().enumerate() {
+                    let neighbours = [(n + INDICES - 1) % INDICES, (n + 1) % INDICES];
+                    for other in neighbours {
+                        r.task("border", (y[other].slice(..2).input(), y_n.slice(8..).inout()))
+                            .gpu(|k, (x, mut y)| k.launch(&ADD, 2, (&x, &mut y, 2)))
+                            .beside(&space, n)
+                            .submit()?;
+                    }
+                }
+                for (n, y) in y.iter().enumerate() {
+                    for salt in 0..3 {
+                        r.task("next", y.inout()).gpu(move |k, y| next(k, y, salt)).at(&space, n).submit()?;
+                    }
+                }
+                Ok(())
+            })
+            .unwrap();
+        let mut expected: Vec<Vec<u64>> = (0..INDICES as u64).map(|n| vec![n; 10]).collect();
+        for _ in 0..12 {
+            recording.replay().unwrap();
+            let runs = if devices == 1 { 1 } else { 2 * INDICES };
+            assert_eq!(graphs(&recording), (runs, 5 * INDICES, false), "{}", recording.explain());
+            for n in 0..INDICES {
+                for other in [(n + INDICES - 1) % INDICES, (n + 1) % INDICES] {
+                    let border = [expected[other][0], expected[other][1]];
+                    expected[n][8..].iter_mut().zip(border).for_each(|(y, x)| *y = y.wrapping_add(x));
+                }
+            }
+            expected.iter_mut().flatten().for_each(|y| *y = nexts(*y, 0..3));
+        }
+        assert_eq!(space.instances(), 12);
+        let found: Vec<_> = y.into_iter().map(|y| rt.take(y).unwrap()).collect();
+        assert_eq!(found, expected, "{devices} {scheduler}");
+        let tasks: u64 = rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).sum();
+        assert_eq!(tasks, 12 * if devices == 1 { 1 } else { 2 * INDICES as u64 });
+    }
+}
+
 /// Replicas come and go between replays, where memory has room for one of three recordings: a graph is not launched with memory
 /// that is gone, whatever is at its place by now.
 #[test]

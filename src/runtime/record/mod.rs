@@ -358,11 +358,6 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
-    /// A task has an index of an iteration space, which the scheduler may share out.
-    Index {
-        /// The task's name.
-        task: String,
-    },
     /// A task is for one device.
     Device {
         /// The task's name.
@@ -426,7 +421,6 @@ impl fmt::Display for Obstacle {
             Self::Graph => f.write_str("the graph of all tasks is recorded"),
             Self::Access { task, mode } => write!(f, "task `{task}` has a {mode} access"),
             Self::Kernels { task } => write!(f, "task `{task}` has no body that launches kernels on any accelerator"),
-            Self::Index { task } => write!(f, "task `{task}` has an index of an iteration space"),
             Self::Device { task } => write!(f, "task `{task}` is for one device"),
             Self::Units { task } => write!(f, "CPU units could run task `{task}`"),
             Self::Emulated { task } => write!(f, "task `{task}` could run on an emulated device"),
