@@ -466,8 +466,8 @@ fn random_programs() {
 /// Runs a program and compares it with the oracle; how many graphs were submitted.
 fn random_program(lot: &mut Random, case: u64) -> usize {
     let kind = kind();
-    let units = lot.of(&["1:K:1", "1:K:1", "N:K:1", "1:CPU:1,1:K:1"]).replace('K', &kind);
-    let units = units.replace('N', &most_devices().to_string());
+    let units = lot.of(&["1:K:1", "1:K:1", "N:K:1", "1:CPU:1,1:K:1"]);
+    let units = units.replace('N', &most_devices().to_string()).replace('K', &kind);
     let (with_cores, data) = (lot.one_in(3) && !units.contains("CPU"), 1 + lot.below(4));
     let fails = lot.one_in(2);
     let mut draw = || {
