@@ -176,6 +176,22 @@ fn graphs_with_scratch_memory() {
 }
 
 #[test]
+fn graphs_of_tasks_with_indices() {
+    on_both(|settings| {
+        let Some(report) = report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::indexed") else { return };
+        assert!(report.of("graph launches") > 0, "{report:?}");
+    });
+}
+
+#[test]
+fn graphs_whose_memory_comes_and_goes() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "graphs::evicted") else { return };
+        assert!(report.of("graph launches") > 0, "{report:?}");
+    });
+}
+
+#[test]
 fn devices_that_get_lost_during_replays() {
     on_both(|settings| {
         for operation in [2, 20, 60] {
@@ -196,6 +212,39 @@ fn replays_on_devices_are_what_their_tasks_would_be() {
             assert!(report.of("graph launches") > 0, "{report:?}");
         }
     });
+}
+
+/// OpenCL's command buffers, which keep their values: they are used where the implementation for cores looks like one for GPUs.
+#[test]
+fn replays_become_command_buffers() {
+    let Some(settings) = opencl_gpu() else { return };
+    let settings = settings.with("POCL_DEVICES", "pthread pthread");
+    let of = |program: &str| report(&settings, program).expect("the layer was built");
+    let (report, tasks) = (of("graphs::steady"), graphs::CHAINS * (graphs::LENGTH + 1));
+    assert_eq!(report.of("graph launches"), graphs::REPLAYS as i64 - 1, "{report:?}");
+    assert_eq!(report.launches(), tasks as i64, "of the first replay alone");
+    // Of three replays with the same values the second makes one and the third finds it.
+    let report = of("graphs::changing");
+    assert_eq!((report.of("graph launches"), report.launches()), (2 * 20 * 2, 2 * 20 * 5), "{report:?}");
+    for program in ["graphs::scratch", "graphs::evicted", "graphs::on_two_devices", "graphs::random_programs"] {
+        let report = of(program);
+        assert!(report.of("graph launches") > 0, "{program} {report:?}");
+    }
+    _ = of("graphs::for_one_device");
+}
+
+/// On cores recorded tasks are submitted as one, too, and launched one by one.
+#[test]
+fn replays_on_cores_are_what_their_tasks_would_be() {
+    if drivers::layer().is_none() {
+        return; // there is no OpenCL
+    }
+    let settings = OPENCL.clone().with("POCL_DEVICES", "pthread pthread");
+    for program in
+        ["steady", "changing", "scratch", "evicted", "indexed", "on_two_devices", "for_one_device", "random_programs"]
+    {
+        drivers::run_own(&settings, &format!("graphs::{program}")).expect("the layer was built");
+    }
 }
 
 /// Calls that belong together take one binding of their context with them, not one each: a launch with its event, and how

@@ -19,8 +19,48 @@ static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 /// Arrays that independent tasks take by turns.
 const ARRAYS: usize = 64;
 
-/// Nanoseconds per task.
-fn tasks(rt: &Runtime, count: usize, arrays: usize) -> Result<f64> {
+/// Tasks of a recording.
+const RECORDED: usize = 100;
+
+/// What a task takes, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    wall: f64,
+    /// That the submitting thread and the unit's have computed.
+    host: Option<f64>,
+}
+
+/// How long the runtime's threads and this one have computed so far, in nanoseconds, if the system tells.
+fn computed() -> Option<f64> {
+    let mut sum = 0.0;
+    for thread in std::fs::read_dir("/proc/self/task").ok()? {
+        let path = thread.ok()?.path();
+        let is_main = path.file_name()?.to_str()?.parse() == Ok(std::process::id());
+        if is_main || std::fs::read_to_string(path.join("comm")).ok()?.starts_with("thalweg") {
+            sum += std::fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse::<f64>().ok()?;
+        }
+    }
+    Some(sum)
+}
+
+/// What `submit` takes for each of so many tasks, with all that they do.
+fn timed(rt: &Runtime, tasks: usize, submit: impl FnOnce() -> Result<()>) -> Result<Times> {
+    let (before, start) = (computed(), Instant::now());
+    submit()?;
+    rt.wait()?;
+    let (wall, after) = (start.elapsed().as_nanos() as f64, computed());
+    let host = before.zip(after).map(|(before, after)| after - before);
+    Ok(Times { wall: wall / tasks as f64, host: host.map(|host| host / tasks as f64) })
+}
+
+fn check(rt: &Runtime, data: &[Data<f64>], kernels: usize) -> Result<()> {
+    let done: f64 = data.iter().map(|x| rt.read_scalar(x)).sum::<std::result::Result<f64, _>>()?;
+    assert!((done - kernels as f64).abs() < 0.5, "every kernel has run");
+    Ok(())
+}
+
+/// Tasks that are submitted, on so many arrays by turns.
+fn tasks(rt: &Runtime, count: usize, arrays: usize) -> Result<Times> {
     let data: Vec<_> = (0..arrays).map(|_| rt.scalar(0.0)).collect();
     let touch = |x: &Data<f64>| {
         let task = rt.task("touch", (x.inout(),));
@@ -28,40 +68,67 @@ fn tasks(rt: &Runtime, count: usize, arrays: usize) -> Result<f64> {
     };
     data.iter().try_for_each(|x| touch(x).map(drop))?; // compiles the kernel, brings the data
     rt.wait()?;
-    let start = Instant::now();
-    for n in 0..count {
-        touch(&data[n % arrays])?;
+    let times = timed(rt, count, || Ok((0..count).try_for_each(|n| touch(&data[n % arrays]).map(drop))?))?;
+    check(rt, &data, count + arrays)?;
+    Ok(times)
+}
+
+/// Recorded tasks that are replayed, on so many arrays by turns; and how a replay is submitted.
+fn replays(rt: &Runtime, count: usize, arrays: usize) -> Result<(Times, String)> {
+    let data: Vec<_> = (0..arrays).map(|_| rt.scalar(0.0)).collect();
+    let mut recording = rt.record(|r| {
+        (0..RECORDED).try_for_each(|n| {
+            let task = r.task("touch", (data[n % arrays].inout(),));
+            task.gpu(|k, (mut x,)| k.launch(&TOUCH, 1, (&mut x,))).submit()
+        })
+    })?;
+    // These make the graph, if there is one.
+    for _ in 0..3 {
+        recording.replay()?;
     }
     rt.wait()?;
-    let elapsed = start.elapsed();
-    let done: f64 = data.iter().map(|x| rt.read_scalar(x)).sum::<std::result::Result<f64, _>>()?;
-    assert!((done - (count + arrays) as f64).abs() < 0.5, "every kernel has run");
-    Ok(elapsed.as_nanos() as f64 / count as f64)
+    let count = count.div_ceil(RECORDED);
+    let times = timed(rt, count * RECORDED, || Ok((0..count).try_for_each(|_| recording.replay())?))?;
+    check(rt, &data, (count + 3) * RECORDED)?;
+    Ok((times, recording.explain().to_string()))
 }
 
 pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let rt = setting.runtime()?;
-    let (mut chain, mut apart, mut by_hand) = (Vec::new(), Vec::new(), Vec::new());
+    let mut by_hand = Vec::new();
+    let mut of_tasks = [const { Vec::new() }; 4];
+    let mut replayed = String::new();
     let mut bare = bare::launches(setting)?;
     for _ in 0..setting.repetitions {
         by_hand.extend(bare.as_mut().map(|launch| launch(setting.tasks)).transpose()?);
-        chain.push(tasks(&rt, setting.tasks, 1)?);
-        apart.push(tasks(&rt, setting.tasks, ARRAYS)?);
+        for (n, arrays) in [1, ARRAYS].into_iter().enumerate() {
+            of_tasks[2 * n].push(tasks(&rt, setting.tasks, arrays)?);
+            let (times, how) = replays(&rt, setting.tasks, arrays)?;
+            of_tasks[2 * n + 1].push(times);
+            replayed = how;
+        }
     }
-    let figures = [
-        ("bare calls, one stream", "bare", median(&by_hand)),
-        ("a chain of tasks", "thalweg", median(&chain)),
-        ("tasks on 64 arrays by turns", "thalweg", median(&apart)),
-    ];
-    let mut table = Table::new("tiny kernels", &["us each", "rate to bare calls"]);
-    for (case, _, value) in figures {
-        let us = value.map(|value| format!("{:.2}", value / 1e3));
-        let rate = figures[0].2.zip(value).map(|(bare, value)| format!("{:.2}", bare / value));
-        table.row(case, [us, rate]);
+    let cases =
+        ["a chain of tasks", "the same, replayed", "tasks on 64 arrays by turns", "the same by turns, replayed"];
+    let bare = median(&by_hand);
+    let mut figures = vec![("bare calls, one stream", "bare", bare, None)];
+    figures.extend(cases.into_iter().zip(&of_tasks).map(|(case, times)| {
+        let host: Vec<_> = times.iter().filter_map(|times| times.host).collect();
+        (case, "thalweg", median(&times.iter().map(|times| times.wall).collect::<Vec<_>>()), median(&host))
+    }));
+    let mut table = Table::new("tiny kernels", &["us each", "rate to bare calls", "us computed by the host"]);
+    for (case, _, value, host) in &figures {
+        let us = |ns: Option<f64>| ns.map(|ns| format!("{:.2}", ns / 1e3));
+        let rate = bare.zip(*value).map(|(bare, value)| format!("{:.2}", bare / value));
+        table.row(case, [us(*value), rate, us(*host)]);
     }
     table.print(&format!("Launches, {} of each, {}", setting.tasks, setting.units));
-    let row = |(case, contender, value): (&str, _, Option<f64>)| {
-        Some(Row { question: "launches", case: case.to_owned(), contender, value: value?, unit: "ns" })
+    println!("Of {RECORDED} tasks: {replayed}.\n");
+    let row = |case: String, contender, value: Option<f64>| {
+        Some(Row { question: "launches", case, contender, value: value?, unit: "ns" })
     };
-    Ok(figures.into_iter().filter_map(row).collect())
+    let rows = figures.into_iter().flat_map(|(case, contender, value, host)| {
+        [row(case.to_owned(), contender, value), row(format!("{case}: host"), contender, host)]
+    });
+    Ok(rows.flatten().collect())
 }

@@ -148,9 +148,6 @@ pub(crate) trait Accelerator: Device {
     /// The kind of units whose interface it has, which a unit of kind `GPU` does not tell.
     fn interface(&self) -> UnitKind;
 
-    /// Whether the launches of several tasks can be kept as a graph.
-    fn has_graphs(&self) -> bool;
-
     /// Begins to enqueue a task, behind those in `after` that are still in flight.
     fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError>;
 

@@ -70,9 +70,9 @@ impl AnyDriver {
         }
     }
 
-    /// Whether a device can keep the launches of several tasks as a graph.
-    pub(super) fn has_graphs(&self, device: DeviceId) -> bool {
-        matches!(self, Self::Threads(threads) if threads.has_graphs(device))
+    /// Whether a device has queues of its own: it is neither emulated nor simulated.
+    pub(super) fn has_queues(&self, device: DeviceId) -> bool {
+        matches!(self, Self::Threads(threads) if threads.has_queues(device))
     }
 
     /// How many bytes one replica can have on a device; what that is on simulated ones, nobody says.

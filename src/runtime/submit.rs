@@ -12,7 +12,7 @@ use crate::error::SubmitError;
 use crate::ids::{DeviceId, TaskId};
 use crate::kernel::Launcher;
 use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
-use crate::sched::{Beside, Place};
+use crate::sched::Beside;
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
 use crate::{Context, machine::UnitKind};
@@ -448,13 +448,7 @@ where
                 });
             }
             _ if self.entrance.on_fast_path => return Ok(None),
-            Some((space, index)) if !self.hints.beside => Some(Place {
-                space: space.id(),
-                index: *index,
-                instance: space.instances().saturating_sub(1),
-                weights: space.shared_weights(),
-                neighbours: space.shared_neighbours(),
-            }),
+            Some((space, index)) if !self.hints.beside => Some(space.place(*index)),
             _ => None,
         };
         let beside = self.hints.at.as_ref().filter(|_| self.hints.beside);

@@ -1,6 +1,6 @@
 //! Iteration spaces: tasks that recur every time step under the same index.
 
-use crate::sched::Neighbour;
+use crate::sched::{Neighbour, Place};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -138,12 +138,15 @@ impl IterationSpace {
         &self.inner.weights
     }
 
-    pub(crate) fn shared_weights(&self) -> Arc<[f64]> {
-        self.inner.weights.clone()
-    }
-
-    pub(crate) fn shared_neighbours(&self) -> Option<Arc<[Vec<Neighbour>]>> {
-        self.inner.neighbours.get().cloned()
+    /// An index of the instance that was begun last.
+    pub(crate) fn place(&self, index: usize) -> Place {
+        Place {
+            space: self.id(),
+            index,
+            instance: self.instances().saturating_sub(1),
+            weights: self.inner.weights.clone(),
+            neighbours: self.inner.neighbours.get().cloned(),
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -9,6 +9,7 @@
 // What it can't show: what GPUs' implementations do otherwise than the manual says. Kernels' arguments are taken for used by
 // the next launch, as the runtime sets all of them before each.
 
+#include <CL/cl_ext.h>
 #include <CL/cl_layer.h>
 
 #include <algorithm>
@@ -206,6 +207,46 @@ cl_int CL_API_CALL unmap(cl_command_queue queue, cl_mem memory, void *first, cl_
     return target->clEnqueueUnmapMemObject(queue, memory, first, waits, wait, event);
 }
 
+// Of command buffers, which are no part of the table: how many there are, and how often they are enqueued.
+clCreateCommandBufferKHR_fn create_commands_below;
+clReleaseCommandBufferKHR_fn release_commands_below;
+clEnqueueCommandBufferKHR_fn enqueue_commands_below;
+
+cl_command_buffer_khr CL_API_CALL create_commands(cl_uint queues, const cl_command_queue *queue,
+                                                  const cl_command_buffer_properties_khr *properties, cl_int *error) {
+    cl_command_buffer_khr made = create_commands_below(queues, queue, properties, error);
+    std::lock_guard guard(lock);
+    counts["live graphs"] += made != nullptr;
+    return made;
+}
+
+cl_int CL_API_CALL release_commands(cl_command_buffer_khr commands) {
+    {
+        std::lock_guard guard(lock);
+        counts["live graphs"]--;
+    }
+    return release_commands_below(commands);
+}
+
+cl_int CL_API_CALL enqueue_commands(cl_uint queues, cl_command_queue *queue, cl_command_buffer_khr commands, cl_uint waits,
+                                    const cl_event *wait, cl_event *event) {
+    count("graph launches");
+    return enqueue_commands_below(queues, queue, commands, waits, wait, event);
+}
+
+template <class F> void *above(F &below, void *found, F ours) {
+    below = reinterpret_cast<F>(found);
+    return found ? reinterpret_cast<void *>(ours) : nullptr;
+}
+
+void *CL_API_CALL extension(cl_platform_id platform, const char *name) {
+    void *found = target->clGetExtensionFunctionAddressForPlatform(platform, name);
+    if (!strcmp(name, "clCreateCommandBufferKHR")) return above(create_commands_below, found, &create_commands);
+    if (!strcmp(name, "clReleaseCommandBufferKHR")) return above(release_commands_below, found, &release_commands);
+    if (!strcmp(name, "clEnqueueCommandBufferKHR")) return above(enqueue_commands_below, found, &enqueue_commands);
+    return found;
+}
+
 } // namespace
 
 extern "C" cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name, size_t size, void *value, size_t *size_out) {
@@ -236,6 +277,7 @@ extern "C" cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch
     layer.clEnqueueCopyBufferRect = copy_box;
     layer.clEnqueueMapBuffer = map;
     layer.clEnqueueUnmapMemObject = unmap;
+    layer.clGetExtensionFunctionAddressForPlatform = extension;
     *above = &layer;
     *entries_out = sizeof layer / sizeof(void *);
     atexit(report);

@@ -39,8 +39,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Kernels that are launched together; destroyed when dropped.
     type Graph: Send + Sync;
 
-    /// A graph may be launched while it is in flight, to run once more behind that.
-    const GRAPHS_OVERLAP: bool = false;
+    /// A graph's nodes can be given other values.
+    const NODES_CHANGE: bool = false;
 
     /// The device's name.
     fn name(&self) -> &str;
@@ -135,29 +135,27 @@ pub(crate) trait Backend: Send + Sync + 'static {
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError>;
 
-    /// Whether there are graphs.
+    /// Whether there are graphs, and it is faster to launch one than what is in it.
     fn has_graphs(&self) -> bool {
         false
     }
 
-    /// A graph of these kernels, each of which comes behind those of lower numbers that its edges name; none where there are
-    /// no graphs.
+    /// A graph of these kernels, each of which comes behind those of lower numbers that its edges name. It may be launched while
+    /// it is in flight, to run once more behind that. There are graphs.
     ///
     /// # Safety
     /// The arguments are the kernels'.
-    unsafe fn graph(
-        &self,
-        nodes: &[GraphNode<'_, Self>],
-        edges: &[Vec<u32>],
-    ) -> Result<Option<Self::Graph>, DeviceError>
+    unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], edges: &[Vec<u32>]) -> Result<Self::Graph, DeviceError>
     where
-        Self: Sized,
-    {
-        let _ = (nodes, edges);
-        Ok(None)
+        Self: Sized;
+
+    /// Whether all memory that a graph uses is still there, by the same handles.
+    fn is_usable(&self, graph: &Self::Graph) -> bool {
+        let _ = graph;
+        true
     }
 
-    /// Gives a node other values; false if the interface does not.
+    /// Gives a node other values, where these can be given.
     ///
     /// # Safety
     /// As for [`Self::graph`]; the graph is not in flight, and the kernel is the same.
@@ -166,15 +164,15 @@ pub(crate) trait Backend: Send + Sync + 'static {
         graph: &mut Self::Graph,
         number: usize,
         node: &GraphNode<'_, Self>,
-    ) -> Result<bool, DeviceError>
+    ) -> Result<(), DeviceError>
     where
         Self: Sized,
     {
         let _ = (graph, number, node);
-        Ok(false)
+        unreachable!("nodes keep their values")
     }
 
-    /// Enqueues a graph.
+    /// Enqueues a graph, which is usable.
     ///
     /// # Safety
     /// Memory among its arguments, and the graph, are valid until it has ended.

@@ -2,12 +2,14 @@
 //!
 //! While a run of tasks is being enqueued, its launches are only written down ([`Capture`]), part by part: a part is what one
 //! task launches. Then they are compared with what was launched before ([`Known`]). If they are the same the graph of
-//! that time is launched once more; where values differ its nodes are given these first. A graph is made when a run has had
-//! the same shape twice, since making one takes longer than launching what is in it.
+//! that time is launched once more; where values differ its nodes are given these first, if the interface does that. A graph
+//! is made when a run has had the same shape twice, or the same values where nodes keep theirs, since making one takes longer
+//! than launching what is in it.
 //!
 //! Invariants:
 //! 1. A graph's nodes have the values of the capture beside it.
-//! 2. A graph in flight is not changed, and not destroyed: who has it in flight has a share of it.
+//! 2. A graph in flight is not changed, and not destroyed: who has it in flight has a share of it. One whose memory is gone is
+//!    not launched, even if the same handles stand for other memory by now.
 //! 3. Launches of one part follow each other. A part follows those that it was said to come behind, and the one before it
 //!    that used scratch memory if it uses such itself: they may have been given the same.
 
@@ -35,6 +37,8 @@ pub(super) struct Capture<B: Backend> {
     parts: Vec<Part>,
     /// No part of it has failed.
     is_whole: bool,
+    /// So many of the launches were made, one by one.
+    launched: usize,
 }
 
 struct Launch<B: Backend> {
@@ -68,7 +72,7 @@ struct Kept<B: Backend> {
 
 impl<B: Backend> Default for Capture<B> {
     fn default() -> Self {
-        Self { launches: Vec::new(), arguments: Vec::new(), parts: Vec::new(), is_whole: true }
+        Self { launches: Vec::new(), arguments: Vec::new(), parts: Vec::new(), is_whole: true, launched: 0 }
     }
 }
 
@@ -123,6 +127,11 @@ impl<B: Backend> Capture<B> {
         })
     }
 
+    /// Whether it is what another one is.
+    fn is_same_as(&self, other: &Self) -> bool {
+        self.is_shaped_as(other) && self.differences(other).next().is_none()
+    }
+
     /// Whether it launches the same kernels in the same order and places, whatever their arguments.
     fn is_shaped_as(&self, other: &Self) -> bool {
         let alike = |(a, b): (&Launch<B>, &Launch<B>)| Arc::ptr_eq(&a.function, &b.function) && a.group == b.group;
@@ -166,69 +175,80 @@ impl<B: Backend> Known<B> {
         Arc::ptr_eq(&self.backend, backend)
     }
 
-    /// Launches what was captured, of which each part comes `after` these parts; the graph that does so, if it is one.
+    /// Launches what was captured, of which each part comes `after` these parts; the graph that does so, if it is one. Where it
+    /// was refused for want of memory, it goes on when it is called again.
     ///
     /// # Safety
     /// As for [`Backend::launch`], of each.
     pub(super) unsafe fn launch(
         &mut self,
         stream: &B::Stream,
-        capture: Capture<B>,
+        capture: &mut Capture<B>,
         after: &[Box<[u32]>],
     ) -> Result<Option<Arc<B::Graph>>, DeviceError> {
-        if let Some(at) = self.graph_of(&capture, after)? {
+        if capture.launched == 0
+            && let Some(at) = self.graph_of(capture, after)?
+        {
             let kept = &mut self.graphs[at];
-            kept.capture = capture;
             // SAFETY: its nodes have the values that were captured, for which the caller promises.
-            unsafe { self.backend.launch_graph(stream, &kept.graph)? };
+            if let Err(refused) = unsafe { self.backend.launch_graph(stream, &kept.graph) } {
+                self.graphs.remove(at); // who calls again launches one by one
+                return Err(refused);
+            }
+            kept.capture = std::mem::take(capture);
             return Ok(Some(kept.graph.clone()));
         }
-        for GraphNode { function, group, groups, arguments } in capture.nodes() {
+        while capture.launched < capture.launches.len() {
+            let GraphNode { function, group, groups, arguments } = capture.node(capture.launched);
             // SAFETY: the caller's promise. One behind the other is an order that all edges allow.
             unsafe { self.backend.launch(stream, function, group, groups, arguments)? };
+            capture.launched += 1;
         }
-        self.latest = Some(capture);
+        self.latest = self.backend.has_graphs().then(|| std::mem::take(capture));
         Ok(None)
     }
 
-    /// The number of a graph that launches what was captured, if it is worth one.
+    /// The number of a graph that launches what was captured, if it is worth one; the capture is not beside it yet.
     fn graph_of(&mut self, capture: &Capture<B>, after: &[Box<[u32]>]) -> Result<Option<usize>, DeviceError> {
-        if !capture.is_whole || capture.launches.len() < 2 {
+        if !self.backend.has_graphs() || !capture.is_whole || capture.launches.len() < 2 {
             return Ok(None);
         }
         let Self { backend, graphs, latest } = self;
-        graphs.retain(|kept| kept.is_in_flight() || kept.capture.is_shaped_as(capture));
-        let is_same = |kept: &Kept<B>| {
-            (B::GRAPHS_OVERLAP || !kept.is_in_flight())
-                && kept.capture.is_shaped_as(capture)
-                && kept.capture.differences(capture).next().is_none()
-        };
-        if let Some(same) = graphs.iter().position(is_same) {
+        let latest = latest.take();
+        graphs.retain(|kept| {
+            backend.is_usable(&kept.graph) && (kept.is_in_flight() || kept.capture.is_shaped_as(capture))
+        });
+        if let Some(same) = graphs.iter().position(|kept| kept.capture.is_same_as(capture)) {
             return Ok(Some(same));
         }
-        let idle = graphs.iter().position(|kept| !kept.is_in_flight() && kept.capture.is_shaped_as(capture));
-        if let Some(at) = idle {
+        let is_idle = |kept: &Kept<B>| !kept.is_in_flight() && kept.capture.is_shaped_as(capture);
+        let idle = graphs.iter().position(is_idle);
+        if let (true, Some(at)) = (B::NODES_CHANGE, idle) {
             let Kept { graph, capture: known } = &mut graphs[at];
             let graph = Arc::get_mut(graph).expect("who had it in flight has no share any more");
             // SAFETY: nobody has it in flight, and the values are the kernel's own, as for a launch.
             let set = |node| unsafe { backend.set_node(graph, node, &capture.node(node)) };
-            let refused = known.differences(capture).map(set).find(|is_set| !matches!(is_set, Ok(true)));
-            match refused {
-                None => return Ok(Some(at)),
-                // Its values are of two captures now. Or the interface changes no nodes, and another is made.
-                Some(refused) => {
-                    graphs.swap_remove(at);
-                    refused?;
-                }
+            let changed = known.differences(capture).try_for_each(set);
+            if let Err(refused) = changed {
+                graphs.remove(at); // its values are of two captures now
+                return Err(refused);
             }
-        } else if graphs.len() == MOST_KEPT
-            || graphs.is_empty() && !latest.take().is_some_and(|it| it.is_shaped_as(capture))
-        {
-            return Ok(None);
+            return Ok(Some(at));
+        }
+        let comes_again = match latest {
+            None => false,
+            Some(latest) if B::NODES_CHANGE => latest.is_shaped_as(capture),
+            Some(latest) => latest.is_same_as(capture),
+        };
+        let is_worth_one = comes_again || B::NODES_CHANGE && !graphs.is_empty();
+        match (is_worth_one, graphs.len() == MOST_KEPT, idle) {
+            (false, ..) | (_, true, None) => return Ok(None),
+            (true, true, Some(oldest)) => _ = graphs.remove(oldest),
+            (true, false, _) => {}
         }
         let nodes: Vec<_> = capture.nodes().collect();
         // SAFETY: the values are the kernels' own, as for launches.
-        let Some(graph) = (unsafe { backend.graph(&nodes, &capture.edges(after))? }) else { return Ok(None) };
+        let graph = unsafe { backend.graph(&nodes, &capture.edges(after))? };
         graphs.push(Kept { graph: Arc::new(graph), capture: Capture::default() });
         Ok(Some(graphs.len() - 1))
     }

@@ -42,8 +42,7 @@ pub(super) use backend::{Backend, no_code};
 use cache::Cache;
 #[cfg(any(feature = "cuda", feature = "hip"))]
 pub(super) use cache::Recipe;
-#[cfg(any(feature = "cuda", feature = "hip"))]
-use graph::GraphNode;
+pub(super) use graph::GraphNode;
 pub(super) use slabs::{Pitches, Slab};
 
 use self::kernels::Kernels;
@@ -310,10 +309,6 @@ impl<B: Backend> Device for Gpu<B> {
 impl<B: Backend> Accelerator for Gpu<B> {
     fn interface(&self) -> UnitKind {
         B::KIND
-    }
-
-    fn has_graphs(&self) -> bool {
-        self.backend.has_graphs()
     }
 
     fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError> {

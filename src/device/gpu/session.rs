@@ -258,11 +258,22 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     }
 
     fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError> {
-        let Some(capture) = self.capture.take() else { return Ok(()) };
+        let Some(mut capture) = self.capture.take() else { return Ok(()) };
         let backend = &self.gpu.backend;
         let known = known.of(|known: &Known<B>| known.is_of(backend), || Known::new(backend));
         // SAFETY: as for a launch, of each of those that were written down.
-        self.graph = unsafe { known.launch(self.stream(), capture, after)? };
+        let mut launch = || unsafe { known.launch(self.stream(), &mut capture, after) };
+        let launched = match launch() {
+            Err(DeviceError::OutOfMemory { .. }) if self.gpu.give_up_scratch()? => launch(),
+            result => result,
+        };
+        match launched {
+            Ok(graph) => self.graph = graph,
+            Err(error) => {
+                self.capture = Some(capture); // where there is room now, it goes on
+                return Err(error);
+            }
+        }
         Ok(())
     }
 }

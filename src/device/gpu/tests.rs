@@ -100,6 +100,10 @@ impl Backend for Arc<Scripted> {
         Ok(())
     }
 
+    unsafe fn graph(&self, _: &[GraphNode<'_, Self>], _: &[Vec<u32>]) -> Result<(), DeviceError> {
+        unreachable!("there are no graphs")
+    }
+
     unsafe fn launch_graph(&self, _: &usize, (): &()) -> Result<(), DeviceError> {
         Ok(())
     }

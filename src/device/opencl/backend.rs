@@ -1,10 +1,11 @@
 //! One OpenCL device behind the calls that [`Backend`] asks for.
 
+use super::commands::{CommandBuffer, Commands, Node, Refusal};
 use super::library::Found;
 use super::locked::{Locked, LockedMemory};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
-use crate::device::gpu::{Backend, Gpu, Pitches, Slab, no_code};
+use crate::device::gpu::{Backend, Gpu, GraphNode, Pitches, Slab, no_code};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, Code, KernelText, Limits, Module, Program, RawHandles, Value};
 use crate::machine::UnitKind;
@@ -17,11 +18,11 @@ use opencl3::context::Context;
 use opencl3::device::{Device, cl_device_id};
 use opencl3::error_codes::{ClError, error_text};
 use opencl3::event::{Event, set_event_callback};
-use opencl3::kernel::{Kernel, set_kernel_arg};
+use opencl3::kernel::{Kernel, create_kernel, set_kernel_arg};
 use opencl3::memory::{Buffer, CL_MEM_READ_WRITE, CL_MEM_SIZE, ClMem, get_mem_object_info};
-use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_int, cl_mem};
+use opencl3::types::{CL_NON_BLOCKING, cl_event, cl_int, cl_kernel, cl_mem};
 use parking_lot::Mutex;
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
@@ -60,6 +61,8 @@ pub(in crate::device) struct OpenCl {
     limits: Limits,
     /// None where copies from and to any memory hold nobody up: on cores.
     locked: Option<Arc<LockedMemory>>,
+    /// None where there are none, or where kernels one by one are faster.
+    commands: Option<Arc<Commands>>,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
@@ -73,11 +76,22 @@ pub(in crate::device) struct Stream {
     last: Mutex<Option<Arc<Event>>>,
 }
 
-/// A kernel object, whose arguments one thread at a time may set.
-pub(in crate::device) struct Function(Mutex<Kernel>);
+/// A kernel object, whose arguments one thread at a time may set, and its name.
+pub(in crate::device) struct Function(Mutex<Kernel>, CString);
 
 /// Owns a buffer.
-pub(in crate::device) struct Memory(#[allow(dead_code)] Buffer<u8>); // for its destructor
+pub(in crate::device) struct Memory {
+    buffer: Buffer<u8>,
+    commands: Option<Arc<Commands>>,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(commands) = &self.commands {
+            commands.forget(self.buffer.get().expose_provenance());
+        }
+    }
+}
 
 impl OpenCl {
     /// A device that was found.
@@ -99,6 +113,7 @@ impl OpenCl {
             largest_buffer_bytes: 0,
             limits: Limits::default(),
             locked: None,
+            commands: Commands::of(context, *id).map(Arc::new),
         };
         if found.suits(UnitKind::Gpu) {
             let locked = LockedMemory::new(context.clone(), *id);
@@ -176,6 +191,29 @@ impl OpenCl {
         Ok(())
     }
 
+    /// Sets a kernel's arguments, which nobody else does meanwhile.
+    fn set_arguments(&self, kernel: cl_kernel, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
+        let mut index = 0;
+        let mut set = |size: usize, value: *const c_void| {
+            // SAFETY: the value has this size, and is copied.
+            let set = unsafe { set_kernel_arg(kernel, index, size, value) };
+            index += 1;
+            set.map_err(|code| self.failed("clSetKernelArg", ClError(code)))
+        };
+        for ArgumentValue(value) in arguments {
+            match value {
+                Value::Scalar { bytes, len } => set(*len, bytes.as_ptr().cast())?,
+                Value::Plain { words, len } => set(*len, words.as_ptr().cast())?,
+                Value::Memory { base, offset_bytes, element_bytes, .. } => {
+                    let first = (offset_bytes / element_bytes) as u64;
+                    set(size_of::<cl_mem>(), ptr::from_ref(&mem(*base)).cast())?;
+                    set(size_of::<u64>(), ptr::from_ref(&first).cast())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn out_of_memory(&self, needed_bytes: u64, code: cl_int) -> DeviceError {
         DeviceError::OutOfMemory { device: self.name.clone(), needed_bytes, in_use_bytes: 0, api: Self::API, code }
     }
@@ -183,6 +221,24 @@ impl OpenCl {
 
 fn mem(handle: usize) -> cl_mem {
     ptr::with_exposed_provenance_mut(handle)
+}
+
+/// The buffers among arguments.
+fn buffers<'a>(arguments: impl IntoIterator<Item = &'a ArgumentValue>) -> Vec<usize> {
+    let buffer = |ArgumentValue(value): &ArgumentValue| match value {
+        Value::Memory { base, .. } => Some(*base),
+        Value::Scalar { .. } | Value::Plain { .. } => None,
+    };
+    let mut buffers: Vec<_> = arguments.into_iter().filter_map(buffer).collect();
+    buffers.sort_unstable();
+    buffers.dedup();
+    buffers
+}
+
+/// All threads, and those of a group.
+fn geometry(group: [u32; 3], groups: [u32; 3]) -> ([usize; 3], [usize; 3]) {
+    let group = group.map(|n| n as usize);
+    (std::array::from_fn(|d| group[d] * groups[d] as usize), group)
 }
 
 fn origin(end: &Pitches) -> [usize; 3] {
@@ -203,7 +259,7 @@ impl Backend for OpenCl {
     type Event = Arc<Event>;
     type Module = opencl3::program::Program;
     type Function = Function;
-    type Graph = ();
+    type Graph = Arc<CommandBuffer>;
 
     fn name(&self) -> &str {
         &self.name
@@ -235,7 +291,7 @@ impl Backend for OpenCl {
             _ => self.failed("clCreateBuffer", error),
         })?;
         let handle = buffer.get().expose_provenance();
-        Ok((Memory(buffer), handle))
+        Ok((Memory { buffer, commands: self.commands.clone() }, handle))
     }
 
     fn host_memory(&self, bytes: usize) -> Result<Option<(Locked, *mut u8)>, DeviceError> {
@@ -388,7 +444,8 @@ impl Backend for OpenCl {
 
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Function, DeviceError> {
         let created = Kernel::create(module, kernel.name);
-        Ok(Function(Mutex::new(created.map_err(|error| self.failed("clCreateKernel", error))?)))
+        let created = created.map_err(|error| self.failed("clCreateKernel", error))?;
+        Ok(Function(Mutex::new(created), CString::new(kernel.name).expect("a kernel's name is an identifier")))
     }
 
     unsafe fn launch(
@@ -400,26 +457,8 @@ impl Backend for OpenCl {
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
         let object = function.0.lock();
-        let mut index = 0;
-        let mut set = |size: usize, value: *const c_void| {
-            // SAFETY: the value has this size, and is copied.
-            let set = unsafe { set_kernel_arg(object.get(), index, size, value) };
-            index += 1;
-            set.map_err(|code| self.failed("clSetKernelArg", ClError(code)))
-        };
-        for ArgumentValue(value) in arguments {
-            match value {
-                Value::Scalar { bytes, len } => set(*len, bytes.as_ptr().cast())?,
-                Value::Plain { words, len } => set(*len, words.as_ptr().cast())?,
-                Value::Memory { base, offset_bytes, element_bytes, .. } => {
-                    let first = (offset_bytes / element_bytes) as u64;
-                    set(size_of::<cl_mem>(), ptr::from_ref(&mem(*base)).cast())?;
-                    set(size_of::<u64>(), ptr::from_ref(&first).cast())?;
-                }
-            }
-        }
-        let group = group.map(|n| n as usize);
-        let threads: [usize; 3] = std::array::from_fn(|d| group[d] * groups[d] as usize);
+        self.set_arguments(object.get(), arguments)?;
+        let (threads, group) = geometry(group, groups);
         // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; they are set, and
         // the lock keeps others from setting them.
         let event = unsafe {
@@ -434,23 +473,41 @@ impl Backend for OpenCl {
                 ptr::null(),
             )
         };
-        let buffer = |ArgumentValue(value): &ArgumentValue| match value {
-            Value::Memory { base, .. } => Some(*base),
-            Value::Scalar { .. } | Value::Plain { .. } => None,
-        };
         match event {
             Ok(_) => self.enqueued(stream, "clEnqueueNDRangeKernel", event, &[]),
-            Err(_) => {
-                let mut buffers: Vec<_> = arguments.iter().filter_map(buffer).collect();
-                buffers.sort_unstable();
-                buffers.dedup();
-                self.enqueued(stream, "clEnqueueNDRangeKernel", event, &buffers)
-            }
+            Err(_) => self.enqueued(stream, "clEnqueueNDRangeKernel", event, &buffers(arguments)),
         }
     }
 
-    unsafe fn launch_graph(&self, _: &Stream, (): &()) -> Result<(), DeviceError> {
-        unreachable!("there are no graphs")
+    fn has_graphs(&self) -> bool {
+        self.commands.is_some()
+    }
+
+    unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], _: &[Vec<u32>]) -> Result<Arc<CommandBuffer>, DeviceError> {
+        let commands = self.commands.as_ref().expect("a graph is asked for where there are some");
+        let mut made = Vec::with_capacity(nodes.len());
+        for GraphNode { function: Function(object, name), group, groups, arguments } in nodes {
+            let program = object.lock().program().map_err(|error| self.failed("clGetKernelInfo", error))?;
+            let kernel = create_kernel(program, name).map_err(|code| self.failed("clCreateKernel", ClError(code)))?;
+            let kernel = Kernel::new(kernel);
+            self.set_arguments(kernel.get(), arguments)?;
+            let (threads, group) = geometry(*group, *groups);
+            made.push(Node { kernel, threads, group });
+        }
+        let memories = buffers(nodes.iter().flat_map(|node| node.arguments));
+        // SAFETY: the arguments are the kernels', as the caller promises.
+        let buffer = unsafe { commands.buffer(made, memories) };
+        buffer.map_err(|Refusal(call, code)| self.failed(call, ClError(code)))
+    }
+
+    fn is_usable(&self, graph: &Arc<CommandBuffer>) -> bool {
+        graph.is_whole()
+    }
+
+    unsafe fn launch_graph(&self, stream: &Stream, graph: &Arc<CommandBuffer>) -> Result<(), DeviceError> {
+        // SAFETY: the caller's promise.
+        let event = unsafe { graph.enqueue(&stream.queue) };
+        self.enqueued(stream, "clEnqueueCommandBufferKHR", event, &graph.memories)
     }
 
     fn raw(&self, stream: &Stream) -> Result<RawHandles, DeviceError> {

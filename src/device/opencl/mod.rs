@@ -4,6 +4,7 @@
 //! addresses here: a buffer is a handle, and kernels get an offset beside it.
 
 mod backend;
+mod commands;
 mod library;
 mod locked;
 

@@ -1,4 +1,4 @@
-//! Room for what a body asks for while it is enqueued: scratch memory that the device refuses at first, or a kernel whose
+//! Room for what a body asks for while it is enqueued: scratch memory that the device refuses at first, or kernels whose
 //! buffers get their memory only now, as OpenCL's may.
 //!
 //! The body can't be called again, so here its thread waits: what is idle on the device leaves, and what is in flight there
@@ -78,7 +78,7 @@ impl Roomy<'_> {
     /// more: what it refused for others may be there by now.
     fn until_there_is_room<R>(
         &mut self,
-        ask: impl Fn(&mut dyn TaskSession) -> Result<R, DeviceError>,
+        mut ask: impl FnMut(&mut dyn TaskSession) -> Result<R, DeviceError>,
     ) -> Result<R, DeviceError> {
         let mut is_last = false;
         loop {
@@ -137,6 +137,6 @@ impl Enqueue for Roomy<'_> {
     }
 
     fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError> {
-        self.session.launch_graph(after, known)
+        self.until_there_is_room(|session| session.launch_graph(after, known))
     }
 }

@@ -101,10 +101,9 @@ impl Threads {
         self.devices.as_ref()?.gpu_interfaces(&self.shared.machine)
     }
 
-    /// Whether a device can keep the launches of several tasks as a graph.
-    pub(crate) fn has_graphs(&self, device: DeviceId) -> bool {
-        let accelerator = self.devices.as_ref().and_then(|devices| devices.accelerator(device));
-        accelerator.is_some_and(|accelerator| accelerator.has_graphs())
+    /// Whether a device has queues of its own: it is not emulated.
+    pub(crate) fn has_queues(&self, device: DeviceId) -> bool {
+        self.devices.as_ref().is_some_and(|devices| devices.accelerator(device).is_some())
     }
 
     /// Page-locks a data object's home, if that helps; whether it is locked.

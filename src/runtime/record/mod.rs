@@ -326,8 +326,9 @@ pub enum Explanation {
     /// As a whole: the edges of its graph are those that were found once, and nothing is registered but its border, if
     /// anything else was submitted in between.
     Frozen,
-    /// On accelerators: so many of its tasks by as few submissions, each of which a device launches as a whole, by a graph of
-    /// its interface when it comes for the third time; the others one by one, for this reason.
+    /// On accelerators: so many of its tasks by as few submissions, each of which a device launches as a whole; by a graph of
+    /// its interface when it comes for the third time, if that has graphs and they are faster than one launch after the other.
+    /// The others one by one, for this reason.
     Graphs {
         /// How many submissions.
         graphs: usize,
@@ -372,11 +373,6 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
-    /// A task has an index of an iteration space, which the scheduler may share out.
-    Index {
-        /// The task's name.
-        task: String,
-    },
     /// A task is for one device.
     Device {
         /// The task's name.
@@ -387,8 +383,8 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
-    /// A task could run on an accelerator whose interface has no graphs.
-    NoGraphs {
+    /// A task could run on an emulated device.
+    Emulated {
         /// The task's name.
         task: String,
     },
@@ -443,10 +439,9 @@ impl fmt::Display for Obstacle {
                 write!(f, "the {mode} access of task `{task}` may belong to a group with tasks around the recording")
             }
             Self::Kernels { task } => write!(f, "task `{task}` has no body that launches kernels on any accelerator"),
-            Self::Index { task } => write!(f, "task `{task}` has an index of an iteration space"),
             Self::Device { task } => write!(f, "task `{task}` is for one device"),
             Self::Units { task } => write!(f, "CPU units could run task `{task}`"),
-            Self::NoGraphs { task } => write!(f, "task `{task}` could run on a device without graphs"),
+            Self::Emulated { task } => write!(f, "task `{task}` could run on an emulated device"),
             Self::Parallel { task } => {
                 write!(f, "several devices could run tasks side by side that belong to task `{task}`")
             }

@@ -3,11 +3,12 @@
 //! A *run* is a list of recorded tasks that are submitted as one: what they launch becomes a graph of the device
 //! ([`super::run`]). Here is decided which tasks make up runs, and what a run accesses.
 //!
-//! - Tasks that follow each other in the recording and have the same kinds of bodies may be one run, if accelerators with
-//!   graphs are the only units for them. What is settled anew each time, or is the business of others than the device, ends a
+//! - Tasks that follow each other in the recording and have the same kinds of bodies may be one run, if accelerators are the
+//!   only units for them. What is settled anew each time, or is the business of others than the device, ends a
 //!   run ([`Step::graphable`]).
-//! - Where one device alone comes into question, all of them are. Where there are several, only those are that come one after
-//!   the other anyway: a run is on one device, and what could be side by side on two is not put there.
+//! - Where one device alone comes into question, all of them are, and their indices of iteration spaces say nothing. Where there
+//!   are several, those with one index are, which the scheduler puts where the index is; and of those without only those that
+//!   come one after the other anyway: a run is on one device, and what could be side by side on two is not put there.
 //! - A run takes at most half of the device's memory; longer ones are cut in two.
 //!
 //! What a run accesses is what its tasks do together, cut at all their borders and joined again where it is used alike: read, or
@@ -15,7 +16,7 @@
 //! overlap lie in one piece of memory ([`PlannedAccess::hull`]), since a body sees each as one.
 
 use super::Obstacle;
-use super::run::{Member, MemberRegion, PlannedAccess, Run};
+use super::run::{Member, MemberRegion, PlannedAccess, Run, RunHints};
 use super::step::{Graphable, RecordedRegion, Step};
 use crate::depend::{Kinds, Mode};
 use crate::ids::DataId;
@@ -64,8 +65,11 @@ impl Plan {
             let tasks =
                 steps[begin..].iter().map_while(|step| step.graphable().ok().filter(|task| task.kinds == kinds));
             let tasks: Vec<_> = tasks.collect();
-            plan.add(begin, &tasks, &place);
-            begin += tasks.len();
+            let is_one = |a: &Graphable<'_>, b: &Graphable<'_>| place.devices == 1 || is_at_one_index(a, b);
+            for tasks in tasks.chunk_by(is_one) {
+                plan.add(begin, tasks, &place);
+                begin += tasks.len();
+            }
         }
         plan
     }
@@ -79,9 +83,11 @@ impl Plan {
     /// Adds tasks that follow each other, from the step with this number on.
     fn add(&mut self, first: usize, tasks: &[Graphable<'_>], place: &Place) {
         let before = predecessors(tasks);
-        let groups = if place.devices == 1 { vec![(0..tasks.len()).collect()] } else { connected(&before) };
+        // Which device is no question, or is one of the index alone.
+        let is_decided = place.devices == 1 || tasks[0].index.is_some();
+        let groups = if is_decided { vec![(0..tasks.len()).collect()] } else { connected(&before) };
         for group in groups {
-            if place.devices == 1 || is_chain(&group, &before) {
+            if is_decided || is_chain(&group, &before) {
                 self.add_run(first, &group, tasks, &before, place);
             } else {
                 let name = || tasks[group[0]].name.to_owned();
@@ -130,8 +136,8 @@ fn place_of(step: &dyn Step, door: &Door) -> Result<(Kinds, Place), Option<Obsta
             return Err(Some(Obstacle::Units { task: name.to_owned() }));
         }
         for device in &unit.devices {
-            if !door.driver.has_graphs(*device) {
-                return Err(Some(Obstacle::NoGraphs { task: name.to_owned() }));
+            if !door.driver.has_queues(*device) {
+                return Err(Some(Obstacle::Emulated { task: name.to_owned() }));
             }
             place.devices += 1;
             place.capacity_bytes = place.capacity_bytes.min(door.capacities.bytes(device.space()));
@@ -139,6 +145,12 @@ fn place_of(step: &dyn Step, door: &Door) -> Result<(Kinds, Place), Option<Obsta
         }
     }
     if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((kinds, place)) }
+}
+
+/// Whether they have the same index, or both have none.
+fn is_at_one_index(a: &Graphable<'_>, b: &Graphable<'_>) -> bool {
+    let key = |task: &Graphable<'_>| task.index.map(|(space, index, beside)| (space.id(), *index, *beside));
+    key(a) == key(b)
 }
 
 /// Who of a list of tasks has accessed a part last.
@@ -257,7 +269,10 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     let edges = group.iter().map(edge).collect();
     let priority = group.iter().map(|task| tasks[*task].priority).max().unwrap_or(0);
     let cost = group.iter().map(|task| tasks[*task].cost).sum();
-    Run::new(members, accesses, edges, tasks[group[0]].kinds, priority, cost)
+    let one =
+        tasks[group[0]].index.filter(|_| group.iter().all(|task| is_at_one_index(&tasks[*task], &tasks[group[0]])));
+    let hints = RunHints { kinds: tasks[group[0]].kinds, priority, cost, index: one.cloned() };
+    Run::new(members, accesses, edges, hints)
 }
 
 /// What a run accesses of one data object, of which its tasks declare these regions.

@@ -14,6 +14,7 @@
 
 use super::Obstacle;
 use super::step::Step;
+use super::task::Index;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
 use crate::driver::shared::Description;
 use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};
@@ -21,6 +22,7 @@ use crate::ids::{DataId, TaskId};
 use crate::kernel::{DeviceSite, Graphs, Launcher};
 use crate::region::{Block, MAX_DIMS};
 use crate::runtime::Door;
+use crate::sched::Beside;
 use crate::task::Kept;
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -39,12 +41,20 @@ pub(super) struct Run {
     accesses: Vec<PlannedAccess>,
     /// Those that each task comes behind.
     edges: Vec<Box<[u32]>>,
-    kinds: Kinds,
-    priority: i32,
-    cost: f64,
+    hints: RunHints,
     graphs: Mutex<Graphs>,
     /// A device had no memory for all of it, against what it had said.
     is_too_large: AtomicBool,
+}
+
+/// What schedulers see of a run.
+pub(super) struct RunHints {
+    pub(super) kinds: Kinds,
+    pub(super) priority: i32,
+    /// All of theirs, if each has one.
+    pub(super) cost: Option<f64>,
+    /// If all of its tasks have the same.
+    pub(super) index: Option<Index>,
 }
 
 /// A task of a run.
@@ -91,13 +101,11 @@ impl Run {
         members: Vec<Member>,
         accesses: Vec<PlannedAccess>,
         edges: Vec<Box<[u32]>>,
-        kinds: Kinds,
-        priority: i32,
-        cost: Option<f64>,
+        hints: RunHints,
     ) -> Self {
         let name = format!("{} and {} more", members[0].name, members.len() - 1);
         let (graphs, is_too_large) = (Mutex::default(), AtomicBool::new(false));
-        Self { name, members, accesses, edges, kinds, priority, cost: cost.unwrap_or(0.0), graphs, is_too_large }
+        Self { name, members, accesses, edges, hints, graphs, is_too_large }
     }
 
     /// Why it was not submitted as one task.
@@ -141,12 +149,19 @@ impl Run {
         let (bad, failures, number) = (Mutex::default(), Mutex::default(), Arc::<OnceLock<TaskId>>::default());
         let body =
             RunBody { run: self.clone(), bodies, sources: sources.clone(), bad, failures, number: number.clone() };
-        let cost = (self.cost > 0.0).then_some(self.cost);
-        let side = Side { cost, sources: Some(sources.clone()), ..Side::default() };
+        let RunHints { priority, cost, index, .. } = &self.hints;
+        let at = |of_beside: bool| index.as_ref().filter(|(.., beside)| *beside == of_beside);
+        let side = Side {
+            cost: *cost,
+            place: at(false).map(|(space, index, _)| space.place(*index)),
+            beside: at(true).map(|(space, index, _)| Beside { space: space.id(), index: *index }),
+            sources: Some(sources.clone()),
+            ..Side::default()
+        };
         let description = Description {
             name: Cow::Owned(self.name.clone()),
             location: self.members[0].location,
-            priority: self.priority,
+            priority: *priority,
             internal: false,
             side: Some(Box::new(side)),
             child: None,
@@ -335,7 +350,7 @@ impl Body for RunBody {
     }
 
     fn kinds(&self) -> Kinds {
-        self.run.kinds
+        self.run.hints.kinds
     }
 }
 

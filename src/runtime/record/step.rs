@@ -3,7 +3,7 @@
 use super::super::submit::TaskBuilder;
 use super::super::{Door, for_each::LoopBody};
 use super::Obstacle;
-use super::task::Hints;
+use super::task::{Hints, Index};
 use crate::Context;
 use crate::depend::{AccessRecord, Body, Freezer, Kinds, Lane, Meta, Mode, Own, Residence, Submitting};
 use crate::error::SubmitError;
@@ -72,6 +72,7 @@ pub(super) struct Graphable<'a> {
     pub(super) kinds: Kinds,
     pub(super) priority: i32,
     pub(super) cost: Option<f64>,
+    pub(super) index: Option<&'a Index>,
 }
 
 /// A recorded task.
@@ -234,9 +235,6 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         if bodies.device.is_some() {
             return Err(Some(Obstacle::Device { task: task() }));
         }
-        if hints.is_indexed() {
-            return Err(Some(Obstacle::Index { task: task() }));
-        }
         for record in regions.iter().map(RecordedRegion::record) {
             let is_plain = matches!(record.mode, Mode::In | Mode::Out | Mode::Inout);
             if !is_plain || record.datum.residence == Residence::Home {
@@ -251,7 +249,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             kinds = kinds.and(Kinds::EMULATED);
         }
         let (priority, cost) = (bodies.priority, hints.cost());
-        Ok(Graphable { name, location, regions, kinds, priority, cost })
+        Ok(Graphable { name, location, regions, kinds, priority, cost, index: hints.index() })
     }
 
     fn body(&self) -> Box<dyn Body> {

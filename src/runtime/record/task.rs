@@ -69,18 +69,20 @@ pub struct LoopRecorder<'r, A: LoopAccesses, C = NoBody> {
 pub(super) struct Hints<S: AccessList> {
     pub(super) bodies: Bodies<S>,
     cost: Option<f64>,
-    /// Its iteration space, and whether it runs beside the index.
-    space: Option<(IterationSpace, usize, bool)>,
+    /// Where it stands in an iteration space.
+    space: Option<Index>,
 }
+
+/// An index of an iteration space, and whether a task runs beside it.
+pub(super) type Index = (IterationSpace, usize, bool);
 
 impl<S: AccessList> Hints<S> {
     fn new() -> Self {
         Self { bodies: Bodies::default(), cost: None, space: None }
     }
 
-    /// Whether it has an index of an iteration space.
-    pub(super) fn is_indexed(&self) -> bool {
-        self.space.is_some()
+    pub(super) fn index(&self) -> Option<&Index> {
+        self.space.as_ref()
     }
 
     pub(super) fn cost(&self) -> Option<f64> {

@@ -343,7 +343,7 @@ impl<A: Api> Backend for Addressed<A> {
     type Function = (Handle, Arc<Module<A>>);
     type Graph = Graph<A>;
 
-    const GRAPHS_OVERLAP: bool = true;
+    const NODES_CHANGE: bool = true;
 
     fn name(&self) -> &str {
         &self.device.name
@@ -510,9 +510,9 @@ impl<A: Api> Backend for Addressed<A> {
         self.device.api.has_graphs()
     }
 
-    unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], edges: &[Vec<u32>]) -> Result<Option<Graph<A>>, DeviceError> {
+    unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], edges: &[Vec<u32>]) -> Result<Graph<A>, DeviceError> {
         // SAFETY: the caller's promise.
-        self.has_graphs().then(|| unsafe { Graph::new(&self.device, nodes, edges) }).transpose()
+        unsafe { Graph::new(&self.device, nodes, edges) }
     }
 
     unsafe fn set_node(
@@ -520,10 +520,9 @@ impl<A: Api> Backend for Addressed<A> {
         graph: &mut Graph<A>,
         number: usize,
         node: &GraphNode<'_, Self>,
-    ) -> Result<bool, DeviceError> {
+    ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
-        unsafe { graph.set(number, node)? };
-        Ok(true)
+        unsafe { graph.set(number, node) }
     }
 
     unsafe fn launch_graph(&self, stream: &Stream<A>, graph: &Graph<A>) -> Result<(), DeviceError> {

@@ -1,0 +1,234 @@
+//! Kernels that are enqueued as one: command buffers, of the extension `cl_khr_command_buffer`.
+//!
+//! Of the extension only what all its revisions have in common is used: a buffer for one queue in order, kernels, and that it
+//! may be in flight several times. Its nodes are not given other values (that is another extension): one with other values
+//! is made anew.
+//!
+//! Invariants:
+//! 1. Each node has a kernel object of its own, whose arguments are set once. The manual says that a buffer keeps the arguments
+//!    of the time when it was made; PoCL 3.1 takes those that the objects have when it is enqueued.
+//! 2. A buffer of commands goes when the first memory goes that it uses. What happens to that otherwise is not the same
+//!    everywhere: PoCL keeps it as long as the commands, Intel's does not.
+
+use cl3::device::get_device_info;
+use cl3::ext::{CL_COMMAND_BUFFER_FLAGS_KHR, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, cl_command_buffer_khr};
+use opencl3::command_queue::CommandQueue;
+use opencl3::context::Context;
+use opencl3::device::{CL_DEVICE_TYPE_CPU, Device, cl_device_id};
+use opencl3::kernel::Kernel;
+use opencl3::platform::Platform;
+use opencl3::types::{cl_command_queue, cl_event, cl_int, cl_kernel};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::ffi::{CStr, c_void};
+use std::mem::transmute;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+const NAME: &str = "cl_khr_command_buffer";
+const INVALID_COMMAND_BUFFER: cl_int = -1138;
+/// Of a buffer: it may be in flight several times; and that a device can have such.
+const SIMULTANEOUS_USE: u64 = 1 << 0;
+const HAS_SIMULTANEOUS_USE: u64 = 1 << 2;
+
+/// A device's command buffers.
+pub(super) struct Commands {
+    functions: Functions,
+    /// Made for this queue, enqueued on others like it.
+    queue: CommandQueue,
+    /// Which use a memory.
+    users: Mutex<FxHashMap<usize, Vec<Weak<CommandBuffer>>>>,
+}
+
+// SAFETY: OpenCL's objects may be used from any thread.
+unsafe impl Send for Commands {}
+// SAFETY: as above; the table is under a lock.
+unsafe impl Sync for Commands {}
+
+struct Functions {
+    create: Create,
+    finalize: OfBuffer,
+    release: OfBuffer,
+    enqueue: Enqueue,
+    kernel: AddKernel,
+}
+
+type Create = unsafe extern "C" fn(u32, *const cl_command_queue, *const u64, *mut cl_int) -> cl_command_buffer_khr;
+type OfBuffer = unsafe extern "C" fn(cl_command_buffer_khr) -> cl_int;
+type Enqueue = unsafe extern "C" fn(
+    u32,
+    *mut cl_command_queue,
+    cl_command_buffer_khr,
+    u32,
+    *const cl_event,
+    *mut cl_event,
+) -> cl_int;
+type AddKernel = unsafe extern "C" fn(
+    cl_command_buffer_khr,
+    cl_command_queue,
+    *const u64,
+    cl_kernel,
+    u32,
+    *const usize,
+    *const usize,
+    *const usize,
+    u32,
+    *const u32,
+    *mut u32,
+    *mut *mut c_void,
+) -> cl_int;
+
+/// A call of the extension, and the code that it was refused with.
+pub(super) struct Refusal(pub(super) &'static str, pub(super) cl_int);
+
+/// Kernels that are enqueued together.
+pub(in crate::device) struct CommandBuffer {
+    commands: Arc<Commands>,
+    /// Nothing when memory that it uses is gone.
+    raw: Mutex<Option<Raw>>,
+    /// The memories that it uses.
+    pub(super) memories: Vec<usize>,
+}
+
+/// A kernel that is to be a node: its arguments are set.
+pub(super) struct Node {
+    pub(super) kernel: Kernel,
+    pub(super) threads: [usize; 3],
+    pub(super) group: [usize; 3],
+}
+
+/// Owns a buffer of commands, and its nodes.
+struct Raw(cl_command_buffer_khr, Vec<Node>);
+
+// SAFETY: OpenCL's objects may be used from any thread.
+unsafe impl Send for Raw {}
+
+impl Commands {
+    /// Those of a device, if it has any that can be used here and are faster than what is in them.
+    pub(super) fn of(context: &Context, id: cl_device_id) -> Option<Self> {
+        let device = Device::new(id);
+        if !device.extensions().ok()?.split(' ').any(|name| name == NAME) {
+            return None;
+        }
+        let capabilities = u64::from(get_device_info(id, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR).ok()?);
+        if capabilities & HAS_SIMULTANEOUS_USE == 0 {
+            return None;
+        }
+        let platform = Platform::new(device.platform().ok()?);
+        let library = cl3::load_library().as_ref().ok()?;
+        let address = |name: &CStr| {
+            let found = library.clGetExtensionFunctionAddressForPlatform(platform.id(), name.as_ptr());
+            found.filter(|address| !address.is_null())
+        };
+        // SAFETY: the types are those of the extension's manual, in all of its revisions.
+        let functions = unsafe {
+            Functions {
+                create: transmute::<*mut c_void, Create>(address(c"clCreateCommandBufferKHR")?),
+                finalize: transmute::<*mut c_void, OfBuffer>(address(c"clFinalizeCommandBufferKHR")?),
+                release: transmute::<*mut c_void, OfBuffer>(address(c"clReleaseCommandBufferKHR")?),
+                enqueue: transmute::<*mut c_void, Enqueue>(address(c"clEnqueueCommandBufferKHR")?),
+                kernel: transmute::<*mut c_void, AddKernel>(address(c"clCommandNDRangeKernelKHR")?),
+            }
+        };
+        // PoCL's threads take single kernels from a list, and it puts those of a buffer there one by one, in more time.
+        let is_pocl = platform.name().is_ok_and(|name| name == "Portable Computing Language");
+        if is_pocl && device.dev_type().is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0) {
+            return None;
+        }
+        #[allow(deprecated)] // its successor is not in OpenCL 1.2
+        // SAFETY: the device belongs to the context.
+        let queue = unsafe { CommandQueue::create(context, id, 0) }.ok()?;
+        Some(Self { functions, queue, users: Mutex::default() })
+    }
+
+    /// Kernels as one, in this order, which use these memories.
+    ///
+    /// # Safety
+    /// Their arguments are set, and are theirs.
+    pub(super) unsafe fn buffer(
+        self: &Arc<Self>,
+        nodes: Vec<Node>,
+        memories: Vec<usize>,
+    ) -> Result<Arc<CommandBuffer>, Refusal> {
+        let checked = |call, code: cl_int| if code == 0 { Ok(()) } else { Err(Refusal(call, code)) };
+        let (mut code, queue) = (0, self.queue.get());
+        let properties = [CL_COMMAND_BUFFER_FLAGS_KHR, SIMULTANEOUS_USE, 0];
+        // SAFETY: the queue is alive; the list of properties ends with a zero.
+        let raw = unsafe { (self.functions.create)(1, &queue, properties.as_ptr(), &mut code) };
+        checked("clCreateCommandBufferKHR", code)?;
+        // Released when dropped, from here on.
+        let mut buffer = CommandBuffer { commands: self.clone(), raw: Mutex::new(Some(Raw(raw, nodes))), memories };
+        for Node { kernel, threads, group } in buffer.raw.get_mut().iter().flat_map(|Raw(_, nodes)| nodes) {
+            // SAFETY: buffer and kernel are alive; its arguments are set. The buffer's queue is meant, and all in its order.
+            let code = unsafe {
+                (self.functions.kernel)(
+                    raw,
+                    ptr::null_mut(),
+                    ptr::null(),
+                    kernel.get(),
+                    3,
+                    ptr::null(),
+                    threads.as_ptr(),
+                    group.as_ptr(),
+                    0,
+                    ptr::null(),
+                    ptr::null_mut(),
+                    ptr::null_mut(),
+                )
+            };
+            checked("clCommandNDRangeKernelKHR", code)?;
+        }
+        // SAFETY: the buffer is alive.
+        checked("clFinalizeCommandBufferKHR", unsafe { (self.functions.finalize)(raw) })?;
+        let buffer = Arc::new(buffer);
+        let mut users = self.users.lock();
+        for memory in &buffer.memories {
+            let users = users.entry(*memory).or_default();
+            users.retain(|user| user.strong_count() > 0);
+            users.push(Arc::downgrade(&buffer));
+        }
+        Ok(buffer)
+    }
+
+    /// The memory goes, which nothing in flight uses.
+    pub(super) fn forget(&self, memory: usize) {
+        let users = self.users.lock().remove(&memory);
+        for user in users.into_iter().flatten().filter_map(|user| user.upgrade()) {
+            user.release();
+        }
+    }
+}
+
+impl CommandBuffer {
+    /// Whether all memory that it uses is still there.
+    pub(super) fn is_whole(&self) -> bool {
+        self.raw.lock().is_some()
+    }
+
+    /// Enqueues it.
+    ///
+    /// # Safety
+    /// The memory that it uses stays until it has ended, and so does it.
+    pub(super) unsafe fn enqueue(&self, queue: &CommandQueue) -> Result<cl_event, cl_int> {
+        let raw = self.raw.lock();
+        let Some(Raw(raw, _)) = &*raw else { return Err(INVALID_COMMAND_BUFFER) };
+        let (mut queue, mut event) = (queue.get(), ptr::null_mut());
+        // SAFETY: buffer and queue are alive, and the queue is like the one for which the buffer was made.
+        let code = unsafe { (self.commands.functions.enqueue)(1, &mut queue, *raw, 0, ptr::null(), &mut event) };
+        if code == 0 { Ok(event) } else { Err(code) }
+    }
+
+    fn release(&self) {
+        // The nodes go behind it.
+        if let Some(Raw(raw, _nodes)) = self.raw.lock().take() {
+            // SAFETY: it is ours, and not used any more.
+            unsafe { (self.commands.functions.release)(raw) };
+        }
+    }
+}
+
+impl Drop for CommandBuffer {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
