@@ -8,7 +8,7 @@
 //! With `--speed` it says instead how fast simulations are: tasks and events a second under some schedulers, what a
 //! distribution's decision takes for 10 000 indices and 72 units, and what a task costs a policy that has 100 000 ready ones.
 //! The events of a task are its submission, its begin and its end, those of a copy its order and its arrival. Of each row the
-//! best of the repetitions counts; `--only` names the rows.
+//! best of the repetitions counts; `--only` names the rows. The goal is a million events a second on one core.
 
 #[path = "../../tests/common/emulated.rs"]
 mod emulated;

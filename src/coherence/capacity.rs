@@ -8,9 +8,9 @@
 
 use super::Directory;
 use super::ReplicaId;
+use super::recency::Recency;
 use crate::ids::{DataId, SpaceId};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 
 /// Capacity and use of every address space; the host's is not counted.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ struct Memory {
     used_bytes: u64,
     /// Those of them that will be free without further ado.
     leaving_bytes: u64,
-    /// Its replicas that stay, with their last use, the least recent first.
-    by_use: BTreeSet<(u64, DataId, ReplicaId)>,
+    /// Its replicas that stay.
+    by_use: Recency,
 }
 
 /// For so many ends of tasks a limit holds: who limited the memory may have gone since, and to find that out costs a refusal.
@@ -57,7 +57,7 @@ impl Memories {
             limited_for: 0,
             used_bytes: 0,
             leaving_bytes: 0,
-            by_use: BTreeSet::new(),
+            by_use: Recency::default(),
         };
         Self { spaces: capacities_bytes.iter().map(space).collect() }
     }
@@ -101,9 +101,9 @@ impl Memories {
         self.spaces[space.index()].limited_for > 0
     }
 
-    /// The replicas that stay, with their last use, the least recent first.
+    /// The replicas that stay, the least recently used first.
     pub(crate) fn staying(&self, space: SpaceId) -> impl Iterator<Item = (DataId, ReplicaId)> {
-        self.spaces[space.index()].by_use.iter().map(|(_, data, id)| (*data, *id))
+        self.spaces[space.index()].by_use.iter()
     }
 
     /// The bytes that the smallest space holds at most.
@@ -119,17 +119,15 @@ impl Memories {
         self.spaces[space.index()].used_bytes -= bytes;
     }
 
-    /// A replica was made, or used again: at `before`, now at `now`.
-    pub(crate) fn used(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, before: u64, now: u64) {
-        let by_use = &mut self.spaces[space.index()].by_use;
-        by_use.remove(&(before, data, replica));
-        by_use.insert((now, data, replica));
+    /// A replica was made, or used again, at `now`.
+    pub(crate) fn used(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, now: u64) {
+        self.spaces[space.index()].by_use.used(data, replica, now);
     }
 
-    /// A replica that was last used at `last` is on its way out.
-    pub(crate) fn leaves(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, last: u64, bytes: u64) {
+    /// A replica is on its way out.
+    pub(crate) fn leaves(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, bytes: u64) {
         let memory = &mut self.spaces[space.index()];
-        memory.by_use.remove(&(last, data, replica));
+        memory.by_use.remove(data, replica);
         memory.leaving_bytes += bytes;
     }
 
@@ -159,14 +157,14 @@ impl Memories {
         }
         missing -= leaving_bytes;
         let mut leaving = Vec::new();
-        for (_, data, id) in by_use {
-            let directory = &directories[data];
-            let replica = directory.replica(*id);
+        for (data, id) in by_use.iter() {
+            let directory = &directories[&data];
+            let replica = directory.replica(id);
             if replica.pins > 0 {
                 continue;
             }
             let freed = directory.bytes(&replica.block);
-            leaving.push((*data, *id));
+            leaving.push((data, id));
             if freed >= missing {
                 return Room::After(leaving);
             }
@@ -233,10 +231,10 @@ mod tests {
         for (n, last_use) in (1..).zip(uses) {
             let (data, replica, whole) = (DataId(n), ReplicaId(n.into()), Block::interval(0..10));
             let mut directory = Directory::new(data, whole, 8);
-            directory.add(replica, DEVICE, whole, last_use);
+            directory.add(replica, DEVICE, whole);
             directories.insert(data, directory);
             memories.reserve(DEVICE, BYTES);
-            memories.used(DEVICE, data, replica, last_use, last_use);
+            memories.used(DEVICE, data, replica, last_use);
         }
         (memories, directories)
     }
@@ -255,7 +253,7 @@ mod tests {
         assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), leaving(&[2, 4, 1, 3]));
         assert_eq!(memories.room(DEVICE, 4 * BYTES + 1, &directories), Room::Never);
         // Used again, the second is the last to go.
-        memories.used(DEVICE, DataId(2), ReplicaId(2), 10, 50);
+        memories.used(DEVICE, DataId(2), ReplicaId(2), 50);
         assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[4]));
         // What is pinned stays.
         directories.get_mut(&DataId(4)).unwrap().replica_mut(ReplicaId(4)).pins = 1;
@@ -276,8 +274,8 @@ mod tests {
         directories.get_mut(&DataId(1)).unwrap().replica_mut(ReplicaId(1)).pins = 1;
         memories.refused(DEVICE, 3 * BYTES);
         assert_eq!(memories.room_alone(DEVICE, BYTES, &own, &directories), leaving(&[2, 4, 3]));
-        for (n, last_use) in [(2, 10), (4, 20), (3, 40)] {
-            memories.leaves(DEVICE, DataId(n), ReplicaId(n.into()), last_use, BYTES);
+        for n in [2, 4, 3] {
+            memories.leaves(DEVICE, DataId(n), ReplicaId(n.into()), BYTES);
             memories.left(DEVICE, BYTES);
         }
         assert_eq!(memories.room(DEVICE, BYTES, &directories), Room::Never);

@@ -24,6 +24,8 @@ enum State {
     Valid,
 }
 
+/// Copies to be made for one access, as a rule a few.
+pub(crate) type Transfers = SmallVec<[Transfer; 8]>;
 type Losses = RegionMap<Option<Arc<TaskFailure>>>;
 type Holders = SmallVec<[(ReplicaId, State); 2]>;
 
@@ -34,6 +36,8 @@ pub(crate) struct Directory {
     pub(crate) element_bytes: usize,
     replicas: Replicas,
     holders: RegionMap<Holders>,
+    /// A replica in which all is valid, if one is known.
+    complete: Option<ReplicaId>,
     issued: IssuedUses,
     /// What no valid replica is left of, and why; absent as long as nothing was ever lost.
     lost: Option<Box<Losses>>,
@@ -52,8 +56,15 @@ impl AnyLoss {
 impl Directory {
     /// A data that is valid at home alone.
     pub(crate) fn new(data: DataId, whole: Block, element_bytes: usize) -> Self {
-        let replicas = Replicas::new(whole);
-        Self { data, element_bytes, replicas, holders: at_home(&whole), issued: IssuedUses::default(), lost: None }
+        Self {
+            data,
+            element_bytes,
+            replicas: Replicas::new(whole),
+            holders: at_home(&whole),
+            complete: Some(ReplicaId::HOME),
+            issued: IssuedUses::default(),
+            lost: None,
+        }
     }
 
     /// The replica of this id.
@@ -99,8 +110,8 @@ impl Directory {
     }
 
     /// Adds a replica in which nothing is valid yet.
-    pub(crate) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block, last_use: u64) {
-        self.replicas.add(id, space, block, last_use);
+    pub(crate) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block) {
+        self.replicas.add(id, space, block);
     }
 
     /// A replica is on its way out: no task finds it any more.
@@ -118,7 +129,7 @@ impl Directory {
         if !self.replicas.are_in(space) {
             return self.bytes(block);
         }
-        if self.all_at_home() {
+        if self.all_at_home() || self.complete.is_some_and(|id| self.replica(id).space == space) {
             return 0;
         }
         let mut missing = 0;
@@ -153,29 +164,32 @@ impl Directory {
         block: &Block,
         next_copy: &mut u64,
         pending: &mut Vec<CopyId>,
-        transfers: &mut Vec<Transfer>,
+        transfers: &mut Transfers,
     ) {
-        if self.all_at_home() {
+        // Parts are not cut for what is all of the data, so it makes no difference that they are not visited.
+        if self.all_at_home() || self.complete == Some(to) && *block == self.whole() {
             return;
         }
-        let target = self.replica(to).space;
         let replicas = &self.replicas;
+        let space_of = |id: ReplicaId| replicas.get(id).map_or(SpaceId::HOST, |replica| replica.space);
         let distance = |id: ReplicaId| {
-            let space = replicas.get(id).map_or(SpaceId::HOST, |replica| replica.space);
+            let (space, target) = (space_of(id), space_of(to));
             match () {
                 () if space == target => 0,
                 () if !space.is_host() && !target.is_host() => 1,
                 () => 2,
             }
         };
+        let nearer = |one: ReplicaId, other: ReplicaId| {
+            if (distance(other), other) < (distance(one), one) { other } else { one }
+        };
         self.holders.visit(block, |part, holders| match holders.iter().find(|(id, _)| *id == to) {
             Some((_, State::Valid)) => {}
             Some((_, State::Filling(copy))) => pending.push(*copy),
             None => {
-                let nearest = (holders.iter())
-                    .filter(|(_, state)| *state == State::Valid)
-                    .min_by_key(|(id, _)| (distance(*id), *id))
-                    .map(|(id, _)| *id);
+                // As a rule there is one, and nobody asks where it is.
+                let valid = holders.iter().filter(|(_, state)| *state == State::Valid);
+                let nearest = valid.map(|(id, _)| *id).reduce(nearer);
                 let Some(nearest) = nearest else {
                     // Its last valid replica is gone, and copies from there are still under way: they decide.
                     pending.extend(holders.iter().filter_map(|(_, state)| match state {
@@ -195,7 +209,7 @@ impl Directory {
     /// Plans the copies home of what no replica holds that stays when `id` is gone.
     ///
     /// Other replicas that are leaving do not count: they relied on this one when they left.
-    pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Vec<Transfer>) {
+    pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Transfers) {
         let block = self.replica(id).block;
         let replicas = &self.replicas;
         let stays = |holder: ReplicaId| holder != id && replicas.get(holder).is_some_and(|replica| !replica.leaving);
@@ -239,6 +253,7 @@ impl Directory {
         let replicas = &self.replicas;
         let stays = |id: ReplicaId| replicas.get(id).is_some_and(|replica| !replica.leaving);
         let mut nowhere = Vec::new();
+        self.complete = None;
         self.holders.visit(&transfer.block, |part, holders| {
             let before = holders.len();
             holders.retain(|holder| *holder != (transfer.to, State::Filling(transfer.copy)));
@@ -277,6 +292,7 @@ impl Directory {
     pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, any: &mut AnyLoss) -> Vec<ReplicaId> {
         let gone: Vec<_> = self.away().filter(|replica| replica.space == space).map(|r| (r.id, r.block)).collect();
         let mut nowhere = Vec::new();
+        self.complete = None;
         for (id, block) in &gone {
             self.holders.visit(block, |part, holders| {
                 holders.retain(|(holder, _)| holder != id);
@@ -366,18 +382,18 @@ impl Directory {
         if self.all_at_home() {
             return;
         }
-        let mut parts = 0;
-        self.holders.visit(block, |_, holders| {
-            parts += 1;
-            holders.clear();
-            holders.push((id, State::Valid));
-        });
-        self.holders.unite_if_many(block, parts);
+        if *block == self.whole() {
+            self.complete = Some(id);
+        } else if self.complete != Some(id) {
+            self.complete = None;
+        }
+        self.holders.assign(block, &Holders::from_slice(&[(id, State::Valid)]));
     }
 
     /// Drops a replica; what it held is valid elsewhere, or lost.
     pub(crate) fn remove(&mut self, id: ReplicaId) {
         let block = self.replica(id).block;
+        self.complete = self.complete.filter(|complete| *complete != id);
         self.holders.visit(&block, |_, holders| {
             holders.retain(|(holder, _)| *holder != id);
             debug_assert!(!holders.is_empty(), "the only copy was dropped");
@@ -388,6 +404,7 @@ impl Directory {
     /// Drops all replicas but the home, and with them whatever was valid there alone: nobody will ask for it.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Replica> {
         self.holders = at_home(self.replicas.whole());
+        self.complete = Some(ReplicaId::HOME);
         self.replicas.remove_away()
     }
 }
@@ -404,10 +421,10 @@ mod tests {
     const DEVICE: SpaceId = SpaceId(1);
     const PEER: SpaceId = SpaceId(2);
 
-    fn filled(directory: &mut Directory, to: u64, space: SpaceId, block: Block) -> Vec<Transfer> {
-        let (mut pending, mut transfers) = (vec![], vec![]);
+    fn filled(directory: &mut Directory, to: u64, space: SpaceId, block: Block) -> Transfers {
+        let (mut pending, mut transfers) = (vec![], Transfers::new());
         if directory.covering(space, &block) != Some(ReplicaId(to)) {
-            directory.add(ReplicaId(to), space, block, 0);
+            directory.add(ReplicaId(to), space, block);
         }
         directory.fill(ReplicaId(to), &block, &mut (to * 100), &mut pending, &mut transfers);
         transfers.iter().for_each(|transfer| directory.arrived(transfer));
@@ -434,8 +451,8 @@ mod tests {
     fn a_part_under_way_is_waited_for_and_not_copied_twice() {
         let mut directory = Directory::new(DataId(0), Block::whole(&[100]), 8);
         let block = Block::interval(0..100);
-        directory.add(ReplicaId(1), DEVICE, block, 0);
-        let (mut pending, mut transfers) = (vec![], vec![]);
+        directory.add(ReplicaId(1), DEVICE, block);
+        let (mut pending, mut transfers) = (vec![], Transfers::new());
         directory.fill(ReplicaId(1), &block, &mut 7, &mut pending, &mut transfers);
         directory.fill(ReplicaId(1), &block, &mut 8, &mut pending, &mut transfers);
         assert_eq!((transfers.len(), pending), (1, vec![CopyId(7)]));
@@ -448,7 +465,7 @@ mod tests {
         filled(&mut directory, 1, DEVICE, block);
         directory.written(ReplicaId(1), &block);
         filled(&mut directory, 2, PEER, block);
-        let mut transfers = vec![];
+        let mut transfers = Transfers::new();
         for id in [1, 2].map(ReplicaId) {
             directory.leave(id);
             directory.write_back(id, &mut 9, &mut transfers);
@@ -463,7 +480,7 @@ mod tests {
         filled(&mut directory, 1, DEVICE, block);
         directory.written(ReplicaId(1), &block);
         assert!(directory.holds_the_only_copy(ReplicaId(1)));
-        let mut transfers = vec![];
+        let mut transfers = Transfers::new();
         directory.write_back(ReplicaId(1), &mut 9, &mut transfers);
         directory.written(ReplicaId(1), &block);
         directory.arrived(&transfers[0]);

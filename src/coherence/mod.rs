@@ -16,10 +16,11 @@
 mod capacity;
 mod directory;
 mod issued;
+mod recency;
 mod replicas;
 
 pub(crate) use capacity::{Memories, Room};
-pub(crate) use directory::{AnyLoss, Directory, Transfer};
+pub(crate) use directory::{AnyLoss, Directory, Transfer, Transfers};
 pub(crate) use replicas::{Replica, ReplicaId};
 
 /// Names a copy under way.

@@ -13,6 +13,9 @@ use crate::region::{Block, MAX_DIMS, RegionMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+/// So few replicas are looked at one by one.
+const FEW: usize = 4;
+
 /// Names a replica; unique in a runtime. [`ReplicaId::HOME`] is every data's home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ReplicaId(pub(crate) u64);
@@ -29,8 +32,6 @@ pub(crate) struct Replica {
     pub(crate) space: SpaceId,
     pub(crate) block: Block,
     pub(crate) pins: u32,
-    /// When a task last used it, on the placement's own counter.
-    pub(crate) last_use: u64,
     /// On its way out: no task may choose it any more.
     pub(crate) leaving: bool,
 }
@@ -65,8 +66,7 @@ impl InSpace {
 impl Replicas {
     /// Those of a data object that is only at home.
     pub(super) fn new(whole: Block) -> Self {
-        let home =
-            Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, last_use: 0, leaving: false };
+        let home = Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, leaving: false };
         Self { home, away: FxHashMap::default(), spaces: SmallVec::new() }
     }
 
@@ -102,6 +102,13 @@ impl Replicas {
         if space.is_host() {
             return Some(ReplicaId::HOME);
         }
+        if self.away.len() <= FEW {
+            let covering = self
+                .away
+                .values()
+                .filter(|replica| replica.space == space && !replica.leaving && replica.block.contains(block));
+            return covering.max_by_key(|replica| (replica.block.volume(), replica.id)).map(|replica| replica.id);
+        }
         // Who holds all of it holds its first place.
         let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
         let mut largest = None;
@@ -121,7 +128,7 @@ impl Replicas {
         partly
     }
 
-    pub(super) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block, last_use: u64) {
+    pub(super) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block) {
         let known = self.spaces.iter().position(|there| there.space == space);
         let known = known.unwrap_or_else(|| {
             self.spaces.push(InSpace::new(space, &self.home.block));
@@ -130,7 +137,7 @@ impl Replicas {
         let there = &mut self.spaces[known];
         (there.count, there.staying) = (there.count + 1, there.staying + 1);
         there.at.visit(&block, |_, ids| ids.push(id));
-        self.away.insert(id, Replica { id, space, block, pins: 0, last_use, leaving: false });
+        self.away.insert(id, Replica { id, space, block, pins: 0, leaving: false });
     }
 
     /// From now on nobody finds the replica but by its id.
@@ -214,8 +221,8 @@ mod tests {
                 match act {
                     0 | 1 => {
                         let id = ReplicaId(n as u64 + 1);
-                        replicas.add(id, space, block, 0);
-                        list.push(Replica { id, space, block, pins: 0, last_use: 0, leaving: false });
+                        replicas.add(id, space, block);
+                        list.push(Replica { id, space, block, pins: 0, leaving: false });
                     }
                     2 if !list.is_empty() => {
                         let index = which.index(list.len());

@@ -5,6 +5,7 @@ use crate::depend::OwnedTask;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::region::Block;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// What the driver has to do, in this order.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub(crate) struct Launch {
     pub(crate) unit: UnitId,
     pub(crate) device: Option<DeviceId>,
     /// The replica of each access, in order; of a reduction, the home (its body works on a private buffer).
-    pub(crate) places: SmallVec<[ReplicaRef; 4]>,
+    pub(crate) places: Arc<[ReplicaRef]>,
     /// Tasks in flight on the device that it has to come behind.
     pub(crate) after: SmallVec<[TaskId; 2]>,
 }

@@ -96,6 +96,20 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
+    /// Gives every part inside `block` this value, after splitting those that cross its faces. If they are too many they
+    /// become one.
+    pub(crate) fn assign(&mut self, block: &Block, value: &V) {
+        let mut parts = 0;
+        match self {
+            Self::Line(map) => map.visit(block.range(0), |_, of_part| {
+                of_part.clone_from(value);
+                parts += 1;
+            }),
+            Self::Grid(map) => parts = map.assign(block, value),
+        }
+        self.unite_if_many(block, parts);
+    }
+
     /// Visits every part that overlaps `block`, splitting nothing; the visitor sees the overlap, not the whole part.
     pub(crate) fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
         match self {

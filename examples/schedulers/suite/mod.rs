@@ -11,11 +11,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use npb::mz::{Benchmark, Class};
-use rayon::prelude::*;
 use thalweg::{Runtime, SimulatedMachine};
 
 use crate::bound::Machine;
 use crate::common::Result;
+use crate::{LONGEST, side_by_side};
 use programs::Kind;
 
 /// The schedulers of the suite: all that need no figure of a machine.
@@ -122,7 +122,7 @@ pub(crate) fn run(machines: &Path, only: &str) -> Result<Vec<Took>> {
     let one = |(case, scheduler): &(Case, &'static str)| {
         measure(*case, scheduler, machines).map_err(|error| format!("{} under {scheduler}: {error}", case.kind))
     };
-    Ok(all.par_iter().map(one).collect::<std::result::Result<_, String>>()?)
+    Ok(side_by_side(&all, |(_, scheduler)| *scheduler == LONGEST, one)?)
 }
 
 fn measure(case: Case, scheduler: &str, machines: &Path) -> Result<Took> {

@@ -14,7 +14,7 @@ use super::waiters::Awaited;
 use super::{Driver, inside};
 use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, Kinds, Submitting};
-use crate::engine::{CopyOrder, Event, Launch, Refused};
+use crate::engine::{Command, CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use crate::sim::SimulatedMachine;
@@ -55,25 +55,29 @@ impl Simulated {
         while progress.pending() > window.size() / 2 {
             // The turn may be taken further up this thread's stack, where a body is dropped that holds data.
             let Some(turn) = self.turn.try_lock() else { return };
-            if !self.step(turn) {
+            if self.step(turn).is_none() {
                 return;
             }
         }
     }
 
-    /// Works off the next event; false if there is none.
-    fn step(&self, _turn: MutexGuard<'_, ()>) -> bool {
-        let Some((event, unit)) = self.world.lock().next() else { return false };
+    /// Works off the next event; whether a task may have ended by it, or nothing if there is none.
+    fn step(&self, _turn: MutexGuard<'_, ()>) -> Option<bool> {
+        let (event, unit) = self.world.lock().next()?;
         inside::enter(self.shared.id); // what bodies captured is dropped here, and must not wait
-        self.react(|out| match event {
+        let may_end = self.react(|out| match event {
             Event::Finished(task, outcome) => {
                 self.shared.discard(&task);
                 self.shared.end(task, outcome, unit.map(|unit| unit.index()), out);
+                true
             }
-            event => self.shared.engine.on(event, out),
+            event => {
+                self.shared.engine.on(event, out);
+                !out.iter().all(|command| matches!(command, Command::Launch(_) | Command::Copy(_)))
+            }
         });
         inside::leave();
-        true
+        Some(may_end)
     }
 }
 
@@ -98,11 +102,14 @@ impl Driver for Simulated {
     /// If nothing moves any more: then the scheduler keeps a task for itself, or the engine has lost one.
     fn advance(&self, _: Awaited, left: impl Fn() -> u64) {
         let mut stuck_since: Option<Instant> = None;
-        while left() > 0 {
-            if self.step(self.turn.lock()) {
-                stuck_since = None;
+        // Who waits is asked only when it may matter: a counter per unit is looked at for that.
+        let mut may_be_there = true;
+        while !may_be_there || left() > 0 {
+            if let Some(may_end) = self.step(self.turn.lock()) {
+                (stuck_since, may_be_there) = (None, may_end);
                 continue;
             }
+            may_be_there = true;
             // Another thread may be about to submit what this one waits for.
             if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 panic!("nothing moves in the simulation: {}", self.shared.engine.stall().unwrap_or_default());

@@ -5,7 +5,7 @@ use crate::depend::OwnedTask;
 use crate::engine::command::{CopyOrder, ReplicaRef};
 use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use crate::region::Entry;
-use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A task with a unit and a space, and no memory yet.
 pub(super) struct Assigned {
@@ -17,7 +17,7 @@ pub(super) struct Assigned {
 /// What a task has of a memory.
 pub(super) struct Reserved {
     /// The replica of each access, in their order.
-    pub(super) replicas: SmallVec<[ReplicaRef; 4]>,
+    pub(super) replicas: Arc<[ReplicaRef]>,
     /// Of its reductions.
     pub(super) private_bytes: u64,
     /// The device had no memory for some of it.

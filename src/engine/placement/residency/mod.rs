@@ -20,7 +20,7 @@ pub(super) use reserve::Shortage;
 
 use super::needs::forgotten_by;
 use super::stages::{Launched, Placed};
-use crate::coherence::{AnyLoss, CopyId, Directory, Memories, Replica, ReplicaId, Transfer};
+use crate::coherence::{AnyLoss, CopyId, Directory, Memories, Replica, ReplicaId, Transfer, Transfers};
 use crate::depend::{AccessRecord, Mode, OwnedTask, Parts};
 use crate::engine::command::{Command, CopyOrder, Release, ReplicaRef};
 use crate::error::TaskFailure;
@@ -31,6 +31,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 type Tasks = SmallVec<[TaskId; 2]>;
+/// Copies to be made; each goes on as a command.
+type Orders = SmallVec<[Box<CopyOrder>; 4]>;
 
 /// Issued tasks that a task meets.
 #[derive(Default)]
@@ -139,8 +141,8 @@ impl Residency {
     }
 
     /// Plans the copies that a task with memory still needs. Copies under way already that it needs go to `pending`.
-    pub(super) fn fill(&mut self, placed: &Placed, pending: &mut Vec<CopyId>) -> Vec<CopyOrder> {
-        let mut transfers = Vec::new();
+    pub(super) fn fill(&mut self, placed: &Placed, pending: &mut Vec<CopyId>) -> Orders {
+        let (mut orders, mut transfers) = (Orders::new(), Transfers::new());
         let mut places = placed.reserved.replicas.iter();
         placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
             let Some(place) = places.next() else { return };
@@ -154,25 +156,23 @@ impl Residency {
             if mode.sees_nothing() {
                 return; // it does not look at the region, wherever that is valid
             }
-            let mut planned = Vec::new();
-            directory.fill(place.replica, block, &mut self.next_copy, pending, &mut planned);
-            transfers.extend(planned.into_iter().map(|transfer| (place.data, transfer)));
+            directory.fill(place.replica, block, &mut self.next_copy, pending, &mut transfers);
+            orders.extend(transfers.drain(..).map(|transfer| Self::order(directory, &transfer)));
         });
-        self.has_moved |= !transfers.is_empty();
-        transfers.into_iter().filter_map(|(data, transfer)| self.order(data, transfer)).collect()
+        self.has_moved |= !orders.is_empty();
+        orders
     }
 
     /// The order to make a copy that was planned; both of its ends stay until it has ended.
-    fn order(&mut self, data: DataId, transfer: Transfer) -> Option<CopyOrder> {
-        let directory = self.directories.get_mut(&data)?;
+    fn order(directory: &mut Directory, transfer: &Transfer) -> Box<CopyOrder> {
+        let (data, element_bytes) = (directory.data, directory.element_bytes);
         let mut end = |id| {
             let replica = directory.replica_mut(id);
             replica.pins += 1;
             ReplicaRef { data, replica: id, space: replica.space, holds: replica.block }
         };
         let (from, to) = (end(transfer.from), end(transfer.to));
-        let element_bytes = directory.element_bytes;
-        Some(CopyOrder { copy: transfer.copy, from, to, block: transfer.block, element_bytes })
+        Box::new(CopyOrder { copy: transfer.copy, from, to, block: transfer.block, element_bytes })
     }
 
     /// A copy has arrived.
@@ -192,11 +192,13 @@ impl Residency {
 
     /// A copy that was ordered has ended, one way or the other: its ends may go.
     pub(super) fn unpin(&mut self, data: DataId, transfer: &Transfer, out: &mut Vec<Command>) {
-        for replica in [transfer.from, transfer.to] {
-            if let Some(directory) = self.directories.get_mut(&data) {
-                directory.replica_mut(replica).pins -= 1;
+        for id in [transfer.from, transfer.to] {
+            let Some(directory) = self.directories.get_mut(&data) else { return };
+            let replica = directory.replica_mut(id);
+            replica.pins -= 1;
+            if replica.leaving {
+                self.drop_if_leaving(data, id, out);
             }
-            self.drop_if_leaving(data, replica, out);
         }
     }
 
@@ -207,28 +209,28 @@ impl Residency {
 
     /// Sends a replica away to make room; the orders to write back home what it alone holds. The driver reports when its
     /// memory is free, which may be at once, or after they were carried out.
-    pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Vec<CopyOrder> {
+    pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Orders {
         self.evictions += 1;
         self.send_away(data, id);
         self.write_back(data, &[id])
     }
 
     /// The orders to write back home what these replicas of a data object hold and no other that stays.
-    fn write_back(&mut self, data: DataId, replicas: &[ReplicaId]) -> Vec<CopyOrder> {
-        let Some(directory) = self.directories.get_mut(&data) else { return Vec::new() };
-        let mut transfers = Vec::new();
+    fn write_back(&mut self, data: DataId, replicas: &[ReplicaId]) -> Orders {
+        let Some(directory) = self.directories.get_mut(&data) else { return Orders::new() };
+        let mut transfers = Transfers::new();
         for id in replicas {
             directory.write_back(*id, &mut self.next_copy, &mut transfers);
         }
         self.has_moved |= !transfers.is_empty();
-        transfers.into_iter().filter_map(|transfer| self.order(data, transfer)).collect()
+        transfers.iter().map(|transfer| Self::order(directory, transfer)).collect()
     }
 
     /// A replica is to leave, as soon as nobody uses it: no task finds it any more.
     fn send_away(&mut self, data: DataId, id: ReplicaId) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
-            self.memories.leaves(replica.space, data, id, replica.last_use, directory.bytes(&replica.block));
+            self.memories.leaves(replica.space, data, id, directory.bytes(&replica.block));
             directory.leave(id);
         }
     }
@@ -251,11 +253,11 @@ impl Residency {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         debug_assert!(directory.issued_tasks().next().is_none(), "a task in flight uses what is released");
         let element_bytes = directory.element_bytes;
-        for Replica { id, space, block, last_use, leaving, pins } in directory.abandon() {
+        for Replica { id, space, block, leaving, pins } in directory.abandon() {
             debug_assert!(pins == 0, "somebody uses a replica of what is released");
             let bytes = (block.volume() * element_bytes) as u64;
             if !leaving {
-                self.memories.leaves(space, data, id, last_use, bytes);
+                self.memories.leaves(space, data, id, bytes);
             }
             out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
         }
@@ -335,9 +337,8 @@ impl Residency {
             let Some(directory) = self.directories.get_mut(&place.data) else { continue };
             let replica = directory.replica_mut(place.replica);
             replica.pins -= 1;
-            let before = std::mem::replace(&mut replica.last_use, self.uses);
             if !replica.leaving {
-                self.memories.used(place.space, place.data, place.replica, before, self.uses);
+                self.memories.used(place.space, place.data, place.replica, self.uses);
             }
         }
         for place in away() {
@@ -424,14 +425,14 @@ impl Residency {
         space: SpaceId,
         cause: &Arc<TaskFailure>,
         out: &mut Vec<Command>,
-    ) -> Vec<CopyOrder> {
+    ) -> Orders {
         self.has_moved = true;
-        let Some(directory) = self.directories.get_mut(&data) else { return Vec::new() };
+        let Some(directory) = self.directories.get_mut(&data) else { return Orders::new() };
         for id in directory.space_lost(space, cause, &mut self.any_loss) {
             self.send_away(data, id);
             self.drop_if_leaving(data, id, out);
         }
-        let Some(directory) = self.directories.get(&data) else { return Vec::new() };
+        let Some(directory) = self.directories.get(&data) else { return Orders::new() };
         // They are not written back where others hold the same. If those are gone, it has to be done yet.
         let leaving: Vec<_> = directory.away().filter(|replica| replica.leaving).map(|replica| replica.id).collect();
         self.write_back(data, &leaving)

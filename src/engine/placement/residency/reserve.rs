@@ -69,7 +69,7 @@ impl Residency {
         wanted.sort_by_key(|w| Reverse(w.block.volume()));
         self.make_room(space, &mut wanted, private_bytes)?;
         wanted.sort_by_key(|w| w.access);
-        let mut replicas: SmallVec<[ReplicaRef; 4]> = SmallVec::new();
+        let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
             // One place per access, in their order: who looks a place up counts on it. What forgets a data object comes
@@ -83,18 +83,18 @@ impl Residency {
             self.memories.reserve(space, private_bytes);
         }
         self.tenants[space.index()] += 1;
-        Ok(Reserved { replicas, private_bytes, refused: false })
+        Ok(Reserved { replicas: replicas[..].into(), private_bytes, refused: false })
     }
 
     /// Homes have room for everything, and stay.
     fn at_home(&mut self, task: &OwnedTask) -> Reserved {
-        let mut replicas = SmallVec::new();
+        let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         task.body().accesses(&mut |AccessRecord { datum, .. }| {
             let (data, holds) = (datum.id, datum.whole());
             replicas.push(ReplicaRef { data, replica: ReplicaId::HOME, space: SpaceId::HOST, holds });
         });
         self.tenants[SpaceId::HOST.index()] += 1;
-        Reserved { replicas, private_bytes: 0, refused: false }
+        Reserved { replicas: replicas[..].into(), private_bytes: 0, refused: false }
     }
 
     /// Finds or makes replicas for all that is wanted, if the memory is free.
@@ -140,9 +140,9 @@ impl Residency {
                         (block, bytes) = (whole, whole_bytes);
                     }
                 }
-                directory.add(id, space, block, self.uses);
+                directory.add(id, space, block);
                 self.memories.reserve(space, bytes);
-                self.memories.used(space, data, id, self.uses, self.uses);
+                self.memories.used(space, data, id, self.uses);
                 id
             });
             w.found = Some(id);

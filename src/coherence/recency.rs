@@ -1,0 +1,80 @@
+//! Replicas in the order of their last use.
+//!
+//! Every task that ends uses its replicas again, and the order is asked for only when memory is short. So a use is appended,
+//! and earlier ones of the same replica stay behind until they are half of all: what counts is each replica's last.
+//!
+//! Invariant: uses are sorted, by time and then by replica, and none is there twice.
+
+use super::ReplicaId;
+use crate::ids::DataId;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// So many uses that do not count any more are kept at least.
+const FEW: usize = 16;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Recency {
+    uses: VecDeque<(u64, DataId, ReplicaId)>,
+    last: FxHashMap<(DataId, ReplicaId), u64>,
+}
+
+impl Recency {
+    /// A replica is used now. Times that do not go back cost the least.
+    pub(super) fn used(&mut self, data: DataId, replica: ReplicaId, now: u64) {
+        self.last.insert((data, replica), now);
+        let (this, mut at) = ((now, data, replica), self.uses.len());
+        while at > 0 && self.uses[at - 1] > this {
+            at -= 1;
+        }
+        if at > 0 && self.uses[at - 1] == this {
+            return;
+        }
+        self.uses.insert(at, this);
+        if self.uses.len() > 2 * self.last.len() + FEW {
+            let last = &self.last;
+            self.uses.retain(|(at, data, replica)| last.get(&(*data, *replica)) == Some(at));
+        }
+    }
+
+    /// A replica is not among them any more.
+    pub(super) fn remove(&mut self, data: DataId, replica: ReplicaId) {
+        self.last.remove(&(data, replica));
+    }
+
+    /// The replicas, the least recently used first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (DataId, ReplicaId)> {
+        let counts = |(at, data, replica): &&(u64, DataId, ReplicaId)| self.last.get(&(*data, *replica)) == Some(at);
+        self.uses.iter().filter(counts).map(|(_, data, replica)| (*data, *replica))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        /// Against a list that is sorted; and what is kept is in proportion to what is there.
+        #[test]
+        fn the_order_is_that_of_the_last_uses(steps in prop::collection::vec((0..6u32, 0..3u64, 0..5u8), 1..200)) {
+            let (mut recency, mut known, mut now) = (Recency::default(), BTreeMap::new(), 0);
+            for (data, replica, what) in steps {
+                let key = (DataId(data), ReplicaId(replica));
+                now += u64::from(what == 2);
+                match what {
+                    0 => drop((recency.remove(key.0, key.1), known.remove(&key))),
+                    1 => drop((recency.used(key.0, key.1, now / 2), known.insert(key, now / 2))),
+                    _ => drop((recency.used(key.0, key.1, now), known.insert(key, now))),
+                }
+                let mut expected: Vec<_> = known.iter().map(|(key, at)| (*at, *key)).collect();
+                expected.sort_unstable();
+                let expected: Vec<_> = expected.into_iter().map(|(_, key)| key).collect();
+                prop_assert_eq!(recency.iter().collect::<Vec<_>>(), expected);
+                prop_assert!(recency.uses.len() <= 2 * 18 + FEW);
+            }
+        }
+    }
+}
