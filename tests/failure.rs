@@ -369,3 +369,31 @@ fn tasks_skipped_by_a_copy_engine_are_waited_for() {
         assert_eq!(poison(rt.read(&x.all())).0, "culprit");
     });
 }
+
+/// Submits a child that does the same, so many times, and returns what that has returned.
+fn descend(cx: &Context, levels: usize) -> Result<(), RunError> {
+    match levels {
+        0 => cx.task("leaf", ()).cpu(|_, ()| Err("deep down")).submit()?,
+        _ => cx.task("level", ()).cpu(move |cx, ()| descend(cx, levels - 1)).submit()?,
+    };
+    cx.wait()
+}
+
+/// Each level has failed by what the one below has returned. All are told, and none with all that lie below.
+#[test]
+fn failures_within_each_other_have_a_text_that_can_be_read() {
+    let text_of = |levels: usize| {
+        let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
+        rt.task("root", ()).cpu(move |cx, ()| descend(cx, levels)).submit().unwrap();
+        let error = rt.wait().unwrap_err();
+        let RunError::Failed(failures) = &error else { panic!("{error}") };
+        assert_eq!(failures.len(), levels + 2);
+        let last = failures.iter().next_back().unwrap();
+        assert!(last.to_string().contains("deep down"), "{last}");
+        assert!(format!("{last:?}").contains("deep down"), "{last:?}");
+        (error.to_string().len(), format!("{error:?}").len())
+    };
+    let (few, many) = (text_of(100), text_of(800));
+    assert!(many.0 < 10 * few.0 && many.1 < 10 * few.1, "{few:?} bytes, {many:?} at eight times the depth");
+    text_of(20_000);
+}

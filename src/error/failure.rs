@@ -1,7 +1,8 @@
 //! Tasks that failed, and why.
 
-use super::{BoxError, DeviceError};
+use super::{BoxError, DeviceError, RunError};
 use crate::ids::TaskId;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
@@ -49,6 +50,16 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
+    /// The failure that a body was told of and has returned as its own error, the first if there were several.
+    fn cause(&self) -> Option<&Arc<TaskFailure>> {
+        let Self::Returned(error) = self else { return None };
+        match error.downcast_ref()? {
+            RunError::Failed(failures) => failures.0.first(),
+            RunError::Poisoned(failure) | RunError::NoResult { failure, .. } => Some(failure),
+            _ => None,
+        }
+    }
+
     /// Why a body has returned an error, which it may have done for us.
     pub(crate) fn from_returned(error: BoxError) -> Self {
         if error.is::<Cancelled>() { Self::Cancelled } else { Self::Returned(error) }
@@ -103,12 +114,14 @@ impl fmt::Display for FailureReason {
 /// println!("{}", failure.submitted_at());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct TaskFailure {
     task: TaskId,
     name: String,
     submitted_at: &'static Location<'static>,
     reason: FailureReason,
+    /// What a line of failures began with, each of which was returned as the error of the next; and how many come before
+    /// this one.
+    first: Option<(usize, Arc<Self>)>,
     skipped: AtomicU64,
 }
 
@@ -119,7 +132,11 @@ impl TaskFailure {
         submitted_at: &'static Location<'static>,
         reason: FailureReason,
     ) -> Self {
-        Self { task, name: name.to_owned(), submitted_at, reason, skipped: AtomicU64::new(0) }
+        let first = reason.cause().map(|cause| match &cause.first {
+            Some((before, first)) => (before + 1, first.clone()),
+            None => (1, cause.clone()),
+        });
+        Self { task, name: name.to_owned(), submitted_at, reason, first, skipped: AtomicU64::new(0) }
     }
 
     #[cfg(test)]
@@ -163,12 +180,59 @@ impl TaskFailure {
     }
 }
 
+/// How deeply failures are written within each other on this thread: a text of all that a recursion has returned would be
+/// longer the deeper it is, for each of its failures.
+struct Level(usize);
+
+impl Level {
+    /// So many are written within each other.
+    const MOST: usize = 8;
+
+    fn enter() -> Self {
+        Self(LEVEL.replace(LEVEL.get() + 1))
+    }
+
+    fn is_last(&self) -> bool {
+        self.0 + 1 >= Self::MOST
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        LEVEL.set(self.0);
+    }
+}
+
+thread_local! {
+    static LEVEL: Cell<usize> = const { Cell::new(0) };
+}
+
+impl fmt::Debug for TaskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("TaskFailure");
+        debug.field("task", &self.task).field("name", &self.name).field("submitted_at", &self.submitted_at);
+        let level = Level::enter();
+        match &self.first {
+            Some((_, first)) if level.is_last() => debug.field("first", first),
+            _ => debug.field("reason", &self.reason),
+        };
+        debug.field("skipped", &self.skipped()).finish()
+    }
+}
+
 impl fmt::Display for TaskFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_the_policys() {
             return write!(f, "{}", self.reason);
         }
-        write!(f, "{} `{}`, submitted at {}, {}", self.task, self.name, self.submitted_at, self.reason)?;
+        write!(f, "{} `{}`, submitted at {}, ", self.task, self.name, self.submitted_at)?;
+        let level = Level::enter();
+        match &self.first {
+            Some((tasks, first)) if level.is_last() => {
+                write!(f, "failed: by a line of {tasks} tasks, which begins with {first}")?;
+            }
+            _ => write!(f, "{}", self.reason)?,
+        }
         match self.skipped() {
             0 => Ok(()),
             n => write!(f, " ({n} tasks that use what it should have written were skipped)"),
