@@ -451,7 +451,7 @@ fn bodies_that_stay_have_children_and_wait_for_nobody_else() -> Outcome {
         r.task("parent", (x.input(), y.inout()))
             .host(move |cx, (x, y)| {
                 let refused = inner.read(&held).unwrap_err();
-                assert!(matches!(refused, RunError::Refused(SubmitError::InsideTask { .. })), "{refused}");
+                assert!(matches!(refused, RunError::Refused(SubmitError::InsideReplay { .. })), "{refused}");
                 let (held, noted) = (held.clone(), noted.clone());
                 cx.task("child", held.input()).cpu(move |_, x| noted.lock().unwrap().push(x[0])).submit().unwrap();
                 y[0] += x[0];

@@ -281,6 +281,16 @@ pub enum SubmitError {
         /// The region that the ancestor declared, with its mode.
         held: Box<str>,
     },
+    /// A waiting call inside the body of a recorded task that stays from replay to replay: those that come behind would wait
+    /// for all of the replay, this body included.
+    #[error(
+        "cannot `{call}` inside the body of a recorded task: what it waits for may wait for the whole replay; try \
+         `Context::wait`, which waits for children, or calling it outside"
+    )]
+    InsideReplay {
+        /// The method.
+        call: &'static str,
+    },
     /// A waiting call inside a task's body, which would wait for the very task that calls it.
     #[error(
         "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \

@@ -327,7 +327,13 @@ impl Door {
 
     /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
     pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
-        if self.driver.may_wait_in_body() { Ok(()) } else { self.outside_body(call) }
+        if self.driver.may_wait_in_body() {
+            return Ok(());
+        }
+        match running::with_task(self.id, |task| task.is_in_rounds()) {
+            Some(true) if running::may_wait(self.id) => Err(SubmitError::InsideReplay { call }),
+            _ => self.outside_body(call),
+        }
     }
 }
 
