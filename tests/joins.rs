@@ -180,15 +180,18 @@ fn calls_submit_children() {
 /// The same whoever makes a call: neither may wait, as who has come for the second could not leave it.
 #[test]
 fn calls_do_not_wait_for_tasks() {
-    on_each(&["1:CPU:1", "2:CPU:1", "2:CPU:1,1:EMU:1"], |_, rt| {
+    on_each(&MACHINES, |_, rt| {
         for _ in 0..50 {
             let refused = rt.task("waits", ()).returns(|at, ()| {
                 let (first, second) = at.join(|at| at.wait(), |at| at.wait());
-                assert!(at.wait().is_ok(), "the body itself may");
-                [first, second].map(|waited| waited.unwrap_err().to_string())
+                assert!(at.inner_cores() > 1 || at.wait().is_ok(), "the body itself may, unless a pool runs it");
+                [first, second].map(|waited| waited.unwrap_err())
             });
             for error in refused.submit().unwrap().get().unwrap() {
-                assert!(error.contains("Context::wait"), "{error}");
+                assert!(
+                    matches!(error, RunError::Refused(SubmitError::InsideFork { call: "Context::wait" })),
+                    "{error}"
+                );
             }
         }
     });

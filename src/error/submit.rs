@@ -291,6 +291,13 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
+    /// A waiting call inside one of the calls that a body has forked into ([`Context::join`](crate::Context::join)): the thread
+    /// that makes it, which may be another unit's, could not leave it.
+    #[error("cannot `{call}` inside a call of `Context::join`; try it in the body, before the fork or behind it")]
+    InsideFork {
+        /// The method.
+        call: &'static str,
+    },
     /// A waiting call inside a task's body, which would wait for the very task that calls it.
     #[error(
         "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \

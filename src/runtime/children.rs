@@ -163,7 +163,12 @@ impl Context {
         let Some(entrance) = self.entrance.upgrade() else { return Ok(()) };
         let door = door(&entrance);
         if !door.driver.may_wait_for_children() {
-            return Err(SubmitError::InsideTask { call: "Context::wait" }.into());
+            let call = "Context::wait";
+            let refused = match running::is_part(door.id) {
+                true => SubmitError::InsideFork { call },
+                false => SubmitError::InsideTask { call },
+            };
+            return Err(refused.into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
         door.driver.run_descendants(|| domain.children() == 0);

@@ -15,8 +15,9 @@ impl Context {
     ///
     /// The calls borrow what the body has, its views too, as long as they share nothing that one of them changes:
     /// `split_at_mut` divides a slice. Each gets the context of the unit that it runs on. They are parts of the same
-    /// body: what they submit are its children. But they must not wait for tasks, and calls that wait for each other, by a
-    /// channel for instance, may wait for ever.
+    /// body: what they submit are its children. But they do not wait for tasks
+    /// ([`SubmitError::InsideFork`](crate::error::SubmitError::InsideFork)), and calls that wait for each other, by a channel
+    /// for instance, may wait for ever.
     ///
     /// On a unit with several cores, its cores make the calls, by `rayon::join`. On devices the second comes after the first.
     ///

@@ -320,6 +320,7 @@ impl Door {
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
+            true if running::is_part(self.id) => Err(SubmitError::InsideFork { call }),
             true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }

@@ -107,6 +107,14 @@ pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) 
     made.flatten().unwrap_or_else(|| code.take().expect("it was not called")(None))
 }
 
+/// Whether such a part runs here.
+pub(crate) fn is_part(runtime: u64) -> bool {
+    let is_part = |part: &Part| part.domain.is_some();
+    let innermost = RUNNING
+        .with(|running| running.find(|domain, _, note| Some(domain == runtime && note.get().is_some_and(is_part))));
+    innermost == Some(true)
+}
+
 /// Calls `code`, which is such a part.
 pub(crate) fn as_part<R>(runtime: u64, part: &Part, code: impl FnOnce() -> R) -> R {
     Scope::enter_noted(&RUNNING, runtime, part.clone(), code)

@@ -161,10 +161,16 @@ pub(crate) fn join<A: Send, B: Send>(
     first: impl FnOnce(&Context) -> A + Send,
     second: impl FnOnce(&Context) -> B + Send,
 ) -> (A, B) {
-    if context.is_cpu() && context.inner_cores() > 1 {
-        return rayon::join(|| first(context), || second(context));
-    }
     let runtime = context.runtime;
+    if context.is_cpu() && context.inner_cores() > 1 {
+        return running::with_part(runtime, |part| match part {
+            None => rayon::join(|| first(context), || second(context)),
+            Some(part) => rayon::join(
+                || running::as_part(runtime, part, || first(context)),
+                || running::as_part(runtime, part, || second(context)),
+            ),
+        });
+    }
     Host::with(runtime, |host| {
         let host = host.filter(|host| context.is_cpu() && !host.has_pool());
         running::with_part(runtime, |part| match host.zip(part) {
