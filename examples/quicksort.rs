@@ -1,4 +1,4 @@
-//! Quicksort by nested tasks, none of which waits.
+//! Quicksort by nested tasks, none of which waits; or, with `--forks`, by one task whose body forks.
 //!
 //! A task partitions its part of the array and *returns* where the parts meet. A second one, which holds the part only
 //! *weakly*, gets that number and submits a sort of either half as its children, which do the same in their turn. Nobody
@@ -24,6 +24,9 @@ struct Options {
     /// Parts no larger than this are sorted by one task
     #[arg(long, value_name = "N", default_value = "50000", value_parser = integer(2..=1_000_000_000))]
     leaf: usize,
+    /// One task, whose body sorts both halves at once where a unit has nothing to do
+    #[arg(long, conflicts_with = "serial")]
+    forks: bool,
     /// Do the same in a plain function, for comparison
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
@@ -43,8 +46,12 @@ fn main() -> ExitCode {
             sort_in_place(&mut elements, leaf);
         } else {
             let x = rt.data(elements).named("x");
-            let all = x.clone();
-            rt.task("sort", x.weak_inout()).host(move |at, ()| sort(at, &all, 0..size, leaf)).submit()?;
+            if options.forks {
+                rt.task("sort", x.inout()).cpu(move |at, x| sort_by_forks(at, x, leaf)).submit()?;
+            } else {
+                let all = x.clone();
+                rt.task("sort", x.weak_inout()).host(move |at, ()| sort(at, &all, 0..size, leaf)).submit()?;
+            }
             elements = rt.take(x)?;
         }
         let elapsed = if options.serial { start.1.elapsed() } else { rt.now() - start.0 };
@@ -72,6 +79,16 @@ fn sort(at: &Context, x: &Data<u64>, part: Range<usize>, leaf: usize) -> Result<
         })
         .submit()
         .map(drop)
+}
+
+/// Sorts all of a view, the halves at once if there is a unit for that.
+fn sort_by_forks(at: &Context, x: &mut [u64], leaf: usize) {
+    if x.len() <= leaf {
+        return x.sort_unstable();
+    }
+    let middle = partition(x);
+    let (left, right) = x.split_at_mut(middle);
+    at.join(|at| sort_by_forks(at, left, leaf), |at| sort_by_forks(at, right, leaf));
 }
 
 /// The plain function.
