@@ -92,6 +92,7 @@ fn jacobi_gives_the_same_answer_everywhere() {
 fn quicksort_gives_the_same_answer_everywhere() {
     agrees_everywhere("quicksort", "--size 3000 --leaf 20", &["3000 elements"]);
     verified("quicksort", "--size 3000 --leaf 20 --serial", &[]);
+    agrees_everywhere("quicksort", "--size 3000 --leaf 20 --forks", &["3000 elements"]);
     verified("quicksort", "--size 0", &[]);
 }
 
