@@ -185,6 +185,15 @@ proptest! {
     }
 
     #[test]
+    fn replays_fail_as_their_tasks_would(replayed in replays::program()) {
+        match replayed.dims() {
+            1 => replays::check_by_hand::<Ix1>(&replayed),
+            2 => replays::check_by_hand::<Ix2>(&replayed),
+            _ => replays::check_by_hand::<Ix3>(&replayed),
+        }
+    }
+
+    #[test]
     fn values_and_results_are_as_if_the_tasks_had_run_one_after_the_other(program in values::program()) {
         values::check(&program);
     }

@@ -3,7 +3,7 @@
 
 use crate::oracle::Memory;
 use crate::program::{self, Program};
-use crate::steps::{ADD, AsTheProgramSays, Dimensions, Front, Kind, Part, Step, end, hash, mix, updated};
+use crate::steps::{ADD, AsTheProgramSays, Dimensions, End, Front, Kind, Part, Step, end, hash, mix, updated};
 use crate::{builder, check_parts};
 use ndarray::{Ix1, Ix2, Ix3};
 use proptest::prelude::*;
@@ -125,12 +125,7 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
     let data: Vec<_> = values.iter().map(|values| S::register(&rt, program.extents, values.clone())).collect();
     let handles: Vec<_> = data.iter().cloned().map(Some).collect();
     let steps = &program.threads[0];
-    let parts: Vec<&[Step]> = {
-        let third = steps.len().div_ceil(RECORDINGS + 1);
-        let mut parts: Vec<_> = steps.chunks(third).collect();
-        parts.resize(RECORDINGS + 1, &[]);
-        parts
-    };
+    let parts = parts_of(program);
     let mut recordings: Vec<Recording> = parts[..RECORDINGS]
         .iter()
         .map(|steps| rt.record(|r| steps.iter().try_for_each(|step| S::record(r, &data, step))).unwrap())
@@ -182,4 +177,64 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
         }
     }
     assert_eq!(rt.conflicts(), Vec::<String>::new());
+}
+
+/// Runs the program by replays and by submissions, with steps that fail in whatever mode they have their targets: what is
+/// there at the end is the same, and so is what is missing.
+pub(crate) fn check_by_hand<S: Recordable>(Replayed { program, acts }: &Replayed) {
+    let mut program = program.clone();
+    for (number, step) in program.threads[0].iter_mut().enumerate().filter(|(number, _)| number % 4 == 1) {
+        step.end = if number % 3 == 0 { End::Panics } else { End::Fails };
+    }
+    let by_replays = outcome::<S>(&program, acts, true);
+    let by_hand = outcome::<S>(&program, acts, false);
+    assert_eq!(by_replays, by_hand);
+}
+
+/// Each element of each data object, if it can be read, and how many tasks have failed.
+fn outcome<S: Recordable>(program: &Program, acts: &[Act], replays: bool) -> (Vec<Option<u64>>, usize) {
+    let extents = program.extents;
+    let len = extents.iter().product::<usize>() as u64;
+    let rt = builder(program).build().unwrap();
+    let data: Vec<_> =
+        (0..program.data).map(|d| S::register(&rt, extents, (0..len).map(|e| mix(d as u64, e)).collect())).collect();
+    let handles: Vec<_> = data.iter().cloned().map(Some).collect();
+    let mut failed = 0;
+    let mut count = |result: Result<(), RunError>| match result {
+        Ok(()) => {}
+        Err(RunError::Failed(failures)) => failed += failures.len(),
+        Err(other) => panic!("{other}"),
+    };
+    let submit = |steps: &[Step]| {
+        steps.iter().for_each(|step| _ = S::submit(Front::Outside(&rt), &handles, step, || ()).unwrap());
+    };
+    let parts = parts_of(program);
+    let record = |steps: &&[Step]| rt.record(|r| steps.iter().try_for_each(|step| S::record(r, &data, step))).unwrap();
+    let mut recordings: Vec<Recording> = parts[..RECORDINGS].iter().map(record).collect();
+    for act in acts {
+        match *act {
+            Act::Replay(number) if replays => recordings[number].replay().unwrap(),
+            Act::Replay(number) => submit(parts[number]),
+            Act::Submit => submit(parts[RECORDINGS]),
+            Act::Wait => count(rt.wait()),
+            Act::Read => _ = rt.read(S::cut(&data[0], &program.threads[0][0].target)),
+        }
+    }
+    count(rt.wait());
+    let [x, y, z] = extents;
+    let element = |number: usize, i: usize, j: usize, k: usize| {
+        let part = Part { data: number, ranges: [i..i + 1, j..j + 1, k..k + 1] };
+        rt.read(S::cut(&data[number], &part)).ok().map(|found| S::values(found)[0])
+    };
+    let places = (0..program.data * x * y * z).map(|n| (n / (x * y * z), n / (y * z) % x, n / z % y, n % z));
+    (places.map(|(number, i, j, k)| element(number, i, j, k)).collect(), failed)
+}
+
+/// What is recorded, in parts, and what is not.
+fn parts_of(program: &Program) -> Vec<&[Step]> {
+    let steps = &program.threads[0];
+    let third = steps.len().div_ceil(RECORDINGS + 1);
+    let mut parts: Vec<_> = steps.chunks(third).collect();
+    parts.resize(RECORDINGS + 1, &[]);
+    parts
 }
