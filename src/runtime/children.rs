@@ -9,7 +9,7 @@ use crate::Context;
 use crate::depend::{Domain, Entrance, running};
 use crate::driver::circle::key_of_children;
 use crate::driver::waiters::own_waker;
-use crate::error::{Failures, RunError, SubmitError};
+use crate::error::{Failures, RunError};
 use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -163,12 +163,7 @@ impl Context {
         let Some(entrance) = self.entrance.upgrade() else { return Ok(()) };
         let door = door(&entrance);
         if !door.driver.may_wait_for_children() {
-            let call = "Context::wait";
-            let refused = match running::is_part(door.id) {
-                true => SubmitError::InsideFork { call },
-                false => SubmitError::InsideTask { call },
-            };
-            return Err(refused.into());
+            return Err(door.inside("Context::wait").into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
         door.driver.run_descendants(|| domain.children() == 0);

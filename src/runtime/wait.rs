@@ -320,10 +320,14 @@ impl Door {
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
-            true if running::is_part(self.id) => Err(SubmitError::InsideFork { call }),
-            true => Err(SubmitError::InsideTask { call }),
+            true => Err(self.inside(call)),
             false => Ok(()),
         }
+    }
+
+    /// The refusal of what a body may not call where it does.
+    pub(super) fn inside(&self, call: &'static str) -> SubmitError {
+        if running::is_part(self.id) { SubmitError::InsideFork { call } } else { SubmitError::InsideTask { call } }
     }
 
     /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.

@@ -43,7 +43,7 @@ pub(crate) type Entrance = Arc<dyn Any + Send + Sync>;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// Its number.
+    /// The runtime.
     pub(crate) runtime: u64,
     /// Where its children enter, as the runtime knows; one for each host, so that they do not all count at one place.
     pub(crate) entrance: Weak<Entrance>,

@@ -16,24 +16,27 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-/// What the calls are that a body may have made by several threads: code that is part of it, but must not wait.
-#[derive(Debug, Clone)]
+/// What code is part of that several threads may run for one body; it must not wait.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
+    /// What the children of that body must leave alone.
     ancestry: Ancestry,
-    /// Where children are entered; left out where the task itself says so.
+    /// Where they are entered; left out where the task itself says so.
     domain: Option<Arc<Domain>>,
+}
+
+impl Part {
+    /// Of the body of this task.
+    fn of(task: &OwnedTask) -> Self {
+        Self { ancestry: Ancestry::of_children(task), domain: Some(Domain::of(task)) }
+    }
 }
 
 /// The threads of one unit's pool. What they run is part of the body that the unit runs at the moment.
 ///
 /// Code that a body spawned and did not wait for may still run then; it is taken for a part of that body too.
 #[derive(Debug, Default)]
-pub(crate) struct Team {
-    /// What the children of that body must leave alone.
-    ancestry: Mutex<Ancestry>,
-    /// Where they are entered.
-    domain: Mutex<Option<Arc<Domain>>>,
-}
+pub(crate) struct Team(Mutex<Part>);
 
 thread_local! {
     /// The tasks whose code is on this thread's stack; a runtime is a domain.
@@ -60,12 +63,10 @@ pub(crate) fn as_body_of<R>(runtime: u64, waits: bool, task: &OwnedTask, code: i
 #[cold]
 pub(crate) fn as_body_with_team<R>(runtime: u64, waits: bool, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
     let Some(team) = team_of(runtime) else { return as_body_of(runtime, waits, task, code) };
-    let ancestry = Ancestry::of_children(task);
-    let before = std::mem::replace(&mut *team.ancestry.lock(), ancestry);
-    let domain_before = team.domain.lock().replace(Domain::of(task));
+    let part = Part::of(task);
+    let before = std::mem::replace(&mut *team.0.lock(), part);
     let ended = as_body_of(runtime, waits, task, code);
-    let _of_children = std::mem::replace(&mut *team.ancestry.lock(), before);
-    let _own = std::mem::replace(&mut *team.domain.lock(), domain_before);
+    let _own = std::mem::replace(&mut *team.0.lock(), before);
     ended
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) 
                 _ if domain != runtime => None,
                 (_, Some(part)) if part.domain.is_some() => code.take().map(|code| code(Some(part))),
                 (Some(task), _) => {
-                    let part = Part { ancestry: Ancestry::of_children(task), domain: Some(Domain::of(task)) };
+                    let part = Part::of(task);
                     code.take().map(|code| as_part(runtime, &part, || code(Some(&part))))
                 }
                 (None, _) => None,
@@ -166,7 +167,7 @@ pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
             Some((domain == runtime).then(|| task.map(Domain::of).or_else(of_part)).flatten())
         })
     });
-    here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.domain.lock().clone()))
+    here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.0.lock().domain.clone()))
 }
 
 /// The task whose body, or a part of it, runs here.
@@ -215,7 +216,7 @@ fn ancestry_inside(runtime: u64) -> Ancestry {
             }
         })
     });
-    innermost.unwrap_or_else(|| team_of(runtime).map(|team| team.ancestry.lock().clone()).unwrap_or_default())
+    innermost.unwrap_or_else(|| team_of(runtime).map(|team| team.0.lock().ancestry.clone()).unwrap_or_default())
 }
 
 fn team_of(runtime: u64) -> Option<Arc<Team>> {

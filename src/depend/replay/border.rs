@@ -67,6 +67,16 @@ impl Cell {
         self.is_used = true;
     }
 
+    /// Whether any task does.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
+    /// The last task, and how it accesses the part, if others may join it.
+    pub(super) fn open_group(&self) -> Option<(u32, Mode)> {
+        self.writers.last().copied().zip(self.open.filter(|open| open.joins(*open)))
+    }
+
     /// The part, of the data object with this number, if it is used.
     pub(super) fn part(&self, data: usize, block: Block) -> Option<Part> {
         let writers = (!self.writers.is_empty()).then(|| self.writers.clone());

@@ -1,17 +1,15 @@
 //! From recorded tasks to a graph that stays: edges, and a border.
 
-use super::border::{Cell, Part};
-use super::{Gate, Poison};
+use super::border::Part;
+use super::{Fringe, Gate, Poison};
 use crate::depend::commutative::Turns;
 use crate::depend::join::{bodiless, starter};
 use crate::depend::node::{Node, Own, OwnedTask, Side, Submitting, Task, TaskRef};
 use crate::depend::reduction::{Ticket, issue_again};
 use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
-use crate::ids::DataId;
-use crate::region::{Block, RegionMap};
+use crate::region::Block;
 use crate::sync::{Helper, Rounds};
-use rustc_hash::FxHashMap;
 
 /// What keeps a data object registered.
 pub(crate) trait Keeps: Send {
@@ -19,9 +17,8 @@ pub(crate) trait Keeps: Send {
 }
 
 /// A graph to which tasks are added.
-#[derive(Default)]
 pub(crate) struct Freezer {
-    known: FxHashMap<DataId, usize>,
+    fringe: Fringe,
     data: Vec<FrozenData>,
     tasks: Vec<TaskRef>,
     ready: Vec<OwnedTask>,
@@ -40,7 +37,6 @@ struct FrozenData {
     keeps: Box<dyn Keeps>,
     /// With a history of its own.
     apart: Box<Datum>,
-    cells: RegionMap<Cell>,
     /// An empty region of it that a task declares.
     nothing: Option<Block>,
 }
@@ -54,29 +50,29 @@ pub(crate) struct Frozen {
 }
 
 impl Freezer {
+    /// A graph of the tasks that have been entered here.
+    pub(crate) fn new(fringe: Fringe) -> Self {
+        Self { fringe, data: Vec::new(), tasks: Vec::new(), ready: Vec::new(), queued: Vec::new() }
+    }
+
     /// How many tasks were added.
     pub(crate) fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Adds a task with these regions. None of them is weak, or accumulates.
+    /// Adds the next task, with its regions. None of them is weak, or accumulates.
     pub(crate) fn add<K: Keeps + 'static>(&mut self, mut task: Submitting, regions: Vec<(K, Block, Mode)>) {
-        let number = self.tasks.len() as u32;
         let mut places = Vec::new();
         for (keeps, block, mode) in regions {
-            let (data, id) = (&mut self.data, keeps.datum().id);
-            let at = *self.known.entry(id).or_insert_with(|| {
-                let datum = keeps.datum();
-                let cells = RegionMap::new(datum.whole(), datum.ndim(), Cell::default());
-                let apart = Box::new(datum.alike());
-                data.push(FrozenData { keeps: Box::new(keeps), apart, cells, nothing: None });
-                data.len() - 1
-            });
+            let at = self.fringe.number_of(keeps.datum().id);
+            if at == self.data.len() {
+                let apart = Box::new(keeps.datum().alike());
+                self.data.push(FrozenData { keeps: Box::new(keeps), apart, nothing: None });
+            }
             places.push((at, block, mode));
         }
-        for (at, block, mode) in &places {
+        for (at, block, _) in &places {
             let data = &mut self.data[*at];
-            data.cells.visit(block, |_, cell| cell.enter(number, *mode));
             data.nothing = data.nothing.or_else(|| block.is_empty().then_some(*block));
         }
         let records: Vec<_> = places
@@ -87,7 +83,7 @@ impl Freezer {
         debug_assert!(left.is_none(), "what accumulates is not frozen");
         if let Some(side) = &mut **task.owned_mut() {
             let (turns, tickets) = (std::mem::take(&mut side.turns), std::mem::take(&mut side.tickets));
-            self.queued.push(Queued { task: number as usize, turns, tickets });
+            self.queued.push(Queued { task: self.tasks.len(), turns, tickets });
         }
         self.tasks.push(task.share());
         self.ready.extend(task.commit());
@@ -95,11 +91,11 @@ impl Freezer {
 
     /// The graph, with this in its last task.
     pub(super) fn close(self, last: Gate) -> Frozen {
-        let Self { data, tasks, ready, queued, .. } = self;
+        let Self { fringe, data, tasks, ready, queued } = self;
         let (mut border, mut kept) = (Vec::new(), Vec::new());
-        for (at, FrozenData { keeps, apart, cells, nothing }) in data.into_iter().enumerate() {
+        for (at, FrozenData { keeps, apart, nothing }) in data.into_iter().enumerate() {
             drop(apart);
-            cells.peek(&keeps.datum().whole(), |block, cell| border.extend(cell.part(at, block)));
+            fringe.peek(at, |block, cell| border.extend(cell.part(at, block)));
             border.extend(nothing.map(|block| Part::looked_on(at, block)));
             kept.push(keeps);
         }

@@ -235,7 +235,6 @@ impl Replays {
         if !std::mem::take(&mut state.is_owed) {
             return Aftermath::default();
         }
-        state.is_told = !poison.is_empty();
         let Ok(mut entered) = border::enter(&state.frozen, self, None, &poison, false) else {
             return Aftermath::default();
         };
@@ -310,8 +309,10 @@ impl Replays {
                 }
                 *left = if poison.iter().all(Option::is_none) { Vec::new() } else { poison };
                 // Where there were no gates, whoever comes next lets the histories know.
-                *is_owed = !is_shown && (*is_told || !left.is_empty());
-                *is_told = if is_shown { !left.is_empty() } else { *is_told };
+                match is_shown {
+                    true => (*is_told, *is_owed) = (!left.is_empty(), false),
+                    false => *is_owed = *is_told || !left.is_empty(),
+                }
             }
         }
         if state.batches.is_empty() {

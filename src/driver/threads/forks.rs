@@ -172,7 +172,7 @@ pub(crate) fn join<A: Send, B: Send>(
         });
     }
     Host::with(runtime, |host| {
-        let host = host.filter(|host| context.is_cpu() && !host.has_pool());
+        let host = host.filter(|_| context.is_cpu());
         running::with_part(runtime, |part| match host.zip(part) {
             None => (first(context), second(context)),
             Some((host, part)) => fork(host, context, first, |at, elsewhere| match elsewhere {

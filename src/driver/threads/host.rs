@@ -142,11 +142,6 @@ impl Host {
         self.queue.slot
     }
 
-    /// Whether bodies run in a pool that this thread is not in.
-    pub(super) fn has_pool(&self) -> bool {
-        self.has_pool
-    }
-
     /// Runs `body` as this unit, with its cores.
     #[inline(always)] // on the way of every task
     pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {

@@ -64,26 +64,26 @@ fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
     if let Some(obstacle) = steps.iter().find_map(|step| step.obstacle()) {
         return Frozen::None(obstacle);
     }
+    let tasks: Vec<_> = steps.iter().filter(|step| step.is_task()).collect();
     let mut fringe = Fringe::default();
-    for (number, step) in steps.iter().enumerate() {
-        step.regions().iter().for_each(|region| fringe.enter(number, &region.record()));
+    for (number, task) in (0..).zip(&tasks) {
+        task.regions().iter().for_each(|region| fringe.enter(number, &region.record()));
     }
     if let Some((number, mode)) = fringe.group_outside() {
-        return Frozen::None(Obstacle::Group { task: steps[number].name().to_owned(), mode });
+        return Frozen::None(Obstacle::Group { task: tasks[number as usize].name().to_owned(), mode });
     }
     let shared = door.shared();
     if shared.engine.records_graph() {
         return Frozen::None(Obstacle::Graph);
     }
     // Their numbers are theirs alone, and nobody waits for them.
-    let tasks = steps.iter().filter(|step| step.is_task()).count();
-    if tasks == 0 {
+    if tasks.is_empty() {
         return Frozen::None(Obstacle::Nothing);
     }
-    let first = shared.progress.skip(tasks as u64);
-    let mut freezer = Freezer::default();
-    for (number, step) in steps.iter().filter(|step| step.is_task()).enumerate() {
-        step.freeze(TaskId(first.0 + number as u64), &mut freezer);
+    let first = shared.progress.skip(tasks.len() as u64);
+    let mut freezer = Freezer::new(fringe);
+    for (number, task) in (0..).zip(tasks) {
+        task.freeze(TaskId(first.0 + number), &mut freezer);
     }
     Frozen::Graph(Replays::new(freezer))
 }
