@@ -32,22 +32,29 @@ impl Market<Traced> for Place {
     }
 }
 
+/// Calls `check` with a place where another thread looks for an offer once, and with what belongs to this thread.
+fn beside_a_helper(check: impl FnOnce(&Place, &Traced)) {
+    let place = Arc::new(Place { offer: Mutex::new(None), parker: std::sync::Arc::new(Parker::new()) });
+    let (other, own) = (place.clone(), Traced::new(0));
+    let helping = thread::spawn(move || {
+        let offer = other.take_back();
+        offer.into_iter().for_each(|offer| offer.run(&Traced::new(0)));
+    });
+    check(&place, &own);
+    helping.join().unwrap();
+}
+
 #[test]
 fn the_second_call_is_made_once_by_either() {
     let seen = std::sync::Arc::new([const { std::sync::atomic::AtomicBool::new(false) }; 2]);
     let all = seen.clone();
     model(3, move || {
-        let place = Arc::new(Place { offer: Mutex::new(None), parker: std::sync::Arc::new(Parker::new()) });
-        let (other, own) = (place.clone(), Traced::new(0));
-        let helping = thread::spawn(move || {
-            let offer = other.take_back();
-            offer.into_iter().for_each(|offer| offer.run(&Traced::new(0)));
+        beside_a_helper(|place, own| {
+            let written = Traced::new(0);
+            let (first, elsewhere) = fork(place, own, |_| 1, |_, elsewhere| (written.write(2), elsewhere).1);
+            assert_eq!((first, written.read()), (1, 2));
+            seen[usize::from(elsewhere)].store(true, std::sync::atomic::Ordering::Relaxed);
         });
-        let written = Traced::new(0);
-        let (first, elsewhere) = fork(&*place, &own, |_| 1, |_, elsewhere| (written.write(2), elsewhere).1);
-        assert_eq!((first, written.read()), (1, 2));
-        helping.join().unwrap();
-        seen[usize::from(elsewhere)].store(true, std::sync::atomic::Ordering::Relaxed);
     });
     assert!(
         all.iter().all(|seen| seen.load(std::sync::atomic::Ordering::Relaxed)),
@@ -58,20 +65,15 @@ fn the_second_call_is_made_once_by_either() {
 #[test]
 fn a_panic_comes_back_with_what_was_written_before() {
     model(3, || {
-        let place = Arc::new(Place { offer: Mutex::new(None), parker: std::sync::Arc::new(Parker::new()) });
-        let (other, own) = (place.clone(), Traced::new(0));
-        let helping = thread::spawn(move || {
-            let offer = other.take_back();
-            offer.into_iter().for_each(|offer| offer.run(&Traced::new(0)));
+        beside_a_helper(|place, own| {
+            let written = Traced::new(0);
+            let panics = |_: &Traced, _| {
+                written.write(2);
+                std::panic::resume_unwind(Box::new(3));
+            };
+            let forks = std::panic::AssertUnwindSafe(|| fork(place, own, |_| 1, panics));
+            let panic = std::panic::catch_unwind(forks).unwrap_err();
+            assert_eq!((panic.downcast_ref(), written.read()), (Some(&3), 2));
         });
-        let written = Traced::new(0);
-        let panics = |_: &Traced, _| {
-            written.write(2);
-            std::panic::resume_unwind(Box::new(3));
-        };
-        let forks = std::panic::AssertUnwindSafe(|| fork(&*place, &own, |_| 1, panics));
-        let panic = std::panic::catch_unwind(forks).unwrap_err();
-        assert_eq!((panic.downcast_ref(), written.read()), (Some(&3), 2));
-        helping.join().unwrap();
     });
 }

@@ -119,24 +119,15 @@ fn has_groups_outside(steps: &[Step], extents: [usize; 3]) -> bool {
 /// Runs the program and compares memory and failures with the oracle.
 pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
     let len = program.extents.iter().product::<usize>();
-    let values: Vec<Vec<u64>> =
-        (0..program.data).map(|d| (0..len as u64).map(|e| mix(d as u64, e)).collect()).collect();
+    let values = initial(program);
     let rt = builder(program).build().unwrap();
     let data: Vec<_> = values.iter().map(|values| S::register(&rt, program.extents, values.clone())).collect();
     let handles: Vec<_> = data.iter().cloned().map(Some).collect();
     let steps = &program.threads[0];
     let parts = parts_of(program);
-    let mut recordings: Vec<Recording> = parts[..RECORDINGS]
-        .iter()
-        .map(|steps| rt.record(|r| steps.iter().try_for_each(|step| S::record(r, &data, step))).unwrap())
-        .collect();
+    let mut recordings = record(&rt, &data, &parts);
     let poisoned = vec![vec![false; len]; program.data];
     let (mut memory, mut failed) = (Memory { values, poisoned, failures: 0 }, 0);
-    let mut count = |result: Result<(), RunError>| match result {
-        Ok(()) => {}
-        Err(RunError::Failed(failures)) => failed += failures.iter().count(),
-        Err(other) => panic!("{other}"),
-    };
     for act in acts {
         let done = match *act {
             Act::Replay(number) => {
@@ -155,7 +146,7 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
                 last
             }
             Act::Wait => {
-                count(rt.wait());
+                failed += failures(rt.wait());
                 &[]
             }
             Act::Read => {
@@ -165,7 +156,7 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
         };
         done.iter().for_each(|step| memory.apply(step, program.extents));
     }
-    count(rt.wait());
+    failed += failures(rt.wait());
     assert_eq!(failed, memory.failures);
     drop((handles, recordings));
     for (number, data) in data.into_iter().enumerate() {
@@ -194,33 +185,25 @@ pub(crate) fn check_by_hand<S: Recordable>(Replayed { program, acts }: &Replayed
 /// Each element of each data object, if it can be read, and how many tasks have failed.
 fn outcome<S: Recordable>(program: &Program, acts: &[Act], replays: bool) -> (Vec<Option<u64>>, usize) {
     let extents = program.extents;
-    let len = extents.iter().product::<usize>() as u64;
     let rt = builder(program).build().unwrap();
-    let data: Vec<_> =
-        (0..program.data).map(|d| S::register(&rt, extents, (0..len).map(|e| mix(d as u64, e)).collect())).collect();
+    let data: Vec<_> = initial(program).into_iter().map(|values| S::register(&rt, extents, values)).collect();
     let handles: Vec<_> = data.iter().cloned().map(Some).collect();
     let mut failed = 0;
-    let mut count = |result: Result<(), RunError>| match result {
-        Ok(()) => {}
-        Err(RunError::Failed(failures)) => failed += failures.len(),
-        Err(other) => panic!("{other}"),
-    };
     let submit = |steps: &[Step]| {
         steps.iter().for_each(|step| _ = S::submit(Front::Outside(&rt), &handles, step, || ()).unwrap());
     };
     let parts = parts_of(program);
-    let record = |steps: &&[Step]| rt.record(|r| steps.iter().try_for_each(|step| S::record(r, &data, step))).unwrap();
-    let mut recordings: Vec<Recording> = parts[..RECORDINGS].iter().map(record).collect();
+    let mut recordings = record(&rt, &data, &parts);
     for act in acts {
         match *act {
             Act::Replay(number) if replays => recordings[number].replay().unwrap(),
             Act::Replay(number) => submit(parts[number]),
             Act::Submit => submit(parts[RECORDINGS]),
-            Act::Wait => count(rt.wait()),
+            Act::Wait => failed += failures(rt.wait()),
             Act::Read => _ = rt.read(S::cut(&data[0], &program.threads[0][0].target)),
         }
     }
-    count(rt.wait());
+    failed += failures(rt.wait());
     let [x, y, z] = extents;
     let element = |number: usize, i: usize, j: usize, k: usize| {
         let part = Part { data: number, ranges: [i..i + 1, j..j + 1, k..k + 1] };
@@ -237,4 +220,24 @@ fn parts_of(program: &Program) -> Vec<&[Step]> {
     let mut parts: Vec<_> = steps.chunks(third).collect();
     parts.resize(RECORDINGS + 1, &[]);
     parts
+}
+
+/// What is in each data object at the beginning.
+fn initial(program: &Program) -> Vec<Vec<u64>> {
+    let len = program.extents.iter().product::<usize>() as u64;
+    (0..program.data).map(|d| (0..len).map(|e| mix(d as u64, e)).collect()).collect()
+}
+
+fn record<S: Recordable>(rt: &Runtime, data: &[Data<u64, S>], parts: &[&[Step]]) -> Vec<Recording> {
+    let record = |steps: &&[Step]| rt.record(|r| steps.iter().try_for_each(|step| S::record(r, data, step))).unwrap();
+    parts[..RECORDINGS].iter().map(record).collect()
+}
+
+/// How many tasks have failed.
+fn failures(waited: Result<(), RunError>) -> usize {
+    match waited {
+        Ok(()) => 0,
+        Err(RunError::Failed(failures)) => failures.len(),
+        Err(other) => panic!("{other}"),
+    }
 }
