@@ -101,8 +101,9 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Submission fails with [`SubmitError::Uncovered`] if the child's regions are not its parent's to give, and with
-    /// [`SubmitError::NoParent`] on a thread that runs no part of the body.
+    /// Submission fails with [`SubmitError::Uncovered`](crate::error::SubmitError::Uncovered) if the child's regions are
+    /// not its parent's to give, and with [`SubmitError::NoParent`](crate::error::SubmitError::NoParent) on a thread that
+    /// runs no part of the body.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         let entrance = self.entrance();
         let kin = Kin::of_children(door(&entrance).id);
