@@ -20,6 +20,8 @@
 mod border;
 mod freeze;
 mod fringe;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use freeze::{Freezer, Keeps};
 pub(crate) use fringe::Fringe;
@@ -78,6 +80,14 @@ struct Batch {
     poison: Poison,
 }
 
+/// A batch that has ended before all of its gates were ready: those of the batch before it had not all ended when it was
+/// shown.
+struct Ended {
+    number: u64,
+    waiting: usize,
+    poison: Poison,
+}
+
 /// For each part of the border.
 type Poison = Vec<Option<Arc<TaskFailure>>>;
 
@@ -91,6 +101,8 @@ pub(crate) struct Replays {
 struct State {
     frozen: Frozen,
     batches: VecDeque<Batch>,
+    /// Those that gates are still to come of.
+    ended: Vec<Ended>,
     next: u64,
     /// Whether tasks of the round before may be poisoned.
     spoilt: bool,
@@ -135,6 +147,7 @@ impl Replays {
             let state = State {
                 frozen,
                 batches: VecDeque::new(),
+                ended: Vec::new(),
                 next: 0,
                 spoilt: false,
                 failures: 0,
@@ -293,7 +306,7 @@ impl Replays {
         let mut state = self.state.lock();
         let mut aftermath = Aftermath::default();
         {
-            let State { frozen, batches, spoilt, failures: before, left, is_told, is_owed, .. } = &mut *state;
+            let State { frozen, batches, ended, spoilt, failures: before, left, is_told, is_owed, .. } = &mut *state;
             frozen.rounds.end(last);
             let batch = batches.front_mut().expect("a round is one of a batch");
             batch.rounds.pop_front();
@@ -302,10 +315,15 @@ impl Replays {
                 frozen.outcome(&mut batch.poison);
             }
             if batch.rounds.is_empty() {
-                let ended = batches.pop_front();
-                let Some(Batch { gates, poison, is_shown, .. }) = ended else { unreachable!("it was there") };
+                let batch = batches.pop_front();
+                let Some(Batch { number, gates, waiting, poison, is_shown, .. }) = batch else {
+                    unreachable!("it was there")
+                };
                 for (gate, part) in gates {
                     end_gate(gate, part, &poison, &mut aftermath);
+                }
+                if waiting > 0 {
+                    ended.push(Ended { number, waiting, poison: poison.clone() });
                 }
                 *left = if poison.iter().all(Option::is_none) { Vec::new() } else { poison };
                 // Where there were no gates, whoever comes next lets the histories know.
@@ -341,7 +359,7 @@ impl State {
         let parts = self.frozen.parts();
         let (Gate::Entry(_, number, part) | Gate::Border(_, number, part)) = gate else { return };
         let Some(batch) = self.batches.iter_mut().find(|batch| batch.number == *number) else {
-            return aftermath.joins.push(task); // its batch has ended before
+            return self.note_late(*number, *part, task, aftermath);
         };
         batch.waiting -= 1;
         if let Some(cause) = task.poison() {
@@ -351,6 +369,17 @@ impl State {
         match gate {
             Gate::Border(..) => batch.gates.push((task, *part)),
             _ => aftermath.joins.push(task),
+        }
+    }
+
+    /// A gate of a batch that has ended before: it ends with what that has left.
+    fn note_late(&mut self, number: u64, part: usize, task: OwnedTask, aftermath: &mut Aftermath) {
+        let at = self.ended.iter().position(|ended| ended.number == number);
+        let at = at.expect("a batch is known as long as gates of it are to come");
+        end_gate(task, part, &self.ended[at].poison, aftermath);
+        self.ended[at].waiting -= 1;
+        if self.ended[at].waiting == 0 {
+            self.ended.swap_remove(at);
         }
     }
 }

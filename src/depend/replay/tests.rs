@@ -1,0 +1,69 @@
+//! Replays whose tasks end by hand, and so in any order.
+
+use super::*;
+use crate::depend::hand_made::{datum, task};
+use crate::depend::{AccessRecord, Datum, Freezer, Fringe, Keeps, Kinds, Mode};
+
+struct Whole(Arc<Datum>);
+
+impl Keeps for Whole {
+    fn datum(&self) -> &Datum {
+        &self.0
+    }
+}
+
+/// How many failures there were when a round began, and when it ended.
+const FAILURES: (u64, u64) = (0, 1);
+
+/// A recording of one task that updates all of a data object.
+fn update(x: &Arc<Datum>) -> Arc<Replays> {
+    let (mut fringe, block) = (Fringe::default(), x.whole());
+    fringe.enter(0, &AccessRecord { datum: x, block: &block, mode: Mode::Inout });
+    let mut freezer = Freezer::new(fringe);
+    freezer.add(task(0, Kinds::NONE, &[]), vec![(Whole(x.clone()), block, Mode::Inout)]);
+    Replays::new(freezer)
+}
+
+fn round() -> Round {
+    Round { lane: 0, settle: None }
+}
+
+/// Ends the task of a round, with the round. What that leaves is still to be done.
+fn end(replays: &Replays, task: OwnedTask) -> Aftermath {
+    let mut last = None;
+    task.end_round(|next| last = Some(next));
+    replays.ended(last.expect("it was the only task"), FAILURES.1, &mut |_| unreachable!("there is no further round"))
+}
+
+/// Ends the joins that a step has left, and those behind them; whether each was poisoned at its end.
+fn settle(aftermath: Aftermath, ready: &mut Vec<OwnedTask>) -> Vec<bool> {
+    let (mut joins, mut poisoned) = (aftermath.joins, vec![]);
+    while let Some(join) = joins.pop() {
+        poisoned.push(join.is_poisoned());
+        join.finish(|mut next| match next.owned_mut().as_mut().and_then(|side| side.gate.take()) {
+            Some(gate) => joins.extend(Replays::arrived(&gate, next, FAILURES.0, &mut |task| ready.push(task)).joins),
+            None => joins.push(next),
+        });
+    }
+    poisoned
+}
+
+#[test]
+fn gates_that_are_ready_only_when_their_batch_has_ended_have_its_poison() {
+    let x = datum(0, 8);
+    let replays = update(&x);
+    let mut ready = vec![];
+    let entered = replays.enter(round(), FAILURES.0, &mut |task| ready.push(task)).unwrap();
+    assert_eq!(settle(entered, &mut ready), [false], "the entry");
+    let first = ready.pop().expect("nobody is before it");
+    first.set_poison(Arc::new(TaskFailure::for_tests("the first")));
+    // The first batch has ended, but its gate has not when the next one comes and goes.
+    let behind_first = end(&replays, first);
+    let followed = replays.follow(round(), FAILURES.0, &mut |task| ready.push(task));
+    assert_eq!(settle(followed, &mut ready), []);
+    assert_eq!(settle(replays.show(), &mut ready), [], "the second gate waits for the first");
+    let second = ready.pop().expect("the first round has ended");
+    assert!(second.is_poisoned(), "it updates what the first has not left");
+    assert_eq!(settle(end(&replays, second), &mut ready), []);
+    assert_eq!(settle(behind_first, &mut ready), [true, true]);
+}
