@@ -358,9 +358,13 @@ pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_
 
 /// One more reader: of more than a few in the place of the last one, if nobody has to wait for that any more. So data that
 /// are read by one task after the other, and never written, keep few of them in memory.
-#[inline]
+#[inline(always)] // on the way of every task
 pub(super) fn add_reader(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
-    if let [_, .., last] = &mut readers[..]
+    if readers.len() < 2 { readers.push(newcomer.share()) } else { add_to_several(readers, newcomer) }
+}
+
+fn add_to_several(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
+    if let Some(last) = readers.last_mut()
         && !newcomer.keeps_finished()
         && !matters(last, Flow::Order)
     {

@@ -41,7 +41,7 @@ impl History {
     }
 
     /// Enters the `index`-th access of `newcomer`.
-    #[inline]
+    #[inline(always)] // on the way of every task
     pub(super) fn enter(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         if let Form::Parts(parts) = &mut self.form
             && let Some(fragment) = parts.undivided(access.block)

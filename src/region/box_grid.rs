@@ -1,8 +1,9 @@
 //! A grid of cells: which of many boxes overlap a given one, where most boxes are about as large as each other?
 //!
 //! Programs tile arrays. A cell is about as large as a tile, and has a list of the boxes that share an element with it: a
-//! tile is found by one look into a hash table, and so are its neighbours' halos. A box costs one entry for each of its
-//! cells, whatever the number of boxes. Boxes of more than [`MOST_CELLS`] along an axis have a list of their own.
+//! tile is found by one look into a table, and so are its neighbours' halos. A box costs one entry for each of its
+//! cells, whatever the number of boxes. Boxes of more than [`MOST_CELLS`] along an axis have a list of their own. Where most
+//! cells have boxes the table has a place for each; as long as few have any, it is a hash table.
 //!
 //! The cells' extents follow from the boxes: along each axis three quarters of them are no longer than a cell. They are
 //! looked at again whenever there are four times as many.
@@ -29,6 +30,9 @@ const PATIENCE: i64 = 1 << 12;
 /// What a search may look at in any case, and for each box that it finds.
 const ALLOWED: (i64, i64) = (32, 8);
 
+/// While there are no more cells than this for each box, all have a place in the table.
+const CELLS_PER_BOX: u64 = 8;
+
 /// What an item has whose box was taken out.
 const GONE: Block = Block::from_corners([0; MAX_DIMS], [0; MAX_DIMS]);
 
@@ -42,7 +46,7 @@ pub(super) struct BoxGrid {
     scale: Scale,
     /// Each item's box.
     boxes: Vec<Block>,
-    cells: FxHashMap<Cell, SmallVec<[u32; 4]>>,
+    cells: Cells,
     large: Vec<u32>,
     len: usize,
     /// With so many boxes the scale is looked at again.
@@ -50,6 +54,17 @@ pub(super) struct BoxGrid {
     /// What searches have looked at in vain, less what they were allowed to.
     wasted: std::cell::Cell<i64>,
 }
+
+/// The boxes of each cell.
+#[derive(Debug)]
+enum Cells {
+    /// Of all cells, in row-major order, and how many there are along each axis.
+    All(Cell, Vec<Items>),
+    /// Of those that have any.
+    Some(FxHashMap<Cell, Items>),
+}
+
+type Items = SmallVec<[u32; 4]>;
 
 /// Where cells begin and end: the indices of a cell differ in the lowest bits, after an offset was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +80,7 @@ impl BoxGrid {
             whole: *whole,
             scale: Scale { offset: [0; MAX_DIMS], shift: [0; MAX_DIMS] },
             boxes: Vec::new(),
-            cells: FxHashMap::default(),
+            cells: Cells::Some(FxHashMap::default()),
             large: Vec::new(),
             len: boxes.len(),
             look_again_at: 4 * boxes.len(),
@@ -75,6 +90,7 @@ impl BoxGrid {
             *grid.place_of(*item) = *block;
         }
         grid.scale = Scale::of(whole, &grid.boxes);
+        grid.cells = Cells::new(whole, &grid.scale, grid.len);
         grid.link_all();
         grid
     }
@@ -121,10 +137,10 @@ impl BoxGrid {
             }
         };
         if low == high {
-            look(self.cells.get(&low).map_or(&[], |items| items.as_slice()), None);
+            look(self.cells.at(&low), None);
         } else if volume(&low, &high) <= self.len as u64 {
             for_each_cell(low, high, |cell| {
-                look(self.cells.get(&cell).map_or(&[], |items| items.as_slice()), Some(cell));
+                look(self.cells.at(&cell), Some(cell));
             });
         } else {
             let all = (0..).zip(&self.boxes).filter(|(_, other)| other.overlaps(&sought)).map(|(item, _)| item);
@@ -163,7 +179,7 @@ impl BoxGrid {
         if is_large(&low, &high) {
             return self.large.push(item);
         }
-        for_each_cell(low, high, |cell| self.cells.entry(cell).or_default().push(item));
+        for_each_cell(low, high, |cell| self.cells.list(&cell).push(item));
     }
 
     fn unlink(&mut self, item: u32) {
@@ -179,23 +195,23 @@ impl BoxGrid {
             return;
         }
         for_each_cell(low, high, |cell| {
-            let items = self.cells.get_mut(&cell).expect("invariant 1");
+            let items = self.cells.list(&cell);
             let at = take_out(items);
             items.swap_remove(at);
             if items.is_empty() {
-                self.cells.remove(&cell);
+                self.cells.vacate(&cell);
             }
         });
     }
 
-    /// Takes the extents of cells that suit the boxes there are now.
+    /// Takes the extents of cells that suit the boxes there are now, and the table that suits these.
     #[cold]
     fn look_again(&mut self) {
         self.look_again_at = 4 * self.len;
         let scale = Scale::of(&self.whole, &self.boxes);
-        if scale != self.scale {
-            self.scale = scale;
-            self.cells.clear();
+        let cells = Cells::new(&self.whole, &scale, self.len);
+        if scale != self.scale || cells.has_all() != self.cells.has_all() {
+            (self.scale, self.cells) = (scale, cells);
             self.large.clear();
             self.link_all();
         }
@@ -208,6 +224,53 @@ impl BoxGrid {
             }
         }
     }
+}
+
+impl Cells {
+    /// Without boxes; there will be about so many.
+    fn new(whole: &Block, scale: &Scale, boxes: usize) -> Self {
+        let last = scale.cells(whole).1;
+        let number = volume(&[0; MAX_DIMS], &last);
+        if number > CELLS_PER_BOX * boxes as u64 {
+            return Self::Some(FxHashMap::default());
+        }
+        Self::All(last.map(|last| last + 1), vec![Items::new(); number as usize])
+    }
+
+    fn has_all(&self) -> bool {
+        matches!(self, Self::All(..))
+    }
+
+    #[inline]
+    fn at(&self, cell: &Cell) -> &[u32] {
+        match self {
+            Self::All(extents, lists) => &lists[position(cell, extents)],
+            Self::Some(lists) => lists.get(cell).map_or(&[], |items| items.as_slice()),
+        }
+    }
+
+    /// The list of a cell, which will not be left empty.
+    #[inline]
+    fn list(&mut self, cell: &Cell) -> &mut Items {
+        match self {
+            Self::All(extents, lists) => &mut lists[position(cell, extents)],
+            Self::Some(lists) => lists.entry(*cell).or_default(),
+        }
+    }
+
+    /// The cell has no boxes any more.
+    fn vacate(&mut self, cell: &Cell) {
+        match self {
+            Self::All(..) => self.list(cell).shrink_to_fit(),
+            Self::Some(lists) => drop(lists.remove(cell)),
+        }
+    }
+}
+
+/// Where a cell is among so many, in row-major order.
+#[inline]
+fn position(cell: &Cell, extents: &Cell) -> usize {
+    (0..MAX_DIMS).fold(0, |position, d| position * extents[d] as usize + cell[d] as usize)
 }
 
 impl Scale {
@@ -344,8 +407,12 @@ mod tests {
         let shifted = |block: &Block| Block::new(&[0, 1].map(|d| block.lo()[d] + 5..block.hi()[d] + 5));
         for tiles in [tiles.clone(), tiles.iter().map(|(n, block)| (*n, shifted(block))).collect()] {
             let grid = BoxGrid::new(&Block::whole(&[1000, 1000]), &tiles);
-            assert!(grid.large.is_empty() && grid.cells.len() == 16);
-            assert!(grid.cells.values().all(|items| items.len() == 1));
+            let lists: Vec<&Items> = match &grid.cells {
+                Cells::All(_, lists) => lists.iter().filter(|items| !items.is_empty()).collect(),
+                Cells::Some(lists) => lists.values().collect(),
+            };
+            assert!(grid.large.is_empty() && lists.len() == 16);
+            assert!(lists.iter().all(|items| items.len() == 1));
         }
     }
 

@@ -21,7 +21,6 @@ type Slot<K> = MaybeUninit<Edge<Link<K>>>;
 /// The edges to a task's predecessors: a few in the block itself, more in chunks.
 pub(super) struct EdgeStore<K: Kind> {
     inline: [Slot<K>; INLINE_EDGES],
-    chunks: u32,
     /// The last chunk, which names the one before; made by `Box::into_raw`. Not a box: that must not be moved or borrowed
     /// while others read what is inside.
     last: *mut Chunk<K>,
@@ -29,6 +28,8 @@ pub(super) struct EdgeStore<K: Kind> {
 
 struct Chunk<K: Kind> {
     edges: [Slot<K>; CHUNK_EDGES],
+    /// How many chunks there were before.
+    number: usize,
     before: *mut Chunk<K>,
 }
 
@@ -74,7 +75,7 @@ impl<K: Kind> EdgeStore<K> {
     /// Without edges.
     #[inline]
     pub(super) fn new() -> Self {
-        Self { inline: [const { MaybeUninit::uninit() }; INLINE_EDGES], chunks: 0, last: ptr::null_mut() }
+        Self { inline: [const { MaybeUninit::uninit() }; INLINE_EDGES], last: ptr::null_mut() }
     }
 
     /// The memory of the `n`-th edge; slots are asked for in order, the last one perhaps again.
@@ -90,11 +91,11 @@ impl<K: Kind> EdgeStore<K> {
             if n < INLINE_EDGES {
                 return (&raw mut (*store).inline[n]).cast();
             }
-            let n = n - INLINE_EDGES;
-            if n / CHUNK_EDGES == (*store).chunks as usize {
+            let (n, last) = (n - INLINE_EDGES, (*store).last);
+            let number = n / CHUNK_EDGES;
+            if last.is_null() || (*last).number < number {
                 let edges = [const { MaybeUninit::uninit() }; CHUNK_EDGES];
-                (*store).last = Box::into_raw(Box::new(Chunk { edges, before: (*store).last }));
-                (*store).chunks += 1;
+                (*store).last = Box::into_raw(Box::new(Chunk { edges, number, before: last }));
             }
             // A chunk was made for this slot or an earlier one.
             (&raw mut (*(*store).last).edges[n % CHUNK_EDGES]).cast()

@@ -12,8 +12,9 @@ pub(crate) fn prefetch<T>(value: &T) {
     }
 }
 
+/// As [`prefetch`], of the one line that has this address.
 #[inline]
-fn prefetch_line(address: *const u8) {
+pub(super) fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
     unsafe {

@@ -16,7 +16,6 @@
 use super::atomic::{AtomicBool, Ordering};
 use super::edges::{EdgeStore, Link};
 use super::fixed::FixedEdges;
-use super::prefetch::prefetch;
 use super::successors::Edge;
 use super::task::{Flow, Kind, OwnedTask, Submitting, Task, TaskRef, drop_quietly};
 use rustc_hash::FxHashSet;
@@ -247,7 +246,7 @@ impl<K: Kind> OwnedTask<K> {
                     place.task().as_ref().set_poison(cause.clone());
                 }
                 if place.count_down() {
-                    prefetch(place.task().as_ref()); // of a large graph, it has been out of the caches since the last round
+                    Task::expect_run(place.task()); // of a large graph, it has been out of the caches since the last round
                     ready(Self::of(place.task()));
                 }
             });

@@ -50,6 +50,8 @@ mod pool {
     use std::alloc::Layout;
     use std::ptr::NonNull;
 
+    pub(super) const ALIGN: usize = 64;
+
     pub(super) const fn class_of(_: Layout) -> usize {
         0
     }

@@ -1,5 +1,7 @@
 //! Memory that stays behind, or piles up, when it need not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::meter::{Result, closed_gate, peak_kib, resident_kib, runtime, spin, without_window};
 use thalweg::prelude::*;
 
@@ -63,4 +65,35 @@ pub(super) fn kept_by_readers(n: usize) -> Result<f64> {
     let before = resident_kib()?;
     (WARM..WARM + PARTS).try_for_each(round)?;
     Ok((resident_kib()? - before).max(0.0) / PARTS as f64)
+}
+
+/// Tasks of a recording, on a part each.
+const RECORDED: usize = 4096;
+
+/// KiB at the peak, of a program that replays a recording n times while another thread submits tasks, each of which reads one
+/// of its parts: so most replays begin and end among others' tasks, part by part.
+pub(super) fn peak_of_replays_among_others(n: usize) -> Result<f64> {
+    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(false).window(64).build()?;
+    let x = rt.data(vec![0u64; RECORDED]);
+    let record = |r: &Recorder<'_>| {
+        x.blocks(1).into_iter().try_for_each(|part| r.task("update", (part.inout(),)).cpu(|_, (x,)| x[0] += 1).submit())
+    };
+    let mut recording = rt.record(record)?;
+    recording.replay()?;
+    rt.wait()?;
+    let (before, over) = (resident_kib()?, AtomicBool::new(false));
+    std::thread::scope(|threads| {
+        let others = threads.spawn(|| {
+            let mut parts = (0..RECORDED).cycle();
+            while let (false, Some(part)) = (over.load(Ordering::Relaxed), parts.next()) {
+                rt.task("look", (x.slice(part..part + 1).input(),)).cpu(|_, _| ()).submit()?;
+            }
+            Ok::<(), SubmitError>(())
+        });
+        let replayed = (0..n).try_for_each(|_| recording.replay().map(|_| ()));
+        over.store(true, Ordering::Relaxed);
+        replayed.and(others.join().expect("submissions do not panic"))
+    })?;
+    rt.wait()?;
+    Ok((peak_kib()? - before).max(0.0))
 }

@@ -190,6 +190,14 @@ pub(crate) const ALL: &[Cliff] = &[
         memory::peak_under_a_window,
     ),
     count(
+        "replays-memory",
+        25,
+        "KiB",
+        65536.0,
+        "n replays of 4096 tasks under `.window(64)`, another thread submits on their data: peak memory",
+        memory::peak_of_replays_among_others,
+    ),
+    count(
         "readers-memory",
         2500,
         "KiB",

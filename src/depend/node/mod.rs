@@ -75,11 +75,16 @@ pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
 pub(crate) type Step<'a> = sync::Step<'a, Node>;
 
 /// What everybody may know of a task.
+///
+/// What is looked at when it is run and ended comes last: near the body, which follows.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Meta {
-    pub(crate) id: TaskId,
     pub(crate) name: Cow<'static, str>,
     pub(crate) location: &'static Location<'static>,
+    pub(crate) id: TaskId,
+    /// What it is for its children, if it has or may have any.
+    pub(crate) domain: OnceLock<Arc<Domain>>,
     pub(crate) priority: i32,
     /// Made by the runtime itself (a read, a release): not counted, not recorded.
     pub(crate) internal: bool,
@@ -90,8 +95,6 @@ pub(crate) struct Meta {
     pub(crate) join: bool,
     /// Which of its counters the driver counts it under when it has finished.
     pub(crate) lane: Lane,
-    /// What it is for its children, if it has or may have any.
-    pub(crate) domain: OnceLock<Arc<Domain>>,
 }
 
 /// One of the driver's counters; of a task that runs again and again, another one each time.
