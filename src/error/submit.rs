@@ -342,7 +342,7 @@ pub enum SubmitError {
         call: &'static str,
     },
     /// The runtime has ended.
-    #[error("cannot submit: the runtime was shut down; try calling Runtime::shutdown after the last submission")]
+    #[error("cannot submit: the runtime was shut down or dropped; try submitting before that")]
     ShutDown,
     /// A thread of the runtime's own died of an error in the runtime.
     #[error(
