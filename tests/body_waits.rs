@@ -160,7 +160,10 @@ fn bodies_on_devices_do_not_wait() {
             let body = move |at: &Context, ()| {
                 assert!(!at.is_cpu());
                 let refused = inner.read(&x).unwrap_err();
-                assert!(matches!(refused, RunError::Refused(SubmitError::InsideTask { call: "read" })), "{refused}");
+                assert!(matches!(refused, RunError::Refused(SubmitError::Unsuspended { call: "read" })), "{refused}");
+                assert!(refused.to_string().contains("`host`"), "says how it may: {refused}");
+                let refused = at.wait().unwrap_err();
+                assert!(matches!(refused, RunError::Refused(SubmitError::Unsuspended { call: "Context::wait" })));
             };
             rt.task("on device", ()).emulated(body).submit().unwrap();
             rt.wait().unwrap();

@@ -97,6 +97,13 @@ fn quicksort_gives_the_same_answer_everywhere() {
 }
 
 #[test]
+fn strassen_gives_the_same_answer_everywhere() {
+    agrees_everywhere("strassen", "--levels 2 --leaf 9", &["36 rows"]);
+    verified("strassen", "--levels 0 --leaf 5", &[]);
+    verified("strassen", "--levels 2 --leaf 9 --serial", &[]);
+}
+
+#[test]
 fn sparse_gives_the_same_answer_everywhere() {
     agrees_everywhere("sparse", "--size 20 --block 70", &["400 rows", "eigenvalue"]);
     verified("sparse", "--size 20 --serial", &[]);
@@ -247,6 +254,7 @@ fn every_program_can_be_simulated() {
         ("cg", "--class S"),
         ("sparse", "--size 20 --steps 3"),
         ("quicksort", "--size 100"),
+        ("strassen", "--leaf 8"),
         ("matmul", "--size 10000"),
         ("fft2d", "--size 4096"),
         ("npb_mz", "bt --class A"),
@@ -334,6 +342,7 @@ fn help_names_the_common_flags() {
         "sparse",
         "ingest",
         "quicksort",
+        "strassen",
         "cholesky",
         "smith_waterman",
         "kmeans",

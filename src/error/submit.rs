@@ -298,6 +298,16 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
+    /// A waiting call in a part of a task that cannot be suspended: a body on a device, which would wait with the device's
+    /// memory, a destructor, the operation of a reduction, or a thread of the unit's that helps the body.
+    #[error(
+        "cannot `{call}` here: a body on a device, a destructor, an operation of a reduction and threads that help a body \
+         cannot wait for tasks; try giving the task's body by `host`, which no device runs, and calling it there"
+    )]
+    Unsuspended {
+        /// The method.
+        call: &'static str,
+    },
     /// A waiting call inside a task's body, which would wait for the very task that calls it.
     #[error(
         "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \
@@ -332,7 +342,7 @@ pub enum SubmitError {
         call: &'static str,
     },
     /// The runtime has ended.
-    #[error("cannot submit: the runtime was shut down; try calling Runtime::shutdown after the last submission")]
+    #[error("cannot submit: the runtime was shut down or dropped; try submitting before that")]
     ShutDown,
     /// A thread of the runtime's own died of an error in the runtime.
     #[error(

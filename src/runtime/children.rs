@@ -164,7 +164,7 @@ impl Context {
         let Some(entrance) = self.entrance.upgrade() else { return Ok(()) };
         let door = door(&entrance);
         if !door.driver.may_wait_for_children() {
-            return Err(door.inside("Context::wait").into());
+            return Err(door.unsuspended("Context::wait").into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
         door.driver.run_descendants(|| domain.children() == 0);

@@ -320,14 +320,15 @@ impl Door {
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
-            true => Err(self.inside(call)),
+            true if running::is_part(self.id) => Err(SubmitError::InsideFork { call }),
+            true => Err(SubmitError::InsideTask { call }),
             false => Ok(()),
         }
     }
 
-    /// The refusal of what a body may not call where it does.
-    pub(super) fn inside(&self, call: &'static str) -> SubmitError {
-        if running::is_part(self.id) { SubmitError::InsideFork { call } } else { SubmitError::InsideTask { call } }
+    /// The refusal of a wait that would be for others than the task itself, where this thread cannot leave what it does.
+    pub(super) fn unsuspended(&self, call: &'static str) -> SubmitError {
+        if running::is_part(self.id) { SubmitError::InsideFork { call } } else { SubmitError::Unsuspended { call } }
     }
 
     /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
@@ -337,7 +338,10 @@ impl Door {
         }
         match running::with_task(self.id, |task| task.is_in_rounds()) {
             Some(true) if running::may_wait(self.id) => Err(SubmitError::InsideReplay { call }),
-            _ => self.outside_body(call),
+            _ => self.outside_body(call).map_err(|refused| match refused {
+                SubmitError::InsideTask { call } => SubmitError::Unsuspended { call },
+                refused => refused,
+            }),
         }
     }
 }

@@ -138,7 +138,7 @@ pub(crate) fn told(result: Result<(), RunError>) -> Seen {
 pub(crate) fn missing(error: &RunError) -> Seen {
     match error {
         RunError::Poisoned(_) | RunError::NoResult { .. } => Seen::Nothing,
-        RunError::Refused(SubmitError::InsideTask { .. }) => Seen::Refused,
+        RunError::Refused(SubmitError::InsideTask { .. } | SubmitError::Unsuspended { .. }) => Seen::Refused,
         other => Seen::Error(other.to_string()),
     }
 }

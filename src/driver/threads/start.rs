@@ -58,7 +58,7 @@ impl Threads {
         let guest = queues.pop();
         let mut units = self.shared.machine.units().iter().zip(queues);
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
-            crew.pool = inner_pool(self.shared.id, unit, style, false)?.map(Arc::new);
+            crew.pool = guest_pool(self.shared.id, unit, style)?.map(Arc::new);
             let mut host = |queue| {
                 let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("there is one for each queue"));
                 Host::new(self.shared.id, &self.alive, unit, queue, pool, style.stack_bytes, entrance)
@@ -88,26 +88,12 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
     BuildError::Thread { what: what.to_owned(), source }
 }
 
-/// The pool that rayon uses inside a unit's bodies.
-///
-/// A unit's own thread joins its pool, so that a body is already inside it. The thread of the user's that hosts a unit
-/// does not: its own use of rayon stays as it is, and for a unit of one core there is no pool at all.
-fn inner_pool(
-    runtime: u64,
-    unit: &ComputeUnit,
-    style: ThreadStyle,
-    join: bool,
-) -> Result<Option<rayon::ThreadPool>, BuildError> {
-    if unit.is_cpu() && unit.inner_cores() == 1 && !join {
-        return Ok(None);
-    }
+/// The pool that rayon uses inside a unit's bodies; its first thread begins with the `life` that is there by then.
+fn inner_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle, life: &Life) -> rayon::ThreadPoolBuilder {
     let cores = if unit.is_cpu() { unit.cores.clone() } else { unit.cores[..1].to_vec() };
-    let (id, count) = (unit.id, cores.len());
+    let (id, count, life) = (unit.id, cores.len(), life.clone());
     let team: Arc<Team> = Arc::default();
-    if join {
-        running::join(runtime, team.clone());
-    }
-    let mut builder = rayon::ThreadPoolBuilder::new()
+    rayon::ThreadPoolBuilder::new()
         .num_threads(count)
         .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
         .stack_size(style.stack_bytes)
@@ -117,15 +103,61 @@ fn inner_pool(
             }
             inside::enter(runtime);
             running::join(runtime, team.clone());
+            let life = if n == 0 { life.lock().take() } else { None };
+            life.into_iter().for_each(|life| life());
         })
         .panic_handler(|payload| {
             // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.
             tracing::error!("{}", FailureReason::from_panic(payload));
-        });
-    if join {
-        builder = builder.use_current_thread();
+        })
+}
+
+/// The pool of a unit that a thread of the user's hosts. That does not join it: its own use of rayon stays as it is, and for a
+/// unit of one core there is no pool at all.
+fn guest_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle) -> Result<Option<rayon::ThreadPool>, BuildError> {
+    if unit.is_cpu() && unit.inner_cores() == 1 {
+        return Ok(None);
     }
-    builder.build().map(Some).map_err(|error| thread_error(&format!("{id}"), std::io::Error::other(error)))
+    let pool = inner_pool(runtime, unit, style, &Life::default()).build();
+    pool.map(Some).map_err(|error| thread_error(&unit.id.to_string(), std::io::Error::other(error)))
+}
+
+/// What a pool's first thread does before it works for the pool.
+type Life = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// Spends a `life` on this thread as the first one of a pool for rayon, so that bodies are already inside it. What they have
+/// left there is done at the end.
+///
+/// rayon's `use_current_thread` would be simpler, but never frees what it makes for the thread: 7 KiB for each unit.
+fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle, life: impl FnOnce() + Send + 'static) {
+    let (begin, mut first) = (Life::default(), None);
+    let pool = inner_pool(runtime, unit, style, &begin).spawn_handler(|thread| {
+        if thread.index() == 0 {
+            first = Some(thread);
+            return Ok(());
+        }
+        let mut builder = std::thread::Builder::new().stack_size(style.stack_bytes);
+        if let Some(name) = thread.name() {
+            builder = builder.name(name.to_owned());
+        }
+        builder.spawn(|| thread.run()).map(drop)
+    });
+    match (pool.build(), first) {
+        (Ok(pool), Some(first)) => {
+            *begin.lock() = Some(Box::new(move || {
+                life();
+                drop(pool); // its threads end, this one too
+            }));
+            first.run();
+        }
+        (built, _) => {
+            // In the pool or not, tasks run; without it rayon would only use the cores of others too.
+            let why = built.err().map_or_else(String::new, |error| error.to_string());
+            tracing::warn!("cannot start {}: {why}; rayon inside it uses the global pool", unit.id);
+            inside::enter(runtime);
+            life();
+        }
+    }
 }
 
 /// The thread that hosts a unit; it executes tasks until the runtime ends. If it dies, everybody is told.
@@ -139,7 +171,11 @@ fn start_unit(
     let what = unit.id.to_string();
     let life = {
         let (threads, what) = (threads.clone(), what.clone());
-        move || live(&threads, &what, || host_unit(&threads, &unit, queue, style, entrance))
+        move || {
+            let (runtime, pool) = (threads.shared.id, unit.clone());
+            let host = move || live(&threads, &what, || host_unit(&threads, &unit, queue, style, entrance));
+            live_in_pool(runtime, &pool, style, host);
+        }
     };
     let name = format!("thalweg-{}", what.replace(' ', ""));
     let thread = std::thread::Builder::new().name(name).stack_size(style.stack_bytes);
@@ -151,17 +187,10 @@ fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: Thre
         pin(unit.hosting_core());
     }
     let runtime = threads.shared.id;
-    // In the pool or not, tasks run; without it rayon would only use the cores of others too.
-    let pool = inner_pool(runtime, unit, style, true);
-    if let Err(error) = &pool {
-        tracing::warn!("{error}; rayon inside {} uses the global pool", unit.id);
-    }
     let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None, style.stack_bytes, entrance));
     host.clone().enter();
-    inside::enter(runtime);
     threads.work(&host);
     Host::leave(runtime);
-    drop(pool);
 }
 
 /// A thread's life, at the end of which everybody is told if it was not the natural one.
