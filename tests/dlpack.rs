@@ -152,8 +152,9 @@ fn what_is_not_of_this_kind_is_refused_and_comes_back() {
         assert_eq!(freed.load(Ordering::SeqCst), 1);
     };
     let cuda: fn(&mut DlTensor) = |t| t.device = DlDevice { device_type: 2, device_id: 3 };
-    refused(&[4, 3], None, cuda, ["memory of CUDA device 3", "host memory"]);
+    refused(&[4, 3], None, cuda, ["memory of CUDA device 3", "the runtime's units have no device"]);
     refused(&[4, 3], None, |t| t.device.device_type = 10, ["memory of ROCm device 0", "host memory"]);
+    refused(&[4, 3], None, |t| t.device.device_type = 4, ["memory of OpenCL device 0", "host memory"]);
     let floats: fn(&mut DlTensor) = |t| t.dtype = DlDataType { code: 2, bits: 32, lanes: 1 };
     refused(&[4, 3], None, floats, ["float32", "float64"]);
     refused(&[4, 3], None, |t| t.dtype.code = 0, ["int64", "float64"]);

@@ -12,6 +12,8 @@ mod cargo;
 mod drivers;
 #[path = "standin/graphs.rs"]
 mod graphs;
+#[path = "standin/memory.rs"]
+mod memory;
 #[path = "standin/programs.rs"]
 mod programs;
 #[path = "common/random.rs"]
@@ -365,6 +367,43 @@ fn arrays_are_page_locked_by_request() {
     on_both(|settings| {
         let Some(report) = report(settings, "page_lock") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8000, "{report:?}");
+    });
+}
+
+#[test]
+fn memory_of_others_is_used_where_it_lies() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "memory::adopted") else { return };
+        assert_eq!(report.of("copies in"), 2, "those by which it was written: {report:?}");
+        _ = self::report(settings, "memory::adopted_with_gaps");
+        _ = self::report(&settings.clone().with("STANDIN_MEMORY", 72_000), "memory::adopted_and_evicted");
+        for peers in [0, 1] {
+            let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_PEERS", peers);
+            _ = self::report(&settings, "memory::adopted_beside_others");
+        }
+        _ = self::report(&settings.clone().with("STANDIN_DEVICES", 2), "memory::refused");
+    });
+}
+
+#[test]
+fn memory_is_lent_where_it_lies() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "memory::lent") else { return };
+        assert!(report.of("copies in") <= 3, "{report:?}");
+        _ = self::report(settings, "memory::lent_to_be_written");
+        _ = self::report(&settings.clone().with("STANDIN_MEMORY", 40_000), "memory::lent_while_others_need_the_room");
+        _ = self::report(settings, "memory::lent_to_another_runtime");
+    });
+}
+
+#[test]
+fn devices_that_get_lost_with_memory_of_others() {
+    on_both(|settings| {
+        for operation in [5, 40, 90] {
+            let settings = settings.clone().with("STANDIN_LOSE", format!("0:{operation}"));
+            let Some(report) = report(&settings, "memory::lost") else { return };
+            assert_eq!(report.of("devices lost"), 1, "{report:?}");
+        }
     });
 }
 

@@ -19,7 +19,7 @@ const TEXT: &str = "
 ";
 // SAFETY: indices are compared with the numbers that the heads name.
 const PROGRAM: Program = unsafe { Program::new("standin.cl", TEXT) };
-static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
+pub static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 
 /// One device of the interface that the parent process has named.

@@ -5,6 +5,7 @@ use super::slabs::Slab;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles};
 use crate::machine::UnitKind;
+use crate::memory::dlpack::DlDevice;
 
 /// A module that has no code for an interface.
 pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
@@ -64,6 +65,22 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// How many bytes can be allocated at once, if the interface says so.
     fn largest_buffer_bytes(&self) -> u64 {
         u64::MAX
+    }
+
+    /// What DLPack calls the device's memory, where others can use that by address.
+    fn dlpack(&self) -> Option<DlDevice> {
+        None
+    }
+
+    /// Whether these bytes, which others have made, are in the device's memory.
+    fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
+        let _ = (first, bytes);
+        Ok(false)
+    }
+
+    /// Waits for what others have enqueued on the interface's default stream.
+    fn settle(&self) -> Result<(), DeviceError> {
+        Ok(())
     }
 
     /// Device memory and its handle.

@@ -55,6 +55,7 @@ use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::DeviceSite;
 use crate::machine::UnitKind;
+use crate::memory::dlpack::DlDevice;
 use crate::region::MAX_DIMS;
 use crate::sync::drop_quietly;
 use parking_lot::Mutex;
@@ -266,6 +267,18 @@ impl<B: Backend> Device for Gpu<B> {
 
     fn largest_buffer_bytes(&self) -> u64 {
         self.backend.largest_buffer_bytes()
+    }
+
+    fn dlpack(&self) -> Option<DlDevice> {
+        self.backend.dlpack()
+    }
+
+    fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
+        self.backend.owns(first, bytes)
+    }
+
+    fn settle(&self) -> Result<(), DeviceError> {
+        self.backend.settle()
     }
 
     fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
