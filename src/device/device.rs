@@ -99,6 +99,9 @@ pub(crate) trait Device: Send + Sync {
     /// Devices of one domain copy among each other.
     fn domain(&self) -> (&'static str, usize);
 
+    /// Whether copies may take a while on the thread that makes them ([`Copying::Apart`]), so that it needs one of its own.
+    fn copies_apart(&self) -> bool;
+
     /// How many bytes of replicas it can hold.
     fn capacity_bytes(&self) -> u64;
 

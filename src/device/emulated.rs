@@ -184,6 +184,10 @@ impl Device for Emulated {
         self.description.capacity_bytes
     }
 
+    fn copies_apart(&self) -> bool {
+        true
+    }
+
     fn dlpack(&self) -> Option<DlDevice> {
         Some(DlDevice::HOST)
     }

@@ -93,6 +93,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Whether host memory that is given can't be page-locked: then large copies go by way of [`Self::host_memory`] as well,
+    /// piece by piece.
+    fn packs_large_copies(&self) -> bool {
+        false
+    }
+
     fn stream(&self) -> Result<Self::Stream, DeviceError>;
 
     /// Page-locks host memory for copies, where that helps; what it returns undoes that when dropped.

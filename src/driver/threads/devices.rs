@@ -84,12 +84,12 @@ pub(super) enum CopyJob {
 unsafe impl Send for CopyJob {}
 
 impl Devices {
-    /// The devices, and for each emulated one the jobs of its copy engine, which a thread is to serve.
+    /// The devices, and for each that needs a thread for its copies the jobs of that.
     pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
         let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
-        let is_here = |device: &DeviceId| matches!(devices[device.index()].execution(), Execution::Here(_));
-        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| is_here(device)).collect();
+        let copies_apart = |device: &DeviceId| devices[device.index()].copies_apart();
+        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| copies_apart(device)).collect();
         let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));
         (Self { devices, queues, replicas, released, homes, engines }, jobs)
     }
