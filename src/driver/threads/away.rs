@@ -15,7 +15,6 @@ use crate::engine::{Event, Launch, Outcome, is_asked_by};
 use crate::ids::UnitId;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::task::Waker;
 
 impl Threads {
     /// What has become of a task that a unit has run for so long: how it has ended, or nothing if it goes on.
