@@ -98,7 +98,8 @@ fn what_the_host_reaches_is_a_home() {
     for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
         for device_type in [3, 11, 13] {
             let rt = runtime(units);
-            let (tensor, freed) = produce(&[4, 3], Some(&[5, 1]), |t| t.device = DlDevice { device_type, device_id: 5 });
+            let (tensor, freed) =
+                produce(&[4, 3], Some(&[5, 1]), |t| t.device = DlDevice { device_type, device_id: 5 });
             let x: Data<f64, Ix2> = rt.adopt(tensor).unwrap();
             assert_eq!(rt.valid_in(&x), [SpaceId::HOST]);
             rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();

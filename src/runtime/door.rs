@@ -134,7 +134,12 @@ impl Door {
         let (threads, device) = match found {
             Some((threads, Ok(device))) => (threads, device),
             Some((_, Err(problem))) => return Err(refused((tensor, elsewhere(memory, &problem)))),
-            None => return Err(refused((tensor, elsewhere(memory, "a simulation has no memory of devices")))),
+            None => {
+                return Err(refused((
+                    tensor,
+                    elsewhere(memory, "a simulation has no memory of devices; try a real runtime"),
+                )));
+            }
         };
         let home = DeviceArray::new::<T>(tensor, &layout, &name).map_err(refused)?;
         let cell = self.enter(DataCell::adopted::<T>(self.id, id, &layout, device.space(), home));
@@ -160,9 +165,7 @@ impl Door {
 
 /// Why memory of a device is not adopted.
 fn elsewhere(memory: DlDevice, problem: &str) -> String {
-    format!(
-        "it lies in {memory}, and {problem}; try a runtime with a unit for that device, or copying it to host memory"
-    )
+    format!("it lies in {memory}, and {problem}")
 }
 
 /// The number of elements of an array, whose offsets and bytes can all be counted then.

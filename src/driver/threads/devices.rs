@@ -273,10 +273,16 @@ impl Devices {
         let found = all.clone().find(|(_, theirs)| *theirs == memory).map(|(id, _)| id);
         let alike = all.filter(|(_, theirs)| theirs.device_type == memory.device_type);
         let alike: Vec<_> = alike.map(|(_, theirs)| theirs.device_id.to_string()).collect();
-        found.ok_or_else(|| match (memory.device_type, &alike[..]) {
-            (4, _) => "an OpenCL buffer is of a context, and the runtime has one of its own".to_owned(),
-            (_, []) => format!("the runtime's units have no {} device", memory.interface()),
-            (_, alike) => format!("the runtime's units have {} devices {} alone", memory.interface(), alike.join(", ")),
+        found.ok_or_else(|| {
+            let problem = match (memory.device_type, &alike[..]) {
+                (4, _) => {
+                    return "an OpenCL buffer is of a context, of which the runtime has its own; try host memory"
+                        .to_owned();
+                }
+                (_, []) => format!("have no {} device", memory.interface()),
+                (_, alike) => format!("have {} devices {} alone", memory.interface(), alike.join(", ")),
+            };
+            format!("the runtime's units {problem}; try a unit for that device, or copying it to host memory")
         })
     }
 
@@ -286,7 +292,7 @@ impl Devices {
     /// Why it can't.
     pub(super) fn look_at(&self, device: DeviceId, first: usize, bytes: usize) -> Result<(), String> {
         if self.is_lost(device) {
-            return Err("the device was lost".to_owned());
+            return Err("the device was lost; try copying from where else it is".to_owned());
         }
         let here = &self.devices[device.index()];
         let problem = |error: DeviceError| {
@@ -295,7 +301,10 @@ impl Devices {
         };
         match bytes == 0 || here.owns(first, bytes).map_err(problem)? {
             true => here.settle().map_err(problem),
-            false => Err(format!("the device has no such memory ({first:#x}, {bytes} bytes): it may be freed")),
+            false => Err(format!(
+                "the device has no such memory ({first:#x}, {bytes} bytes): it may be freed, or another device's; try keeping it \
+                 until the tensor is given back"
+            )),
         }
     }
 

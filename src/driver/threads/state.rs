@@ -43,6 +43,9 @@ pub(crate) struct Threads {
     pub(crate) doomed: std::sync::atomic::AtomicUsize,
 }
 
+/// Why memory of a device is not to be had.
+const NO_DEVICE: &str = "the runtime's units have no device; try a unit for that device, or copying it to host memory";
+
 /// What goes when the threads end.
 #[derive(Default)]
 pub(super) struct Crew {
@@ -120,7 +123,7 @@ impl Threads {
     /// # Errors
     /// Why there is none.
     pub(crate) fn device_of(&self, memory: DlDevice, first: usize, bytes: usize) -> Result<DeviceId, String> {
-        let Some(devices) = &self.devices else { return Err("the runtime's units have no device".to_owned()) };
+        let Some(devices) = &self.devices else { return Err(NO_DEVICE.to_owned()) };
         let device = devices.of_dlpack(memory)?;
         devices.look_at(device, first, bytes)?;
         Ok(device)
