@@ -115,7 +115,8 @@ pub mod devices {
 
 /// Arrays of other libraries, by DLPack: [`Runtime::adopt`] takes them, [`Tensor::of`](dlpack::Tensor::of) makes them.
 pub mod dlpack {
-    pub use crate::memory::dlpack::{AdoptError, DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
+    pub use crate::memory::adopted::AdoptError;
+    pub use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 }
 
 /// What most programs need.

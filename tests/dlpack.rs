@@ -92,6 +92,23 @@ fn what_is_adopted_is_used_where_it_lies_and_given_back_once() {
     }
 }
 
+/// Page-locked memory, and what CUDA moves by itself, is as good as any.
+#[test]
+fn what_the_host_reaches_is_a_home() {
+    for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
+        for device_type in [3, 11, 13] {
+            let rt = runtime(units);
+            let (tensor, freed) =
+                produce(&[4, 3], Some(&[5, 1]), |t| t.device = DlDevice { device_type, device_id: 5 });
+            let x: Data<f64, Ix2> = rt.adopt(tensor).unwrap();
+            assert_eq!(rt.valid_in(&x), [SpaceId::HOST]);
+            rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();
+            assert_eq!(rt.take(x).unwrap()[[0, 0]], 12.0);
+            assert_eq!(freed.load(Ordering::SeqCst), 1);
+        }
+    }
+}
+
 #[test]
 fn arrays_go_round_without_being_copied() {
     let rt = runtime("1:CPU:1");
@@ -152,8 +169,9 @@ fn what_is_not_of_this_kind_is_refused_and_comes_back() {
         assert_eq!(freed.load(Ordering::SeqCst), 1);
     };
     let cuda: fn(&mut DlTensor) = |t| t.device = DlDevice { device_type: 2, device_id: 3 };
-    refused(&[4, 3], None, cuda, ["memory of CUDA device 3", "host memory"]);
+    refused(&[4, 3], None, cuda, ["memory of CUDA device 3", "the runtime's units have no device"]);
     refused(&[4, 3], None, |t| t.device.device_type = 10, ["memory of ROCm device 0", "host memory"]);
+    refused(&[4, 3], None, |t| t.device.device_type = 4, ["memory of OpenCL device 0", "host memory"]);
     let floats: fn(&mut DlTensor) = |t| t.dtype = DlDataType { code: 2, bits: 32, lanes: 1 };
     refused(&[4, 3], None, floats, ["float32", "float64"]);
     refused(&[4, 3], None, |t| t.dtype.code = 0, ["int64", "float64"]);

@@ -12,6 +12,8 @@ mod cargo;
 mod drivers;
 #[path = "standin/graphs.rs"]
 mod graphs;
+#[path = "standin/memory.rs"]
+mod memory;
 #[path = "standin/programs.rs"]
 mod programs;
 #[path = "common/random.rs"]
@@ -98,6 +100,16 @@ fn opencl_copies_by_way_of_page_locked_memory() {
     report.is_clean();
     assert_eq!(report.of("pageable copies"), 0, "{report:?}");
     assert!(report.of("locked copies in") > 1000 && report.of("locked copies out") > 1000, "{report:?}");
+}
+
+/// OpenCL locks no memory that it is given: large copies go in pieces by way of what it has.
+#[test]
+fn opencl_copies_large_arrays_by_way_of_page_locked_memory() {
+    let Some(settings) = opencl_gpu() else { return };
+    let Some(report) = report(&settings, "large_boxes") else { return };
+    assert_eq!(report.of("pageable copies"), 0, "{report:?}");
+    // 8 MB three times there and back, and more.
+    assert!(report.of("locked copies in") > 24 && report.of("locked copies out") > 24, "{report:?}");
 }
 
 /// Where buffers get their memory when they are first used, it is refused by copies and launches.
@@ -365,6 +377,59 @@ fn arrays_are_page_locked_by_request() {
     on_both(|settings| {
         let Some(report) = report(settings, "page_lock") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8000, "{report:?}");
+    });
+}
+
+#[test]
+fn memory_of_others_is_used_where_it_lies() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "memory::adopted") else { return };
+        assert_eq!(report.of("copies in"), 2, "those by which it was written: {report:?}");
+        _ = self::report(settings, "memory::adopted_with_gaps");
+        _ = self::report(&settings.clone().with("STANDIN_MEMORY", 72_000), "memory::adopted_and_evicted");
+        for peers in [0, 1] {
+            let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_PEERS", peers);
+            _ = self::report(&settings, "memory::adopted_beside_others");
+        }
+        _ = self::report(&settings.clone().with("STANDIN_DEVICES", 2), "memory::refused");
+    });
+}
+
+/// The example `numpy`, from Python, with arrays as CuPy has them.
+#[test]
+fn python_gives_and_gets_memory_of_a_device() {
+    let Some(built) = drivers::built() else { return };
+    let python = std::env::var("THALWEG_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    if std::process::Command::new(&python).arg("--version").output().is_err() {
+        return println!("skipped: there is no `{python}`");
+    }
+    let library = built.of("jacobi").with_file_name("libnumpy.so");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/numpy/device.py");
+    let (output, report) = run(&CUDA, python.as_ref(), &[script, &library.display().to_string()]);
+    assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");
+    report.is_clean();
+    report.has_launched();
+}
+
+#[test]
+fn memory_is_lent_where_it_lies() {
+    on_both(|settings| {
+        let Some(report) = report(settings, "memory::lent") else { return };
+        assert!(report.of("copies in") < 10, "not for each that is lent: {report:?}");
+        _ = self::report(settings, "memory::lent_to_be_written");
+        _ = self::report(&settings.clone().with("STANDIN_MEMORY", 40_000), "memory::lent_while_others_need_the_room");
+        _ = self::report(settings, "memory::lent_to_another_runtime");
+    });
+}
+
+#[test]
+fn devices_that_get_lost_with_memory_of_others() {
+    on_both(|settings| {
+        for operation in [5, 40, 90] {
+            let settings = settings.clone().with("STANDIN_LOSE", format!("0:{operation}"));
+            let Some(report) = report(&settings, "memory::lost") else { return };
+            assert_eq!(report.of("devices lost"), 1, "{report:?}");
+        }
     });
 }
 

@@ -3,12 +3,15 @@
 //!
 //! Python hands over what its capsules hold: a `DLManagedTensor`, which belongs to this library from then on, also if it is
 //! refused. Call it by `ctypes.CDLL`, which lets other threads of Python run meanwhile: NumPy's deleter waits for its lock.
+//!
+//! Arrays of GPUs, such as CuPy's, come and go in the same way; `device.py` plays CuPy's part with CUDA's own calls.
 
 #![allow(unsafe_code)] // called from another language
 
 use std::ffi::c_char;
 use std::ptr;
 use thalweg::dlpack::{DlManagedTensor, Tensor};
+use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
 /// What went wrong, for Python's exception.
@@ -37,6 +40,29 @@ fn row_sums(tensor: Tensor) -> Result<Tensor, Failure> {
     let sums: Data<f64> = rt.zeros(rows);
     rt.for_each("sum", (x.rows(1).input(), sums.blocks(1).output())).cpu(|_, (x, sum)| sum[0] = x.sum()).submit()?;
     Ok(Tensor::of(ndarray::Array1::from(rt.take(sums)?)))
+}
+
+const TEXT: &str = "
+    KERNEL(256, 1, 1) twice(IN(double, x, n), INOUT(double, y, n), int n)
+    {
+        REGION(x); REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] = 2.0 * x[i];
+    }";
+// SAFETY: the kernel touches the first n elements of x and y, as its head says.
+const PROGRAM: Program = unsafe { Program::new("twice.cl", TEXT) };
+static TWICE: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "twice");
+
+/// Twice a vector that lies on the first GPU, in an array of our own there. It stays when the runtime has ended.
+fn twice_on_gpu(tensor: Tensor) -> Result<Tensor, Failure> {
+    let rt = Runtime::builder().compute_units("1:GPU:1").build()?;
+    let x: Data<f64> = rt.adopt(tensor)?;
+    let y = rt.device_only::<f64, _>([x.len()]);
+    rt.task("twice", (x.input(), y.output()))
+        .gpu(|k, (x, mut y)| k.launch(&TWICE, x.len(), (&x, &mut y, x.len() as i32)))
+        .submit()?;
+    let device = rt.machine().spaces().nth(1).ok_or("there is no device")?;
+    Ok(rt.lend_mut(&y, device)?)
 }
 
 /// Writes why a call has failed, as C has its texts.
@@ -86,6 +112,28 @@ pub unsafe extern "C" fn thalweg_row_sums(
     // SAFETY: the caller's promise.
     match row_sums(unsafe { Tensor::from_raw(tensor) }) {
         Ok(sums) => sums.into_raw(),
+        Err(failure) => {
+            // SAFETY: the caller's promise.
+            unsafe { say(&failure, words, len) };
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Twice a vector of doubles that lies on the first GPU, as an array there that belongs to the caller; null if that failed, and
+/// why is in `words`.
+///
+/// # Safety
+/// As for [`thalweg_scale_rows`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_twice_on_gpu(
+    tensor: *mut DlManagedTensor,
+    words: *mut c_char,
+    len: usize,
+) -> *mut DlManagedTensor {
+    // SAFETY: the caller's promise.
+    match twice_on_gpu(unsafe { Tensor::from_raw(tensor) }) {
+        Ok(twice) => twice.into_raw(),
         Err(failure) => {
             // SAFETY: the caller's promise.
             unsafe { say(&failure, words, len) };

@@ -89,9 +89,14 @@ impl Directory {
         self.replicas.away()
     }
 
-    /// The bytes of a replica.
+    /// The bytes of a region.
     pub(crate) fn bytes(&self, block: &Block) -> u64 {
         (block.volume() * self.element_bytes) as u64
+    }
+
+    /// The bytes that a replica takes of its memory: none if others have them.
+    pub(crate) fn bytes_of(&self, replica: &Replica) -> u64 {
+        if replica.adopted { 0 } else { self.bytes(&replica.block) }
     }
 
     /// The largest replica in `space` that holds all of `block`'s places; the home in host memory.
@@ -112,6 +117,12 @@ impl Directory {
     /// Adds a replica in which nothing is valid yet.
     pub(crate) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block) {
         self.replicas.add(id, space, block);
+    }
+
+    /// Adds a replica of all of the data in memory of others, in which alone all is valid.
+    pub(crate) fn adopt(&mut self, id: ReplicaId, space: SpaceId) {
+        self.replicas.adopt(id, space);
+        self.written(id, &self.whole());
     }
 
     /// A replica is on its way out: no task finds it any more.
@@ -471,6 +482,18 @@ mod tests {
             directory.write_back(id, &mut 9, &mut transfers);
         }
         assert_eq!(transfers.iter().map(|t| t.from).collect::<Vec<_>>(), [ReplicaId(2)]);
+    }
+
+    #[test]
+    fn what_is_adopted_is_valid_there_alone_and_takes_no_bytes() {
+        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
+        directory.adopt(ReplicaId(1), DEVICE);
+        let part = Block::interval(2..5);
+        assert_eq!(directory.covering(DEVICE, &part), Some(ReplicaId(1)));
+        assert_eq!(directory.valid_in([SpaceId::HOST, DEVICE].into_iter(), &part), [DEVICE]);
+        assert_eq!(directory.bytes_of(directory.replica(ReplicaId(1))), 0);
+        assert_eq!(filled(&mut directory, 2, PEER, part)[0].from, ReplicaId(1));
+        assert_eq!(directory.bytes_of(directory.replica(ReplicaId(2))), 24);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! Invariants:
 //! 1. There is a home, and it is the only replica in host memory.
 //! 2. A replica that is leaving is found by its id, and by nothing else.
+//! 3. An adopted replica holds all of the data, and leaves with it, or with its device.
 
 use crate::ids::SpaceId;
 use crate::region::{Block, MAX_DIMS, RegionMap};
@@ -26,7 +27,7 @@ impl ReplicaId {
 }
 
 /// A box in one address space.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Replica {
     pub(crate) id: ReplicaId,
     pub(crate) space: SpaceId,
@@ -34,6 +35,8 @@ pub(crate) struct Replica {
     pub(crate) pins: u32,
     /// On its way out: no task may choose it any more.
     pub(crate) leaving: bool,
+    /// Its memory is others': it counts for nothing, and is there as long as the data object.
+    pub(crate) adopted: bool,
 }
 
 /// All replicas of one data.
@@ -66,7 +69,14 @@ impl InSpace {
 impl Replicas {
     /// Those of a data object that is only at home.
     pub(super) fn new(whole: Block) -> Self {
-        let home = Replica { id: ReplicaId::HOME, space: SpaceId::HOST, block: whole, pins: 0, leaving: false };
+        let home = Replica {
+            id: ReplicaId::HOME,
+            space: SpaceId::HOST,
+            block: whole,
+            pins: 0,
+            leaving: false,
+            adopted: false,
+        };
         Self { home, away: FxHashMap::default(), spaces: SmallVec::new() }
     }
 
@@ -129,6 +139,16 @@ impl Replicas {
     }
 
     pub(super) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block) {
+        self.insert(Replica { id, space, block, pins: 0, leaving: false, adopted: false });
+    }
+
+    /// A replica of all of the data, in memory of others.
+    pub(super) fn adopt(&mut self, id: ReplicaId, space: SpaceId) {
+        self.insert(Replica { id, space, block: self.home.block, pins: 0, leaving: false, adopted: true });
+    }
+
+    fn insert(&mut self, replica: Replica) {
+        let Replica { id, space, block, .. } = replica;
         let known = self.spaces.iter().position(|there| there.space == space);
         let known = known.unwrap_or_else(|| {
             self.spaces.push(InSpace::new(space, &self.home.block));
@@ -137,7 +157,7 @@ impl Replicas {
         let there = &mut self.spaces[known];
         (there.count, there.staying) = (there.count + 1, there.staying + 1);
         there.at.visit(&block, |_, ids| ids.push(id));
-        self.away.insert(id, Replica { id, space, block, pins: 0, leaving: false });
+        self.away.insert(id, replica);
     }
 
     /// From now on nobody finds the replica but by its id.
@@ -222,7 +242,7 @@ mod tests {
                     0 | 1 => {
                         let id = ReplicaId(n as u64 + 1);
                         replicas.add(id, space, block);
-                        list.push(Replica { id, space, block, pins: 0, leaving: false });
+                        list.push(Replica { id, space, block, pins: 0, leaving: false, adopted: false });
                     }
                     2 if !list.is_empty() => {
                         let index = which.index(list.len());

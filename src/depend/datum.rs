@@ -2,7 +2,7 @@
 
 use super::Mode;
 use super::history::History;
-use crate::ids::{DataId, TaskId};
+use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::{Block, MAX_DIMS};
 use crate::sync::{Lock, prefetch};
 use std::fmt;
@@ -36,6 +36,8 @@ pub(crate) struct Datum {
     pub(crate) element_bytes: usize,
     /// The task in whose body it was made, if it was.
     made_by: Option<TaskId>,
+    /// Where it lies in memory of others, if it does.
+    adopted_in: Option<SpaceId>,
     name: OnceLock<String>,
 }
 
@@ -55,6 +57,7 @@ impl Datum {
             phantom,
             residence: Residence::Anywhere,
             made_by: None,
+            adopted_in: None,
         }
     }
 
@@ -72,6 +75,16 @@ impl Datum {
     /// It is made in the body of this task.
     pub(crate) fn set_made_by(&mut self, task: TaskId) {
         self.made_by = Some(task);
+    }
+
+    /// It lies in this memory, which belongs to others.
+    pub(crate) fn set_adopted_in(&mut self, space: SpaceId) {
+        self.adopted_in = Some(space);
+    }
+
+    /// The memory in which it takes none of what the runtime has there: others have it.
+    pub(crate) fn adopted_in(&self) -> Option<SpaceId> {
+        self.adopted_in
     }
 
     /// Whether it was made in the body of this task: then nobody else declared it before.
@@ -171,6 +184,13 @@ impl AccessRecord<'_> {
     /// The bytes of the region.
     pub(crate) fn bytes(&self) -> u64 {
         (self.block.volume() * self.datum.element_bytes) as u64
+    }
+
+    /// The bytes that it needs there of what the runtime has: none where the data object lies in memory of others, but for a
+    /// reduction, which has a replica of its own.
+    pub(crate) fn bytes_in(&self, space: SpaceId) -> u64 {
+        let is_there = self.datum.adopted_in() == Some(space) && !matches!(self.mode, Mode::Reduction(_));
+        if self.mode.sees_nothing() || is_there { 0 } else { self.bytes() }
     }
 
     /// Whether the task has to work at home: values are nowhere else, and atomic updates are so in one memory only.

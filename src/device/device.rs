@@ -10,6 +10,7 @@ use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::{DeviceSite, Enqueue};
 use crate::machine::UnitKind;
+use crate::memory::dlpack::DlDevice;
 use crate::region::MAX_DIMS;
 use std::sync::Arc;
 
@@ -98,12 +99,31 @@ pub(crate) trait Device: Send + Sync {
     /// Devices of one domain copy among each other.
     fn domain(&self) -> (&'static str, usize);
 
+    /// Whether copies may take a while on the thread that makes them ([`Copying::Apart`]), so that it needs one of its own.
+    fn copies_apart(&self) -> bool;
+
     /// How many bytes of replicas it can hold.
     fn capacity_bytes(&self) -> u64;
 
     /// How many bytes one replica can have.
     fn largest_buffer_bytes(&self) -> u64 {
         self.capacity_bytes()
+    }
+
+    /// What DLPack calls its memory, where others can use that by address.
+    fn dlpack(&self) -> Option<DlDevice> {
+        None
+    }
+
+    /// Whether these bytes, which others have made, are in its memory.
+    fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
+        let _ = (first, bytes);
+        Ok(false)
+    }
+
+    /// Waits for what others have enqueued on the interface's default stream.
+    fn settle(&self) -> Result<(), DeviceError> {
+        Ok(())
     }
 
     /// Memory for a replica, whose elements are aligned to `align`; its content is not defined.

@@ -9,6 +9,7 @@ use crate::coherence::CopyId;
 use crate::depend::Site;
 use crate::error::DeviceError;
 use crate::kernel::DeviceSite;
+use crate::memory::dlpack::DlDevice;
 use crate::memory::{BoxCopy, copy_box};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -181,6 +182,14 @@ impl Device for Emulated {
 
     fn capacity_bytes(&self) -> u64 {
         self.description.capacity_bytes
+    }
+
+    fn copies_apart(&self) -> bool {
+        true
+    }
+
+    fn dlpack(&self) -> Option<DlDevice> {
+        Some(DlDevice::HOST)
     }
 
     fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError> {

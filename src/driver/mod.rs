@@ -31,8 +31,8 @@ pub(crate) mod watch;
 pub(crate) mod window;
 
 use crate::coherence::ReplicaId;
-use crate::depend::{AccessRecord, Submitting};
-use crate::engine::{Command, CopyOrder, Event, Launch, Refused};
+use crate::depend::{AccessRecord, Leaving, OwnedTask, Submitting};
+use crate::engine::{Command, CopyOrder, Event, Launch, Outcome, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
 use shared::Shared;
@@ -70,6 +70,12 @@ pub(crate) trait Driver {
     /// Copies a box. What has become of that, unless it is an event later.
     fn copy(&self, order: &CopyOrder) -> Option<Event<'static>>;
 
+    /// One of the runtime's own tasks goes on until what it lends out is given back; how it has ended, if it was already.
+    fn leave(&self, task: OwnedTask, leaving: Leaving) -> Option<(OwnedTask, Outcome)> {
+        drop((task, leaving));
+        unreachable!("where there is no memory, none is lent out")
+    }
+
     /// Gives a replica's memory back.
     fn release(&self, replica: ReplicaId);
 
@@ -100,7 +106,12 @@ fn carry_out(driver: &(impl Driver + ?Sized), out: &mut Vec<Command>) {
     while !batch.is_empty() {
         for command in batch.drain(..) {
             match command {
-                Command::Run(task) => shared.run_at_home(task, out),
+                Command::Run(task) => {
+                    let leaves = shared.run_at_home(task, out);
+                    if let Some((task, outcome)) = leaves.and_then(|(task, leaving)| driver.leave(task, leaving)) {
+                        shared.end(task, outcome, None, out);
+                    }
+                }
                 Command::Skip(task) => shared.skip(task, out),
                 Command::Launch(launch) => driver.launch(launch),
                 Command::Copy(order) => {

@@ -296,9 +296,10 @@ impl Shared {
         running::as_part_of(self.id, task, || drop_quietly(|| task.body().discard()));
     }
 
-    /// Runs one of the runtime's own tasks on this thread, now.
-    pub(super) fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
-        let bound_to_device = task.owned().as_ref().is_some_and(|side| side.space.is_some_and(|s| !s.is_host()));
+    /// Runs one of the runtime's own tasks on this thread, now; it comes back if it goes on without a body.
+    pub(super) fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) -> Option<(OwnedTask, Leaving)> {
+        let side = task.owned().as_ref();
+        let bound_to_device = side.is_some_and(|side| side.space.is_some_and(|s| !s.is_host()) && !side.lends);
         let mut phantom = false;
         task.body().accesses(&mut |access| phantom |= access.datum.phantom);
         let outcome = if bound_to_device || phantom {
@@ -308,11 +309,12 @@ impl Shared {
             match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
                 Ok(()) => Outcome::Done(Span::default()),
                 Err(Ran::Ended(outcome)) => outcome,
-                Err(Ran::Away(_)) => unreachable!("none of the runtime's own tasks goes on without its body"),
+                Err(Ran::Away(leaving)) => return Some((task, leaving)),
             }
         };
         self.end(task, outcome, None, out);
         self.tell_waiters(); // as for what is skipped
+        None
     }
 
     /// Ends a task that is not to be run.
@@ -343,8 +345,11 @@ impl Shared {
     fn end_by(&self, mut task: OwnedTask, slot: Option<usize>, report: impl FnOnce(OwnedTask)) {
         let (lane, internal) = (task.shared().lane.get(), task.shared().internal);
         let waits = if internal { Self::awaited_by(&mut task) } else { None };
+        let counted = internal && task.owned().as_ref().is_some_and(|side| side.counted);
         running::inside(self.id, || report(task));
-        self.progress.finish(slot, lane, internal);
+        if !counted {
+            self.progress.finish(slot, lane, internal);
+        }
         if let Some(waker) = waits {
             waker.wake();
         }

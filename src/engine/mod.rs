@@ -36,7 +36,8 @@ pub(crate) use placement::{Hope, Needs, Placement, Traffic};
 pub(crate) use queries::Counts;
 pub(crate) use scheduler::{Scheduler, is_asked_by};
 
-use crate::depend::{self, AccessRecord, Leftover, Mode, OwnedTask, Recorder, Residence, Submitting, running};
+use crate::coherence::ReplicaId;
+use crate::depend::{self, AccessRecord, Datum, Leftover, Mode, OwnedTask, Recorder, Residence, Submitting, running};
 use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::sched::{RegionUse, SubmittedTask};
@@ -250,10 +251,23 @@ impl Engine {
         }
     }
 
+    /// A name for a new replica.
+    pub(crate) fn new_replica(&self) -> ReplicaId {
+        self.placed().lock().new_replica()
+    }
+
+    /// A new data object is in memory of others from the beginning: a device's, in a replica of this name.
+    pub(crate) fn adopt(&self, datum: &Datum, replica: ReplicaId, space: SpaceId, out: &mut Vec<Command>) {
+        self.placed().lock().adopt(datum, replica, space, out);
+    }
+
+    fn placed(&self) -> &PlacementLock {
+        self.placement.as_ref().expect("where there are devices there is placement")
+    }
+
     /// A device has refused so many bytes beside what is in use there, for a task that is being enqueued: what is idle goes.
     pub(crate) fn make_room(&self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) -> Hope {
-        let placement = self.placement.as_ref().expect("where there are devices there is placement");
-        placement.lock().make_room(space, bytes, out)
+        self.placed().lock().make_room(space, bytes, out)
     }
 
     /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait

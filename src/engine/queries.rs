@@ -1,15 +1,16 @@
 //! What others may ask of the engine. Nobody gets a lock of its own: each question is answered under it.
 
 use super::placement::{Placement, Traffic};
-use super::{Engine, FailureLog, Nanos};
+use super::{Engine, FailureLog, Nanos, ReplicaRef};
 #[cfg(feature = "graph")]
 use crate::depend::{Recorder, TaskGraph};
-use crate::ids::{DataId, SpaceId};
+use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::Block;
 #[cfg(feature = "sim")]
 use crate::sched::Model;
 use crate::sched::fpm::SharesInUse;
 use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
+use std::sync::Arc;
 
 /// What placement has counted so far: nothing where there is none.
 #[derive(Debug, Default)]
@@ -47,6 +48,11 @@ impl Engine {
     /// The spaces where all of a region is valid.
     pub(crate) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         self.ask(|placement| placement.valid_in(data, block)).unwrap_or_else(|| vec![SpaceId::HOST])
+    }
+
+    /// Where the regions lie of a task that was launched and has not ended; nothing where none is placed.
+    pub(crate) fn places_of(&self, task: TaskId) -> Option<Arc<[ReplicaRef]>> {
+        self.ask(|placement| placement.places_of(task)).flatten()
     }
 
     /// How many tasks are under way to their ends, and copies to their places.

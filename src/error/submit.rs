@@ -405,6 +405,16 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
+    /// What lies in a memory can't be lent out.
+    #[error("cannot lend {data} in {space}: {problem}")]
+    Lend {
+        /// The data object's name.
+        data: String,
+        /// The address space.
+        space: String,
+        /// Why, and what would work.
+        problem: String,
+    },
     /// The address space does not exist.
     #[error("cannot copy to {space}: the machine has {count} address spaces; try one that `Machine::spaces` lists")]
     NoSuchSpace {

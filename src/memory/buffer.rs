@@ -1,11 +1,12 @@
 //! The home of a data object in host memory: ours, or lent by a caller.
 
-use super::dlpack::{ForeignArray, Layout as TensorLayout};
+use super::adopted::{DeviceArray, ForeignArray};
+use super::dlpack::Layout as TensorLayout;
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
 use super::{Element, Reserved};
 use crate::depend::{Datum, Residence};
-use crate::ids::DataId;
+use crate::ids::{DataId, SpaceId};
 use crate::region::{Block, MAX_DIMS};
 use parking_lot::Mutex;
 use std::alloc::{Layout, dealloc};
@@ -156,13 +157,27 @@ impl DataCell {
 
     /// Whether its home has memory only where it was touched.
     pub(crate) fn is_reserved(&self) -> bool {
-        matches!(*self.home.lock(), Some(Home::Reserved(_)))
+        matches!(*self.home.lock(), Some(Home::Reserved(_) | Home::Adopted(_)))
     }
 
     /// A data object whose home another library has made.
     pub(crate) fn foreign<T: Element>(runtime: u64, id: DataId, layout: &TensorLayout, home: ForeignArray) -> Self {
         let datum = Datum::new(id, &layout.shape, size_of::<T>(), false);
         Self::with_home::<T>(runtime, datum, Some(Home::Foreign(home)), layout.first, layout.strides)
+    }
+
+    /// A data object that lies in a device's memory, which another library has made.
+    pub(crate) fn adopted<T: Element>(
+        runtime: u64,
+        id: DataId,
+        layout: &TensorLayout,
+        space: SpaceId,
+        home: DeviceArray,
+    ) -> Self {
+        let mut datum = Datum::new(id, &layout.shape, size_of::<T>(), false);
+        datum.set_adopted_in(space);
+        let (first, strides) = (home.first(), strides_of(datum.shape()));
+        Self::with_home::<T>(runtime, datum, Some(Home::Adopted(home)), first, strides)
     }
 
     /// A data object whose home is lent: elements of this type at `base`, so far apart. Nothing is freed here, and it goes

@@ -1,25 +1,20 @@
 //! Arrays of other libraries, by DLPack's C structures, which NumPy, PyTorch, CuPy and others give and take.
 //!
-//! A [`Tensor`] owns what it was given by. A runtime adopts it as the home of a data object, where it lies, and gives it back
-//! when the data object goes; the other way round, an array becomes a tensor without being copied. Invariants:
-//! 1. A tensor's deleter is called once, when nothing of the memory is used any more: the tensor goes with its owner, which
-//!    is a variable of the program's or a data object's home.
-//! 2. No two data objects of this process have adopted the same byte ([`Claim`]): else they would not know of each other's
-//!    tasks.
+//! A [`Tensor`] owns what it was given by. A runtime adopts it ([`adopted`](super::adopted)) and gives it back when the data
+//! object goes; the other way round, an array becomes a tensor without being copied, and so does what a runtime lends.
+//! Invariants:
+//! 1. A tensor's deleter is called once, with its owner, which is a variable of the program's or a data object's home.
+//! 2. Whose memory others read meanwhile is never adopted: its data object's tasks would write there.
 
 use super::buffer::strides_of;
 use super::lease::strides_of_view;
 use super::{Element, Shape};
-use crate::depend::Site;
 use crate::error::SubmitError;
-use crate::memory::{BoxCopy, copy_box};
 use crate::region::MAX_DIMS;
 use crate::sealed::Sealed;
+use crate::sync::drop_quietly;
 use ndarray::{Array, Dimension};
 use num_complex::Complex;
-use parking_lot::Mutex;
-use std::any::TypeId;
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -29,17 +24,28 @@ use std::ptr::{self, NonNull};
 #[repr(C)]
 pub struct DlDevice {
     /// `DLDeviceType`: 1 is host memory, 2 CUDA's, 3 host memory that CUDA has page-locked, 4 OpenCL's, 10 ROCm's, 11 host
-    /// memory that ROCm has page-locked.
+    /// memory that ROCm has page-locked, 13 memory that CUDA moves between host and devices.
     pub device_type: i32,
     /// Which of them.
     pub device_id: i32,
 }
 
 impl DlDevice {
-    const HOST: Self = Self { device_type: 1, device_id: 0 };
+    pub(crate) const HOST: Self = Self { device_type: 1, device_id: 0 };
 
-    fn is_host(self) -> bool {
-        matches!(self.device_type, 1 | 3 | 11)
+    /// Whether the host can reach it.
+    pub(crate) fn is_host(self) -> bool {
+        matches!(self.device_type, 1 | 3 | 11 | 13)
+    }
+
+    /// The interface of such devices.
+    pub(crate) fn interface(self) -> &'static str {
+        match self.device_type {
+            2 => "CUDA",
+            4 => "OpenCL",
+            10 => "ROCm",
+            _ => "such",
+        }
     }
 }
 
@@ -47,9 +53,10 @@ impl fmt::Display for DlDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.device_type {
             1 | 3 | 11 => f.write_str("host memory"),
-            2 | 13 => write!(f, "memory of CUDA device {}", self.device_id),
+            2 => write!(f, "memory of CUDA device {}", self.device_id),
             4 => write!(f, "memory of OpenCL device {}", self.device_id),
             10 => write!(f, "memory of ROCm device {}", self.device_id),
+            13 => f.write_str("memory that CUDA manages"),
             other => write!(f, "memory of device {} of DLPack's type {other}", self.device_id),
         }
     }
@@ -166,27 +173,29 @@ others! { i8 i16 u8 u16 Complex<f32> Complex<f64> }
 /// # drop(unsafe { Tensor::from_raw(raw) });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Tensor(NonNull<DlManagedTensor>);
+pub struct Tensor {
+    raw: NonNull<DlManagedTensor>,
+    /// Others read the memory meanwhile.
+    is_shared: bool,
+}
 
 // SAFETY: `from_raw` asks for a tensor whose memory and deleter any thread may use, and `of` makes one.
 unsafe impl Send for Tensor {}
 // SAFETY: a shared reference shows what the tensor looks like, which nobody changes.
 unsafe impl Sync for Tensor {}
 
-/// What belongs to a tensor that was made of an array.
-struct Lent<T> {
+/// What belongs to a tensor of ours: who owns the memory, and the lists that the structure refers to.
+struct Lent<O> {
     managed: DlManagedTensor,
-    _elements: Vec<T>,
+    _owner: O,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }
 
-unsafe extern "C" fn free<T>(tensor: *mut DlManagedTensor) {
-    // SAFETY: `Tensor::of` has leaked the box of this type, and a deleter is called once.
-    unsafe {
-        let lent = (*tensor).manager_ctx.cast::<Lent<T>>();
-        drop(Box::from_raw(lent));
-    }
+unsafe extern "C" fn free<O>(tensor: *mut DlManagedTensor) {
+    // SAFETY: `Tensor::owned` has leaked the box of this type, and a deleter is called once.
+    let lent = unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Lent<O>>()) };
+    drop_quietly(|| drop(lent)); // who calls this is no Rust
 }
 
 impl Tensor {
@@ -200,7 +209,7 @@ impl Tensor {
     /// # Panics
     /// If it is null.
     pub unsafe fn from_raw(tensor: *mut DlManagedTensor) -> Self {
-        Self(NonNull::new(tensor).expect("a tensor has an address"))
+        Self { raw: NonNull::new(tensor).expect("a tensor has an address"), is_shared: false }
     }
 
     /// The array as a tensor, for another library; nothing is copied, unless its elements do not lie row by row.
@@ -215,15 +224,48 @@ impl Tensor {
         } else {
             array.iter().copied().collect()
         };
-        let mut strides = vec![1i64; shape.len()];
+        let mut strides = vec![1; shape.len()];
         for d in (1..shape.len()).rev() {
-            strides[d - 1] = strides[d] * shape[d] as i64;
+            strides[d - 1] = strides[d] * shape[d];
         }
+        let first = elements.as_ptr().cast_mut().cast();
+        // SAFETY: the elements lie there as long as their vector, and are the tensor's alone.
+        unsafe { Self::owned::<T, _>(elements, first, DlDevice::HOST, &shape, &strides, false) }
+    }
+
+    /// A region of this shape that a task of the runtime's own has at `site` until `owner` is dropped; if it `is_shared`, to be
+    /// read.
+    pub(crate) fn lent<T: DlElement, O: Send + 'static>(
+        owner: O,
+        site: &LentSite,
+        shape: &[usize],
+        is_shared: bool,
+    ) -> Self {
+        let LentSite { memory, first, strides } = *site;
+        // SAFETY: while the task has the region no other writes it, or, if the task updates it, touches it; and until the owner
+        // is dropped, neither the region nor its replica goes.
+        unsafe { Self::owned::<T, _>(owner, first, memory, shape, &strides[..shape.len()], is_shared) }
+    }
+
+    /// A tensor of memory that `owner` keeps until the deleter drops it.
+    ///
+    /// # Safety
+    /// Until then elements of this type lie there in this shape, and nobody but the tensor's owner touches them; if it
+    /// `is_shared`, others may read them.
+    unsafe fn owned<T: DlElement, O: Send + 'static>(
+        owner: O,
+        first: *mut u8,
+        device: DlDevice,
+        shape: &[usize],
+        strides: &[usize],
+        is_shared: bool,
+    ) -> Self {
+        let list = |list: &[usize]| list.iter().map(|number| *number as i64).collect();
         let mut lent = Box::new(Lent {
             managed: DlManagedTensor {
                 dl_tensor: DlTensor {
-                    data: elements.as_ptr().cast_mut().cast(),
-                    device: DlDevice::HOST,
+                    data: first.cast(),
+                    device,
                     ndim: shape.len() as i32,
                     dtype: T::DATA_TYPE,
                     shape: ptr::null_mut(),
@@ -231,34 +273,35 @@ impl Tensor {
                     byte_offset: 0,
                 },
                 manager_ctx: ptr::null_mut(),
-                deleter: Some(free::<T>),
+                deleter: Some(free::<O>),
             },
-            _elements: elements,
-            shape: shape.iter().map(|extent| *extent as i64).collect(),
-            strides,
+            _owner: owner,
+            shape: list(shape),
+            strides: list(strides),
         });
         (lent.managed.dl_tensor.shape, lent.managed.dl_tensor.strides) =
             (lent.shape.as_mut_ptr(), lent.strides.as_mut_ptr());
-        let lent = Box::leak(lent);
-        let context: *mut Lent<T> = lent;
+        let context = Box::into_raw(lent);
         // SAFETY: the box was just leaked, so its parts stay where they are.
         unsafe {
             let managed = &raw mut (*context).managed;
             (*managed).manager_ctx = context.cast();
-            Self::from_raw(managed)
+            let mut tensor = Self::from_raw(managed);
+            tensor.is_shared = is_shared;
+            tensor
         }
     }
 
     /// The tensor for another library, which is to call its deleter.
     pub fn into_raw(self) -> *mut DlManagedTensor {
-        let raw = self.0.as_ptr();
+        let raw = self.raw.as_ptr();
         std::mem::forget(self);
         raw
     }
 
     fn tensor(&self) -> &DlTensor {
         // SAFETY: the tensor is valid until its owner is dropped.
-        &unsafe { self.0.as_ref() }.dl_tensor
+        &unsafe { self.raw.as_ref() }.dl_tensor
     }
 
     /// Where it lies.
@@ -284,13 +327,11 @@ impl Tensor {
         }
     }
 
-    /// Whether it can be the home of a data object of such elements in `S` dimensions: where it lies, and in what shape.
+    /// Whether it can be a data object of such elements in `S` dimensions: where it begins, and in what shape.
     pub(crate) fn check<T: DlElement, S: Shape>(&self) -> Result<Layout, String> {
-        let DlTensor { device, ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
-        if !device.is_host() {
-            return Err(format!(
-                "it lies in {device}, and a data object is at home in host memory; try copying it there first"
-            ));
+        let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
+        if self.is_shared {
+            return Err("it was lent to be read, and a data object's tasks may write it; try `lend_mut`".to_owned());
         }
         if dtype != T::DATA_TYPE {
             return Err(format!(
@@ -343,8 +384,8 @@ impl Drop for Tensor {
     fn drop(&mut self) {
         // SAFETY: the tensor is ours, and its deleter is called once.
         unsafe {
-            if let Some(deleter) = self.0.as_ref().deleter {
-                deleter(self.0.as_ptr());
+            if let Some(deleter) = self.raw.as_ref().deleter {
+                deleter(self.raw.as_ptr());
             }
         }
     }
@@ -358,128 +399,20 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// How a tensor lies in host memory.
+/// Where a region lies that is lent out.
+pub(crate) struct LentSite {
+    pub(crate) memory: DlDevice,
+    pub(crate) first: *mut u8,
+    /// Elements from one index to the next, per dimension.
+    pub(crate) strides: [usize; MAX_DIMS],
+}
+
+/// How a tensor lies in its memory.
 pub(crate) struct Layout {
     pub(crate) first: *mut u8,
-    extents: [usize; MAX_DIMS],
+    pub(super) extents: [usize; MAX_DIMS],
     pub(crate) strides: [usize; MAX_DIMS],
     pub(crate) shape: Vec<usize>,
-    span_bytes: usize,
-}
-
-/// Memory that a data object has adopted, from its first byte to behind its last.
-static CLAIMED: Mutex<BTreeMap<usize, (usize, String)>> = Mutex::new(BTreeMap::new());
-
-/// A part of the process's memory that one data object has adopted.
-struct Claim(Option<usize>);
-
-impl Claim {
-    fn of(first: usize, bytes: usize, data: &str) -> Result<Self, String> {
-        if bytes == 0 {
-            return Ok(Self(None));
-        }
-        let (mut claimed, end) = (CLAIMED.lock(), first + bytes);
-        if let Some((_, (other_end, other))) = claimed.range(..end).next_back()
-            && *other_end > first
-        {
-            return Err(format!(
-                "its memory ({first:#x}, {bytes} bytes) overlaps that of {other}, which has adopted it; try taking that \
-                 first, or regions of it"
-            ));
-        }
-        claimed.insert(first, (end, data.to_owned()));
-        Ok(Self(Some(first)))
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if let Some(first) = self.0 {
-            CLAIMED.lock().remove(&first);
-        }
-    }
-}
-
-/// A home that was adopted.
-pub(crate) struct ForeignArray {
-    // The claim goes before the memory does: another data object may get the same addresses at once.
-    _claim: Claim,
-    tensor: Tensor,
-    first: *mut u8,
-    extents: [usize; MAX_DIMS],
-    strides: [usize; MAX_DIMS],
-    element: TypeId,
-}
-
-// SAFETY: the memory is the tensor's, which any thread may use; who may touch it when is the dependences' matter.
-unsafe impl Send for ForeignArray {}
-
-impl ForeignArray {
-    /// The tensor as the home of a data object of this name.
-    ///
-    /// # Errors
-    /// If another one has adopted a part of it; the tensor comes back.
-    pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, data: &str) -> Result<Self, (Tensor, String)> {
-        let Layout { first, extents, strides, span_bytes, .. } = *layout;
-        match Claim::of(first.addr(), span_bytes, data) {
-            Ok(claim) => Ok(Self { _claim: claim, tensor, first, extents, strides, element: TypeId::of::<T>() }),
-            Err(problem) => Err((tensor, problem)),
-        }
-    }
-
-    /// The elements, copied; the memory goes back to whom it is from.
-    ///
-    /// # Panics
-    /// If `T` is not the type of its elements.
-    pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
-        assert!(self.element == TypeId::of::<T>(), "another element type");
-        let mut elements = bytemuck::zeroed_vec::<T>(self.extents.iter().product());
-        let from = Site { first: self.first, strides: self.strides };
-        let to = Site { first: elements.as_mut_ptr().cast(), strides: strides_of(&self.extents) };
-        // SAFETY: the tensor has the elements of its shape at these strides, and nobody uses it any more; the vector has as
-        // many.
-        unsafe { copy_box(&BoxCopy { from, to, extents: self.extents, element_bytes: size_of::<T>() }) };
-        elements
-    }
-}
-
-impl fmt::Debug for ForeignArray {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ForeignArray").field(&self.tensor).finish()
-    }
-}
-
-/// Why a tensor was not adopted. The tensor is in it.
-///
-/// ```
-/// use thalweg::dlpack::Tensor;
-/// use thalweg::prelude::*;
-/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-/// let tensor = Tensor::of(ndarray::array![1.0f32, 2.0]);
-/// let error = rt.adopt::<f64, Ix1>(tensor).unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "cannot adopt a tensor of shape [2]: its elements are float32, and the data object's are float64; try another \
-///      type, or convert them first"
-/// );
-/// let x: Data<f32> = rt.adopt(error.into_tensor())?;
-/// # assert_eq!(rt.take(x)?, [1.0, 2.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[error("cannot adopt a tensor of shape {:?}: {problem}", tensor.shape())]
-pub struct AdoptError {
-    tensor: Tensor,
-    problem: String,
-}
-
-impl AdoptError {
-    pub(crate) fn new(tensor: Tensor, problem: String) -> Self {
-        Self { tensor, problem }
-    }
-
-    /// The tensor that was not adopted.
-    pub fn into_tensor(self) -> Tensor {
-        self.tensor
-    }
+    /// From the first byte to behind the last.
+    pub(crate) span_bytes: usize,
 }

@@ -3,7 +3,7 @@
 //! A home belongs to its [`DataCell`](super::DataCell) until it is taken out, by the task that gives the data object up.
 //! Nothing here is looked at by bodies: their views are made from addresses.
 
-use super::dlpack::ForeignArray;
+use super::adopted::{DeviceArray, ForeignArray};
 use super::{Element, HostBuffer, Reserved};
 use std::any::Any;
 use std::fmt;
@@ -18,6 +18,8 @@ pub(crate) enum Home {
     Reserved(Reserved),
     /// Those of an array that another library has made.
     Foreign(ForeignArray),
+    /// Addresses alike, of a data object that lies in a device's memory that another library has made.
+    Adopted(DeviceArray),
     /// A value of any type, with its destructor.
     Value(BoxedValue),
 }
@@ -32,6 +34,7 @@ impl Home {
             Self::Array(buffer) => buffer.into_vec(),
             Self::Foreign(array) => array.into_vec(),
             Self::Reserved(reserved) => reserved.into_vec(),
+            Self::Adopted(array) => array.into_vec(),
             Self::Value(_) => unreachable!("the home of a value is no array"),
         }
     }
@@ -42,8 +45,8 @@ impl Home {
     /// If it is not one of this type.
     pub(crate) fn into_value<T: 'static>(self) -> T {
         match self {
-            Self::Array(_) | Self::Foreign(_) | Self::Reserved(_) => unreachable!("the home of an array is no value"),
             Self::Value(value) => value.into_inner(),
+            _ => unreachable!("the home of an array is no value"),
         }
     }
 }

@@ -16,6 +16,7 @@
 mod access;
 mod access_list;
 mod accumulate;
+pub(crate) mod adopted;
 mod again;
 mod buffer;
 mod combine;
@@ -56,6 +57,7 @@ pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
 pub use lent_value::LentValue;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
+pub(crate) use outside::LentOut;
 pub use outside::{Async, Detached};
 pub use parameter::ReadParameter;
 pub(crate) use parameter::{AnySetting, Setting, settle};

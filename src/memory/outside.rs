@@ -6,7 +6,7 @@
 
 use super::lent::{Lend, Lender, Lending};
 use super::payload::{Place, Stopped};
-use super::{IntoOutcome, Slot};
+use super::{AccessList, IntoOutcome, Slot};
 use crate::depend::{Context, Detachment, Leaving, Stop};
 use crate::error::{BoxError, FailureReason};
 use crate::sealed::Sealed;
@@ -28,6 +28,24 @@ pub struct Async<F, U>(Stage<F, U>);
 enum Stage<F, U> {
     Body(F),
     Begun(Pin<Box<U>>, Arc<Detachment>),
+}
+
+/// What has no body, and goes on until what it has is given back: one of the runtime's own.
+pub(crate) struct LentOut(pub(crate) Arc<Detachment>);
+
+impl Sealed for LentOut {}
+
+impl<A: AccessList> Slot<A> for LentOut {
+    const PRESENT: bool = true;
+
+    fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
+        unreachable!("what is lent out needs no view")
+    }
+
+    unsafe fn run(bodies: &Cell<Option<Self>>, _: &A, _: Place<'_>) -> Result<(), Stopped> {
+        let Self(detachment) = bodies.take().expect("a body runs once");
+        Err(leave(detachment, false))
+    }
 }
 
 impl<F, U> Async<F, U> {

@@ -2,8 +2,8 @@
 
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
-use super::{Access, AccessList};
-use crate::depend::{AccessRecord, Accumulation, Body, Context, Env, Kinds, Stop};
+use super::{Access, AccessList, LentOut};
+use crate::depend::{AccessRecord, Accumulation, Body, Context, Detachment, Env, Kinds, Stop};
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
@@ -308,6 +308,13 @@ impl<A: Access, F> Payload<(A,), Sole<F>> {
     /// One of the runtime's own tasks, for the host alone.
     pub(crate) fn sole(access: A, body: F) -> Self {
         Self::new((access,), Sole(body), Kinds::CPU)
+    }
+}
+
+impl<A: Access> Payload<(A,), LentOut> {
+    /// One of the runtime's own tasks, which lends out what it accesses.
+    pub(crate) fn lent(access: A, detachment: Arc<Detachment>) -> Self {
+        Self::new((access,), LentOut(detachment), Kinds::CPU)
     }
 }
 

@@ -138,6 +138,11 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if threads.page_lock(cell))
     }
 
+    /// The threads, if there are some: they have memory.
+    pub(super) fn real(&self) -> Option<&Arc<Threads>> {
+        if let Self::Threads(threads) = self { Some(threads) } else { None }
+    }
+
     /// Returns when nothing of what is waited for is `left`, or when waiting is in vain.
     pub(super) fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
         match self {

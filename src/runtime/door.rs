@@ -8,7 +8,8 @@ use super::release::Releaser;
 use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::ids::DataId;
-use crate::memory::dlpack::{AdoptError, DlElement, ForeignArray, Tensor};
+use crate::memory::adopted::{AdoptError, DeviceArray, ForeignArray};
+use crate::memory::dlpack::{DlDevice, DlElement, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
@@ -121,10 +122,31 @@ impl Door {
             Ok(layout) => layout,
             Err(problem) => return Err(AdoptError::new(tensor, problem)),
         };
-        let id = self.next_data();
-        let home = ForeignArray::new::<T>(tensor, &layout, &format!("data object {}", id.0));
-        let home = home.map_err(|(tensor, problem)| AdoptError::new(tensor, problem))?;
-        Ok(Data::new(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)), self.owner()))
+        let refused = |(tensor, problem)| AdoptError::new(tensor, problem);
+        let (id, memory) = (self.next_data(), tensor.device());
+        let name = format!("data object {}", id.0);
+        if memory.is_host() {
+            let home = ForeignArray::new::<T>(tensor, &layout, &name).map_err(refused)?;
+            return Ok(Data::new(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)), self.owner()));
+        }
+        let first = layout.first.expose_provenance();
+        let found = self.driver.real().map(|threads| (threads, threads.device_of(memory, first, layout.span_bytes)));
+        let (threads, device) = match found {
+            Some((threads, Ok(device))) => (threads, device),
+            Some((_, Err(problem))) => return Err(refused((tensor, elsewhere(memory, &problem)))),
+            None => {
+                return Err(refused((
+                    tensor,
+                    elsewhere(memory, "a simulation has no memory of devices; try a real runtime"),
+                )));
+            }
+        };
+        let home = DeviceArray::new::<T>(tensor, &layout, &name).map_err(refused)?;
+        let cell = self.enter(DataCell::adopted::<T>(self.id, id, &layout, device.space(), home));
+        if layout.span_bytes > 0 {
+            threads.adopt(&cell.datum, device, first, layout.strides);
+        }
+        Ok(Data::new(cell, self.owner()))
     }
 
     pub(super) fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {
@@ -139,6 +161,11 @@ impl Door {
     pub(super) fn owner(&self) -> Weak<dyn Owner> {
         Arc::downgrade(&self.owner) as Weak<dyn Owner>
     }
+}
+
+/// Why memory of a device is not adopted.
+fn elsewhere(memory: DlDevice, problem: &str) -> String {
+    format!("it lies in {memory}, and {problem}")
 }
 
 /// The number of elements of an array, whose offsets and bytes can all be counted then.

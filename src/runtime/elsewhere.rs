@@ -2,7 +2,8 @@
 
 use super::Runtime;
 use crate::error::SubmitError;
-use crate::memory::dlpack::{AdoptError, DlElement, Tensor};
+use crate::memory::adopted::AdoptError;
+use crate::memory::dlpack::{DlElement, Tensor};
 use crate::memory::{DataCell, Element, Shape, resident_bytes};
 use crate::task::Data;
 use ndarray::IntoDimension;
@@ -11,11 +12,18 @@ impl Runtime {
     /// Registers an array of another library as a data object, where it lies: nothing is copied. Rows may have gaps between
     /// them, as in a part of a larger array.
     ///
-    /// Until the data object goes, tasks alone touch the memory; the library's own deleter is called then, by any thread.
+    /// An array in host memory is the data object's home. One in the memory of a CUDA or HIP device, as CuPy has it, is a
+    /// replica there, valid from the beginning; its home is made where it is touched, as that of
+    /// [`device_only`](Self::device_only). It takes nothing of the [bytes](Self::capacity_bytes) that the runtime has there,
+    /// and stays there, also if memory is short. What its producer has enqueued there has ended, but for what is on the default
+    /// stream, which is waited for.
+    ///
+    /// Until the data object goes, tasks alone touch the memory; the library's own deleter is called then, by any thread. A
+    /// value that tasks have left in another memory is not brought there for that: [`copy`](Self::copy) it if it is wanted.
     /// [`take`](Self::take) copies the elements into an array of its own. See [`Tensor`] for an example.
     ///
     /// # Errors
-    /// If the tensor lies in a device's memory; has elements of another type, another number of dimensions, or strides that
+    /// If the tensor lies in memory of a device that is none of the runtime's units', or not where it says; has elements of another type, another number of dimensions, or strides that
     /// are not those of rows one behind the other; or if another data object has adopted a part of it. It is in the error.
     pub fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
         self.door.adopt(tensor)

@@ -20,6 +20,7 @@ mod futures;
 mod group;
 mod handle;
 mod join;
+mod lend;
 mod made_inside;
 mod on_device;
 mod outside;

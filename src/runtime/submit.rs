@@ -492,7 +492,14 @@ where
                 units: self.entrance.configuration.clone(),
             });
         };
-        if needs.bytes > capacity_bytes && !at_home {
+        // What was adopted takes no room where it lies.
+        let fits_there = || {
+            let machine = &driver.shared().machine;
+            let bytes_in = |space| records.iter().map(|access| access.bytes_in(space)).sum::<u64>();
+            let units = machine.units().iter().filter(|unit| usable(unit.kind));
+            units.flat_map(|unit| machine.spaces_of(unit.id)).any(|space| bytes_in(space) <= capacities.bytes(space))
+        };
+        if needs.bytes > capacity_bytes && !at_home && !fits_there() {
             let task = self.name.clone().into_owned();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }

@@ -227,6 +227,17 @@ impl Runtime {
         name: &'static str,
         awaited: bool,
     ) -> Result<TaskRef, SubmitError> {
+        self.is_there(region, name, space)?;
+        self.internal_read(region, name, space, awaited, |_| ())
+    }
+
+    /// Whether the region is this runtime's, and there is a space that it fits into.
+    pub(super) fn is_there<T: Element, S: Shape>(
+        &self,
+        region: Region<'_, T, S>,
+        name: &'static str,
+        space: SpaceId,
+    ) -> Result<(), SubmitError> {
         let count = self.shared().machine.num_spaces();
         if space.index() >= count {
             return Err(SubmitError::NoSuchSpace { space: space.to_string(), count });
@@ -234,10 +245,10 @@ impl Runtime {
         region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
-        if needed_bytes > capacity_bytes {
+        if needed_bytes > capacity_bytes && region.data.cell.datum.adopted_in() != Some(space) {
             return Err(SubmitError::WorkingSet { task: name.to_owned(), needed_bytes, capacity_bytes });
         }
-        self.internal_read(region, name, space, awaited, |_| ())
+        Ok(())
     }
 
     /// Submits a task of the runtime's own that reads `region`, and that this thread will wait for if it is `awaited`.

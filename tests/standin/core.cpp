@@ -228,6 +228,19 @@ Stream *Stream::create(Device *device) {
     return stream;
 }
 
+Stream *Stream::named(Stream *stream, Device *device) {
+    if (stream) return stream;
+    std::lock_guard guard(streams().lock);
+    if (!device->usual) {
+        device->usual = new Stream;
+        device->usual->device = device;
+        device->usual->number = -1;
+        device->usual->random = (setting("STANDIN_SEED", 1) + 1) * 0x9e3779b97f4a7c15u - 1;
+        std::thread([stream = device->usual] { stream->serve(); }).detach();
+    }
+    return device->usual;
+}
+
 void Stream::destroy(Stream *stream) {
     count("live streams", -1);
     {
@@ -295,6 +308,13 @@ void record(Stream *stream, const EventHandle &event) {
     });
 }
 
+Code synchronize(Stream *stream) {
+    auto all = std::make_shared<Event>(stream->device);
+    record(stream, all);
+    all->wait_for(1);
+    return stream->device->stuck;
+}
+
 void wait(Stream *stream, const EventHandle &event) {
     long which = event->last();
     if (event->has_come(which)) count("waits for what has come");
@@ -315,6 +335,7 @@ static void transfer(const Copy &copy) {
 }
 
 Code copy(Device *current, Stream *stream, const Copy &copy) {
+    stream = Stream::named(stream, current);
     if (!copy.width || !copy.rows || !copy.slices) return SUCCESS;
     if (stream->device != current) return INVALID_HANDLE;
     bool is_box = copy.rows > 1 || copy.slices > 1, blocks = false;

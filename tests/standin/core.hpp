@@ -66,6 +66,7 @@ struct Device {
     std::set<Device *> peers;
     std::atomic<long> executed{0};
     long lost_at = -1;
+    struct Stream *usual = nullptr;
 
     Code allocate(size_t bytes, void **address);
     Code release(void *address);
@@ -113,6 +114,8 @@ struct Stream {
 
     static Stream *create(Device *device);
     static void destroy(Stream *stream);
+    /// The one that is meant where none is named; there from the beginning, and never destroyed.
+    static Stream *named(Stream *stream, Device *device);
     /// Whether it was made and not destroyed.
     static bool is_there(Stream *stream);
     /// Enqueues an operation, which happens unless the device has failed.
@@ -126,6 +129,8 @@ struct Stream {
 };
 
 void record(Stream *stream, const EventHandle &event);
+/// Waits for all that was enqueued.
+Code synchronize(Stream *stream);
 void wait(Stream *stream, const EventHandle &event);
 
 /// One end of a copy: rows of `pitch` bytes, slices of `height` rows.

@@ -72,15 +72,19 @@ Code cuMemHostRegister_v2(void *first, size_t bytes, unsigned) { IN_CONTEXT; ret
 Code cuMemHostUnregister(void *first) { CALLED; return page_unlock(first); }
 Code cuMemHostAlloc(void **address, size_t bytes, unsigned) { IN_CONTEXT; return allocate_host(address, bytes); }
 Code cuMemFreeHost(void *address) { CALLED; return free_host(address); }
-Code cuPointerGetAttribute(void *value, int, Address address) {
+Code cuPointerGetAttribute(void *value, int attribute, Address address) {
     IN_CONTEXT;
-    *(Device **)value = owner_of(address);
-    return *(Device **)value ? SUCCESS : INVALID_VALUE;
+    Device *owner = owner_of(address);
+    if (!owner) return INVALID_VALUE;
+    if (attribute == 9) *(int *)value = owner->number; // its ordinal
+    else *(Device **)value = owner;                    // its context
+    return SUCCESS;
 }
 
 Code cuStreamCreate(Stream **stream, unsigned) { IN_CONTEXT; *stream = Stream::create(current); return SUCCESS; }
 Code cuStreamDestroy_v2(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
 Code cuStreamQuery(Stream *stream) { IN_CONTEXT; return Stream::is_there(stream) ? SUCCESS : INVALID_HANDLE; }
+Code cuStreamSynchronize(Stream *stream) { IN_CONTEXT; return synchronize(Stream::named(stream, current)); }
 Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
     IN_CONTEXT;
     if (stream->device != current) return INVALID_HANDLE;

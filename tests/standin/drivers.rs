@@ -126,8 +126,9 @@ pub fn layer() -> Option<PathBuf> {
 /// What else is run: as cargo has built it for this test, in the same profile.
 fn build_programs() -> BTreeMap<String, PathBuf> {
     let mut arguments = vec!["build", "--test", "conformance", "--test", "accelerators"];
-    arguments
-        .extend(["jacobi", "cg", "npb_mz", "compact", "macc_cg", "dg"].iter().flat_map(|name| ["--example", name]));
+    arguments.extend(
+        ["jacobi", "cg", "npb_mz", "compact", "macc_cg", "dg", "numpy"].iter().flat_map(|name| ["--example", name]),
+    );
     cargo::programs(&arguments)
 }
 

@@ -73,6 +73,7 @@ Code hipPointerGetAttribute(void *value, unsigned, void *address) {
 Code hipStreamCreateWithFlags(Stream **stream, unsigned) { ON_DEVICE; *stream = Stream::create(current); return SUCCESS; }
 Code hipStreamDestroy(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
 Code hipStreamQuery(Stream *stream) { ON_DEVICE; return Stream::is_there(stream) ? SUCCESS : INVALID_HANDLE; }
+Code hipStreamSynchronize(Stream *stream) { ON_DEVICE; return synchronize(Stream::named(stream, current)); }
 Code hipStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
     ON_DEVICE;
     if (stream->device != current) return INVALID_HANDLE;

@@ -73,8 +73,7 @@ void copied(const void *first, size_t bytes, const char *locked, const char *pag
     auto begin = reinterpret_cast<uintptr_t>(first);
     auto next = mapped.upper_bound(begin);
     bool is_locked = next != mapped.begin() && (--next, begin + bytes <= next->first + next->second);
-    // More than 1 MiB goes as it is.
-    counts[is_locked ? locked : bytes <= 1 << 20 ? pageable : "large copies"]++;
+    counts[is_locked ? locked : pageable]++;
 }
 
 void report() {

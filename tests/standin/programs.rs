@@ -19,7 +19,7 @@ const TEXT: &str = "
 ";
 // SAFETY: indices are compared with the numbers that the heads name.
 const PROGRAM: Program = unsafe { Program::new("standin.cl", TEXT) };
-static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
+pub static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 
 /// One device of the interface that the parent process has named.
@@ -235,6 +235,37 @@ fn large_arrays() {
     let often = rt.take(often).unwrap();
     assert_eq!((often.len(), often[1]), (1 << 18, nexts(2, 0..4)));
     rt.wait().unwrap();
+}
+
+/// Boxes of several MiB, with gaps between their rows at home, in pieces that do not divide them.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn large_boxes() {
+    let rt = with_units(&format!("1:CPU:1,1:{}:1", kind()));
+    let whole = ndarray::Array3::from_shape_fn((3, 701, 503), |(i, j, k)| (i * 1_000_000 + j * 1000 + k) as u64);
+    let (x, y) = (rt.array(whole.clone()), rt.data(vec![7u64; 1_000_003]));
+    let mut expected = whole;
+    for salt in 0..3 {
+        next(&rt, &y, salt);
+        for (j, k) in [(100..701, 3..500), (0..1, 0..503), (99..600, 0..503)] {
+            rt.task("rows", (x.block((.., j.clone(), k.clone())).inout(),))
+                .gpu(move |launcher, (mut x,)| {
+                    // The first row of the box; the others only go there and back.
+                    let n = x.extents()[2];
+                    launcher.launch(&NEXT, n, (&mut x, salt, n as i32))
+                })
+                .submit()
+                .unwrap();
+            expected.slice_mut(ndarray::s![0, j.start, k]).map_inplace(|x| *x = nexts(*x, salt..salt + 1));
+        }
+        rt.task("cores", (x.inout(),)).host(|_, (mut x,)| x += 1).submit().unwrap();
+        rt.task("cores", (y.inout(),)).host(|_, (y,)| y.iter_mut().for_each(|y| *y += 1)).submit().unwrap();
+        expected += 1;
+    }
+    assert_eq!(rt.take(x).unwrap(), expected);
+    let y = rt.take(y).unwrap();
+    let last = (0..3).fold(7, |y, salt| nexts(y, salt..salt + 1) + 1);
+    assert_eq!((y.len(), y.iter().all(|y| *y == last)), (1_000_003, true));
 }
 
 /// One task.

@@ -11,7 +11,7 @@ use thalweg::kernel::{CType, Module, ModuleKernel, Plain, Program, Read, Write, 
 use thalweg::prelude::*;
 
 /// A function of the interface's library, which is open already.
-fn function(name: &str) -> *mut c_void {
+pub fn function(name: &str) -> *mut c_void {
     let library = if name.starts_with("cu") { c"libcuda.so.1" } else { c"libamdhip64.so.8" };
     let name = CString::new(name).unwrap();
     // SAFETY: both texts end with a zero.

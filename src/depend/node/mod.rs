@@ -167,6 +167,10 @@ pub(crate) struct Side {
     pub(crate) forget: Option<crate::ids::DataId>,
     /// The (internal) task comes after all that name what it accesses, also if they touch none of it.
     pub(crate) behind_all: bool,
+    /// What this (internal) task has of a memory is lent out until somebody gives it back.
+    pub(crate) lends: bool,
+    /// It counts as ended, though it lends that yet: nobody waits for it who waits for tasks.
+    pub(crate) counted: bool,
     /// Who waits for this (internal) task.
     pub(crate) awaited_by: Option<Waker>,
     /// Somebody may wait for the end of this task, so it does not let go of others before.

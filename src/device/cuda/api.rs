@@ -3,7 +3,7 @@
 use super::library::{self, GraphFunctions, call, functions};
 use super::types::{
     BLOCKING_SYNC_WITHOUT_TIMING, Copy3d, CopyEnd, DEVICE, DeviceNumber, DevicePointer, HOST, KernelNode, NON_BLOCKING,
-    Object, POINTER_CONTEXT, PORTABLE,
+    Object, POINTER_CONTEXT, POINTER_DEVICE, PORTABLE,
 };
 use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer};
 use std::ffi::{CStr, c_int};
@@ -117,6 +117,7 @@ impl Drop for Cuda {
 impl Api for Cuda {
     const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
     const MOST_THREADS: u64 = u64::MAX;
+    const DLPACK: i32 = 2;
 
     fn open(number: c_int) -> Result<Self, ApiError> {
         let device = library::device(number)?;
@@ -235,14 +236,37 @@ impl Api for Cuda {
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
         let mut context: Object = ptr::null_mut();
         // SAFETY: this attribute is a context, which has a place.
-        call("cuPointerGetAttribute", unsafe {
+        let asked = call("cuPointerGetAttribute", unsafe {
             (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut context).cast(),
                 POINTER_CONTEXT,
                 address as DevicePointer,
             )
+        });
+        match asked {
+            Ok(()) if !context.is_null() => Ok(context.expose_provenance()),
+            // What others have from a pool, or have mapped, belongs to no context; plain copies reach it.
+            // SAFETY: as for this call.
+            _ => unsafe { self.device_of(address) }.map(|_| self.id()),
+        }
+    }
+
+    unsafe fn device_of(&self, address: usize) -> Result<c_int, ApiError> {
+        let mut device: c_int = 0;
+        // SAFETY: this attribute is a device's number, which has a place.
+        call("cuPointerGetAttribute", unsafe {
+            (functions().cuPointerGetAttribute)(
+                ptr::from_mut(&mut device).cast(),
+                POINTER_DEVICE,
+                address as DevicePointer,
+            )
         })?;
-        Ok(context.expose_provenance())
+        Ok(device)
+    }
+
+    fn synchronize_default(&self) -> Result<(), ApiError> {
+        // SAFETY: null is the default stream.
+        call("cuStreamSynchronize", unsafe { (functions().cuStreamSynchronize)(ptr::null_mut()) })
     }
 
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {

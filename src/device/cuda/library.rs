@@ -47,6 +47,7 @@ functions! { Functions {
     cuPointerGetAttribute(*mut c_void, c_uint, DevicePointer);
     cuStreamCreate(*mut Object, c_uint);
     cuStreamDestroy_v2(Object);
+    cuStreamSynchronize(Object);
     cuStreamWaitEvent(Object, Object, c_uint);
 } }
 

@@ -20,6 +20,8 @@ pub(super) const COMPUTE_CAPABILITY_MAJOR: Attribute = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: Attribute = 76;
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`
 pub(super) const POINTER_CONTEXT: c_uint = 1;
+/// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
+pub(super) const POINTER_DEVICE: c_uint = 9;
 /// `CU_STREAM_NON_BLOCKING`
 pub(super) const NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING`
@@ -145,6 +147,7 @@ mod tests {
         ];
         assert_eq!(attributes, theirs.map(|attribute| attribute as c_uint));
         assert_eq!(POINTER_CONTEXT, sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as c_uint);
+        assert_eq!(POINTER_DEVICE, sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_uint);
         assert_eq!(NON_BLOCKING, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint);
         let event = [sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING];
         assert_eq!(BLOCKING_SYNC_WITHOUT_TIMING, event.into_iter().fold(0, |all, flag| all | flag as c_uint));

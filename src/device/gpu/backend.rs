@@ -5,6 +5,7 @@ use super::slabs::Slab;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles};
 use crate::machine::UnitKind;
+use crate::memory::dlpack::DlDevice;
 
 /// A module that has no code for an interface.
 pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
@@ -66,6 +67,22 @@ pub(crate) trait Backend: Send + Sync + 'static {
         u64::MAX
     }
 
+    /// What DLPack calls the device's memory, where others can use that by address.
+    fn dlpack(&self) -> Option<DlDevice> {
+        None
+    }
+
+    /// Whether these bytes, which others have made, are in the device's memory.
+    fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
+        let _ = (first, bytes);
+        Ok(false)
+    }
+
+    /// Waits for what others have enqueued on the interface's default stream.
+    fn settle(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Device memory and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
 
@@ -74,6 +91,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn host_memory(&self, bytes: usize) -> Result<Option<(Self::HostMemory, *mut u8)>, DeviceError> {
         let _ = bytes;
         Ok(None)
+    }
+
+    /// Whether host memory that is given can't be page-locked: then large copies go by way of [`Self::host_memory`] as well,
+    /// piece by piece.
+    fn packs_large_copies(&self) -> bool {
+        false
     }
 
     fn stream(&self) -> Result<Self::Stream, DeviceError>;

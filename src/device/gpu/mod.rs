@@ -55,10 +55,12 @@ use crate::error::DeviceError;
 use crate::ids::TaskId;
 use crate::kernel::DeviceSite;
 use crate::machine::UnitKind;
+use crate::memory::dlpack::DlDevice;
 use crate::region::MAX_DIMS;
 use crate::sync::drop_quietly;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -68,6 +70,9 @@ const COPIES_IN: usize = KERNEL_STREAMS;
 const COPIES_OUT: usize = KERNEL_STREAMS + 1;
 const COPIES_ACROSS: usize = KERNEL_STREAMS + 2;
 const STREAMS: usize = KERNEL_STREAMS + 3;
+
+/// Of a copy that is packed in pieces, so many are under way: one is packed while the device copies another.
+const PIECES_AT_ONCE: usize = 2;
 
 /// Of tasks that take longer each has an event of its own, which costs little then, and lets its end be seen at once.
 const LONG_NS: u64 = 10_000;
@@ -193,6 +198,29 @@ impl<B: Backend> Gpu<B> {
         Ok(staged)
     }
 
+    /// Whether a copy goes by way of page-locked memory piece by piece, which keeps a thread busy.
+    fn is_packed_in_pieces(&self, copy: &DeviceCopy) -> bool {
+        self.backend.packs_large_copies() && staging::is_large(copy)
+    }
+
+    /// Enqueues a copy that somebody will wait for: what it has of page-locked memory, and its end.
+    ///
+    /// # Safety
+    /// As for [`Device::copy`].
+    unsafe fn begin(&self, copy: &DeviceCopy) -> Result<(Option<Staged<B>>, B::Event), DeviceError> {
+        let Stream { stream, state } = &self.streams[stream_of(copy)];
+        let _alone = state.lock();
+        // SAFETY: the caller's promise.
+        Ok((unsafe { self.enqueue_copy(stream, copy)? }, self.backend.record(stream)?))
+    }
+
+    /// Waits for the end of such a copy.
+    fn finish(&self, (staged, end): (Option<Staged<B>>, B::Event)) -> Result<(), DeviceError> {
+        self.backend.synchronize(&end)?;
+        staged.into_iter().for_each(Staged::bring_back);
+        Ok(())
+    }
+
     /// # Safety
     /// As for [`Device::copy`].
     unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
@@ -260,12 +288,28 @@ impl<B: Backend> Device for Gpu<B> {
         (B::API, self.backend.domain())
     }
 
+    fn copies_apart(&self) -> bool {
+        self.backend.packs_large_copies()
+    }
+
     fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
     fn largest_buffer_bytes(&self) -> u64 {
         self.backend.largest_buffer_bytes()
+    }
+
+    fn dlpack(&self) -> Option<DlDevice> {
+        self.backend.dlpack()
+    }
+
+    fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
+        self.backend.owns(first, bytes)
+    }
+
+    fn settle(&self) -> Result<(), DeviceError> {
+        self.backend.settle()
     }
 
     fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
@@ -283,6 +327,9 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError> {
+        if self.is_packed_in_pieces(copy) {
+            return Ok(Copying::Apart);
+        }
         let Stream { stream, state } = &self.streams[stream_of(copy)];
         let mut state = state.lock(); // copies come from any thread
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
@@ -294,15 +341,28 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
-        let Stream { stream, state } = &self.streams[stream_of(copy)];
-        let (staged, end) = {
-            let _alone = state.lock();
+        if !self.is_packed_in_pieces(copy) {
             // SAFETY: the caller keeps both ends valid until the copy has ended: before this returns.
-            (unsafe { self.enqueue_copy(stream, copy)? }, self.backend.record(stream)?)
-        };
-        self.backend.synchronize(&end)?;
-        staged.into_iter().for_each(Staged::bring_back);
-        Ok(())
+            return self.finish(unsafe { self.begin(copy)? });
+        }
+        let mut under_way = VecDeque::new();
+        let mut result = Ok(());
+        for piece in staging::pieces(copy) {
+            if under_way.len() == PIECES_AT_ONCE {
+                result = under_way.pop_front().map_or(Ok(()), |piece| self.finish(piece));
+            }
+            // SAFETY: a part of the copy, which has ended before this returns as the whole has.
+            match result.and_then(|()| unsafe { self.begin(&piece) }) {
+                Ok(begun) => under_way.push_back(begun),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+            result = Ok(());
+        }
+        // Also behind one that has failed: they use both ends.
+        under_way.into_iter().fold(result, |result, piece| result.and(self.finish(piece)))
     }
 }
 

@@ -3,15 +3,60 @@
 //! A copy from or to such memory would be made when the call returns, and so hold up the thread that asks for it until all
 //! that comes before it on its stream has ended. So small ones go by way of page-locked memory of ours, which is used again
 //! and again: packed into it before the copy in, and out of it when the copy out has been seen to have ended.
+//!
+//! Where the interface can't page-lock memory that it is given (OpenCL), larger copies go the same way, in pieces of that size.
+//! That keeps a thread busy, which is one for this alone; the device copies one piece while it packs another.
 
 use super::Backend;
 use crate::depend::Site;
 use crate::device::{DeviceCopy, End};
 use crate::error::DeviceError;
+use crate::kernel::DeviceSite;
 use crate::memory::{BoxCopy, copy_box, strides_of};
+use crate::region::MAX_DIMS;
 
-/// More is copied as it is: packing it would take longer than to page-lock it.
+/// More is copied as it is, as packing it would take longer than to page-lock it; or, where that can't be, in pieces.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// Whether a copy has memory at one end that is not page-locked, and is larger than what is packed at once.
+pub(super) fn is_large(copy: &DeviceCopy) -> bool {
+    let is_unlocked = |end: &End| matches!(end, End::Host { locked: false, .. });
+    copy.bytes() > MOST_BYTES && (is_unlocked(&copy.from) || is_unlocked(&copy.to))
+}
+
+/// A copy in pieces that are packed at once each: runs of indices of the outermost dimension of which not all fit.
+pub(super) fn pieces(copy: &DeviceCopy) -> impl Iterator<Item = DeviceCopy> + use<> {
+    let copy = *copy;
+    let inside = |d: usize| copy.extents[d + 1..].iter().product::<usize>() * copy.element_bytes;
+    let cut = (0..MAX_DIMS).find(|d| inside(*d) as u64 <= MOST_BYTES).unwrap_or(MAX_DIMS - 1);
+    let run = (MOST_BYTES as usize / inside(cut).max(1)).max(1);
+    let outer: usize = copy.extents[..cut].iter().product();
+    let runs = copy.extents[cut].div_ceil(run);
+    (0..outer * runs).map(move |number| {
+        let (mut rest, mut first, mut extents) = (number / runs, [0; MAX_DIMS], copy.extents);
+        for d in (0..cut).rev() {
+            (first[d], extents[d]) = (rest % copy.extents[d], 1);
+            rest /= copy.extents[d];
+        }
+        first[cut] = number % runs * run;
+        extents[cut] = run.min(copy.extents[cut] - first[cut]);
+        let at = |end: End| {
+            let offset_bytes = |strides: &[usize; MAX_DIMS]| {
+                (0..MAX_DIMS).map(|d| first[d] * strides[d]).sum::<usize>() * copy.element_bytes
+            };
+            match end {
+                End::Host { first, strides, locked } => {
+                    End::Host { first: first.wrapping_add(offset_bytes(&strides)), strides, locked }
+                }
+                End::Device(site) => {
+                    let offset_bytes = site.offset_bytes + offset_bytes(&site.strides);
+                    End::Device(DeviceSite { offset_bytes, extents, ..site })
+                }
+            }
+        };
+        DeviceCopy { from: at(copy.from), to: at(copy.to), extents, ..copy }
+    })
+}
 
 /// Page-locked memory that a flight uses.
 pub(super) struct Staged<B: Backend> {
@@ -57,6 +102,51 @@ impl<B: Backend> Staged<B> {
             // SAFETY: the flight has ended without an error, and is reported after this: so its ends are still valid and
             // ours alone.
             unsafe { copy_box(back) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The addresses of the host's elements in the order of a box, and the offsets of the device's.
+    fn places(copy: &DeviceCopy) -> Vec<(usize, usize)> {
+        let (End::Host { first, strides, .. }, End::Device(site)) = (copy.from, copy.to) else {
+            panic!("into a device")
+        };
+        let mut places = Vec::new();
+        let [a, b, c, d] = copy.extents;
+        for index in (0..a * b * c * d).map(|n| [n / d / c / b, n / d / c % b, n / d % c, n % d]) {
+            let at = |strides: &[usize; MAX_DIMS]| index.iter().zip(strides).map(|(i, s)| i * s).sum::<usize>();
+            let bytes = copy.element_bytes;
+            places.push((first.addr() + at(&strides) * bytes, site.offset_bytes + at(&site.strides) * bytes));
+        }
+        places
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_the_whole(
+            extents in prop_oneof![
+                (1..3usize, 1..3usize, 1..3usize, 1..4000usize),
+                (1..3usize, 1..4usize, 1..300usize, 1..9usize),
+                (1..200usize, 1..4usize, 1..3usize, 1..9usize),
+            ],
+            element_bytes in prop::sample::select(vec![1usize, 8, 1000, 1 << 19, 3 << 19]),
+            gap in 0..3usize,
+        ) {
+            let extents: [usize; MAX_DIMS] = extents.into();
+            let apart = strides_of(&extents.map(|extent| extent + gap));
+            let from = End::Host { first: std::ptr::without_provenance_mut(1 << 40), strides: apart, locked: false };
+            let to = End::Device(DeviceSite { base: 5, offset_bytes: 64, strides: strides_of(&extents), extents });
+            let copy = DeviceCopy { from, to, extents, element_bytes };
+            let all: Vec<_> = pieces(&copy).collect();
+            prop_assert!(all.iter().all(|piece| piece.bytes() <= MOST_BYTES || piece.extents == [1; MAX_DIMS]));
+            // As few as can be, but for those at the ends of runs.
+            prop_assert!(all.len() as u64 <= 1 + 2 * copy.bytes() / MOST_BYTES + extents[..3].iter().product::<usize>() as u64);
+            prop_assert_eq!(all.iter().flat_map(places).collect::<Vec<_>>(), places(&copy));
         }
     }
 }

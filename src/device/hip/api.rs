@@ -43,6 +43,7 @@ fn kind(direction: Direction) -> CopyKind {
 impl Api for Hip {
     const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
     const MOST_THREADS: u64 = u32::MAX as u64;
+    const DLPACK: i32 = 10;
 
     fn open(number: c_int) -> Result<Self, ApiError> {
         // Where some do not reach the memory of others, all copy through the host.
@@ -163,6 +164,11 @@ impl Api for Hip {
     }
 
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
+        // SAFETY: as for this call.
+        unsafe { self.device_of(address) }.map(|number| number as usize)
+    }
+
+    unsafe fn device_of(&self, address: usize) -> Result<c_int, ApiError> {
         let mut owner: c_int = 0;
         // SAFETY: this attribute is a device's number, which has a place.
         call("hipPointerGetAttribute", unsafe {
@@ -172,7 +178,12 @@ impl Api for Hip {
                 ptr::with_exposed_provenance_mut(address),
             )
         })?;
-        Ok(owner as usize)
+        Ok(owner)
+    }
+
+    fn synchronize_default(&self) -> Result<(), ApiError> {
+        // SAFETY: null is the default stream.
+        call("hipStreamSynchronize", unsafe { (self.functions().hipStreamSynchronize)(ptr::null_mut()) })
     }
 
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {

@@ -43,6 +43,7 @@ functions! { Functions {
     hipSetDevice(c_int);
     hipStreamCreateWithFlags(*mut Object, c_uint);
     hipStreamDestroy(Object);
+    hipStreamSynchronize(Object);
     hipStreamWaitEvent(Object, Object, c_uint);
 } }
 

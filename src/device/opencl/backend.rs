@@ -298,6 +298,10 @@ impl Backend for OpenCl {
         Ok(self.locked.as_ref().and_then(|memory| memory.take(bytes)))
     }
 
+    fn packs_large_copies(&self) -> bool {
+        self.locked.is_some()
+    }
+
     fn stream(&self) -> Result<Stream, DeviceError> {
         #[allow(deprecated)] // its successor is not in OpenCL 1.2
         // SAFETY: the device belongs to the context.

@@ -28,11 +28,18 @@ impl Threads {
     ) -> Option<(OwnedTask, Outcome)> {
         match ran {
             Ran::Ended(outcome) => Some((task, outcome)),
-            Ran::Away(leaving) => self.leave(task, leaving, UnitId(unit as u16), elapsed_ns),
+            Ran::Away(leaving) => self.go_on(task, leaving, UnitId(unit as u16), elapsed_ns),
         }
     }
 
-    fn leave(&self, task: OwnedTask, leaving: Leaving, unit: UnitId, elapsed_ns: u64) -> Option<(OwnedTask, Outcome)> {
+    /// A task goes on without its body; how it has ended, if nothing is out.
+    pub(super) fn go_on(
+        &self,
+        mut task: OwnedTask,
+        leaving: Leaving,
+        unit: UnitId,
+        elapsed_ns: u64,
+    ) -> Option<(OwnedTask, Outcome)> {
         let Leaving { detachment, waits } = leaving;
         let id = task.shared().id;
         detachment.ran(elapsed_ns);
@@ -51,10 +58,21 @@ impl Threads {
         if !self.on_fast_path() {
             self.react(|out| self.shared.engine.on(Event::Suspended(id), out));
         }
+        let lane = task.shared().lane.get();
+        let side = task.owned_mut().as_mut().filter(|side| side.lends);
+        let told = side.and_then(|side| {
+            side.counted = true;
+            self.shared.progress.finish(None, lane, true);
+            side.awaited_by.take()
+        });
         let parked = Parked { task, unit };
         match waits {
             false => detachment.leave(parked),
             true => detachment.wait(parked).into_iter().for_each(|Parked { task, unit }| self.run_on(task, unit)),
+        }
+        if let Some(told) = told {
+            self.shared.tell_waiters();
+            told.wake(); // it is lent
         }
         None
     }
@@ -87,10 +105,12 @@ impl Threads {
     fn end_away(&self, task: OwnedTask, away: Away) {
         let shared = &self.shared;
         let unless_ended = BreakOnUnwind { shared, during: "the end of a task that had gone on outside" };
-        let (unit, id) = (away.unit, task.shared().id);
+        let (unit, id, internal) = (away.unit, task.shared().id, task.shared().internal);
         shared.away.leave(id);
         let (task, outcome) = self.come_back(task, away);
-        shared.away.ended_elsewhere(unit);
+        if !internal {
+            shared.away.ended_elsewhere(unit);
+        }
         if self.on_fast_path() {
             Host::with(shared.id, |host| {
                 shared.end_anywhere(task, outcome, None, |ready| self.run_anywhere(ready, host));

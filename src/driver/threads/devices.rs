@@ -11,6 +11,7 @@ use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId};
 use crate::kernel::DeviceSite;
 use crate::machine::{Machine, UnitKind};
+use crate::memory::dlpack::{DlDevice, LentSite};
 use crate::memory::{DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
 use dashmap::{DashMap, Entry};
@@ -30,11 +31,18 @@ pub(super) struct Devices {
     devices: Vec<Box<dyn Device>>,
     /// What each accelerator has in flight.
     queues: Vec<DeviceQueue>,
-    replicas: DashMap<ReplicaId, Buffer>,
+    replicas: DashMap<ReplicaId, Memory>,
     /// How many replicas' memory was given back.
     released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
     engines: Vec<Sender<CopyJob>>,
+}
+
+/// A replica's memory.
+struct Memory {
+    buffer: Buffer,
+    /// Elements from one index to the next, per dimension, if they do not lie row by row.
+    strides: Option<[usize; MAX_DIMS]>,
 }
 
 struct Home {
@@ -76,12 +84,12 @@ pub(super) enum CopyJob {
 unsafe impl Send for CopyJob {}
 
 impl Devices {
-    /// The devices, and for each emulated one the jobs of its copy engine, which a thread is to serve.
+    /// The devices, and for each that needs a thread for its copies the jobs of that.
     pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
         let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
-        let is_here = |device: &DeviceId| matches!(devices[device.index()].execution(), Execution::Here(_));
-        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| is_here(device)).collect();
+        let copies_apart = |device: &DeviceId| devices[device.index()].copies_apart();
+        let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| copies_apart(device)).collect();
         let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));
         (Self { devices, queues, replicas, released, homes, engines }, jobs)
     }
@@ -256,6 +264,85 @@ impl Devices {
         self.released.fetch_add(1, Ordering::Release);
     }
 
+    /// The device that has memory which DLPack calls so.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn of_dlpack(&self, memory: DlDevice) -> Result<DeviceId, String> {
+        let all = (0..).map(DeviceId).zip(&self.devices).filter_map(|(id, device)| Some((id, device.dlpack()?)));
+        let found = all.clone().find(|(_, theirs)| *theirs == memory).map(|(id, _)| id);
+        let alike = all.filter(|(_, theirs)| theirs.device_type == memory.device_type);
+        let alike: Vec<_> = alike.map(|(_, theirs)| theirs.device_id.to_string()).collect();
+        found.ok_or_else(|| {
+            let problem = match (memory.device_type, &alike[..]) {
+                (4, _) => {
+                    return "an OpenCL buffer is of a context, of which the runtime has its own; try host memory"
+                        .to_owned();
+                }
+                (_, []) => format!("have no {} device", memory.interface()),
+                (_, alike) => format!("have {} devices {} alone", memory.interface(), alike.join(", ")),
+            };
+            format!("the runtime's units {problem}; try a unit for that device, or copying it to host memory")
+        })
+    }
+
+    /// Whether this memory, which others have made and enqueue nothing for any more, can be a replica on a device.
+    ///
+    /// # Errors
+    /// Why it can't.
+    pub(super) fn look_at(&self, device: DeviceId, first: usize, bytes: usize) -> Result<(), String> {
+        if self.is_lost(device) {
+            return Err("the device was lost; try copying from where else it is".to_owned());
+        }
+        let here = &self.devices[device.index()];
+        let problem = |error: DeviceError| {
+            self.lose(Some(device), &error);
+            error.to_string()
+        };
+        match bytes == 0 || here.owns(first, bytes).map_err(problem)? {
+            true => here.settle().map_err(problem),
+            false => Err(format!(
+                "the device has no such memory ({first:#x}, {bytes} bytes): it may be freed, or another device's; try keeping it \
+                 until the tensor is given back"
+            )),
+        }
+    }
+
+    /// A replica lies in memory that others have made.
+    pub(super) fn adopt(&self, replica: ReplicaId, base: usize, strides: [usize; MAX_DIMS]) {
+        self.replicas.insert(replica, Memory { buffer: Buffer::new(base, ()), strides: Some(strides) });
+    }
+
+    /// Whether others can use a device's memory by address.
+    pub(super) fn is_addressed(&self, device: DeviceId) -> bool {
+        self.devices[device.index()].dlpack().is_some()
+    }
+
+    /// Where a block of a replica lies that stays for as long as somebody has it, and what DLPack calls that memory.
+    pub(super) fn lend(
+        &self,
+        place: &ReplicaRef,
+        block: &Block,
+        element_bytes: usize,
+    ) -> Result<LentSite, DeviceError> {
+        let memory = place.space.device().and_then(|device| self.devices[device.index()].dlpack());
+        let (first, strides) = match self.end(place, block, element_bytes)? {
+            End::Host { first, strides, .. } => (first, strides),
+            End::Device(DeviceSite { base, offset_bytes, strides, .. }) => {
+                (std::ptr::with_exposed_provenance_mut(base + offset_bytes), strides)
+            }
+        };
+        Ok(LentSite { memory: memory.unwrap_or(DlDevice::HOST), first, strides })
+    }
+
+    /// Waits for what others have enqueued on a device's default stream.
+    pub(super) fn settle(&self, device: DeviceId) {
+        if let Err(error) = self.devices[device.index()].settle() {
+            tracing::debug!("{error}");
+            self.lose(Some(device), &error);
+        }
+    }
+
     /// How many replicas' memory was given back so far.
     pub(super) fn released(&self) -> u64 {
         self.released.load(Ordering::Acquire)
@@ -354,15 +441,16 @@ impl Devices {
             let first = home.base.wrapping_add(offset_bytes(&home.strides));
             return Ok(End::Host { first, strides: home.strides, locked: home.is_locked() });
         };
-        let strides = strides_of(&place.holds.extents());
         let device = &self.devices[device.index()];
-        let base = match self.replicas.entry(place.replica) {
-            Entry::Occupied(known) => known.get().base(),
+        let (base, strides) = match self.replicas.entry(place.replica) {
+            Entry::Occupied(known) => (known.get().buffer.base(), known.get().strides),
             Entry::Vacant(new) => {
                 let bytes = (place.holds.volume() * element_bytes) as u64;
-                new.insert(device.allocate(bytes, self.home(place.data).element_align)?).base()
+                let buffer = device.allocate(bytes, self.home(place.data).element_align)?;
+                (new.insert(Memory { buffer, strides: None }).buffer.base(), None)
             }
         };
+        let strides = strides.unwrap_or_else(|| strides_of(&place.holds.extents()));
         Ok(device.end(DeviceSite { base, offset_bytes: offset_bytes(&strides), strides, extents: block.extents() }))
     }
 }

@@ -42,9 +42,9 @@ use super::inside;
 use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};
 use crate::coherence::ReplicaId;
-use crate::depend::{AccessRecord, Submitting, running};
-use crate::engine::{CopyOrder, Event, Launch, Refused, Span};
-use crate::ids::DataId;
+use crate::depend::{AccessRecord, Leaving, OwnedTask, Submitting, running};
+use crate::engine::{CopyOrder, Event, Launch, Outcome, Refused, Span};
+use crate::ids::{DataId, UnitId};
 use crate::memory::DataCell;
 use std::cell::Cell;
 use std::time::Duration;
@@ -156,6 +156,10 @@ impl Driver for Threads {
 
     fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
         self.placed().copy(order)
+    }
+
+    fn leave(&self, task: OwnedTask, leaving: Leaving) -> Option<(OwnedTask, Outcome)> {
+        self.go_on(task, leaving, UnitId(0), 0)
     }
 
     fn release(&self, replica: ReplicaId) {

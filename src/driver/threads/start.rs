@@ -1,4 +1,4 @@
-//! The threads of a runtime: one hosts each unit, one copies for each emulated device; rayon's are inside the units.
+//! The threads of a runtime: one hosts each unit, one copies for each device that needs it; rayon's are inside the units.
 //!
 //! Each starts pinned and named, and ends by itself when the runtime does. What they do is not here: tasks are run by
 //! [`super::run`], copies served by [`super::devices`].

@@ -4,12 +4,16 @@ use super::devices::{CopyJob, Devices};
 use super::host::Host;
 use super::hosting::Hosting;
 use super::ready::{OwnQueue, ReadyQueues};
-use crate::depend::{Entrance, Kinds, OwnedTask};
+use crate::depend::{Datum, Entrance, Kinds, OwnedTask};
 use crate::device::Device;
+use crate::driver::Driver;
 use crate::driver::shared::Shared;
-use crate::ids::DeviceId;
+use crate::error::DeviceError;
+use crate::ids::{DeviceId, SpaceId, TaskId};
 use crate::machine::CoresTaken;
 use crate::memory::DataCell;
+use crate::memory::dlpack::{DlDevice, LentSite};
+use crate::region::{Block, MAX_DIMS};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -38,6 +42,9 @@ pub(crate) struct Threads {
     #[cfg(test)]
     pub(crate) doomed: std::sync::atomic::AtomicUsize,
 }
+
+/// Why memory of a device is not to be had.
+const NO_DEVICE: &str = "the runtime's units have no device; try a unit for that device, or copying it to host memory";
 
 /// What goes when the threads end.
 #[derive(Default)]
@@ -109,6 +116,43 @@ impl Threads {
     /// Page-locks a data object's home, if that helps; whether it is locked.
     pub(crate) fn page_lock(&self, cell: &DataCell) -> bool {
         self.devices.as_ref().is_some_and(|devices| devices.page_lock(cell))
+    }
+
+    /// The device that has memory which DLPack calls so, after a look at these bytes of it, which others have made.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn device_of(&self, memory: DlDevice, first: usize, bytes: usize) -> Result<DeviceId, String> {
+        let Some(devices) = &self.devices else { return Err(NO_DEVICE.to_owned()) };
+        let device = devices.of_dlpack(memory)?;
+        devices.look_at(device, first, bytes)?;
+        Ok(device)
+    }
+
+    /// A new data object is a replica on this device from the beginning, in memory that others have made.
+    pub(crate) fn adopt(&self, datum: &Datum, device: DeviceId, first: usize, strides: [usize; MAX_DIMS]) {
+        let engine = &self.shared.engine;
+        let replica = engine.new_replica();
+        self.placed().adopt(replica, first, strides);
+        self.react(|out| engine.adopt(datum, replica, device.space(), out));
+    }
+
+    /// Whether others can use what lies in a memory.
+    pub(crate) fn can_lend(&self, space: SpaceId) -> bool {
+        space.device().is_none_or(|device| self.placed().is_addressed(device))
+    }
+
+    /// Where a region lies that a task of the runtime's own lends out.
+    pub(crate) fn lent(&self, task: TaskId, cell: &DataCell, block: &Block) -> Result<LentSite, DeviceError> {
+        match (&self.devices, self.shared.engine.places_of(task).as_deref()) {
+            (Some(devices), Some([place, ..])) => devices.lend(place, block, cell.datum.element_bytes),
+            _ => Ok(LentSite { memory: DlDevice::HOST, first: cell.address(block), strides: cell.strides() }),
+        }
+    }
+
+    /// Waits for what others have enqueued on a device's default stream.
+    pub(crate) fn settle_device(&self, device: DeviceId) {
+        self.placed().settle(device);
     }
 
     /// How many bytes one replica can have on a device.

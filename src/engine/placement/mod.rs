@@ -36,12 +36,12 @@ pub(crate) use flow::Traffic;
 pub(crate) use needs::Needs;
 pub(crate) use shortage::Hope;
 
-use super::command::Command;
+use super::command::{Command, ReplicaRef};
 use super::failures::FailureLog;
 use super::scheduler::Scheduler;
 use super::{CopyTime, Span};
-use crate::coherence::CopyId;
-use crate::depend::OwnedTask;
+use crate::coherence::{CopyId, ReplicaId};
+use crate::depend::{Datum, OwnedTask};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
@@ -84,6 +84,25 @@ impl Placement {
     /// Which runtime this is, and where a user's policy that breaks its contract is reported.
     pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
         self.queue.scheduler().belongs_to(runtime, failures);
+    }
+
+    /// A name for a new replica.
+    pub(super) fn new_replica(&mut self) -> ReplicaId {
+        self.residency.new_replica()
+    }
+
+    /// A new data object is in memory of others from the beginning: a device's, in a replica of this name.
+    pub(super) fn adopt(&mut self, datum: &Datum, replica: ReplicaId, space: SpaceId, out: &mut Vec<Command>) {
+        self.residency.adopt(datum, replica, space);
+        if let Some(cause) = self.residency.cause_of_device_loss(space) {
+            let orders = self.residency.lose_replicas(datum.id, space, &cause, out);
+            debug_assert!(orders.is_empty(), "what is new has nothing to write back");
+        }
+    }
+
+    /// Where the regions lie of a task that was launched and has not ended.
+    pub(super) fn places_of(&self, task: TaskId) -> Option<Arc<[ReplicaRef]>> {
+        self.flow.launched(task).map(|launched| launched.reserved.replicas.clone())
     }
 
     /// A task is ready: to the policy, or, if it is bound to a space, straight there.

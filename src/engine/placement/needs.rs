@@ -1,7 +1,7 @@
 //! What placement asks of a task: its needs of a unit and a memory, and what it is for.
 
 use crate::depend::{AccessRecord, Kinds, OwnedTask};
-use crate::ids::{DataId, DeviceId};
+use crate::ids::{DataId, DeviceId, SpaceId};
 use crate::sched::{Beside, Place};
 
 /// What a task needs of a memory.
@@ -35,6 +35,13 @@ impl Needs {
     }
 }
 
+/// What a task needs of a memory.
+pub(super) fn bytes_in(task: &OwnedTask, space: SpaceId) -> u64 {
+    let mut bytes = 0;
+    task.body().accesses(&mut |access| bytes += access.bytes_in(space));
+    bytes
+}
+
 /// The kinds of unit that a task can run on.
 pub(super) fn kinds(task: &OwnedTask) -> Kinds {
     task.owned().as_ref().and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds())
@@ -48,6 +55,11 @@ pub(super) fn device_of(task: &OwnedTask) -> Option<DeviceId> {
 /// The data that is gone when a task has run, if it is a release or a take.
 pub(super) fn forgotten_by(task: &OwnedTask) -> Option<DataId> {
     task.owned().as_ref().and_then(|side| side.forget)
+}
+
+/// Whether a task lends out what it has of a memory.
+pub(super) fn lends(task: &OwnedTask) -> bool {
+    task.owned().as_ref().is_some_and(|side| side.lends)
 }
 
 /// Where a task stands in an iteration space, if it recurs.

@@ -9,7 +9,7 @@
 //! 2. The policy has been told how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
-use super::needs::{Needs, beside, device_of, kinds, place_of};
+use super::needs::{Needs, beside, bytes_in, device_of, kinds, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
 use super::units::{Room, Units};
@@ -132,7 +132,7 @@ impl Queue {
         if let Some(known) = self.suited.get(&(kinds, needs.home_only, device)).filter(|_| small) {
             return known.clone();
         }
-        let fits = |space: &SpaceId| device.is_none_or(|only| only == *space) && residency.fits(needs.bytes, *space);
+        let fits = |space: &SpaceId| device.is_none_or(|only| only == *space) && fits(task, needs, *space, residency);
         let suits = |unit: &UnitView| {
             kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && unit.spaces.iter().any(fits)
         };
@@ -151,7 +151,7 @@ impl Queue {
     fn space_for(&self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Option<SpaceId> {
         let space = device_of(task)?.space();
         let is_there = self.units.iter().any(|unit| unit.spaces.contains(&space));
-        (is_there && residency.fits(needs.bytes, space)).then_some(space)
+        (is_there && fits(task, needs, space, residency)).then_some(space)
     }
 
     /// Whether a unit can run a task.
@@ -283,9 +283,8 @@ impl Queue {
         if let Some(own) = own.filter(|own| self.units[unit].spaces.contains(own)) {
             return own;
         }
-        let bytes = needs.bytes;
         let key = |space: &SpaceId| (residency.bytes_missing(task, *space), residency.tenants(*space), *space);
-        let spaces = self.units[unit].spaces.iter().copied().filter(|space| residency.fits(bytes, *space));
+        let spaces = self.units[unit].spaces.iter().copied().filter(|space| fits(task, &needs, *space, residency));
         spaces.min_by_key(key).expect("a unit gets tasks that fit one of its memories")
     }
 
@@ -395,6 +394,11 @@ impl Queue {
         lines.extend(self.waiting.iter().flatten().map(waiting));
         lines.extend(self.queued.keys().map(|task| format!("{task} waits for a unit")));
     }
+}
+
+/// Whether what a task needs of a memory fits into it, with nothing else in it.
+fn fits(task: &OwnedTask, needs: &Needs, space: SpaceId, residency: &Residency) -> bool {
+    residency.fits(needs.bytes, space) || residency.fits(bytes_in(task, space), space)
 }
 
 fn missing_bytes(queued: &FxHashMap<TaskId, OwnedTask>, residency: &Residency, task: TaskId, space: SpaceId) -> u64 {

@@ -38,6 +38,9 @@ pub(in crate::device) trait Api: Platform {
     /// Threads per dimension.
     const MOST_THREADS: u64;
 
+    /// DLPack's type of its devices.
+    const DLPACK: i32;
+
     /// Opens the device of this number, which was found.
     fn open(number: c_int) -> Result<Self, ApiError>;
     /// Tells apart the groups of devices that can copy among each other.
@@ -75,6 +78,10 @@ pub(in crate::device) trait Api: Platform {
     fn id(&self) -> usize;
     /// The device that memory was allocated on.
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError>;
+    /// The number of the device that memory is on, whoever has made it.
+    unsafe fn device_of(&self, address: usize) -> Result<c_int, ApiError>;
+    /// Waits for what was enqueued on the stream that others use who name none.
+    fn synchronize_default(&self) -> Result<(), ApiError>;
     /// Has this device reach the memory of the one that [`Self::owner`] named.
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError>;
     /// Copies; across, from memory of `owner`.

@@ -40,6 +40,7 @@ use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
 use crate::kernel::{self, ArgumentValue, Code, KernelText, Program, RawHandles};
 use crate::machine::UnitKind;
+use crate::memory::dlpack::DlDevice;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::ffi::CString;
@@ -359,6 +360,25 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn free_bytes(&self) -> u64 {
         self.free_bytes / 4 * 3 // the rest is for scratch memory
+    }
+
+    fn dlpack(&self) -> Option<DlDevice> {
+        Some(DlDevice { device_type: A::DLPACK, device_id: self.device.api.number() })
+    }
+
+    fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
+        let number = self.device.api.number();
+        // SAFETY: the interface knows of every address whether it has it.
+        let is_ours = |address| match self.device.try_call(|api| unsafe { api.device_of(address) }) {
+            Ok(device) => Ok(device == number),
+            Err(ApiError { code: INVALID_VALUE, .. }) => Ok(false),
+            Err(refusal) => Err(self.device.error(refusal)),
+        };
+        Ok(is_ours(first)? && is_ours(first + bytes.saturating_sub(1))?)
+    }
+
+    fn settle(&self) -> Result<(), DeviceError> {
+        self.device.call(A::synchronize_default)
     }
 
     fn allocate(&self, bytes: usize) -> Result<(Memory<A>, usize), DeviceError> {

@@ -111,6 +111,7 @@ impl Platform for Compiling {
 impl Api for Compiling {
     const MOST_GROUPS: [u32; 3] = [1; 3];
     const MOST_THREADS: u64 = 1;
+    const DLPACK: i32 = 0;
 
     fn open(_: c_int) -> Result<Self, ApiError> { Ok(Self) }
     fn domain(&self) -> usize { 0 }
@@ -137,6 +138,8 @@ impl Api for Compiling {
     fn context(&self) -> usize { unreachable!() }
     fn id(&self) -> usize { 0 }
     unsafe fn owner(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
+    unsafe fn device_of(&self, _: usize) -> Result<c_int, ApiError> { unreachable!() }
+    fn synchronize_default(&self) -> Result<(), ApiError> { unreachable!() }
     unsafe fn enable_peer(&self, _: usize) -> Result<(), ApiError> { unreachable!() }
     unsafe fn copy(&self, _: Handle, _: &Transfer, _: usize) -> Result<(), ApiError> { unreachable!() }
 

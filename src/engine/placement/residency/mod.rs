@@ -12,6 +12,7 @@
 //! 2. `tenants` counts the tasks that have something reserved in each space.
 //! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says otherwise.
 //! 4. In the memory of a device that is gone no replica stays, and nobody is given a new one there.
+//! 5. Memory of others that a data object has adopted is not counted, nor sent away to make room: that would make none.
 
 mod refused;
 mod reserve;
@@ -21,7 +22,7 @@ pub(super) use reserve::Shortage;
 use super::needs::forgotten_by;
 use super::stages::{Launched, Placed};
 use crate::coherence::{AnyLoss, CopyId, Directory, Memories, Replica, ReplicaId, Transfer, Transfers};
-use crate::depend::{AccessRecord, Mode, OwnedTask, Parts};
+use crate::depend::{AccessRecord, Datum, Mode, OwnedTask, Parts};
 use crate::engine::command::{Command, CopyOrder, Release, ReplicaRef};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, SpaceId, TaskId};
@@ -87,6 +88,19 @@ impl Residency {
             let directory = || Directory::new(datum.id, datum.whole(), datum.element_bytes);
             self.directories.entry(datum.id).or_insert_with(directory);
         });
+    }
+
+    /// A new data object is in memory of others from the beginning: a device's, in a replica of this name.
+    pub(super) fn adopt(&mut self, datum: &Datum, replica: ReplicaId, space: SpaceId) {
+        let mut directory = Directory::new(datum.id, datum.whole(), datum.element_bytes);
+        directory.adopt(replica, space);
+        self.directories.insert(datum.id, directory);
+    }
+
+    /// A name for a new replica.
+    pub(super) fn new_replica(&mut self) -> ReplicaId {
+        self.next_replica += 1;
+        ReplicaId(self.next_replica - 1)
     }
 
     /// A data object is gone.
@@ -230,7 +244,7 @@ impl Residency {
     fn send_away(&mut self, data: DataId, id: ReplicaId) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
-            self.memories.leaves(replica.space, data, id, directory.bytes(&replica.block));
+            self.memories.leaves(replica.space, data, id, directory.bytes_of(replica));
             directory.leave(id);
         }
     }
@@ -239,10 +253,10 @@ impl Residency {
     pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
-        let Some(Replica { space, block, .. }) = idle.cloned() else { return };
+        let Some(replica) = idle.copied() else { return };
         directory.remove(id);
         self.has_moved = true;
-        let bytes = directory.bytes(&block);
+        let (space, bytes) = (replica.space, directory.bytes_of(&replica));
         out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
     }
 
@@ -252,10 +266,10 @@ impl Residency {
         self.has_moved = true;
         let Some(directory) = self.directories.get_mut(&data) else { return };
         debug_assert!(directory.issued_tasks().next().is_none(), "a task in flight uses what is released");
-        let element_bytes = directory.element_bytes;
-        for Replica { id, space, block, leaving, pins } in directory.abandon() {
+        let replicas: SmallVec<[Replica; 2]> = directory.abandon().collect();
+        for replica in &replicas {
+            let (Replica { id, space, leaving, pins, .. }, bytes) = (*replica, directory.bytes_of(replica));
             debug_assert!(pins == 0, "somebody uses a replica of what is released");
-            let bytes = (block.volume() * element_bytes) as u64;
             if !leaving {
                 self.memories.leaves(space, data, id, bytes);
             }
@@ -337,7 +351,7 @@ impl Residency {
             let Some(directory) = self.directories.get_mut(&place.data) else { continue };
             let replica = directory.replica_mut(place.replica);
             replica.pins -= 1;
-            if !replica.leaving {
+            if !replica.leaving && !replica.adopted {
                 self.memories.used(place.space, place.data, place.replica, self.uses);
             }
         }

@@ -3,7 +3,7 @@
 use super::Residency;
 use crate::coherence::{ReplicaId, Transfer};
 use crate::depend::{AccessRecord, Mode, OwnedTask};
-use crate::engine::command::Command;
+use crate::engine::command::{Command, ReplicaRef};
 use crate::engine::placement::stages::{Launched, Reserved};
 use crate::ids::{DataId, SpaceId};
 
@@ -33,7 +33,9 @@ impl Residency {
             let block = parts.map_or(*access.block, |parts| parts.hull(regions.len()));
             regions.push((access.datum.id, block));
         });
-        let away = reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME);
+        let counts =
+            |place: &&ReplicaRef| place.replica != ReplicaId::HOME && !self.is_adopted(place.data, place.replica);
+        let away = reserved.replicas.iter().filter(counts);
         let is_minimal = || away.clone().all(|place| regions.contains(&(place.data, place.holds)));
         let is_alone = self.tenants(space) == 1 && !self.memories.is_left(space);
         is_alone
@@ -66,7 +68,9 @@ impl Residency {
         self.let_go(launched, out);
         for place in launched.reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME) {
             let Some(directory) = self.directories.get(&place.data) else { continue };
-            if directory.find(place.replica).is_some_and(|r| r.pins == 0) && directory.holds_nothing(place.replica) {
+            if directory.find(place.replica).is_some_and(|r| r.pins == 0 && !r.adopted)
+                && directory.holds_nothing(place.replica)
+            {
                 self.send_away(place.data, place.replica);
                 self.drop_if_leaving(place.data, place.replica, out);
             }

@@ -113,8 +113,8 @@ impl Residency {
         self.pin(&chosen, -1);
         if room == Room::Never && alone {
             // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
-            for w in wanted.iter_mut().filter(|w| w.found != Some(ReplicaId::HOME)) {
-                w.found = None;
+            for w in wanted.iter_mut() {
+                w.found = w.found.filter(|id| *id == ReplicaId::HOME || self.is_adopted(w.data, *id));
             }
             needed = private_bytes + self.new_bytes(wanted);
             room = self.memories.room_alone(space, needed, &[], &self.directories);
@@ -155,9 +155,14 @@ impl Residency {
         let is_wanted = |data, block| wanted.iter().any(|w| (w.data, w.block) == (data, block));
         let exact = |w: &Wanted| match w.found {
             None | Some(ReplicaId::HOME) => true,
+            Some(id) if self.is_adopted(w.data, id) => true,
             Some(id) => self.directories.get(&w.data).is_none_or(|all| is_wanted(w.data, all.replica(id).block)),
         };
         wanted.iter().all(exact)
+    }
+
+    pub(super) fn is_adopted(&self, data: DataId, id: ReplicaId) -> bool {
+        self.directories.get(&data).is_some_and(|directory| directory.replica(id).adopted)
     }
 
     fn find_covering(&self, space: SpaceId, wanted: &mut [Wanted]) {

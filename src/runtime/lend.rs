@@ -1,0 +1,145 @@
+//! Lending a region's memory to other libraries, as a tensor that keeps its tasks waiting.
+//!
+//! A task of the runtime's own brings the region where it is to lie, and goes on without a body until the tensor is given
+//! back: so dependences keep others from writing it, and its replica stays. Nothing of this is counted: a program may end its
+//! runtime while it has such a tensor, which keeps what there is of the runtime.
+//!
+//! What never happens here: no memory is made or copied but by that task.
+
+use super::Runtime;
+use super::wait::{circular, internal};
+use crate::depend::{Detachment, Hold, Side, Submitting, running};
+use crate::driver::circle::key_of_task;
+use crate::driver::threads::Threads;
+use crate::driver::waiters::own_waker;
+use crate::error::{RunError, SubmitError};
+use crate::ids::{DeviceId, SpaceId};
+use crate::memory::dlpack::{DlElement, Tensor};
+use crate::memory::{Payload, Shape};
+use crate::sealed::INTERNAL;
+use crate::task::{AccessSpec, IntoRegion, Kept, Recorded, Region};
+use std::sync::Arc;
+
+impl Runtime {
+    /// Waits for a region's value, brings it to an address space if it is not there, and lends it to another library, to be
+    /// read where it lies: in host memory, that of an emulated device included, or in a CUDA or HIP device's.
+    ///
+    /// Until the tensor is dropped, or its deleter called, the region is as if a task read it that has not ended: others read
+    /// it, and who writes it waits, as does [`take`](Self::take), also in this thread. So does whatever needs the memory on
+    /// the device. The memory stays as long, though all handles of the data object be dropped, and the runtime. Nobody
+    /// writes what is lent so: a runtime does not [adopt](Self::adopt) it.
+    ///
+    /// On a device nothing is in flight that touches the region. What its user has enqueued there must have ended when the
+    /// tensor is given back, but for what is on the default stream, which is waited for.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build()?;
+    /// let x = rt.array(ndarray::array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// let device = rt.machine().spaces().nth(1).expect("the device's");
+    /// rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit()?;
+    /// let lent = rt.lend(x.block((.., 1..)), device)?;
+    /// assert_eq!((lent.shape(), lent.data_type().to_string()), (&[2, 2][..], "float64".to_owned()));
+    /// rt.task("clear", (x.output(),)).cpu(|_, (mut x,)| x.fill(0.0)).submit()?; // waits
+    /// drop(lent); // or its deleter is called by whoever got `lent.into_raw()`
+    /// assert_eq!(rt.take(x)?.sum(), 0.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the region is not one of this runtime's, or held by the task in whose body this is; if there is no such space, if
+    /// it is too small, or if it is an OpenCL device's, whose memory has no addresses that others know, or simulated; or if
+    /// the value was lost in a failure.
+    #[track_caller]
+    pub fn lend<'d, T: DlElement, S: Shape>(
+        &self,
+        region: impl IntoRegion<'d, T, S>,
+        space: SpaceId,
+    ) -> Result<Tensor, RunError> {
+        let region = region.into_region();
+        self.lend_out(region, region.input(), "lend", space, true)
+    }
+
+    /// As [`lend`](Self::lend), to be read and written: until the tensor is given back, it is as if a task updated the region.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let (one, other) = (Runtime::builder().build()?, Runtime::builder().build()?);
+    /// let x = one.data(vec![1.0; 100]);
+    /// let y: Data<f64> = other.adopt(one.lend_mut(x.slice(10..20), SpaceId::HOST)?)?;
+    /// other.task("double", (y.inout(),)).cpu(|_, (y,)| y.iter_mut().for_each(|y| *y *= 2.0)).submit()?;
+    /// drop(y); // it is given back when the task has ended
+    /// assert_eq!(one.take(x)?.iter().sum::<f64>(), 110.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`lend`](Self::lend).
+    #[track_caller]
+    pub fn lend_mut<'d, T: DlElement, S: Shape>(
+        &self,
+        region: impl IntoRegion<'d, T, S>,
+        space: SpaceId,
+    ) -> Result<Tensor, RunError> {
+        let region = region.into_region();
+        self.lend_out(region, region.inout(), "lend_mut", space, false)
+    }
+
+    #[track_caller]
+    fn lend_out<T: DlElement, S: Shape>(
+        &self,
+        region: Region<'_, T, S>,
+        access: impl AccessSpec,
+        name: &'static str,
+        space: SpaceId,
+        is_shared: bool,
+    ) -> Result<Tensor, RunError> {
+        self.may_wait(name)?;
+        self.is_there::<T, S>(region, name, space)?;
+        access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
+        let refused = |problem: String| {
+            let (data, space) = (region.data.cell.datum.to_string(), space.to_string());
+            RunError::Refused(SubmitError::Lend { data, space, problem })
+        };
+        let Some(threads) = self.door.driver.real().filter(|threads| threads.can_lend(space)) else {
+            let problem = "what lies there has no address that others could use; try host memory, `SpaceId::HOST`";
+            return Err(refused(if self.is_simulated() { "it is simulated".to_owned() } else { problem.to_owned() }));
+        };
+        let Recorded(record) = access.record();
+        running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
+        let detachment = Detachment::new(false);
+        let hold = detachment.hold();
+        let payload = Payload::lent(access.store(INTERNAL), detachment.clone());
+        let side = Side { space: Some(space), lends: true, awaited_by: Some(own_waker()), ..Side::default() };
+        let task = self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)?;
+        let left = || u64::from(!(task.is_finished() || detachment.was_away()));
+        let waited = self.door.driver.await_told(key_of_task(&task), left);
+        waited.map_err(|circle| circular(name, circle))?;
+        if left() > 0 {
+            self.shared().broken()?;
+        }
+        if let Some(cause) = task.poison() {
+            return Err(RunError::Poisoned(cause));
+        }
+        let (cell, block) = (&region.data.cell, &region.block);
+        let site = threads.lent(task.shared().id, cell, block).map_err(|error| refused(error.to_string()))?;
+        let owner = Owner { _hold: hold, _cell: access.kept(), threads: threads.clone(), device: space.device() };
+        Ok(Tensor::lent::<T, _>(owner, &site, &block.extents()[..cell.datum.ndim()], is_shared))
+    }
+}
+
+/// What a tensor that was lent has of the runtime.
+struct Owner {
+    _hold: Hold,
+    _cell: Kept,
+    threads: Arc<Threads>,
+    device: Option<DeviceId>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(device) = self.device {
+            self.threads.settle_device(device);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Regions that are lent to other libraries, as tensors: on cores, and on an emulated device, whose memory the host reaches.
+
+#![allow(unsafe_code)] // what is lent is looked at where it lies
+
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, array};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use thalweg::dlpack::{DlDevice, DlManagedTensor, Tensor};
+use thalweg::prelude::*;
+
+/// What is lent, as whoever has it sees it.
+struct Lent(*mut DlManagedTensor);
+
+impl Lent {
+    fn new(tensor: Tensor) -> Self {
+        assert_eq!(tensor.device(), DlDevice { device_type: 1, device_id: 0 });
+        Self(tensor.into_raw())
+    }
+
+    fn shape(&self) -> (ndarray::StrideShape<ndarray::Ix2>, *mut f64) {
+        // SAFETY: nobody frees it meanwhile; it has as many extents and strides as dimensions.
+        unsafe {
+            let tensor = &(*self.0).dl_tensor;
+            assert_eq!(tensor.ndim, 2);
+            let list = |list: *mut i64| (*list as usize, *list.add(1) as usize);
+            (list(tensor.shape).strides(list(tensor.strides)), tensor.data.cast())
+        }
+    }
+
+    fn view(&self) -> ArrayView2<'_, f64> {
+        let (shape, first) = self.shape();
+        // SAFETY: it is lent, so it is there, and nobody writes it.
+        unsafe { ArrayView2::from_shape_ptr(shape, first) }
+    }
+
+    fn view_mut(&mut self) -> ArrayViewMut2<'_, f64> {
+        let (shape, first) = self.shape();
+        // SAFETY: it is lent to be written, so nobody else has it.
+        unsafe { ArrayViewMut2::from_shape_ptr(shape, first) }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // SAFETY: its owner calls the deleter once.
+        unsafe { (*self.0).deleter.unwrap()(self.0) }
+    }
+}
+
+/// Runtimes, and the memory in which they are to lend: on the fast path, at home beside a device, on the device.
+fn runtimes() -> Vec<(Runtime, SpaceId)> {
+    let of = |units: &str, space| (Runtime::builder().compute_units(units).build().unwrap(), SpaceId(space));
+    vec![of("2:CPU:1", 0), of("1:CPU:1,1:EMU:1", 0), of("1:CPU:1,1:EMU:1", 1), of("1:EMU:1", 1)]
+}
+
+fn double(rt: &Runtime, x: &Data<f64, Ix2>) {
+    rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();
+}
+
+#[test]
+fn what_is_lent_is_there_and_stays_as_it_is() {
+    for (rt, space) in runtimes() {
+        let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        double(&rt, &x);
+        let lent = Lent::new(rt.lend(x.block((.., 1..)), space).unwrap());
+        assert!(rt.valid_in(x.block((.., 1..))).contains(&space));
+        let again = Lent::new(rt.lend(x.block((.., ..1)), space).unwrap());
+        double(&rt, &x);
+        assert!(!rt.wait_timeout(Duration::from_millis(20)).unwrap(), "who writes it waits");
+        assert_eq!(lent.view(), array![[4.0, 6.0], [10.0, 12.0]]);
+        drop(lent);
+        drop(again);
+        assert_eq!(rt.take(x).unwrap(), array![[4.0, 8.0, 12.0], [16.0, 20.0, 24.0]]);
+    }
+}
+
+#[test]
+fn what_is_written_meanwhile_is_the_value() {
+    for (rt, space) in runtimes() {
+        let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+        for _ in 0..3 {
+            let mut lent = Lent::new(rt.lend_mut(x.block((1.., ..)), space).unwrap());
+            lent.view_mut().fill(0.5);
+            drop(lent);
+            double(&rt, &x);
+        }
+        assert_eq!(rt.take(x).unwrap(), array![[8.0, 16.0, 24.0], [1.0, 1.0, 1.0]]);
+    }
+}
+
+/// Its memory stays, whatever goes.
+#[test]
+fn what_is_lent_outlives_its_runtime() {
+    for (rt, space) in runtimes() {
+        let (x, y) = (rt.array(array![[1.0, 2.0]]), rt.array(array![[3.0, 4.0]]));
+        double(&rt, &x);
+        let lent = [&x, &y].map(|x| Lent::new(rt.lend(x, space).unwrap()));
+        drop(x); // before the runtime, and the other one behind it
+        drop(rt);
+        drop(y);
+        assert_eq!(lent[0].view(), array![[2.0, 4.0]]);
+        assert_eq!(lent[1].view(), array![[3.0, 4.0]]);
+        std::thread::spawn({
+            let lent = lent.map(|lent| {
+                let at = lent.0.expose_provenance();
+                std::mem::forget(lent);
+                at
+            });
+            move || lent.map(|at| drop(Lent(std::ptr::with_exposed_provenance_mut(at))))
+        })
+        .join()
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_take_waits_for_what_is_lent() {
+    for (rt, space) in runtimes() {
+        let x = rt.array(array![[1.0, 2.0]]);
+        let lent = rt.lend(&x, space).unwrap();
+        let (send, heard) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| send.send(rt.take(x).unwrap()).unwrap());
+            assert!(heard.recv_timeout(Duration::from_millis(20)).is_err());
+            drop(lent);
+            assert_eq!(heard.recv().unwrap(), array![[1.0, 2.0]]);
+        });
+    }
+}
+
+/// One runtime's array is another's for a while.
+#[test]
+fn runtimes_lend_to_each_other() {
+    for (rt, space) in runtimes() {
+        let other = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+        let x = rt.array(array![[1.0, 2.0], [3.0, 4.0]]);
+        for _ in 0..4 {
+            let y: Data<f64, Ix2> = other.adopt(rt.lend_mut(x.block((.., 1..)), space).unwrap()).unwrap();
+            double(&other, &y);
+            double(&rt, &x);
+        }
+        assert_eq!(rt.take(x).unwrap(), array![[16.0, 512.0], [48.0, 1024.0]]);
+        // Within one, an array is two data objects of which one waits for the other.
+        let x = rt.array(array![[1.0, 2.0]]);
+        let y: Data<f64, Ix2> = rt.adopt(rt.lend_mut(&x, SpaceId::HOST).unwrap()).unwrap();
+        double(&rt, &x);
+        double(&rt, &y);
+        rt.copy(&y, SpaceId::HOST).unwrap(); // where it was adopted
+        drop(y);
+        assert_eq!(rt.take(x).unwrap(), array![[4.0, 8.0]]);
+    }
+}
+
+#[test]
+fn what_cannot_be_lent_is_refused() {
+    for (rt, space) in runtimes() {
+        let x: Data<f64> = rt.zeros(10);
+        let refused = |result: Result<Tensor, RunError>, words: &str| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        refused(rt.lend(&x, SpaceId(7)), "address spaces");
+        refused(rt.lend(x.slice(5..11), space), "out of bounds");
+        let other = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+        refused(other.lend(&x, SpaceId::HOST), "another runtime");
+        let empty = rt.lend_mut(x.slice(3..3), space).unwrap();
+        assert_eq!(empty.shape(), [0]);
+        drop(empty);
+        let error = rt.adopt::<f64, Ix1>(rt.lend(&x, space).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("lent to be read"), "{error}");
+        rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
+        refused(rt.lend(&x, space), "no");
+        refused(rt.lend_mut(&x, space), "no");
+        assert!(rt.wait().is_err());
+        rt.clear(&x).unwrap();
+        drop(rt.lend(&x, space).unwrap());
+        // Nothing of this counts as a task.
+        assert!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>() <= 1);
+    }
+}
+
+/// Inside a body, of what its task does not hold.
+#[test]
+fn bodies_lend() {
+    for (rt, _) in runtimes().into_iter().take(2) {
+        let rt = std::sync::Arc::new(rt);
+        let (x, y) = (rt.array(array![[1.0, 2.0]]), rt.array(array![[3.0, 4.0]]));
+        double(&rt, &x);
+        let (this, lent, held) = (rt.clone(), x.clone(), y.clone());
+        rt.task("lends", (y.inout(),))
+            .host(move |_, (mut y,)| {
+                let error = this.lend(&held, SpaceId::HOST).unwrap_err().to_string();
+                assert!(error.contains("lend"), "{error}");
+                y += &Lent::new(this.lend(&lent, SpaceId::HOST).unwrap()).view();
+            })
+            .submit()
+            .unwrap();
+        rt.wait().unwrap();
+        assert_eq!(rt.read(&y).unwrap(), array![[5.0, 8.0]]);
+    }
+}
