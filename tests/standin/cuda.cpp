@@ -81,6 +81,14 @@ Code cuPointerGetAttribute(void *value, int, Address address) {
 Code cuStreamCreate(Stream **stream, unsigned) { IN_CONTEXT; *stream = Stream::create(current); return SUCCESS; }
 Code cuStreamDestroy_v2(Stream *stream) { CALLED; Stream::destroy(stream); return SUCCESS; }
 Code cuStreamQuery(Stream *stream) { IN_CONTEXT; return Stream::is_there(stream) ? SUCCESS : INVALID_HANDLE; }
+Code cuStreamSynchronize(Stream *stream) {
+    IN_CONTEXT;
+    if (!Stream::is_there(stream) || stream->device != current) return INVALID_HANDLE;
+    auto made = std::make_shared<Event>(current);
+    record(stream, made);
+    made->wait_for(made->last());
+    return current->stuck;
+}
 Code cuStreamWaitEvent(Stream *stream, EventHandle *event, unsigned) {
     IN_CONTEXT;
     if (stream->device != current) return INVALID_HANDLE;
