@@ -163,7 +163,10 @@ fn graphs_on_two_devices() {
             return;
         };
         assert!(report.of("graph launches") > 0, "{report:?}");
-        _ = self::report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::for_one_device");
+        for program in ["graphs::for_one_device", "graphs::spread"] {
+            let report = self::report(&settings.clone().with("STANDIN_DEVICES", 2), program).expect("it was there");
+            assert!(report.of("graph launches") > 0, "{program} {report:?}");
+        }
     });
 }
 
@@ -231,6 +234,7 @@ fn replays_become_command_buffers() {
         assert!(report.of("graph launches") > 0, "{program} {report:?}");
     }
     _ = of("graphs::for_one_device");
+    _ = of("graphs::spread");
 }
 
 /// On cores recorded tasks are submitted as one, too, and launched one by one.
@@ -240,9 +244,17 @@ fn replays_on_cores_are_what_their_tasks_would_be() {
         return; // there is no OpenCL
     }
     let settings = OPENCL.clone().with("POCL_DEVICES", "pthread pthread");
-    for program in
-        ["steady", "changing", "scratch", "evicted", "indexed", "on_two_devices", "for_one_device", "random_programs"]
-    {
+    for program in [
+        "steady",
+        "changing",
+        "scratch",
+        "evicted",
+        "indexed",
+        "on_two_devices",
+        "for_one_device",
+        "spread",
+        "random_programs",
+    ] {
         drivers::run_own(&settings, &format!("graphs::{program}")).expect("the layer was built");
     }
 }
