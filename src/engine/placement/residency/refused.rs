@@ -33,7 +33,7 @@ impl Residency {
             let block = parts.map_or(*access.block, |parts| parts.hull(regions.len()));
             regions.push((access.datum.id, block));
         });
-        let away = reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME);
+        let away = reserved.replicas.iter().filter(|place| place.replica != ReplicaId::HOME && place.space == space);
         let is_minimal = || away.clone().all(|place| regions.contains(&(place.data, place.holds)));
         let is_alone = self.tenants(space) == 1 && !self.memories.is_left(space);
         is_alone
