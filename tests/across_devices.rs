@@ -189,6 +189,29 @@ fn memories_that_are_too_small_for_two() {
     }
 }
 
+/// Devices that refuse memory which by the tables they have: tasks wait for it again, and fail if they are alone.
+#[test]
+fn devices_that_hold_less_than_they_say() {
+    watched("refusals", || {
+        let device = |number| EmulatedDevice::new().holds_bytes(if number == 0 { 1700 } else { 900 });
+        let rt = Runtime::builder().compute_units("1:EMU:2").emulated_devices(device).build().unwrap();
+        let data: Vec<_> = (0..6).map(|_| rt.data(vec![0u64; 100])).collect();
+        let add = |x: &Data<u64>, size| {
+            let task = rt.task("add", parts_inout(x, size));
+            let task = task.emulated(|_, parts| parts.into_iter().flat_map(|(x,)| x).for_each(|x| *x += 1));
+            task.across_devices().submit().unwrap();
+        };
+        (0..10).for_each(|_| data.iter().for_each(|x| add(x, 50)));
+        rt.wait().unwrap();
+        let large = rt.data(vec![0u64; 240]);
+        add(&large, 120); // the second device has no room for its part, ever
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it has failed") };
+        assert!(matches!(failures[0].reason(), FailureReason::Device(DeviceError::OutOfMemory { .. })), "{failures:?}");
+        data.iter().for_each(|x| add(x, 50));
+        data.into_iter().for_each(|x| assert_eq!(rt.take(x).unwrap(), [11; 100]));
+    });
+}
+
 #[test]
 fn a_failure_poisons_all_parts() {
     for panics in [false, true] {
