@@ -67,8 +67,8 @@ impl<P: Accesses, C> TaskBuilder<'_, Vec<P>, C> {
     ///     .gpu(|launcher, parts| {
     ///         let (x, y): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     ///         for (part, mut y) in y.into_iter().enumerate() {
-    ///             let x = &x[(part + 1) % x.len()];
-    ///             launcher.part(part)?.launch(&COPY, y.len(), (x, &mut y, y.len() as i32))?;
+    ///             let (x, n) = (&x[(part + 1) % x.len()], y.len());
+    ///             launcher.part(part)?.launch(&COPY, n, (x, &mut y, n as i32))?;
     ///         }
     ///         Ok::<_, DeviceError>(())
     ///     })
