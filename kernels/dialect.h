@@ -21,8 +21,8 @@
  *   them at each launch, and refuses the launch if one is negative or if the region lacks one of the elements.
  * - double, float, int, unsigned, INT64, UINT64 followed by a name: a number.
  *
- * A kernel must not have the name of a function of OpenCL C (dot, distance, ...), nor a variable that of one of its
- * types (half, uint, ...).
+ * A kernel may have the name of a function of OpenCL C (dot, step, ...), where it is given another one, but not that of one of
+ * C's (sqrt, ...). A DEVICE function may have neither, and a variable not that of one of OpenCL's types (half, uint, ...).
  *
  * What a kernel must do:
  * - name each buffer in a REGION, in the outermost scope. That declares it, at the first element of its task's access:

@@ -204,3 +204,30 @@ fn boxes() {
         }
     }
 }
+
+const NAMES: &str = "
+    KERNEL(16, 1, 1) step(OUT(double, y, n), int n) { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = 1; }
+    /* KERNEL(16, 1, 1) fmax(int n) */
+    KERNEL(16, 1, 1) dot(INOUT(double, y, n), int n)
+    {
+        REGION(y);
+        int i = GLOBAL_ID(0);
+        if (i < n) y[i] = fmax(y[i] + 1, 0.0);
+    }
+    KERNEL(16, 1, 1) y(INOUT(double, y, n), int n) { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] *= 3; }
+";
+// SAFETY: indices are compared with the number that the heads name.
+const NAMED: Program = unsafe { Program::new("names.cl", NAMES) };
+
+/// Names that OpenCL C has for its own functions, and one that a kernel's parameter has, too.
+#[test]
+fn kernels_with_names_of_functions_of_opencl() {
+    let Some(rt) = runtime() else { return };
+    static NAMED_SO: [Kernel<(Wr, i32)>; 3] =
+        [Kernel::new(&NAMED, "step"), Kernel::new(&NAMED, "dot"), Kernel::new(&NAMED, "y")];
+    let x = rt.data(vec![0.0; 100]);
+    for kernel in &NAMED_SO {
+        rt.task("named", (x.inout(),)).gpu(|k, (mut y,)| k.launch(kernel, 100, (&mut y, 100))).submit().unwrap();
+    }
+    assert_eq!(rt.take(x).unwrap(), [6.0; 100]);
+}

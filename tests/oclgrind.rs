@@ -1,6 +1,6 @@
 //! Kernels under Oclgrind, a simulator of an OpenCL device that sees data races between the threads of a kernel, and addresses
-//! outside of buffers: the tests of the kernels for vectors, sparse products and boxes, and some of the conformance suite, each in a
-//! process of its own.
+//! outside of buffers: the tests of the kernels for vectors, sparse products, boxes and CG, some of the conformance suite, Jacobi's
+//! method on a tiny square and one step of each NAS benchmark of class S, each in a process of its own.
 //!
 //! Needs Oclgrind, whose library Debian's package keeps where `LIBRARY` says; else `THALWEG_OCLGRIND` names it. Without it all
 //! is skipped, unless `THALWEG_REQUIRE` has `oclgrind`. Price and McIntosh-Smith, "Oclgrind: An extensible OpenCL device
@@ -30,23 +30,28 @@ fn library() -> Option<PathBuf> {
     None
 }
 
-/// What Oclgrind has to say about a program, which has to succeed.
-fn said(program: &Path, arguments: &[&str]) -> Option<String> {
+/// What a program says that has to succeed, and what Oclgrind has to say about it.
+fn run(program: &Path, arguments: &[&str]) -> Option<(String, String)> {
     let library = library()?;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("oclgrind.icd"), format!("{}\n", library.display())).unwrap();
     let log = folder.path().join("log");
     let mut command = Command::new(program);
-    // One test at a time: two of the simulator's devices in one process disturb each other.
-    command.args(arguments).arg("--test-threads=1").env("RUST_BACKTRACE", "0");
+    command.args(arguments).env("RUST_BACKTRACE", "0");
     command.env("OCL_ICD_VENDORS", folder.path()).env("THALWEG_REQUIRE", "opencl").env("THALWEG_TEST_UNITS", "OPENCL");
     command.env("OCLGRIND_DATA_RACES", "1").env("OCLGRIND_LOG", &log).env("OCLGRIND_MAX_ERRORS", "10");
     let output = command.output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     let log = std::fs::read_to_string(&log).unwrap_or_default();
     assert!(output.status.success(), "{} {arguments:?}: {:?}\n{text}\n{log}", program.display(), output.status);
-    assert!(!text.contains("0 passed"), "{} {arguments:?}: {text}", program.display());
-    assert!(text.contains("passed"), "{} {arguments:?}: {text}", program.display());
+    Some((text, log))
+}
+
+/// What Oclgrind has to say about tests, all of which have to pass.
+fn said(program: &Path, arguments: &[&str]) -> Option<String> {
+    // One test at a time: two of the simulator's devices in one process disturb each other.
+    let (text, log) = run(program, &[arguments, &["--test-threads=1"]].concat())?;
+    assert!(!text.contains("0 passed") && text.contains("passed"), "{} {arguments:?}: {text}", program.display());
     Some(log)
 }
 
@@ -90,4 +95,26 @@ fn kernels_are_free_of_races() {
             assert_eq!(log, "", "{program} {tests:?}");
         }
     }
+}
+
+#[test]
+fn programs_are_free_of_races() {
+    if library().is_none() {
+        return;
+    }
+    let programs = cargo::programs(&["build", "--example", "jacobi", "--example", "npb_mz"]);
+    for (program, arguments, verdict) in [
+        ("jacobi", "--size 12 --block 5 --tolerance 0.5", "VERIFIED"),
+        ("npb_mz", "bt --class S --niter 1", "NOT COMPARED"),
+        ("npb_mz", "sp --class S --niter 1", "NOT COMPARED"),
+        ("npb_mz", "lu --class S --niter 1", "NOT COMPARED"),
+    ] {
+        let arguments: Vec<_> = arguments.split(' ').chain(["--units", "1:OPENCL:1", "--no-progress"]).collect();
+        let (text, log) = run(&programs[program], &arguments).expect("the simulator is there");
+        assert_eq!((text.trim_end().lines().last(), &*log), (Some(verdict), ""), "{program} {arguments:?}: {text}");
+    }
+    let tests = cargo::programs(&["test", "--no-run", "--package", "npb-cg", "--lib"]);
+    let log =
+        said(&tests["npb_cg"], &["--ignored", "gpu::tests::kernels_on_few_rows"]).expect("the simulator is there");
+    assert_eq!(log, "");
 }

@@ -6,6 +6,8 @@
 
 #![allow(unsafe_code, unreachable_pub)] // texts of kernels are vouched for; the modules below are parts of this file
 
+#[path = "standin/across.rs"]
+mod across;
 #[path = "common/cargo.rs"]
 mod cargo;
 #[path = "standin/drivers.rs"]
@@ -71,7 +73,7 @@ fn conformance(settings: &Settings) {
     let settings = settings.clone().with("STANDIN_DEVICES", 2).with("THALWEG_REQUIRE", settings.units.to_lowercase());
     let tests = format!("{}::", settings.units.to_lowercase());
     let (output, report) = run(&settings, &built.of("conformance"), &[&tests]);
-    assert!(output.contains("test result: ok. 17 passed; 0 failed; 0 ignored"), "{output}");
+    assert!(output.contains("test result: ok. 19 passed; 0 failed; 0 ignored"), "{output}");
     report.is_clean();
 }
 
@@ -96,7 +98,7 @@ fn opencl_copies_by_way_of_page_locked_memory() {
     let settings = settings.with("THALWEG_REQUIRE", "opencl").with("POCL_DEVICES", "pthread pthread");
     let built = drivers::built().expect("the layer was");
     let (output, report) = run(&settings, &built.of("conformance"), &["opencl::"]);
-    assert!(output.contains("test result: ok. 16 passed; 0 failed; 0 ignored"), "{output}");
+    assert!(output.contains("test result: ok. 18 passed; 0 failed; 0 ignored"), "{output}");
     report.is_clean();
     assert_eq!(report.of("pageable copies"), 0, "{report:?}");
     assert!(report.of("locked copies in") > 1000 && report.of("locked copies out") > 1000, "{report:?}");
@@ -175,7 +177,10 @@ fn graphs_on_two_devices() {
             return;
         };
         assert!(report.of("graph launches") > 0, "{report:?}");
-        _ = self::report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::for_one_device");
+        for program in ["graphs::for_one_device", "graphs::spread"] {
+            let report = self::report(&settings.clone().with("STANDIN_DEVICES", 2), program).expect("it was there");
+            assert!(report.of("graph launches") > 0, "{program} {report:?}");
+        }
     });
 }
 
@@ -243,6 +248,7 @@ fn replays_become_command_buffers() {
         assert!(report.of("graph launches") > 0, "{program} {report:?}");
     }
     _ = of("graphs::for_one_device");
+    _ = of("graphs::spread");
 }
 
 /// On cores recorded tasks are submitted as one, too, and launched one by one.
@@ -252,9 +258,17 @@ fn replays_on_cores_are_what_their_tasks_would_be() {
         return; // there is no OpenCL
     }
     let settings = OPENCL.clone().with("POCL_DEVICES", "pthread pthread");
-    for program in
-        ["steady", "changing", "scratch", "evicted", "indexed", "on_two_devices", "for_one_device", "random_programs"]
-    {
+    for program in [
+        "steady",
+        "changing",
+        "scratch",
+        "evicted",
+        "indexed",
+        "on_two_devices",
+        "for_one_device",
+        "spread",
+        "random_programs",
+    ] {
         drivers::run_own(&settings, &format!("graphs::{program}")).expect("the layer was built");
     }
 }
@@ -447,6 +461,36 @@ fn devices_that_get_lost() {
                 // How much of the work comes to the device is a matter of time.
                 let lost = report.of("devices lost");
                 assert!(lost == 1 || operation > 30 && lost == 0, "{units} {operation} {report:?}");
+            }
+        }
+    });
+}
+
+/// Tasks across two devices, which have access to each other's memory or have not.
+#[test]
+fn tasks_across_devices() {
+    on_both(|settings| {
+        let settings = settings.clone().with("STANDIN_DEVICES", 2);
+        let Some(report) = report(&settings, "across::peers") else { return };
+        assert!(report.of("reaches for peers") > 0, "{report:?}");
+        let report = self::report(&settings.clone().with("STANDIN_PEERS", 0), "across::peers").expect("it was there");
+        assert_eq!(report.of("reaches for peers"), 0, "{report:?}");
+        self::report(&settings, "across::raw");
+    });
+}
+
+#[test]
+fn devices_that_get_lost_from_tasks_across_them() {
+    on_both(|settings| {
+        for units in ["1:CPU:1,1:KIND:2", "1:KIND:2"] {
+            for (device, operation) in [(0, 0), (1, 3), (0, 30), (1, 60), (1, 200), (0, 500)] {
+                let settings = settings.clone().with("STANDIN_DEVICES", 2);
+                let settings = settings.with("STANDIN_LOSE", format!("{device}:{operation}"));
+                let machine = units.replace("KIND", settings.units);
+                let settings = settings.with("STANDIN_MACHINE", machine);
+                let Some(report) = report(&settings, "across::loss") else { return };
+                let lost = report.of("devices lost");
+                assert!(lost == 1 || operation > 30 && lost == 0, "{units} {device} {operation} {report:?}");
             }
         }
     });

@@ -1,5 +1,6 @@
 //! What the engine asks of a driver.
 
+use super::placement::Across;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::OwnedTask;
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
@@ -37,7 +38,10 @@ pub(crate) struct Release {
 pub(crate) struct Launch {
     pub(crate) task: OwnedTask,
     pub(crate) unit: UnitId,
+    /// Of several, the first.
     pub(crate) device: Option<DeviceId>,
+    /// Where its parts go, if it is for several.
+    pub(crate) across: Option<Arc<Across>>,
     /// The replica of each access, in order; of a reduction, the home (its body works on a private buffer).
     pub(crate) places: Arc<[ReplicaRef]>,
     /// Tasks in flight on the device that it has to come behind.

@@ -27,7 +27,9 @@ pub(crate) enum Event<'a> {
     Returned(OwnedTask),
     /// A launched task comes back: its device had no memory for it, or, without an error, others need what it has. It waits
     /// for memory again.
-    Refused(OwnedTask, Option<DeviceError>),
+    Refused(OwnedTask, Option<(DeviceId, DeviceError)>),
+    /// A task that was launched has failed, and these of its devices are gone; what others have of it in flight has yet to end.
+    PartFailed(&'a OwnedTask, &'a [DeviceId], FailureReason),
     /// A copy has arrived; how long it took, if that was measured.
     Copied(CopyId, Option<CopyTime>),
     /// A copy could not be made, by this device.
@@ -69,6 +71,8 @@ pub(crate) enum Outcome {
     Failed(FailureReason),
     /// The body ran and failed, and its device is gone.
     FailedAndLost(FailureReason),
+    /// The body ran and failed, as [`Event::PartFailed`] has said.
+    PartFailed,
     /// The body was not run, because of the poison that the task carries.
     Skipped,
 }

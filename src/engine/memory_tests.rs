@@ -160,13 +160,13 @@ fn who_is_refused_at_launch_is_launched_again_and_fails_alone() {
     driver.run(1);
     driver.submit(2, GPU, &[(&y, Mode::Out)], None);
     let launch = driver.launch().unwrap();
-    driver.on(Event::Refused(launch.task, Some(out_of_memory(80))));
+    driver.on(Event::Refused(launch.task, Some((DeviceId(0), out_of_memory(80)))));
     let write_back = driver.copy().expect("x leaves, which is valid nowhere else");
     driver.on(Event::Copied(write_back, None));
     driver.settle();
     let launch = driver.launch().expect("there is room");
     assert!(launch.task.poison().is_none());
-    driver.on(Event::Refused(launch.task, Some(out_of_memory(80))));
+    driver.on(Event::Refused(launch.task, Some((DeviceId(0), out_of_memory(80)))));
     let Some(Command::Skip(failed)) = driver.commands.pop() else { panic!("{:?}", driver.commands) };
     let text = failed.poison().unwrap().to_string();
     assert!(text.contains("cannot allocate 80 bytes on d: 80 bytes are in use there"), "{text}");

@@ -32,13 +32,13 @@ pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use event::{CopyTime, Event, Nanos, Outcome, Span};
 pub(crate) use failures::{FailureLog, WaitBegun};
 pub(crate) use lock::PlacementLock;
-pub(crate) use placement::{Hope, Needs, Placement, Traffic};
+pub(crate) use placement::{Across, Hope, Needs, Placement, Traffic};
 pub(crate) use queries::Counts;
 pub(crate) use scheduler::{Scheduler, is_asked_by};
 
 use crate::coherence::ReplicaId;
 use crate::depend::{self, AccessRecord, Datum, Leftover, Mode, OwnedTask, Recorder, Residence, Submitting, running};
-use crate::error::{DeviceError, FailureReason, SubmitError, TaskFailure};
+use crate::error::{FailureReason, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::sched::{RegionUse, SubmittedTask};
 use crate::sync::drop_quietly;
@@ -176,7 +176,7 @@ impl Engine {
     #[cold]
     fn note(&self, task: &OwnedTask, outcome: Outcome) -> Option<Arc<TaskFailure>> {
         match outcome {
-            Outcome::Done(_) => None,
+            Outcome::Done(_) | Outcome::PartFailed => None,
             Outcome::Failed(reason) => {
                 let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
                 let failure = self.fail(task, reason);
@@ -222,17 +222,26 @@ impl Engine {
                 cause.into_iter().for_each(|cause| task.set_poison(cause));
             }
             Event::Issued(task, share) => self.issued(task, share, placement, out),
+            Event::PartFailed(task, lost, reason) => {
+                let known = task.poison();
+                let cause = known.unwrap_or_else(|| {
+                    self.failures.sweep(SWEEP_AT_FAILURE);
+                    self.fail(task, reason)
+                });
+                let mut placement = placement.lock();
+                lost.iter().for_each(|device| placement.device_lost(device.space(), &cause, out));
+            }
             Event::Suspended(task) => placement.lock().suspended(task, out),
             Event::Resumed(task) => placement.lock().resumed(task),
             Event::Returned(task) => placement.lock().returned(task, out),
             Event::Copied(copy, time) => placement.lock().copied(copy, time, out),
             Event::Refused(task, error) => {
-                let bytes = error.as_ref().and_then(DeviceError::refused_bytes);
+                let refusal = error.as_ref().and_then(|(device, error)| Some((device.space(), error.refused_bytes()?)));
                 let fail = |task: &OwnedTask, in_use| {
-                    let error = error.clone().expect("what is given back for others is not failed");
+                    let (_, error) = error.clone().expect("what is given back for others is not failed");
                     self.fail(task, FailureReason::Device(error.with_in_use(in_use)))
                 };
-                placement.lock().refused(task, bytes, &fail, out);
+                placement.lock().refused(task, refusal, &fail, out);
             }
             Event::CopyFailed(copy, device, error) => {
                 if let Some(bytes) = error.refused_bytes() {

@@ -74,6 +74,32 @@ pub enum DeviceError {
         /// The region, in the same way.
         region: String,
     },
+    /// A task across devices has no such part.
+    #[error("cannot enqueue on the device of part {part}: the task has {parts} parts; try one of those")]
+    NoPart {
+        /// The part asked for.
+        part: usize,
+        /// How many there are.
+        parts: usize,
+    },
+    /// The device of a part has another interface than the body calls.
+    #[error(
+        "cannot enqueue on the device of part {part}: its interface is {interface}, which this body does not call; try `gpu`"
+    )]
+    OtherInterface {
+        /// The part asked for.
+        part: usize,
+        /// The kind of units with its interface.
+        interface: &'static str,
+    },
+    /// An argument lies in the memory of another device than the kernel would run on.
+    #[error("cannot launch kernel `{kernel}`: an argument lies in the memory of another part's device, {problem}")]
+    Elsewhere {
+        /// The kernel's name.
+        kernel: String,
+        /// Why that can't be, and what to try.
+        problem: &'static str,
+    },
     /// A loop over teams and threads would exceed what a device has.
     #[error(
         "cannot launch the loop `{kernel}`: it asks for {requested} {what}, and there are at most {limit}; try less"

@@ -159,6 +159,17 @@ pub enum SubmitError {
         /// The largest capacity among its units' memories.
         capacity_bytes: u64,
     },
+    /// A task across devices has a reduction, which has one result.
+    #[error(
+        "cannot submit task `{task}` across devices: it has a reduction on {data}, and its devices have no order to combine \
+         in; try an output for each part, and a task that combines them"
+    )]
+    ReductionAcrossDevices {
+        /// The task's name.
+        task: String,
+        /// The data object.
+        data: String,
+    },
     /// The task is for a device that can not run it.
     #[error("cannot submit task `{task}` to {device}: {problem}")]
     Device {

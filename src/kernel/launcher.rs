@@ -2,8 +2,8 @@
 
 use super::value::ArgumentValue;
 use super::{
-    Arguments, Graphs, Kept, Kernel, KernelText, ModuleKernel, ModuleParameters, Parameters, RawHandles, Scalar,
-    Scratch,
+    Arguments, DeviceRegion, Graphs, Kept, Kernel, KernelText, ModuleKernel, ModuleParameters, Parameters, RawHandles,
+    Scalar, Scratch,
 };
 use crate::error::DeviceError;
 use crate::machine::UnitKind;
@@ -20,6 +20,22 @@ pub(crate) trait Enqueue {
 
     /// Memory that lasts as long as what this task enqueues; its handle.
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError>;
+
+    /// Of a task across several devices: what is enqueued from here on goes to that of a part. Of any other, all parts are on
+    /// the one device.
+    fn select(&mut self, _part: usize) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Whether kernels here reach memory of the task, by its handle, also if that is another device's.
+    fn reach(&mut self, _base: usize) -> bool {
+        true
+    }
+
+    /// Whether a kernel may be given all of this: it reaches it, and what others write is not among it.
+    fn check_reach(&mut self, _kernel: &KernelText, _arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// The kind of units whose interface it is.
     fn interface(&self) -> UnitKind;
@@ -98,11 +114,31 @@ impl<'a> Launcher<'a> {
         self.device.interface()
     }
 
+    /// Of a task across devices ([`TaskBuilder::across_devices`](crate::TaskBuilder::across_devices)): what is enqueued from here
+    /// on goes to the device of this part; at first that is part 0's. On each device one kernel runs after another; between
+    /// devices there is no order. Where the task works on one device, all parts are there.
+    ///
+    /// # Errors
+    /// If the task has no such part. That is found where it works on several devices.
+    pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
+        self.device.select(part)?;
+        Ok(self)
+    }
+
+    /// Of a task across devices: whether kernels of the part that was chosen last reach a region of another part, in place. If
+    /// so, they may be given it: a kernel of a [`Program`](super::Program) if the task writes neither the region nor what lies in
+    /// one piece of memory with it, others as their own `unsafe` promises say. CUDA and HIP are asked for access from the one
+    /// device to the other; OpenCL brings buffers to where they are used.
+    pub fn reaches(&mut self, region: &impl DeviceRegion) -> bool {
+        self.device.reach(region.place().base)
+    }
+
     /// Enqueues a kernel with at least this many threads: as many whole groups as that takes. The kernel sees to the
     /// threads that are too many. Without threads nothing is enqueued.
     ///
     /// # Errors
     /// [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch what is not in a region;
+    /// [`DeviceError::Elsewhere`] if an argument lies in another device's memory and is written, or not reached;
     /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; or if the kernel's program does not compile
     /// for the device, or the device refuses. Nothing is enqueued then.
     pub fn launch<P, A>(
@@ -120,6 +156,7 @@ impl<'a> Launcher<'a> {
         self.values.clear();
         arguments.values(&mut self.values);
         text.bounds.check(text.name, &text.names, &self.values)?;
+        self.device.check_reach(text, &self.values)?;
         self.device.launch(text, groups, &self.values)
     }
 

@@ -94,12 +94,24 @@ impl Program {
 
     /// All that a compiler gets: macros, dialect, headers, the text; with the places of each.
     pub(crate) fn source(&self) -> String {
+        self.source_with("")
+    }
+
+    /// The same, with this in front of the names of kernels: where the language has functions of its own, these may be their
+    /// names, too.
+    pub(crate) fn source_with(&self, prefix: &str) -> String {
         let mut source = String::new();
         for (name, value) in &self.defines[..self.define_count] {
             source += &format!("#define {name} {value}\n");
         }
         let dialect = ("dialect.h", include_str!("../../kernels/dialect.h"));
-        for (name, text) in [dialect].iter().chain(&self.texts[..self.text_count]) {
+        let (headers, own) = self.texts[..self.text_count].split_at(self.text_count - 1);
+        for (name, text) in [dialect].iter().chain(headers) {
+            source += &format!("#line 1 \"{name}\"\n{text}\n");
+        }
+        for (name, text) in own {
+            let kernels = if prefix.is_empty() { Vec::new() } else { signature::kernels(text) };
+            kernels.iter().for_each(|kernel| source += &format!("#define {kernel} {prefix}{kernel}\n"));
             source += &format!("#line 1 \"{name}\"\n{text}\n");
         }
         source

@@ -114,6 +114,16 @@ impl<'a> Raw<'a> {
         let handles = device.raw()?;
         Ok(Self { device, handles })
     }
+
+    fn select(&mut self, part: usize) -> Result<(), DeviceError> {
+        let interface = self.device.interface();
+        self.device.select(part)?;
+        if self.device.interface() != interface {
+            return Err(DeviceError::OtherInterface { part, interface: self.device.interface().keyword() });
+        }
+        self.handles = self.device.raw()?;
+        Ok(())
+    }
 }
 
 macro_rules! raw_tasks {
@@ -141,6 +151,16 @@ macro_rules! raw_tasks {
             {
                 let stream = ptr::with_exposed_provenance_mut(self.0.handles.stream);
                 self.0.device.kept().of(|| make(stream))
+            }
+
+            /// Of a task across devices: the task as it is on the device of this part, which is the thread's from here on. See
+            /// [`Launcher::part`].
+            ///
+            /// # Errors
+            /// As there; or if the interface fails, or is another one than this body calls.
+            pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
+                self.0.select(part)?;
+                Ok(self)
             }
 
             /// The way to enqueue kernels of a [`Program`](super::Program) between what the body enqueues itself.

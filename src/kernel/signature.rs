@@ -184,6 +184,24 @@ macro_rules! attempt {
     };
 }
 
+/// The names of the kernels in a text, each once.
+pub(super) fn kernels(text: &'static str) -> Vec<&'static str> {
+    let (mut cursor, mut names) = (Cursor::new(text), Vec::new());
+    while !cursor.is_at_end() {
+        match cursor.word() {
+            "" => cursor.advance(),
+            "KERNEL" if cursor.take(b'(') && cursor.close() => {
+                let name = cursor.word();
+                if !name.is_empty() && cursor.take(b'(') && !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
 /// The head of the kernel `name` in `text`, in which `defines` stand for numbers.
 pub(super) const fn parse(
     text: &'static str,

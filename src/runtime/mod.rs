@@ -6,6 +6,7 @@
 //!
 //! Nothing here executes a task or knows of threads.
 
+mod across;
 mod any_driver;
 mod bodies;
 mod build;

@@ -80,6 +80,8 @@ pub(super) struct Hints {
     cost: Option<f64>,
     /// Where it is to run.
     device: Option<DeviceId>,
+    /// On all devices of its unit: where the accesses of each part end.
+    pub(super) across: Option<Arc<[usize]>>,
     /// Its index in an iteration space.
     at: Option<(IterationSpace, usize)>,
     /// The group that it is a member of, and that group's runtime.
@@ -192,6 +194,12 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
         self
     }
 
+    /// The task is for no single device.
+    pub(super) fn on_any_device(mut self) -> Self {
+        self.hints.device = None;
+        self
+    }
+
     /// The task runs on this device, whatever the scheduler would choose, in the device's memory.
     ///
     /// For programs that share work out by themselves, as [`LoopBuilder::spread`](crate::LoopBuilder::spread) does. If
@@ -219,6 +227,7 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// ```
     pub fn on_device(mut self, device: DeviceId) -> Self {
         (self.hints.at, self.hints.beside, self.hints.device) = (None, false, Some(device));
+        self.hints.across = None;
         self
     }
 }
@@ -453,9 +462,9 @@ where
         };
         let beside = self.hints.at.as_ref().filter(|_| self.hints.beside);
         let beside = beside.map(|(space, index)| Beside { space: space.id(), index: *index });
-        let (cost, device) = (self.hints.cost, self.hints.device);
-        let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some();
-        Ok(has_side.then(|| Box::new(Side { cost, place, beside, device, ..Side::default() })))
+        let (cost, device, across) = (self.hints.cost, self.hints.device, self.hints.across.clone());
+        let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some() || across.is_some();
+        Ok(has_side.then(|| Box::new(Side { cost, place, beside, device, across, ..Side::default() })))
     }
 
     /// Whether some unit has a body and enough memory.
@@ -499,7 +508,9 @@ where
             let units = machine.units().iter().filter(|unit| usable(unit.kind));
             units.flat_map(|unit| machine.spaces_of(unit.id)).any(|space| bytes_in(space) <= capacities.bytes(space))
         };
-        if needs.bytes > capacity_bytes && !at_home && !fits_there() {
+        if let Some(ends) = &self.hints.across {
+            super::across::check(&self.entrance, &self.name, ends, usable, records, at_home)?;
+        } else if needs.bytes > capacity_bytes && !at_home && !fits_there() {
             let task = self.name.clone().into_owned();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }

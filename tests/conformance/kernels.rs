@@ -1,6 +1,6 @@
 //! The suite's tasks: each for cores and for accelerators.
 
-use thalweg::kernel::{DeviceViewMut, Kernel, Launcher, Program, Read, Write};
+use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 use thalweg::task::Region;
 
@@ -87,6 +87,23 @@ pub(crate) fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     for (y, x) in y.iter_mut().zip(x) {
         *y = y.wrapping_mul(31).wrapping_add(*x).wrapping_add(salt);
     }
+}
+
+/// `y ← 31 y + x + salt`, as far as both go.
+pub(crate) fn mix_some(
+    k: &mut Launcher<'_>,
+    x: &DeviceView<'_, u64>,
+    y: &mut DeviceViewMut<'_, u64>,
+    salt: u64,
+) -> Result<(), DeviceError> {
+    let n = x.len().min(y.len());
+    k.launch(&MIX, n, (x, y, salt, n as i32))
+}
+
+/// `y ← value`, by what is enqueued here.
+pub(crate) fn fill_some(k: &mut Launcher<'_>, y: &mut DeviceViewMut<'_, u64>, value: u64) -> Result<(), DeviceError> {
+    let n = y.len();
+    k.launch(&FILL, n, (y, value, n as i32))
 }
 
 /// `y ← 31 y + x + salt`, for regions of one length.

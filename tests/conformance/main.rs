@@ -3,6 +3,7 @@
 //! Emulated devices are always there. Tests on others that are missing are ignored, and it is said why; unless
 //! `THALWEG_REQUIRE` (a list such as `opencl,cuda`) says that they must be there.
 
+mod across;
 mod copies;
 mod failures;
 mod fault;
@@ -19,11 +20,13 @@ use thalweg::prelude::*;
 /// A test, and how many devices it needs.
 type Test = (&'static str, usize, fn(UnitKind));
 
-const TESTS: [Test; 16] = [
+const TESTS: [Test; 18] = [
     ("whole_arrays_go_there_and_back", 1, copies::whole_arrays_go_there_and_back),
     ("boxes_of_two_to_four_dimensions", 1, copies::boxes_of_two_to_four_dimensions),
     ("from_device_to_device", 2, copies::from_device_to_device),
     ("a_loop_over_the_devices_of_a_unit", 2, copies::a_loop_over_the_devices_of_a_unit),
+    ("a_task_across_the_devices_of_a_unit", 2, across::a_task_across_the_devices_of_a_unit),
+    ("a_task_across_devices_that_fails", 2, across::a_task_across_devices_that_fails),
     ("memory_is_used_to_the_limit", 1, memory::memory_is_used_to_the_limit),
     ("more_than_fits_is_refused", 1, memory::more_than_fits_is_refused),
     ("many_readers_between_two_writers", 1, order::many_readers_between_two_writers),

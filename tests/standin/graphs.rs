@@ -163,7 +163,7 @@ fn on_two_devices() {
     assert_eq!((rt.take(b).unwrap()[9], rt.take(c).unwrap()[0]), (expected_b, expected_c));
 }
 
-/// Who is for one device is launched there, by itself.
+/// Who is for one device is launched there, by a graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn for_one_device() {
@@ -180,11 +180,52 @@ fn for_one_device() {
     for _ in 0..3 {
         recording.replay().unwrap();
         rt.wait().unwrap();
-        let task = "next".to_owned();
-        assert_eq!(recording.explain(), &Explanation::Resubmitted(thalweg::Obstacle::Device { task }));
+        assert_eq!(graphs(&recording), (1, 5, false));
     }
-    assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect::<Vec<_>>(), [0, 15]);
+    assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect::<Vec<_>>(), [0, 3]);
     assert_eq!(rt.take(y).unwrap(), [(0..3).fold(1, |y, _| nexts(y, 0..5)); 10]);
+}
+
+/// Loops that are spread: a graph for each device, as far as no part comes behind one on another device.
+#[test]
+#[ignore = "run on a stand-in by another test"]
+fn spread() {
+    for cores in ["", "1:CPU:1,"] {
+        let rt = with_units(&format!("{cores}1:{}:2", kind()));
+        let devices = rt.machine().units().last().unwrap().devices.clone();
+        let (x, y) = (rt.data(vec![1u64; 40]), rt.data(vec![2u64; 40]));
+        let mut recording = rt
+            .record(|r| {
+                for salt in 0..5 {
+                    let next = r.for_each("next", y.blocks(10).inout()).gpu(move |k, y| next(k, y, salt));
+                    let next = next.cpu(move |_, y| y.iter_mut().for_each(|y| *y = nexts(*y, salt..salt + 1)));
+                    next.spread(&devices).submit()?;
+                }
+                // Each part is added to the one beside it, which is on the other device.
+                (0..4).try_for_each(|part| {
+                    let at = |part: usize| part * 10..part * 10 + 10;
+                    let add = r.task("add", (y.slice(at(part ^ 1)).input(), x.slice(at(part)).inout()));
+                    let add = add.gpu(|k, (x, mut y)| k.launch(&ADD, x.len(), (&x, &mut y, x.len() as i32)));
+                    let add = add.cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y = y.wrapping_add(*x)));
+                    add.on_device(devices[part % 2]).submit()
+                })
+            })
+            .unwrap();
+        for _ in 0..REPLAYS {
+            recording.replay().unwrap();
+            assert_eq!(graphs(&recording), (4, 24, false));
+        }
+        rt.wait().unwrap();
+        for part in 0..4 {
+            assert_eq!(rt.valid_in(&x.slice(part * 10..part * 10 + 10)), [devices[part % 2].space()]);
+        }
+        let (mut sum, mut next) = (1u64, 2u64);
+        for _ in 0..REPLAYS {
+            next = nexts(next, 0..5);
+            sum = sum.wrapping_add(next);
+        }
+        assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![sum; 40], vec![next; 40]));
+    }
 }
 
 /// Scratch memory, which tasks side by side in a graph must not share.

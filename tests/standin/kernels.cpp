@@ -181,11 +181,28 @@ static void execute(const Node &node) {
             }
 }
 
+// Whether a kernel is given memory of its own device, or of one that this was given access to: what looks like an address is one.
+static bool reaches_all(const Node &node, Device *device) {
+    for (size_t at = 0; at + 8 <= node.packed.size(); at += 8) {
+        uintptr_t word;
+        memcpy(&word, node.packed.data() + at, 8);
+        Device *owner = owner_of(word);
+        if (!owner || owner == device) continue;
+        std::lock_guard guard(device->lock);
+        if (!device->peers.count(owner)) return false;
+        count("reaches for peers");
+    }
+    return true;
+}
+
 Code launch(Stream *stream, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments) {
     auto node = std::make_shared<Node>();
     if (!prepare(*node, function, grid, block, arguments)) return INVALID_VALUE;
     count("launches on stream " + std::to_string(stream->number));
-    stream->push([node] { execute(*node); });
+    stream->push([node, device = stream->device] {
+        if (reaches_all(*node, device)) execute(*node);
+        else device->fail(ILLEGAL_ADDRESS);
+    });
     return stream->device->stuck;
 }
 

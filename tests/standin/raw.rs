@@ -24,7 +24,7 @@ pub fn function(name: &str) -> *mut c_void {
 ///
 /// # Safety
 /// Both ends are device memory of this size.
-unsafe fn enqueue_copy(to: *mut u64, from: *const u64, len: usize, stream: *mut c_void) -> i32 {
+pub unsafe fn enqueue_copy(to: *mut u64, from: *const u64, len: usize, stream: *mut c_void) -> i32 {
     type Cuda = extern "C" fn(u64, u64, usize, *mut c_void) -> i32;
     type Hip = extern "C" fn(*mut u64, *const u64, usize, u32, *mut c_void) -> i32;
     // SAFETY: the types are those of the interfaces' manuals; 3 is from device to device.

@@ -159,6 +159,8 @@ pub(crate) struct Side {
     pub(crate) beside: Option<crate::sched::Beside>,
     /// The device that it is for, as long as there is that.
     pub(crate) device: Option<crate::ids::DeviceId>,
+    /// For the devices of its unit, part by part: where the accesses of each part end.
+    pub(crate) across: Option<Arc<[usize]>>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
     /// The kinds of unit that it can run on, where that does not follow from its bodies alone.

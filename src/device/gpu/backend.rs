@@ -49,6 +49,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Tells apart the groups of devices that can copy among each other.
     fn domain(&self) -> usize;
 
+    /// Whether kernels reach memory of another device of its domain, by its handle.
+    fn reach(&self, _base: usize) -> bool {
+        true
+    }
+
     /// About how many threads run at once; 0 if that is not known.
     fn threads_at_once(&self) -> u64 {
         0

@@ -225,6 +225,10 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         Ok(base)
     }
 
+    fn reach(&mut self, base: usize) -> bool {
+        self.gpu.backend.reach(base)
+    }
+
     fn interface(&self) -> UnitKind {
         B::KIND
     }

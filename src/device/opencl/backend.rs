@@ -7,7 +7,7 @@ use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, GraphNode, Pitches, Slab, no_code};
 use crate::error::DeviceError;
-use crate::kernel::{ArgumentValue, Code, KernelText, Limits, Module, Program, RawHandles, Value};
+use crate::kernel::{ArgumentValue, Code, KernelText, Limits, Module, Program, RawHandles, Source, Value};
 use crate::machine::UnitKind;
 use opencl3::command_queue::{
     CommandQueue, enqueue_barrier_with_wait_list, enqueue_copy_buffer, enqueue_copy_buffer_rect,
@@ -25,6 +25,9 @@ use parking_lot::Mutex;
 use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
+
+/// What programs' kernels have in front of their names, which may be those of functions of OpenCL C.
+const PREFIX: &str = "thalweg_";
 
 const COMPLETE: cl_int = 0;
 const DEVICE_NOT_AVAILABLE: cl_int = -2;
@@ -419,7 +422,7 @@ impl Backend for OpenCl {
     }
 
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError> {
-        let module = opencl3::program::Program::create_from_source(&self.context, &program.source())
+        let module = opencl3::program::Program::create_from_source(&self.context, &program.source_with(PREFIX))
             .map_err(|error| self.failed("clCreateProgramWithSource", error))?;
         self.built(module, program.name(), "-cl-std=CL1.2 -DTHALWEG_FMA")
     }
@@ -447,9 +450,13 @@ impl Backend for OpenCl {
     }
 
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Function, DeviceError> {
-        let created = Kernel::create(module, kernel.name);
+        let name = match kernel.source {
+            Source::Program(_) => format!("{PREFIX}{}", kernel.name),
+            Source::Module(_) => kernel.name.to_owned(),
+        };
+        let created = Kernel::create(module, &name);
         let created = created.map_err(|error| self.failed("clCreateKernel", error))?;
-        Ok(Function(Mutex::new(created), CString::new(kernel.name).expect("a kernel's name is an identifier")))
+        Ok(Function(Mutex::new(created), CString::new(name).expect("a kernel's name is an identifier")))
     }
 
     unsafe fn launch(

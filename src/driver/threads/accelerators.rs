@@ -3,6 +3,7 @@
 //! The hosting thread issues what is ready, looks what has ended, and sleeps only after it has asked to be woken by the next
 //! end. Copies may be enqueued by any thread; that is announced to the hosting thread, which looks after them too.
 
+use super::device_queue::InFlight;
 use super::devices::Devices;
 use super::host::Host;
 use super::room::{Room, Roomy};
@@ -35,7 +36,7 @@ impl Threads {
                     engine.on(Event::Issued(&launch.task, share), out);
                     devices.queue(device).push(launch.task);
                 }
-                Err(Refused::NoMemory(error)) => engine.on(Event::Refused(launch.task, Some(error)), out),
+                Err(Refused::NoMemory(error)) => engine.on(Event::Refused(launch.task, Some((device, error))), out),
                 Err(Refused::Failed(reason)) => {
                     if let FailureReason::Device(error) = &reason {
                         devices.lose(Some(device), error);
@@ -79,16 +80,20 @@ impl Threads {
                         (Mark::Copy(copy), Err(error)) => {
                             self.shared.engine.on(Event::CopyFailed(copy, *device, error), out);
                         }
-                        (Mark::Task(id), Ok(elapsed_ns)) => {
-                            let task = queue.take(id);
-                            task.body().keep();
-                            self.shared.end(task, Outcome::Done(self.span(elapsed_ns)), Some(slot), out);
-                        }
-                        (Mark::Task(id), Err(error)) => {
-                            devices.lose(Some(*device), &error);
-                            let outcome = Outcome::Failed(FailureReason::Device(error));
-                            self.shared.end(queue.take(id), outcome, Some(slot), out);
-                        }
+                        (Mark::Task(id), result) => match (queue.take(id), result) {
+                            (InFlight::All(task), Ok(elapsed_ns)) => {
+                                task.body().keep();
+                                self.shared.end(task, Outcome::Done(self.span(elapsed_ns)), Some(slot), out);
+                            }
+                            (InFlight::All(task), Err(error)) => {
+                                devices.lose(Some(*device), &error);
+                                let outcome = Outcome::Failed(FailureReason::Device(error));
+                                self.shared.end(task, outcome, Some(slot), out);
+                            }
+                            (InFlight::Part(parts), result) => {
+                                self.part_ended(&parts, *device, result, (devices, slot), out);
+                            }
+                        },
                     }
                 }
             }
@@ -98,7 +103,7 @@ impl Threads {
 }
 
 /// Why a task was not enqueued.
-enum Refused {
+pub(super) enum Refused {
     /// There was no memory for it; its body was not called.
     NoMemory(DeviceError),
     Failed(FailureReason),
@@ -108,7 +113,7 @@ enum Refused {
 
 impl Refused {
     /// Before its body was called.
-    fn before(error: DeviceError) -> Self {
+    pub(super) fn before(error: DeviceError) -> Self {
         match error {
             DeviceError::OutOfMemory { .. } => Self::NoMemory(error),
             error => Self::Failed(FailureReason::Device(error)),
@@ -126,7 +131,7 @@ fn enqueue(
     launch: &mut Launch,
 ) -> Result<u32, Refused> {
     let Launch { task, places, after, .. } = launch;
-    let mut sites = devices.device_sites(task, places).map_err(Refused::before)?;
+    let mut sites = devices.device_sites(task, places).map_err(|(_, error)| Refused::before(error))?;
     let begin = || catch_unwind(AssertUnwindSafe(|| begin_reductions(task)));
     let reductions = running::as_part_of(runtime, task, begin);
     let reductions = reductions.map_err(|payload| Refused::Failed(FailureReason::from_panic(payload)))?;

@@ -97,7 +97,7 @@ impl Threads {
         if self.on_fast_path() {
             return self.run_anywhere(task, None);
         }
-        let launch = Launch { task, unit, device: None, places: Arc::default(), after: SmallVec::new() };
+        let launch = Launch { task, unit, device: None, across: None, places: Arc::default(), after: SmallVec::new() };
         self.ready.push_launch(Box::new(launch));
         self.shared.idle.wake_at(unit.index());
     }

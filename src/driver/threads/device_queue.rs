@@ -1,5 +1,6 @@
 //! What an accelerator has in its queues, as its hosting thread keeps it.
 
+use super::across::InParts;
 use crate::depend::OwnedTask;
 use crate::device::Waker;
 use crate::ids::TaskId;
@@ -8,10 +9,18 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// What a device has in flight of a task.
+pub(super) enum InFlight {
+    /// All.
+    All(OwnedTask),
+    /// Its part; other devices have others.
+    Part(Arc<InParts>),
+}
+
 /// The tasks that one device has been issued, and whether there is something to look at.
 #[derive(Default)]
 pub(super) struct DeviceQueue {
-    tasks: Mutex<FxHashMap<TaskId, OwnedTask>>,
+    tasks: Mutex<FxHashMap<TaskId, InFlight>>,
     /// Something may have ended, or was enqueued by another thread.
     news: Arc<AtomicBool>,
     /// The device is gone.
@@ -53,7 +62,12 @@ impl DeviceQueue {
 
     /// Keeps a task until the device has ended it.
     pub(super) fn push(&self, task: OwnedTask) {
-        self.tasks.lock().insert(task.shared().id, task);
+        self.tasks.lock().insert(task.shared().id, InFlight::All(task));
+    }
+
+    /// As [`push`](Self::push), of what the device has of a task across several.
+    pub(super) fn push_part(&self, task: TaskId, parts: Arc<InParts>) {
+        self.tasks.lock().insert(task, InFlight::Part(parts));
     }
 
     /// Whether the device has tasks.
@@ -62,7 +76,7 @@ impl DeviceQueue {
     }
 
     /// A task that the device has ended.
-    pub(super) fn take(&self, task: TaskId) -> OwnedTask {
+    pub(super) fn take(&self, task: TaskId) -> InFlight {
         self.tasks.lock().remove(&task).expect("a task in flight is kept")
     }
 

@@ -129,6 +129,11 @@ impl Devices {
         interfaces.fold(None, |kinds, kind| Some(kinds.unwrap_or(Kinds::NONE).with(kind)))
     }
 
+    /// Devices of one domain have memory that others may reach.
+    pub(super) fn domain(&self, device: DeviceId) -> (&'static str, usize) {
+        self.devices[device.index()].domain()
+    }
+
     /// How many bytes one replica can have on a device.
     pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         self.devices[device.index()].largest_buffer_bytes()
@@ -215,7 +220,7 @@ impl Devices {
     }
 
     /// Where a task's regions lie that was launched on an emulated device.
-    pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<Site>, DeviceError> {
+    pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<Site>, (DeviceId, DeviceError)> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
@@ -224,7 +229,7 @@ impl Devices {
                 Ok(End::Host { first, strides, .. }) => Site { first, strides },
                 Ok(End::Device(_)) => unreachable!("emulated devices are in host memory"),
                 Err(error) => {
-                    failed = Some(error);
+                    failed = place.space.device().map(|device| (device, error));
                     Site { first: std::ptr::null_mut(), strides: [0; MAX_DIMS] }
                 }
             });
@@ -234,7 +239,11 @@ impl Devices {
 
     /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means
     /// anything.
-    pub(super) fn device_sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<DeviceSite>, DeviceError> {
+    pub(super) fn device_sites(
+        &self,
+        task: &OwnedTask,
+        places: &[ReplicaRef],
+    ) -> Result<Vec<DeviceSite>, (DeviceId, DeviceError)> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
         task.body().accesses(&mut |AccessRecord { datum, block, .. }| {
@@ -249,7 +258,7 @@ impl Devices {
                 Ok(End::Device(site)) => site,
                 Ok(End::Host { .. }) => nowhere,
                 Err(error) => {
-                    failed = Some(error);
+                    failed = place.space.device().map(|device| (device, error));
                     nowhere
                 }
             };

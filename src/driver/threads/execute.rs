@@ -13,7 +13,7 @@ use crate::device::{Execution, Synchronous};
 use crate::driver::Driver;
 use crate::driver::shared::Ran;
 use crate::engine::{Event, Launch, Outcome, Span};
-use crate::error::FailureReason;
+use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
 use crate::machine::UnitKind;
 use std::time::Instant;
@@ -135,12 +135,15 @@ impl Threads {
     pub(super) fn run_placed(&self, host: &Host, launch: Box<Launch>) {
         match self.devices_of(host).zip(launch.device) {
             // Its device is gone, and it has not begun.
-            Some((devices, device)) if devices.is_lost(device) => {
+            Some((devices, device)) if is_lost(devices, device, &launch) => {
                 self.react(|out| self.shared.engine.on(Event::Returned(launch.task), out));
             }
             Some((devices, device)) => match devices.execution(device) {
                 Execution::Here(here) => self.execute_on(host, devices, device, here, *launch),
-                Execution::Queued(_) => self.issue(host, devices, device, *launch),
+                Execution::Queued(_) => match launch.across.clone() {
+                    None => self.issue(host, devices, device, *launch),
+                    Some(across) => self.issue_across(host, devices, *launch, &across),
+                },
             },
             None => self.execute_launch(host, *launch),
         }
@@ -170,27 +173,31 @@ impl Threads {
         devices: &Devices,
         device: DeviceId,
         here: &dyn Synchronous,
-        Launch { mut task, places, .. }: Launch,
+        Launch { mut task, places, across, .. }: Launch,
     ) {
         let context = Context { device: Some(device), ..host.context.clone() };
         let sites: Vec<Site> = match devices.sites(&task, &places) {
             Ok(sites) => sites,
-            Err(error) => return self.react(|out| self.shared.engine.on(Event::Refused(task, Some(error)), out)),
+            Err(refusal) => return self.react(|out| self.shared.engine.on(Event::Refused(task, Some(refusal)), out)),
         };
         let (env, slot) = (Env { context: &context, sites: Some(&sites) }, Some(host.slot()));
         let mut ended = None;
         let start = Instant::now();
-        let began = here.run(&mut || {
+        let others = across.as_ref().map_or(&[][..], |across| &across.devices[1..]);
+        let began = run_on(devices, (device, here), others, &mut || {
             ended = Some(host.inside(|| self.shared.run_body(&mut task, &env, slot)));
         });
         // What the device's speed adds to the body is part of its time.
         let elapsed_ns = start.elapsed().as_nanos() as u64;
         let ran = match began {
             Ok(()) => ended.expect("a device runs the body it is given"),
-            Err(error) => {
+            Err((device, error)) => {
                 devices.lose(Some(device), &error);
                 self.shared.discard(&task);
-                Err(Ran::Ended(Outcome::Failed(FailureReason::Device(error))))
+                let lost = if error.is_loss() { &[device][..] } else { &[] };
+                let reason = FailureReason::Device(error.clone());
+                self.react(|out| self.shared.engine.on(Event::PartFailed(&task, lost, reason), out));
+                Err(Ran::Ended(Outcome::PartFailed))
             }
         };
         self.end_launch(host, task, ran, elapsed_ns);
@@ -224,4 +231,29 @@ impl Threads {
         let left = self.shared.waiters.look(&self.shared.progress);
         host.until_told.set(self.without_look(left));
     }
+}
+
+/// Whether a device is gone that a task was launched on.
+fn is_lost(devices: &Devices, device: DeviceId, launch: &Launch) -> bool {
+    let others = launch.across.as_ref().map_or(&[][..], |across| &across.devices[..]);
+    devices.is_lost(device) || others.iter().any(|device| devices.is_lost(*device))
+}
+
+/// Runs a body on a device and on others at once, each of which slows it down; the one that is lost is named.
+fn run_on(
+    devices: &Devices,
+    (device, here): (DeviceId, &dyn Synchronous),
+    others: &[DeviceId],
+    body: &mut dyn FnMut(),
+) -> Result<(), (DeviceId, DeviceError)> {
+    let mut of_others = Ok(());
+    here.run(&mut || match others {
+        [] => body(),
+        [next, rest @ ..] => {
+            let Execution::Here(there) = devices.execution(*next) else { unreachable!("a unit's devices are alike") };
+            of_others = run_on(devices, (*next, there), rest, body);
+        }
+    })
+    .map_err(|error| (device, error))?;
+    of_others
 }

@@ -10,6 +10,7 @@
 //! [`replay`], and this one.
 
 mod accelerators;
+mod across;
 mod aside;
 mod away;
 mod device_queue;

@@ -58,7 +58,8 @@ impl Room<'_> {
         let launches: Vec<_> = std::iter::from_fn(|| threads.ready.pop_launch(self.unit)).collect();
         // The first in line is put there last.
         for launch in launches.into_iter().rev() {
-            if launch.device == Some(*device) {
+            let there = launch.across.as_ref().is_some_and(|across| across.devices.contains(device));
+            if there || launch.device == Some(*device) {
                 threads.react(|out| threads.shared.engine.on(Event::Refused(launch.task, None), out));
             } else {
                 threads.ready.put_launch_back(launch);

@@ -18,7 +18,7 @@ impl Placement {
         if assigned.task.is_poisoned() {
             return self.skip(placed, out); // a copy for it has failed
         }
-        if self.residency.is_lost(assigned.space) {
+        if assigned.spaces().iter().any(|space| self.residency.is_lost(*space)) {
             return self.turn_back(placed, out);
         }
         if reserved.refused {
@@ -71,9 +71,10 @@ impl Placement {
         }
         let (task, launched) = self.flow.launch(placed, !after.is_empty());
         let (unit, device, places) = (launched.unit, launched.space.device(), launched.reserved.replicas.clone());
+        let across = launched.across.clone();
         out.push(match unit {
             None => Command::Run(task),
-            Some(unit) => Command::Launch(Box::new(Launch { task, unit, device, places, after })),
+            Some(unit) => Command::Launch(Box::new(Launch { task, unit, device, across, places, after })),
         });
     }
 

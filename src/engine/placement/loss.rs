@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 impl Placement {
     /// The device with this memory is gone, as `cause` was the first to find.
-    pub(super) fn device_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, out: &mut Vec<Command>) {
+    pub(in crate::engine) fn device_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, out: &mut Vec<Command>) {
         if !self.residency.lose(space, cause) {
             return;
         }
@@ -25,13 +25,16 @@ impl Placement {
                 self.flow.begin(order, true, out);
             }
         }
-        for Assigned { task, unit, .. } in waiting {
-            if let Some(unit) = unit {
-                self.queue.take_from(unit);
-            }
-            self.redirect(task, space, out);
-        }
+        waiting.into_iter().for_each(|assigned| self.give_up_place(assigned, out));
         self.dispatch(out);
+    }
+
+    /// A task that waits for memory of a device that is gone goes elsewhere.
+    pub(super) fn give_up_place(&mut self, Assigned { task, unit, space, .. }: Assigned, out: &mut Vec<Command>) {
+        if let Some(unit) = unit {
+            self.queue.take_from(unit);
+        }
+        self.redirect(task, space, out);
     }
 
     /// Why a launched task has nothing to work on any more: those that it was launched behind have failed.

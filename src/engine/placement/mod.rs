@@ -22,6 +22,7 @@
 //! 6. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
 //!    it has run: until then, what it started from can still be had elsewhere.
 
+mod across;
 mod bring;
 mod flow;
 mod loss;
@@ -32,6 +33,7 @@ mod shortage;
 mod stages;
 mod units;
 
+pub(crate) use across::Across;
 pub(crate) use flow::Traffic;
 pub(crate) use needs::Needs;
 pub(crate) use shortage::Hope;
@@ -110,7 +112,7 @@ impl Placement {
         self.residency.register(&task);
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
             match self.residency.cause_of_device_loss(space) {
-                None => self.queue.wait_for_memory(Assigned { task, unit: None, space }),
+                None => self.queue.wait_for_memory(Assigned { task, unit: None, space, across: None }),
                 Some(cause) => {
                     task.set_poison(cause);
                     out.push(Command::Skip(task));
@@ -272,7 +274,12 @@ impl Placement {
         let mut moved = false;
         for space in self.residency.spaces() {
             while let Some(assigned) = self.queue.next_waiting(space) {
-                match self.residency.reserve(&assigned.task, space) {
+                if assigned.across.is_some() && assigned.spaces().iter().any(|space| self.residency.is_lost(*space)) {
+                    self.give_up_place(assigned, out);
+                    moved = true;
+                    continue;
+                }
+                match self.residency.reserve(&assigned) {
                     Ok(reserved) => {
                         self.bring(Placed { assigned, reserved }, out);
                         moved = true;

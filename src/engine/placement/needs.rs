@@ -52,6 +52,11 @@ pub(super) fn device_of(task: &OwnedTask) -> Option<DeviceId> {
     task.owned().as_ref().and_then(|side| side.device)
 }
 
+/// Of a task across the devices of its unit: where the accesses of each part end.
+pub(super) fn parts_of(task: &OwnedTask) -> Option<&[usize]> {
+    task.owned().as_ref().and_then(|side| side.across.as_deref())
+}
+
 /// The data that is gone when a task has run, if it is a release or a take.
 pub(super) fn forgotten_by(task: &OwnedTask) -> Option<DataId> {
     task.owned().as_ref().and_then(|side| side.forget)

@@ -9,7 +9,8 @@
 //! 2. The policy has been told how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
-use super::needs::{Needs, beside, bytes_in, device_of, kinds, place_of};
+use super::across::{self, Across};
+use super::needs::{Needs, beside, bytes_in, device_of, kinds, parts_of, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
 use super::units::{Room, Units};
@@ -133,8 +134,12 @@ impl Queue {
             return known.clone();
         }
         let fits = |space: &SpaceId| device.is_none_or(|only| only == *space) && fits(task, needs, *space, residency);
+        let has_memory = |unit: &UnitView| match parts_of(task) {
+            Some(ends) => across::fits(task, ends, &unit.spaces, residency),
+            None => unit.spaces.iter().any(fits),
+        };
         let suits = |unit: &UnitView| {
-            kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && unit.spaces.iter().any(fits)
+            kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && has_memory(unit)
         };
         let units: Arc<[bool]> = self.units.iter().map(suits).collect();
         // What suits no device can still run on a device's hosting thread, if cores can run it.
@@ -263,18 +268,23 @@ impl Queue {
 
     /// A task has its unit; memory comes next.
     pub(super) fn assign(&mut self, task: OwnedTask, unit: usize, residency: &Residency) {
-        let space = self.choose_space(&task, unit, residency);
+        let at_home = self.hosts_at_home && self.suited(&task, residency).at_home;
+        let across = parts_of(&task).filter(|_| !at_home).and_then(|ends| Across::new(ends, &self.units[unit].spaces));
+        let space = match &across {
+            Some(across) => across.devices[0].space(),
+            None if at_home => SpaceId::HOST,
+            None if parts_of(&task).is_some() => self.units[unit].spaces[0],
+            None => self.choose_space(&task, unit, residency),
+        };
         self.units.give(unit);
         self.tell(unit);
-        self.wait_for_memory(Assigned { task, unit: Some(self.units[unit].id), space });
+        let (unit, across) = (Some(self.units[unit].id), across.map(Arc::new));
+        self.wait_for_memory(Assigned { task, unit, space, across });
     }
 
     /// The one that the task is for; else, among a unit's memories that the task fits into, the one with the most of its
     /// data, then the least busy.
-    fn choose_space(&mut self, task: &OwnedTask, unit: usize, residency: &Residency) -> SpaceId {
-        if self.hosts_at_home && self.suited(task, residency).at_home {
-            return SpaceId::HOST;
-        }
+    fn choose_space(&self, task: &OwnedTask, unit: usize, residency: &Residency) -> SpaceId {
         if let [only] = self.units[unit].spaces[..] {
             return only;
         }
@@ -345,7 +355,14 @@ impl Queue {
         self.units.lose(space);
         self.has_gone = true;
         self.suited.clear();
-        std::mem::take(&mut self.waiting[space.index()])
+        let mut lost = std::mem::take(&mut self.waiting[space.index()]);
+        for waiting in &mut self.waiting {
+            let works_there = |assigned: &Assigned| assigned.across.is_some() && assigned.spaces().contains(&space);
+            let (gone, staying) = std::mem::take(waiting).into_iter().partition(works_there);
+            *waiting = staying;
+            lost.extend::<VecDeque<_>>(gone);
+        }
+        lost
     }
 
     /// How long each unit has run tasks.

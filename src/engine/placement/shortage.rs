@@ -67,18 +67,17 @@ impl Placement {
         true
     }
 
-    /// There was no memory for a task that was launched, or, without a number of bytes, somebody else needs what it has: it
+    /// There was no memory for a task that was launched, or, without a refusal, somebody else needs what it has: it
     /// has not begun, and waits for memory again.
     pub(in crate::engine) fn refused(
         &mut self,
         task: OwnedTask,
-        bytes: Option<u64>,
+        refusal: Option<(SpaceId, u64)>,
         fail: &FailRefused<'_>,
         out: &mut Vec<Command>,
     ) {
         let Some(launched) = self.flow.launched(task.shared().id) else { return };
-        let space = launched.space;
-        if let Some(bytes) = bytes {
+        if let Some((space, bytes)) = refusal {
             let is_alone = self.residency.has_only(&task, &launched.reserved, space);
             let in_use = self.residency.in_use(space);
             self.residency.refused(space, bytes);
@@ -102,8 +101,9 @@ impl Placement {
     /// Takes from a task that has not begun what it has, and lets it wait for memory; who waited for its end.
     fn wait_again(&mut self, task: OwnedTask, launched: Launched, out: &mut Vec<Command>) -> Vec<TaskId> {
         self.residency.take_back(&task, &launched, out);
-        self.queue.wait_first(Assigned { task, unit: launched.unit, space: launched.space });
-        launched.waiters
+        let Launched { unit, space, across, waiters, .. } = launched;
+        self.queue.wait_first(Assigned { task, unit, space, across });
+        waiters
     }
 
     /// Somebody needs so many bytes beside those that are in use, and was refused: sends away what is idle.

@@ -1,17 +1,36 @@
 //! A task's stages between ready and finished, and a copy's.
 
+use super::across::Across;
 use crate::coherence::Transfer;
 use crate::depend::OwnedTask;
 use crate::engine::command::{CopyOrder, ReplicaRef};
 use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use crate::region::Entry;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A task with a unit and a space, and no memory yet.
 pub(super) struct Assigned {
     pub(super) task: OwnedTask,
     pub(super) unit: Option<UnitId>,
+    /// Of several, the first.
     pub(super) space: SpaceId,
+    /// Where its parts go, if it works in several.
+    pub(super) across: Option<Arc<Across>>,
+}
+
+impl Assigned {
+    /// The memories that it works in.
+    pub(super) fn spaces(&self) -> Spaces {
+        spaces(self.space, self.across.as_deref())
+    }
+}
+
+/// The memories of a task.
+pub(super) type Spaces = SmallVec<[SpaceId; 4]>;
+
+fn spaces(one: SpaceId, across: Option<&Across>) -> Spaces {
+    across.map_or_else(|| SmallVec::from_slice(&[one]), |across| across.spaces().collect())
 }
 
 /// What a task has of a memory.
@@ -34,6 +53,7 @@ pub(super) struct Placed {
 pub(super) struct Launched {
     pub(super) unit: Option<UnitId>,
     pub(super) space: SpaceId,
+    pub(super) across: Option<Arc<Across>>,
     pub(super) reserved: Reserved,
     /// Launched behind another: not counted as given ahead once it is issued.
     pub(super) behind: bool,
@@ -50,8 +70,14 @@ pub(super) struct Launched {
 impl Launched {
     /// A task with its memory, launched.
     pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
-        let Placed { assigned: Assigned { task, unit, space }, reserved } = placed;
-        (task, Self { unit, space, reserved, behind, suspended: false, issued: false, share: 0, waiters: Vec::new() })
+        let Placed { assigned: Assigned { task, unit, space, across }, reserved } = placed;
+        let (suspended, issued, share, waiters) = (false, false, 0, Vec::new());
+        (task, Self { unit, space, across, reserved, behind, suspended, issued, share, waiters })
+    }
+
+    /// The memories that it works in.
+    pub(super) fn spaces(&self) -> Spaces {
+        spaces(self.space, self.across.as_deref())
     }
 
     /// The unit that it counts for.

@@ -373,11 +373,6 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
-    /// A task is for one device.
-    Device {
-        /// The task's name.
-        task: String,
-    },
     /// CPU units could run a task as well as accelerators.
     Units {
         /// The task's name.
@@ -439,7 +434,6 @@ impl fmt::Display for Obstacle {
                 write!(f, "the {mode} access of task `{task}` may belong to a group with tasks around the recording")
             }
             Self::Kernels { task } => write!(f, "task `{task}` has no body that launches kernels on any accelerator"),
-            Self::Device { task } => write!(f, "task `{task}` is for one device"),
             Self::Units { task } => write!(f, "CPU units could run task `{task}`"),
             Self::Emulated { task } => write!(f, "task `{task}` could run on an emulated device"),
             Self::Parallel { task } => {

@@ -7,8 +7,9 @@
 //!   only units for them. What is settled anew each time, or is the business of others than the device, ends a
 //!   run ([`Step::graphable`]).
 //! - Where one device alone comes into question, all of them are, and their indices of iteration spaces say nothing. Where there
-//!   are several, those with one index are, which the scheduler puts where the index is; and of those without only those that
-//!   come one after the other anyway: a run is on one device, and what could be side by side on two is not put there.
+//!   are several, those for one device are, as the iterations of a loop that is spread, and those with one index, which the
+//!   scheduler puts where the index is: until one of another place comes behind them ([`by_place`]). Of those without only those
+//!   are that come one after the other anyway: a run is on one device, and what could be side by side on two is not put there.
 //! - A run takes at most half of the device's memory; longer ones are cut in two.
 //!
 //! What a run accesses is what its tasks do together, cut at all their borders and joined again where it is used alike: read, or
@@ -18,8 +19,8 @@
 use super::Obstacle;
 use super::run::{Member, MemberRegion, PlannedAccess, Run, RunHints};
 use super::step::{Graphable, RecordedRegion, Step};
-use crate::depend::{Kinds, Mode};
-use crate::ids::DataId;
+use crate::depend::Mode;
+use crate::ids::{DataId, DeviceId};
 use crate::machine::ComputeUnit;
 use crate::region::{Block, MAX_DIMS, RegionMap};
 use crate::runtime::Door;
@@ -57,15 +58,17 @@ impl Plan {
         let mut begin = 0;
         while begin < steps.len() {
             let first = place_of(&*steps[begin], door);
-            let Ok((kinds, place)) = first else {
+            let Ok((one, place)) = first else {
                 plan.leave(begin, first.err().flatten());
                 begin += 1;
                 continue;
             };
-            let tasks =
-                steps[begin..].iter().map_while(|step| step.graphable().ok().filter(|task| task.kinds == kinds));
+            let is_like =
+                |task: &Graphable<'_>| (task.kinds, task.device.is_some()) == (one.kinds, one.device.is_some());
+            let tasks = steps[begin..].iter().map_while(|step| step.graphable().ok().filter(is_like));
             let tasks: Vec<_> = tasks.collect();
-            let is_one = |a: &Graphable<'_>, b: &Graphable<'_>| place.devices == 1 || is_at_one_index(a, b);
+            let have_places = |task: &Graphable<'_>| PlaceOf::task(task).is_some();
+            let is_one = |a: &Graphable<'_>, b: &Graphable<'_>| place.devices == 1 || have_places(a) == have_places(b);
             for tasks in tasks.chunk_by(is_one) {
                 plan.add(begin, tasks, &place);
                 begin += tasks.len();
@@ -83,9 +86,14 @@ impl Plan {
     /// Adds tasks that follow each other, from the step with this number on.
     fn add(&mut self, first: usize, tasks: &[Graphable<'_>], place: &Place) {
         let before = predecessors(tasks);
-        // Which device is no question, or is one of the index alone.
-        let is_decided = place.devices == 1 || tasks[0].index.is_some();
-        let groups = if is_decided { vec![(0..tasks.len()).collect()] } else { connected(&before) };
+        // Which device is no question, or is one of the task's place alone.
+        let has_place = PlaceOf::task(&tasks[0]).is_some();
+        let is_decided = place.devices == 1 || has_place;
+        let groups = match is_decided {
+            true if place.devices == 1 => vec![(0..tasks.len()).collect()],
+            true => by_place(&tasks.iter().map(PlaceOf::task).collect::<Vec<_>>(), &before),
+            false => connected(&before),
+        };
         for group in groups {
             if is_decided || is_chain(&group, &before) {
                 self.add_run(first, &group, tasks, &before, place);
@@ -127,12 +135,13 @@ impl Plan {
 }
 
 /// Where the tasks of a run can run that begins with this step, or why there is none. What is no task is no obstacle.
-fn place_of(step: &dyn Step, door: &Door) -> Result<(Kinds, Place), Option<Obstacle>> {
-    let Graphable { name, kinds, .. } = step.graphable()?;
+fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place), Option<Obstacle>> {
+    let task = step.graphable()?;
+    let Graphable { name, kinds, device, .. } = task;
     let machine = &door.shared().machine;
     let mut place = Place { devices: 0, capacity_bytes: u64::MAX, buffer_bytes: u64::MAX };
     for unit in machine.units().iter().filter(|unit| kinds.has(unit.kind)) {
-        if ComputeUnit::is_cpu(unit) {
+        if ComputeUnit::is_cpu(unit) && device.is_none() {
             return Err(Some(Obstacle::Units { task: name.to_owned() }));
         }
         for device in &unit.devices {
@@ -144,13 +153,68 @@ fn place_of(step: &dyn Step, door: &Door) -> Result<(Kinds, Place), Option<Obsta
             place.buffer_bytes = place.buffer_bytes.min(door.capacities.buffer(device.space()));
         }
     }
-    if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((kinds, place)) }
+    if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((task, place)) }
 }
 
-/// Whether they have the same index, or both have none.
-fn is_at_one_index(a: &Graphable<'_>, b: &Graphable<'_>) -> bool {
-    let key = |task: &Graphable<'_>| task.index.map(|(space, index, beside)| (space.id(), *index, *beside));
-    key(a) == key(b)
+/// What says where a task runs, where there are several devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum PlaceOf {
+    Device(DeviceId),
+    /// Of an iteration space, and whether the task runs beside it.
+    Index(u32, usize, bool),
+}
+
+impl PlaceOf {
+    fn task(task: &Graphable<'_>) -> Option<Self> {
+        let index = task.index.map(|(space, index, beside)| Self::Index(space.id(), *index, *beside));
+        index.or(task.device.map(Self::Device))
+    }
+}
+
+/// Tasks of one place.
+struct Group {
+    tasks: Vec<usize>,
+    /// When it was at its end, by the number of the task that came then.
+    end: Option<usize>,
+}
+
+/// Groups of tasks of one place each, in an order in which none comes before one that it comes behind: a group is at its end
+/// when a task of another place comes behind one of its tasks. It is also when one of its own place comes behind a group of
+/// another that was not at its end when it began: else all of it would wait for that, and places for each other by turns.
+fn by_place(places: &[Option<PlaceOf>], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let (mut groups, mut ended): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
+    let mut of_task: Vec<usize> = Vec::with_capacity(places.len());
+    let mut open: FxHashMap<Option<PlaceOf>, usize> = FxHashMap::default();
+    for (task, place) in places.iter().enumerate() {
+        let mut ending = Vec::new();
+        for other in before[task].iter().filter(|other| places[**other] != *place) {
+            let theirs = of_task[*other];
+            if groups[theirs].end.is_none() {
+                groups[theirs].end = Some(task);
+                ending.push((places[*other], theirs));
+            }
+            if let Some(own) = open.get(place)
+                && groups[theirs].end > Some(groups[*own].tasks[0])
+                && groups[*own].end.is_none()
+            {
+                groups[*own].end = Some(task);
+                ending.push((*place, *own));
+            }
+        }
+        for (place, group) in ending {
+            open.remove(&place);
+            ended.push(group);
+        }
+        let group = *open.entry(*place).or_insert_with(|| {
+            groups.push(Group { tasks: Vec::new(), end: None });
+            groups.len() - 1
+        });
+        groups[group].tasks.push(task);
+        of_task.push(group);
+    }
+    let mut rest: Vec<usize> = open.into_values().collect();
+    rest.sort_unstable();
+    ended.into_iter().chain(rest).map(|group| std::mem::take(&mut groups[group].tasks)).collect()
 }
 
 /// Who of a list of tasks has accessed a part last.
@@ -269,9 +333,10 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     let edges = group.iter().map(edge).collect();
     let priority = group.iter().map(|task| tasks[*task].priority).max().unwrap_or(0);
     let cost = group.iter().map(|task| tasks[*task].cost).sum();
-    let one =
-        tasks[group[0]].index.filter(|_| group.iter().all(|task| is_at_one_index(&tasks[*task], &tasks[group[0]])));
-    let hints = RunHints { kinds: tasks[group[0]].kinds, priority, cost, index: one.cloned() };
+    let one = &tasks[group[0]];
+    let have_one_place = group.iter().all(|task| PlaceOf::task(&tasks[*task]) == PlaceOf::task(one));
+    let (index, device) = if have_one_place { (one.index.cloned(), one.device) } else { (None, None) };
+    let hints = RunHints { kinds: one.kinds, priority, cost, index, device };
     Run::new(members, accesses, edges, hints)
 }
 
@@ -376,6 +441,29 @@ mod tests {
         assert_eq!(hulls(vec![line(0..4), line(8..12), line(3..6)]), [line(0..6), line(8..12)]);
         let corners = [Block::new(&[0..2, 0..2]), Block::new(&[1..9, 8..9]), Block::new(&[8..9, 0..9])];
         assert_eq!(hulls(corners.to_vec()), [Block::new(&[0..9, 0..9])], "the box around two takes in the third");
+    }
+
+    #[test]
+    fn places_go_on_until_another_comes_behind_them() {
+        let [a, b] = [0, 1].map(|device| Some(PlaceOf::Device(DeviceId(device))));
+        // Two steps of two parts each, without halos and with.
+        let apart = [vec![], vec![], vec![0], vec![1]];
+        assert_eq!(by_place(&[a, b, a, b], &apart), [[0, 2], [1, 3]]);
+        let halos = [vec![], vec![], vec![0, 1], vec![0, 1]];
+        assert_eq!(by_place(&[a, b, a, b], &halos), [[1], [0], [2], [3]]);
+        // Two tasks of each place between two exchanges, and one that comes behind itself.
+        let before = [vec![], vec![], vec![0], vec![1], vec![2, 3], vec![2, 3], vec![4], vec![5]];
+        assert_eq!(by_place(&[a, b, a, b, a, b, a, b], &before), [vec![1, 3], vec![0, 2], vec![4, 6], vec![5, 7]]);
+        // Whatever depends on whatever: who comes behind is in the same group or a later one.
+        let places: Vec<_> = (0..60).map(|task| Some(PlaceOf::Device(DeviceId(task * 7 % 11 % 3)))).collect();
+        let before: Vec<Vec<usize>> =
+            (0..60).map(|task| (0..task).filter(|other| (task * 31 + other * 17) % 23 == 0).collect()).collect();
+        let groups = by_place(&places, &before);
+        let number = |task: usize| groups.iter().position(|group| group.contains(&task)).unwrap();
+        for (task, before) in before.iter().enumerate() {
+            assert!(before.iter().all(|other| number(*other) <= number(task)), "{task}");
+        }
+        assert_eq!(groups.iter().flatten().count(), 60);
     }
 
     #[test]

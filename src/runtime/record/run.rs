@@ -18,7 +18,7 @@ use super::task::Index;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
 use crate::driver::shared::Description;
 use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DataId, TaskId};
+use crate::ids::{DataId, DeviceId, TaskId};
 use crate::kernel::{DeviceSite, Graphs, Launcher};
 use crate::region::{Block, MAX_DIMS};
 use crate::runtime::Door;
@@ -55,6 +55,8 @@ pub(super) struct RunHints {
     pub(super) cost: Option<f64>,
     /// If all of its tasks have the same.
     pub(super) index: Option<Index>,
+    /// Which device they are for, if they are.
+    pub(super) device: Option<DeviceId>,
 }
 
 /// A task of a run.
@@ -149,12 +151,13 @@ impl Run {
         let (bad, failures, number) = (Mutex::default(), Mutex::default(), Arc::<OnceLock<TaskId>>::default());
         let body =
             RunBody { run: self.clone(), bodies, sources: sources.clone(), bad, failures, number: number.clone() };
-        let RunHints { priority, cost, index, .. } = &self.hints;
+        let RunHints { priority, cost, index, device, .. } = &self.hints;
         let at = |of_beside: bool| index.as_ref().filter(|(.., beside)| *beside == of_beside);
         let side = Side {
             cost: *cost,
             place: at(false).map(|(space, index, _)| space.place(*index)),
             beside: at(true).map(|(space, index, _)| Beside { space: space.id(), index: *index }),
+            device: *device,
             sources: Some(sources.clone()),
             ..Side::default()
         };
@@ -302,7 +305,7 @@ impl Body for RunBody {
         self.run.accesses.iter().for_each(|access| visit(access.record()));
     }
 
-    /// At home, on a machine without CPU units.
+    /// At home: on a machine without CPU units, or if its device is gone.
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
         let call = |_, body: Option<Box<dyn Body>>| match body {
             None => Ok(()),

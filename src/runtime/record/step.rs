@@ -7,7 +7,7 @@ use super::task::{Hints, Index};
 use crate::Context;
 use crate::depend::{AccessRecord, Body, Freezer, Kinds, Lane, Meta, Mode, Own, Residence, Submitting};
 use crate::error::SubmitError;
-use crate::ids::TaskId;
+use crate::ids::{DeviceId, TaskId};
 use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Span, Staying};
 use crate::region::Block;
 use crate::runtime::children::{EntranceOf, Kin};
@@ -73,6 +73,8 @@ pub(super) struct Graphable<'a> {
     pub(super) priority: i32,
     pub(super) cost: Option<f64>,
     pub(super) index: Option<&'a Index>,
+    /// The device that it is for, if it has no index.
+    pub(super) device: Option<DeviceId>,
 }
 
 /// A recorded task.
@@ -232,9 +234,6 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         if bodies.gpu.is_none() || !bodies.own.is_empty() {
             return Err(Some(Obstacle::Kernels { task: task() }));
         }
-        if bodies.device.is_some() {
-            return Err(Some(Obstacle::Device { task: task() }));
-        }
         for record in regions.iter().map(RecordedRegion::record) {
             let is_plain = matches!(record.mode, Mode::In | Mode::Out | Mode::Inout);
             if !is_plain || record.datum.residence == Residence::Home {
@@ -248,8 +247,9 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         if bodies.emulated.is_some() || B::PRESENT && !bodies.host_only {
             kinds = kinds.and(Kinds::EMULATED);
         }
-        let (priority, cost) = (bodies.priority, hints.cost());
-        Ok(Graphable { name, location, regions, kinds, priority, cost, index: hints.index() })
+        let (priority, cost, index) = (bodies.priority, hints.cost(), hints.index());
+        let device = bodies.device.filter(|_| index.is_none());
+        Ok(Graphable { name, location, regions, kinds, priority, cost, index, device })
     }
 
     fn body(&self) -> Box<dyn Body> {

@@ -10,6 +10,7 @@ use super::Recorder;
 use super::step::{Again, RecordedBody, RecordedTask};
 use crate::Context;
 use crate::error::SubmitError;
+use crate::ids::DeviceId;
 use crate::memory::{AccessList, IntoOutcome, NoBody, Slot};
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, AnyParameter, IterationSpace, LoopAccesses};
@@ -63,6 +64,8 @@ pub struct LoopRecorder<'r, A: LoopAccesses, C = NoBody> {
     cpu: C,
     hints: Hints<A::Stored>,
     cost: Option<Box<dyn Fn(usize) -> f64>>,
+    /// Those over which it is spread.
+    devices: Vec<DeviceId>,
 }
 
 /// All of a recorded task but its name, its accesses and its body for CPU units.
@@ -198,7 +201,7 @@ where
 
 impl<'r, A: LoopAccesses> LoopRecorder<'r, A> {
     pub(super) fn new(recorder: &'r Recorder<'r>, name: Cow<'static, str>, accesses: A) -> Self {
-        Self { recorder, name, accesses, cpu: NoBody, hints: Hints::new(), cost: None }
+        Self { recorder, name, accesses, cpu: NoBody, hints: Hints::new(), cost: None, devices: Vec::new() }
     }
 
     /// The body for CPU units and emulated devices, as [`LoopBuilder::cpu`](crate::LoopBuilder::cpu) takes it.
@@ -207,8 +210,8 @@ impl<'r, A: LoopAccesses> LoopRecorder<'r, A> {
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
         R: IntoOutcome + 'static,
     {
-        let Self { recorder, name, accesses, hints, cost, .. } = self;
-        LoopRecorder { recorder, name, accesses, cpu: LoopBody(Arc::new(body), PhantomData), hints, cost }
+        let Self { recorder, name, accesses, hints, cost, devices, .. } = self;
+        LoopRecorder { recorder, name, accesses, cpu: LoopBody(Arc::new(body), PhantomData), hints, cost, devices }
     }
 
     /// As [`cpu`](Self::cpu), for CPU units only.
@@ -237,16 +240,43 @@ impl<A: LoopAccesses, C> LoopRecorder<'_, A, C> {
     /// ([`Recorder::begin`]).
     pub fn at(mut self, space: &IterationSpace) -> Self {
         self.hints.space = Some((space.clone(), 0, false));
+        self.devices.clear();
+        self
+    }
+
+    /// Spreads the iterations over these devices, as [`LoopBuilder::spread`](crate::LoopBuilder::spread) does, in each replay.
+    /// What is recorded for one device, and comes behind nothing on another, becomes a graph of that device. The last of `at`
+    /// and `spread` holds.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:EMU:2").build()?;
+    /// let (x, devices) = (rt.data(vec![1.0; 1000]), &rt.machine().units()[0].devices);
+    /// let mut step = rt.record(|r| {
+    ///     let double = r.for_each("double", x.blocks(500).inout());
+    ///     double.cpu(|_, x| x.iter_mut().for_each(|x| *x *= 2.0)).spread(devices).submit().map(drop)
+    /// })?;
+    /// (0..3).try_for_each(|_| step.replay())?;
+    /// rt.wait()?;
+    /// assert_eq!(rt.valid_in(&x.slice(500..)), [devices[1].space()]);
+    /// assert_eq!(rt.take(x)?, [8.0; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spread(mut self, devices: &[DeviceId]) -> Self {
+        (self.hints.space, self.devices) = (None, devices.to_vec());
         self
     }
 
     #[track_caller]
     fn record<B: RecordedBody<A::Stored>>(self, body: impl Fn(&C) -> B) -> Result<usize, SubmitError> {
-        let Self { recorder, name, accesses, cpu, hints, cost } = self;
+        let Self { recorder, name, accesses, cpu, hints, cost, devices } = self;
         let iterations = super::super::for_each::count(&name, &accesses, recorder.door.id)?;
         let location = Location::caller();
         for index in 0..iterations {
-            let hints = hints.of_iteration(index, cost.as_ref().map(|cost| cost(index)));
+            let mut hints = hints.of_iteration(index, cost.as_ref().map(|cost| cost(index)));
+            if !devices.is_empty() {
+                hints.bodies.device = Some(devices[index % devices.len()]);
+            }
             recorder.enter(name.clone(), location, &accesses.one(index), body(&cpu), hints)?;
         }
         Ok(iterations)

@@ -30,6 +30,20 @@ fn kernels_do_what_the_bodies_do() {
     }
 }
 
+/// The same with so few rows that a simulator of a device can see to them.
+#[test]
+#[ignore = "run under Oclgrind by another test"]
+fn kernels_on_few_rows() {
+    let rt = accelerated("1:OPENCL:1").expect("the simulator is there");
+    let problem = Problem { rows: 70, entries_per_vector: 3, ..Class::S.problem() };
+    let matrix = Matrix::generate(&problem);
+    for rows in matrix.row_blocks(2) {
+        products(&rt, &matrix, rows.clone());
+        vectors(&rt, problem.rows, rows);
+    }
+    scalars(&rt);
+}
+
 fn products(rt: &Runtime, matrix: &Matrix, rows: Range<usize>) {
     let (p, x, q) = (numbers(matrix.rows(), 1), numbers(matrix.rows(), 2), numbers(matrix.rows(), 3));
     let (entries, offsets) = (matrix.entries(&rows), rows.start..rows.end + 1);

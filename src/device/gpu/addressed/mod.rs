@@ -310,7 +310,7 @@ impl<A: Api> Addressed<A> {
                 unsafe {
                     owner = api.owner(from)?;
                     if owner != api.id() {
-                        self.peers.reach(api, &self.device.name, owner);
+                        let _ = self.peers.reach(api, &self.device.name, owner); // else it goes through the host
                     }
                 }
             }
@@ -352,6 +352,17 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn domain(&self) -> usize {
         self.device.api.domain()
+    }
+
+    fn reach(&self, base: usize) -> bool {
+        let reached = self.device.try_call(|api| {
+            // SAFETY: it is a region's of a task that is being enqueued, so the memory's device is open.
+            unsafe {
+                let owner = api.owner(base)?;
+                Ok(owner == api.id() || self.peers.reach(api, &self.device.name, owner))
+            }
+        });
+        reached.unwrap_or(false)
     }
 
     fn threads_at_once(&self) -> u64 {

@@ -4,25 +4,29 @@ use super::api::Api;
 use super::error::{ApiError, PEER_ACCESS_ALREADY_ENABLED};
 use parking_lot::Mutex;
 
-/// The devices whose memory one device was given access to, or can't have access to.
+/// The devices whose memory one device was asked to reach directly, and whether it does.
 #[derive(Debug, Default)]
-pub(super) struct Peers(Mutex<Vec<usize>>);
+pub(super) struct Peers(Mutex<Vec<(usize, bool)>>);
 
 impl Peers {
-    /// Has a device reach another one's memory directly, where it can. Copies work without, through the host.
+    /// Has a device reach another one's memory directly, if it can; whether it does. Copies work without, through the host.
     ///
     /// # Safety
     /// [`Api::owner`] has named the device, of memory that is in use.
-    pub(super) unsafe fn reach<A: Api>(&self, api: &A, name: &str, peer: usize) {
+    pub(super) unsafe fn reach<A: Api>(&self, api: &A, name: &str, peer: usize) -> bool {
         let mut asked = self.0.lock();
-        if asked.contains(&peer) {
-            return;
+        if let Some((_, reached)) = asked.iter().find(|(known, _)| *known == peer) {
+            return *reached;
         }
-        asked.push(peer);
         // SAFETY: the caller has it from `Api::owner`, and its memory keeps the device open.
-        match unsafe { api.enable_peer(peer) } {
-            Ok(()) | Err(ApiError { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => {}
-            Err(ApiError { code, .. }) => tracing::debug!("{name} copies through the host: {}", A::describe(code)),
-        }
+        let reached = match unsafe { api.enable_peer(peer) } {
+            Ok(()) | Err(ApiError { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => true,
+            Err(ApiError { code, .. }) => {
+                tracing::debug!("{name} copies through the host: {}", A::describe(code));
+                false
+            }
+        };
+        asked.push((peer, reached));
+        reached
     }
 }

@@ -358,8 +358,10 @@ impl Residency {
         for place in away() {
             self.drop_if_leaving(place.data, place.replica, out);
         }
-        self.tenants[space.index()] -= 1;
-        self.memories.task_ended(*space);
+        for space in launched.spaces() {
+            self.tenants[space.index()] -= 1;
+            self.memories.task_ended(space);
+        }
         if reserved.private_bytes > 0 {
             self.memories.release(*space, reserved.private_bytes);
         }
@@ -410,6 +412,9 @@ impl Residency {
                 }
             });
         });
+        if placed.assigned.across.is_some() {
+            found.waited_for.append(&mut found.before); // no stream comes behind those of all its devices
+        }
         for tasks in [&mut found.before, &mut found.waited_for] {
             tasks.sort_unstable();
             tasks.dedup();

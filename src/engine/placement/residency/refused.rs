@@ -33,8 +33,9 @@ impl Residency {
             let block = parts.map_or(*access.block, |parts| parts.hull(regions.len()));
             regions.push((access.datum.id, block));
         });
-        let counts =
-            |place: &&ReplicaRef| place.replica != ReplicaId::HOME && !self.is_adopted(place.data, place.replica);
+        let counts = |place: &&ReplicaRef| {
+            place.replica != ReplicaId::HOME && place.space == space && !self.is_adopted(place.data, place.replica)
+        };
         let away = reserved.replicas.iter().filter(counts);
         let is_minimal = || away.clone().all(|place| regions.contains(&(place.data, place.holds)));
         let is_alone = self.tenants(space) == 1 && !self.memories.is_left(space);

@@ -4,6 +4,9 @@
 //! Then regions like these will come again (blocks with a halo do), and two boxes would copy to each other for every task:
 //! so there the whole data gets a replica, if memory is plentiful. It is filled as parts of it are needed.
 //!
+//! A task across devices has a part of its working set in each of several memories: all are looked at before anything is made in
+//! one of them.
+//!
 //! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
 //! after a write-back home otherwise. Until the driver has given their memory back the task waits and holds nothing.
 //! Where a device holds less than was thought, [`shortage`](super::super::shortage) has the rest.
@@ -12,7 +15,7 @@ use super::Residency;
 use crate::coherence::{ReplicaId, Room};
 use crate::depend::{AccessRecord, Mode, OwnedTask, Residence};
 use crate::engine::command::ReplicaRef;
-use crate::engine::placement::stages::Reserved;
+use crate::engine::placement::stages::{Assigned, Reserved};
 use crate::ids::{DataId, SpaceId};
 use crate::region::{Block, BoxIndex};
 use rustc_hash::FxHashMap;
@@ -24,8 +27,15 @@ struct Wanted {
     access: usize,
     data: DataId,
     block: Block,
+    space: SpaceId,
     /// Where it will lie.
     found: Option<ReplicaId>,
+}
+
+impl Wanted {
+    fn is_with(&self, other: &Self) -> bool {
+        self.space == other.space
+    }
 }
 
 /// Why nothing was reserved.
@@ -43,7 +53,8 @@ const WHOLE_OF_MEMORY: u64 = 4;
 
 impl Residency {
     /// Pins a replica for every access of a task, or changes nothing.
-    pub(in super::super) fn reserve(&mut self, task: &OwnedTask, space: SpaceId) -> Result<Reserved, Shortage> {
+    pub(in super::super) fn reserve(&mut self, assigned: &Assigned) -> Result<Reserved, Shortage> {
+        let Assigned { task, space, across, .. } = assigned;
         if space.is_host() {
             return Ok(self.at_home(task));
         }
@@ -62,12 +73,19 @@ impl Residency {
             let found = needs_none.then_some(ReplicaId::HOME);
             // What stands for several tasks has regions in one piece that differ in how they are used.
             let block = parts.map_or(*record.block, |parts| parts.hull(access));
-            wanted.push(Wanted { access, data: record.datum.id, block, found });
+            let space = across.as_ref().map_or(*space, |across| across.space(access));
+            wanted.push(Wanted { access, data: record.datum.id, block, space, found });
             access += 1;
         });
         // Large regions first: their replicas may cover the small ones.
-        wanted.sort_by_key(|w| Reverse(w.block.volume()));
-        self.make_room(space, &mut wanted, private_bytes)?;
+        wanted.sort_by_key(|w| (w.space, Reverse(w.block.volume())));
+        let mut spare = SmallVec::<[u64; 4]>::new();
+        for of_space in wanted.chunk_by_mut(Wanted::is_with) {
+            spare.push(self.find_room(of_space[0].space, of_space, private_bytes)?);
+        }
+        for (of_space, spare) in wanted.chunk_by_mut(Wanted::is_with).zip(spare) {
+            self.make_replicas(of_space[0].space, of_space, spare);
+        }
         wanted.sort_by_key(|w| w.access);
         let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         for w in &wanted {
@@ -80,9 +98,9 @@ impl Residency {
             replicas.push(ReplicaRef { data: w.data, replica: id, space: replica.space, holds: replica.block });
         }
         if private_bytes > 0 {
-            self.memories.reserve(space, private_bytes);
+            self.memories.reserve(*space, private_bytes);
         }
-        self.tenants[space.index()] += 1;
+        assigned.spaces().iter().for_each(|space| self.tenants[space.index()] += 1);
         Ok(Reserved { replicas: replicas[..].into(), private_bytes, refused: false })
     }
 
@@ -97,8 +115,8 @@ impl Residency {
         Reserved { replicas: replicas[..].into(), private_bytes: 0, refused: false }
     }
 
-    /// Finds or makes replicas for all that is wanted, if the memory is free.
-    fn make_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64) -> Result<(), Shortage> {
+    /// Finds replicas for what is wanted, or that the memory for them is free, and then how much more is.
+    fn find_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64) -> Result<u64, Shortage> {
         self.find_covering(space, wanted);
         let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
         let alone = self.tenants[space.index()] == 0 && !self.memories.is_left(space);
@@ -119,11 +137,15 @@ impl Residency {
             needed = private_bytes + self.new_bytes(wanted);
             room = self.memories.room_alone(space, needed, &[], &self.directories);
         }
-        let mut spare = match room {
-            Room::Free => self.memories.free(space) - needed,
-            Room::Soon | Room::Never => return Err(Shortage::InUse),
-            Room::After(leaving) => return Err(Shortage::Evict(leaving)),
-        };
+        match room {
+            Room::Free => Ok(self.memories.free(space) - needed),
+            Room::Soon | Room::Never => Err(Shortage::InUse),
+            Room::After(leaving) => Err(Shortage::Evict(leaving)),
+        }
+    }
+
+    /// Makes the replicas that were not found.
+    fn make_replicas(&mut self, space: SpaceId, wanted: &mut [Wanted], mut spare: u64) {
         for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
             let (data, block) = (w.data, w.block);
             let Some(directory) = self.directories.get_mut(&data) else { continue };
@@ -147,7 +169,6 @@ impl Residency {
             });
             w.found = Some(id);
         }
-        Ok(())
     }
 
     /// Whether the replicas that were found are those of the regions themselves.

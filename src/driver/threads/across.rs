@@ -1,0 +1,330 @@
+//! Tasks across the devices of their unit: one body, a session on each device, and an end when the last of them has ended.
+//!
+//! The unit's hosting thread opens the sessions, calls the body once, and closes them. From then on each device has its share in
+//! flight by itself. A part that fails fails the task at once, so that nothing is placed on a device that is gone; but the task
+//! has not ended before all have, since the others go on using its memory.
+//!
+//! What never happens here: no order between the devices. What a kernel on one of them reads in another's memory is a region
+//! that the task does not write ([`Sessions::check_reach`]).
+
+use super::accelerators::Refused;
+use super::devices::Devices;
+use super::host::Host;
+use super::room::{Room, Roomy};
+use super::state::Threads;
+use crate::depend::{AccessRecord, OwnedTask, running};
+use crate::device::TaskSession;
+use crate::driver::Driver;
+use crate::engine::{Across, Command, Event, Launch, Nanos, Outcome};
+use crate::error::{DeviceError, FailureReason};
+use crate::ids::DeviceId;
+use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Launcher, Limits, RawHandles, Value};
+use crate::machine::UnitKind;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A task that is in flight on several devices.
+pub(super) struct InParts(Mutex<State>);
+
+struct State {
+    /// Until it has ended.
+    task: Option<OwnedTask>,
+    /// The devices on which it has not.
+    left: usize,
+    /// As the engine was told.
+    failed: bool,
+    /// On the device that took longest.
+    elapsed_ns: Nanos,
+}
+
+/// What has become of a task that was to be enqueued.
+enum Enqueued {
+    /// It is in flight on these devices, or on none; and on one of them, or because of it, it has failed.
+    InFlight(Vec<DeviceId>, Option<(DeviceId, DeviceError)>),
+    /// There was no memory on a device; the body was not called.
+    NoMemory(DeviceId, DeviceError),
+    /// It has failed, and nothing of it is in flight; these devices are gone.
+    Failed(FailureReason, Vec<DeviceId>),
+}
+
+impl Enqueued {
+    /// Before the body was called.
+    fn before(device: DeviceId, error: DeviceError) -> Self {
+        match Refused::before(error) {
+            Refused::NoMemory(error) => Self::NoMemory(device, error),
+            Refused::Failed(reason) | Refused::FailedAndLost(reason, _) => {
+                let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
+                Self::Failed(reason, if is_loss { vec![device] } else { Vec::new() })
+            }
+        }
+    }
+}
+
+impl Threads {
+    /// Gives a task to accelerators.
+    pub(super) fn issue_across(&self, host: &Host, devices: &Devices, mut launch: Launch, across: &Across) {
+        let (engine, slot) = (&self.shared.engine, Some(host.slot()));
+        self.react(|out| {
+            if let Some(outcome) = self.shared.refusal(&launch.task) {
+                return self.shared.end(launch.task, outcome, slot, out);
+            }
+            let room = |device: &DeviceId| {
+                let (unit, slot, all) = (host.unit, host.slot(), &host.devices[..]);
+                Room { threads: self, unit, slot, all, devices, device: *device }
+            };
+            let rooms: Vec<_> = across.devices.iter().map(room).collect();
+            let enqueued = host.inside(|| enqueue(self.shared.id, rooms, devices, &mut launch, across));
+            let task = launch.task;
+            match enqueued {
+                Enqueued::InFlight(on, failure) => {
+                    let failed = failure.is_some();
+                    if let Some((device, error)) = failure {
+                        self.part_failed(&task, device, error, devices, out);
+                    }
+                    if on.is_empty() {
+                        return self.shared.end(task, Outcome::PartFailed, slot, out);
+                    }
+                    let (id, left) = (task.shared().id, on.len());
+                    let state = State { task: Some(task), left, failed, elapsed_ns: 0 };
+                    let parts = Arc::new(InParts(Mutex::new(state)));
+                    on.iter().for_each(|device| devices.queue(*device).push_part(id, parts.clone()));
+                }
+                Enqueued::NoMemory(device, error) => engine.on(Event::Refused(task, Some((device, error))), out),
+                Enqueued::Failed(reason, lost) => {
+                    lost.iter().for_each(|device| devices.queue(*device).lose());
+                    engine.on(Event::PartFailed(&task, &lost, reason), out);
+                    self.shared.end(task, Outcome::PartFailed, slot, out);
+                }
+            }
+        });
+    }
+
+    /// What a device had of a task has ended; so has the task, if it was the last.
+    pub(super) fn part_ended(
+        &self,
+        parts: &InParts,
+        device: DeviceId,
+        result: Result<Nanos, DeviceError>,
+        (devices, slot): (&Devices, usize),
+        out: &mut Vec<Command>,
+    ) {
+        let mut state = parts.0.lock();
+        match result {
+            Ok(elapsed_ns) => state.elapsed_ns = state.elapsed_ns.max(elapsed_ns),
+            Err(error) => {
+                let task = state.task.as_ref().expect("it has not ended everywhere");
+                self.part_failed(task, device, error, devices, out);
+                state.failed = true;
+            }
+        }
+        state.left -= 1;
+        if state.left > 0 {
+            return;
+        }
+        let task = state.task.take().expect("it ends once");
+        let outcome = if state.failed {
+            Outcome::PartFailed
+        } else {
+            task.body().keep();
+            Outcome::Done(self.span(state.elapsed_ns))
+        };
+        drop(state);
+        self.shared.end(task, outcome, Some(slot), out);
+    }
+
+    /// A device has failed, and the task with it.
+    fn part_failed(
+        &self,
+        task: &OwnedTask,
+        device: DeviceId,
+        error: DeviceError,
+        devices: &Devices,
+        out: &mut Vec<Command>,
+    ) {
+        devices.lose(Some(device), &error);
+        let lost = if error.is_loss() { &[device][..] } else { &[] };
+        self.shared.engine.on(Event::PartFailed(task, lost, FailureReason::Device(error)), out);
+    }
+}
+
+/// Opens a session on each device, calls the body with all of them, and closes them.
+fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut Launch, across: &Across) -> Enqueued {
+    let Launch { task, places, .. } = launch;
+    let sites = match devices.device_sites(task, places) {
+        Ok(sites) => sites,
+        Err((device, error)) => return Enqueued::before(device, error),
+    };
+    let number = |device: &DeviceId| across.devices.iter().position(|other| other == device);
+    let parts = across.parts.iter().filter_map(number).collect();
+    let (mut owners, mut access) = (FxHashMap::default(), 0);
+    task.body().accesses(&mut |AccessRecord { mode, .. }| {
+        if let Some(owner) = places[access].space.device().and_then(|device| number(&device)) {
+            let (_, writes) = owners.entry(sites[access].base).or_insert((owner, false));
+            *writes |= mode.writes();
+        }
+        access += 1;
+    });
+    let mut sessions = Sessions { rooms, sessions: Vec::new(), parts, current: 0, owners };
+    for device in &across.devices {
+        let accelerator = devices.accelerator(*device).expect("the device is an accelerator");
+        match accelerator.open(task.shared().id, &[]) {
+            Ok(session) => sessions.sessions.push(session),
+            Err(error) => return Enqueued::before(*device, error),
+        }
+    }
+    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut sessions), &sites));
+    let reason = match running::as_part_of(runtime, task, || catch_unwind(body)) {
+        Ok(Ok(())) => return sessions.close(&across.devices),
+        Ok(Err(error)) => match error.downcast::<DeviceError>() {
+            Ok(error) => FailureReason::Device(*error),
+            Err(error) => FailureReason::from_returned(error),
+        },
+        Err(payload) => FailureReason::from_panic(payload),
+    };
+    let current = across.devices[sessions.current];
+    let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
+    let mut lost = sessions.abandon(&across.devices);
+    if is_loss && !lost.contains(&current) {
+        lost.push(current); // it has said so
+    }
+    Enqueued::Failed(reason, lost)
+}
+
+/// The sessions of one task, of which one takes what is enqueued.
+struct Sessions<'a> {
+    /// Of each session.
+    rooms: Vec<Room<'a>>,
+    sessions: Vec<Box<dyn TaskSession + 'a>>,
+    /// The session of each part.
+    parts: Vec<usize>,
+    current: usize,
+    /// By its handle, the session that memory belongs to, and whether the task writes there.
+    owners: FxHashMap<usize, (usize, bool)>,
+}
+
+impl Sessions<'_> {
+    fn roomy(&mut self) -> Roomy<'_> {
+        Roomy { session: &mut *self.sessions[self.current], room: &self.rooms[self.current] }
+    }
+
+    /// The body has enqueued all.
+    fn close(self, devices: &[DeviceId]) -> Enqueued {
+        let (mut in_flight, mut failure) = (Vec::new(), None);
+        for (session, device) in self.sessions.into_iter().zip(devices) {
+            let ended =
+                if failure.is_none() { session.close(true).map(|_| true) } else { session.abandon().map(|()| false) };
+            match ended {
+                Ok(true) => in_flight.push(*device),
+                Ok(false) => {}
+                Err(error) if failure.is_none() => {
+                    failure = Some((*device, error));
+                }
+                Err(_) => {} // the next who comes there finds it
+            }
+        }
+        Enqueued::InFlight(in_flight, failure)
+    }
+
+    /// The body has failed: waits until all has stopped; the devices that are gone.
+    fn abandon(self, devices: &[DeviceId]) -> Vec<DeviceId> {
+        let sessions = self.sessions.into_iter().zip(devices);
+        let lost = sessions.filter_map(|(session, device)| {
+            let loss = session.abandon().err().filter(DeviceError::is_loss)?;
+            tracing::error!("{loss}");
+            Some(*device)
+        });
+        lost.collect()
+    }
+
+    /// Whether the current device reaches memory of another one.
+    fn reaches(&mut self, base: usize, owner: usize) -> bool {
+        let domain = |session: usize| {
+            let Room { devices, device, .. } = &self.rooms[session];
+            devices.domain(*device)
+        };
+        owner == self.current || domain(owner) == domain(self.current) && self.sessions[self.current].reach(base)
+    }
+}
+
+impl Enqueue for Sessions<'_> {
+    fn select(&mut self, part: usize) -> Result<(), DeviceError> {
+        let parts = self.parts.len();
+        self.current = *self.parts.get(part).ok_or(DeviceError::NoPart { part, parts })?;
+        Ok(())
+    }
+
+    fn reach(&mut self, base: usize) -> bool {
+        match self.owners.get(&base) {
+            Some((owner, _)) => self.reaches(base, *owner),
+            None => true,
+        }
+    }
+
+    fn check_reach(&mut self, kernel: &KernelText, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
+        for ArgumentValue(value) in arguments {
+            let Value::Memory { base, .. } = value else { continue };
+            let Some((owner, writes)) = self.owners.get(base).copied().filter(|(owner, _)| *owner != self.current)
+            else {
+                continue;
+            };
+            let problem = if writes {
+                "and the task writes there; try a launch by `Launcher::part` of the part that has it"
+            } else if !self.reaches(*base, owner) {
+                "which this one does not reach; try a region of the part itself, which is copied"
+            } else {
+                continue;
+            };
+            return Err(DeviceError::Elsewhere { kernel: kernel.name.to_owned(), problem });
+        }
+        Ok(())
+    }
+
+    fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError> {
+        let base = self.roomy().scratch(bytes)?;
+        self.owners.insert(base, (self.current, true));
+        Ok(base)
+    }
+
+    fn limits(&self) -> Limits {
+        self.sessions[self.current].limits()
+    }
+
+    fn launch(
+        &mut self,
+        kernel: &KernelText,
+        groups: [u32; 3],
+        arguments: &[ArgumentValue],
+    ) -> Result<(), DeviceError> {
+        self.roomy().launch(kernel, groups, arguments)
+    }
+
+    fn interface(&self) -> UnitKind {
+        self.sessions[self.current].interface()
+    }
+
+    fn raw(&mut self) -> Result<RawHandles, DeviceError> {
+        self.sessions[self.current].raw()
+    }
+
+    fn kept(&mut self) -> &mut Kept {
+        self.sessions[self.current].kept()
+    }
+
+    fn begin_graph(&mut self) {
+        unreachable!("what is recorded works on one device");
+    }
+
+    fn begin_part(&mut self) {
+        unreachable!("what is recorded works on one device");
+    }
+
+    fn drop_part(&mut self) {
+        unreachable!("what is recorded works on one device");
+    }
+
+    fn launch_graph(&mut self, _: &[Box<[u32]>], _: &mut Graphs) -> Result<(), DeviceError> {
+        unreachable!("what is recorded works on one device");
+    }
+}

@@ -1,0 +1,96 @@
+//! Tasks across the devices of their unit: the memory that each part of such a task works in.
+//!
+//! A part is one element of the list of accesses that the task was submitted with. Part `i` goes to device `i` modulo the
+//! number of those that the unit has left when it gets the task; so on a unit of one device, or of cores, all parts are in one
+//! memory, and the task is like any other.
+//!
+//! What never happens here: nothing is chosen but that, and nothing is reserved. Invariants:
+//! 1. All memories are those of one unit, and each holds the parts that are there at once.
+//! 2. The working set is reserved in all of them in one step, or in none. Until then the task waits in the line of the first, and
+//!    holds nothing: tasks that wait for each other's memory there can't be.
+//! 3. Such a task is never issued: whoever comes behind it waits for its end, and so does it for those that it comes behind.
+//!    Streams of several devices have no common order.
+
+use super::residency::Residency;
+use crate::depend::{AccessRecord, OwnedTask};
+use crate::ids::{DeviceId, SpaceId};
+use smallvec::SmallVec;
+
+/// Where the parts of a task are that works in several memories.
+#[derive(Debug)]
+pub(crate) struct Across {
+    /// The device of each part.
+    pub(crate) parts: Box<[DeviceId]>,
+    /// The devices, each once, the first part's first.
+    pub(crate) devices: SmallVec<[DeviceId; 4]>,
+    /// The memory of each access.
+    accesses: Box<[SpaceId]>,
+}
+
+impl Across {
+    /// Sends parts to these memories, one after the other. The accesses of a part are those before its end; nothing if all are
+    /// in one memory.
+    pub(super) fn new(ends: &[usize], spaces: &[SpaceId]) -> Option<Self> {
+        let devices: SmallVec<[DeviceId; 4]> =
+            spaces.iter().take(ends.len()).filter_map(|space| space.device()).collect();
+        if devices.len() < 2 {
+            return None;
+        }
+        let parts: Box<[DeviceId]> = (0..ends.len()).map(|part| devices[part % devices.len()]).collect();
+        let mut accesses = Vec::new();
+        for (device, end) in parts.iter().zip(ends) {
+            accesses.resize(*end, device.space());
+        }
+        let accesses = accesses.into();
+        Some(Self { parts, devices, accesses })
+    }
+
+    /// The memory of an access.
+    pub(super) fn space(&self, access: usize) -> SpaceId {
+        self.accesses[access]
+    }
+
+    /// The memories, each once.
+    pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> {
+        self.devices.iter().map(|device| device.space())
+    }
+}
+
+/// Whether the parts of a task, the accesses of which have these ends, fit into these memories of a unit.
+pub(super) fn fits(task: &OwnedTask, ends: &[usize], spaces: &[SpaceId], residency: &Residency) -> bool {
+    if spaces.is_empty() {
+        return false;
+    }
+    let mut bytes: SmallVec<[u64; 4]> = spaces.iter().map(|_| 0).collect();
+    let (mut access, mut part) = (0, 0);
+    task.body().accesses(&mut |record: AccessRecord<'_>| {
+        while access >= ends[part] {
+            part += 1;
+        }
+        access += 1;
+        let at = part % spaces.len();
+        bytes[at] += record.bytes_in(spaces[at]);
+    });
+    bytes.iter().zip(spaces).all(|(bytes, space)| residency.fits(*bytes, *space))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_go_round_the_devices() {
+        let spaces = [1, 2, 3].map(SpaceId);
+        let across = Across::new(&[2, 2, 3, 6], &spaces).unwrap();
+        assert_eq!(*across.parts, [0, 1, 2, 0].map(DeviceId));
+        assert_eq!(*across.accesses, [1, 1, 3, 1, 1, 1].map(SpaceId));
+        assert_eq!(across.spaces().collect::<Vec<_>>(), spaces);
+        // No more devices than parts; one is none.
+        assert_eq!(Across::new(&[1, 2], &spaces).unwrap().devices[..], [0, 1].map(DeviceId));
+        for (ends, spaces) in
+            [(&[][..], &spaces[..]), (&[3], &spaces), (&[1, 2], &spaces[..1]), (&[1, 2], &[SpaceId::HOST])]
+        {
+            assert!(Across::new(ends, spaces).is_none());
+        }
+    }
+}

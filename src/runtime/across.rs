@@ -1,0 +1,135 @@
+//! Tasks across the devices of their unit: how they are described, and what they are refused for.
+//!
+//! Where the parts then go is the matter of `engine/placement/across.rs`.
+
+use super::{Door, ScopedTask, TaskBuilder};
+use crate::depend::{AccessRecord, Mode};
+use crate::error::SubmitError;
+use crate::machine::UnitKind;
+use crate::task::Accesses;
+use std::sync::Arc;
+
+impl<P: Accesses, C> TaskBuilder<'_, Vec<P>, C> {
+    /// The task works on all devices of its unit at once: each element of the list of accesses is a part, and part `i` lies in
+    /// the memory of device `i` modulo their number. One body is called for all parts, when all of them are there; the task
+    /// ends when all devices have done what it enqueued, and fails as a whole. For what needs all devices in one call, such as
+    /// a collective of a communication library, or kernels that read each other's memory in place. Parts that can do without
+    /// each other are better tasks of their own: see [`LoopBuilder::spread`](crate::LoopBuilder::spread).
+    ///
+    /// - A body for accelerators chooses by [`Launcher::part`](crate::kernel::Launcher::part), or
+    ///   [`CudaTask::part`](crate::kernel::CudaTask::part) and its like, where it enqueues. There is no order between devices.
+    /// - A part may be given a region of another one that no part writes, if its device reaches that memory
+    ///   ([`Launcher::reaches`](crate::kernel::Launcher::reaches)); what is to be copied instead is to be among its own accesses.
+    /// - On a unit of cores, of emulated devices or of one device the body gets all parts likewise. A device that is lost
+    ///   before the task has begun leaves the parts to the others of the unit, if they have room, or else to other units.
+    /// - It begins after those before it have ended, and those behind it after it, on devices as well.
+    ///
+    /// The last of `across_devices` and `on_device` holds.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:EMU:2").build()?;
+    /// let (x, y) = (rt.data((0..100).collect::<Vec<i64>>()), rt.zeros::<i64, _>(100));
+    /// let parts: Vec<_> = x.blocks(50).iter().zip(&y.blocks(50)).map(|(x, y)| (x.input(), y.output())).collect();
+    /// rt.task("rotate", parts)
+    ///     .cpu(|_, mut parts| {
+    ///         let n = parts.len();
+    ///         for part in 0..n {
+    ///             let x = parts[(part + 1) % n].0; // the other device's
+    ///             parts[part].1.copy_from_slice(x);
+    ///         }
+    ///     })
+    ///     .across_devices()
+    ///     .submit()?;
+    /// rt.wait()?;
+    /// let devices = &rt.machine().units()[0].devices;
+    /// assert_eq!(rt.valid_in(&y.slice(50..)), [devices[1].space()]);
+    /// assert_eq!(rt.take(y)?[49..51], [99, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// With kernels, of which each finds what the other device has:
+    ///
+    /// ```no_run
+    /// use thalweg::kernel::{Kernel, Program, Read, Write};
+    /// use thalweg::prelude::*;
+    ///
+    /// const TEXT: &str = "KERNEL(256, 1, 1) copy(IN(double, x, n), OUT(double, y, n), int n)
+    ///                     { REGION(x); REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = x[i]; }";
+    /// // SAFETY: only the first n elements of x and y are touched.
+    /// const PROGRAM: Program = unsafe { Program::new("copy.cl", TEXT) };
+    /// static COPY: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "copy");
+    ///
+    /// let rt = Runtime::builder().compute_units("1:CUDA:2").build()?;
+    /// let (x, y) = (rt.data(vec![1.0; 1000]), rt.zeros::<f64, _>(1000));
+    /// let parts: Vec<_> = x.blocks(500).iter().zip(&y.blocks(500)).map(|(x, y)| (x.input(), y.output())).collect();
+    /// rt.task("rotate", parts)
+    ///     .gpu(|launcher, parts| {
+    ///         let (x, y): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    ///         for (part, mut y) in y.into_iter().enumerate() {
+    ///             let (x, n) = (&x[(part + 1) % x.len()], y.len());
+    ///             launcher.part(part)?.launch(&COPY, n, (x, &mut y, n as i32))?;
+    ///         }
+    ///         Ok::<_, DeviceError>(())
+    ///     })
+    ///     .across_devices()
+    ///     .submit()?;
+    /// # use thalweg::error::DeviceError;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn across_devices(mut self) -> Self {
+        let mut accesses = 0;
+        let ends = self.accesses.iter().map(|part| {
+            part.visit(&mut |_| accesses += 1);
+            accesses
+        });
+        self.hints.across = Some(ends.collect::<Arc<[usize]>>());
+        self.on_any_device()
+    }
+}
+
+impl<P: Accesses, C> ScopedTask<'_, '_, Vec<P>, C> {
+    /// As [`TaskBuilder::across_devices`].
+    pub fn across_devices(mut self) -> Self {
+        self.task = self.task.across_devices();
+        self
+    }
+}
+
+/// Whether some unit has room for the parts of a task, whose accesses have these ends: `usable` says of which kinds.
+pub(super) fn check(
+    door: &Door,
+    task: &str,
+    ends: &[usize],
+    usable: impl Fn(UnitKind) -> bool,
+    records: &[AccessRecord<'_>],
+    at_home: bool,
+) -> Result<(), SubmitError> {
+    if let Some(access) = records.iter().find(|access| matches!(access.mode, Mode::Reduction(_))) {
+        return Err(SubmitError::ReductionAcrossDevices { task: task.to_owned(), data: access.datum.to_string() });
+    }
+    let machine = &door.driver.shared().machine;
+    let mut least_lacking: Option<(u64, u64)> = None;
+    for unit in machine.units().iter().filter(|unit| usable(unit.kind)) {
+        let spaces: Vec<_> = machine.spaces_of(unit.id).collect();
+        let mut bytes = vec![0; spaces.len()];
+        let begins = std::iter::once(0).chain(ends.iter().copied());
+        for (part, (begin, end)) in begins.zip(ends).enumerate() {
+            let at = part % spaces.len();
+            bytes[at] += records[begin..*end].iter().map(|access| access.bytes_in(spaces[at])).sum::<u64>();
+        }
+        let of_spaces = bytes.iter().zip(&spaces).map(|(bytes, space)| (*bytes, door.capacities.bytes(*space)));
+        let lacking = of_spaces.max_by_key(|(needed, capacity)| needed.saturating_sub(*capacity));
+        match lacking {
+            Some((needed, capacity)) if needed > capacity && !at_home => {
+                let before = least_lacking.get_or_insert((needed, capacity));
+                if needed - capacity < before.0 - before.1 {
+                    *before = (needed, capacity);
+                }
+            }
+            _ => return Ok(()),
+        }
+    }
+    let Some((needed_bytes, capacity_bytes)) = least_lacking else { return Ok(()) };
+    Err(SubmitError::WorkingSet { task: task.to_owned(), needed_bytes, capacity_bytes })
+}
