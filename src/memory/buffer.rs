@@ -4,7 +4,7 @@ use super::adopted::{DeviceArray, ForeignArray};
 use super::dlpack::Layout as TensorLayout;
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
-use super::{Element, Reserved};
+use super::{Element, Reserved, huge};
 use crate::depend::{Datum, Residence};
 use crate::ids::{DataId, SpaceId};
 use crate::region::{Block, MAX_DIMS};
@@ -48,7 +48,7 @@ impl HostBuffer {
 
     /// This many zeros. What is more than a cache line begins at one, where allocators begin beside it; large arrays,
     /// `number` by `number`, at another line of their page each: what allocators give begins at the same for all, so that
-    /// equal places of several arrays compete for the same set of the cache.
+    /// equal places of several arrays compete for the same set of the cache. Larger ones ask for huge pages.
     ///
     /// # Panics
     /// If they would take more bytes than any allocation can have.
@@ -67,6 +67,9 @@ impl HostBuffer {
         };
         let mut buffer = Self::new(bytemuck::zeroed_vec::<T>(capacity));
         buffer.len = len;
+        if buffer.layout.size() >= huge::LEAST_BYTES {
+            huge::advise(buffer.base, buffer.layout.size());
+        }
         if spare_lines > 0 {
             let to_line = buffer.base.addr().next_multiple_of(LINE_BYTES) - buffer.base.addr();
             // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
@@ -76,7 +79,7 @@ impl HostBuffer {
     }
 
     /// Where the first element is.
-    fn first(&self) -> *mut u8 {
+    pub(super) fn first(&self) -> *mut u8 {
         self.base.wrapping_add(self.skipped_bytes)
     }
 

@@ -23,6 +23,7 @@ mod combine;
 mod copy;
 pub(crate) mod dlpack;
 mod home;
+mod huge;
 mod iteration;
 mod lease;
 mod lent;

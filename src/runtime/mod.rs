@@ -121,7 +121,9 @@ impl Runtime {
     }
 
     /// Registers an array of zeros, of one to four dimensions. Large ones lie better in the cache than what was
-    /// allocated elsewhere; [`take`](Self::take) closes the gap before them, which is a pass over the memory.
+    /// allocated elsewhere; [`take`](Self::take) closes the gap before them, which is a pass over the memory. Those of 4 MiB and
+    /// more ask for huge pages, where Linux leaves that to programs. From 32 MiB on, no page has memory before it is first
+    /// touched: it lies near to the unit whose task writes it first.
     ///
     /// In a simulation it has no memory, so that a program can be simulated whose data no machine at hand could hold:
     /// [`read`](Self::read) and [`take`](Self::take) give zeros.

@@ -7,13 +7,10 @@
 //! Invariant: where there are fewer lines than lanes, the last line is repeated on the way in and written once on
 //! the way out; so no lane ever computes with numbers that are not those of a line.
 
-#[cfg(target_arch = "x86_64")]
-use std::any::TypeId;
-
 use pulp::Simd;
 
 use super::components::ComponentsMut;
-use super::lanes::MAX_LANES;
+use super::lanes::{MAX_LANES, is_avx512};
 
 /// Where up to [`MAX_LANES`] parallel lines of equal length lie within one component.
 #[derive(Clone, Copy, Debug)]
@@ -232,15 +229,6 @@ impl Lines {
     fn adjacent<S: Simd>(&self) -> bool {
         self.count == S::F64_LANES && (0..S::F64_LANES).all(|lane| self.starts[lane] == self.starts[0] + lane)
     }
-}
-
-/// Whether vectors are those of AVX-512, whose order of lanes [`transpose`] knows.
-#[inline(always)]
-fn is_avx512<S: Simd>() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return TypeId::of::<S>() == TypeId::of::<pulp::x86::V4>();
-    #[cfg(not(target_arch = "x86_64"))]
-    false
 }
 
 /// The columns of the square whose rows are these vectors, of as many lanes as there are of them: 4, or the 8 of AVX-512.

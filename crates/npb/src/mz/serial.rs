@@ -37,11 +37,7 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
     use Benchmark::{Bt, Lu, Sp};
     match (benchmark, fuse) {
         (Bt, Fuse::Step) => {
-            &const {
-                [stage("step", |z, threads| {
-                    bt::step(&z.mesh, z.u.view_mut(), &z.forcing.view(), z.r.view_mut(), threads)
-                })]
-            }
+            &const { [stage("step", |z, threads| bt::step(&z.mesh, z.u.view_mut(), &z.forcing.view(), threads))] }
         }
         (Bt, Fuse::Planes) => {
             &const {
@@ -63,11 +59,7 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
             }
         }
         (Sp, Fuse::Step) => {
-            &const {
-                [stage("step", |z, threads| {
-                    sp::step(&z.mesh, z.u.view_mut(), &z.forcing.view(), z.r.view_mut(), threads)
-                })]
-            }
+            &const { [stage("step", |z, threads| sp::step(&z.mesh, z.u.view_mut(), &z.forcing.view(), threads))] }
         }
         (Sp, Fuse::Planes) => {
             &const {

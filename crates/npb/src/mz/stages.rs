@@ -104,8 +104,12 @@ impl Program<'_> {
     /// Submits, or records, a zone's step after the exchange.
     pub(super) fn advance(&self, front: &impl Front, zone: &Zone) -> Result {
         match (self.benchmark, self.settings.fuse) {
-            (Benchmark::Bt, Fuse::Step) => self.whole_step(front, zone, bt::step, gpu::bt::step),
-            (Benchmark::Sp, Fuse::Step) => self.whole_step(front, zone, sp::step, gpu::sp::step),
+            (Benchmark::Bt, Fuse::Step) => {
+                self.whole_step(front, zone, |mesh, u, f, _, threads| bt::step(mesh, u, f, threads), gpu::bt::step)
+            }
+            (Benchmark::Sp, Fuse::Step) => {
+                self.whole_step(front, zone, |mesh, u, f, _, threads| sp::step(mesh, u, f, threads), gpu::sp::step)
+            }
             (Benchmark::Lu, Fuse::Step) => self.whole_step(front, zone, lu::step, gpu::lu::step),
             (Benchmark::Bt, Fuse::Stages) => self.factored(front, zone, &BT_SWEEPS, bt::add),
             (Benchmark::Sp, Fuse::Stages) => self.factored(front, zone, &SP_SWEEPS, sp::add),

@@ -20,7 +20,7 @@ impl<S: Simd> Factors<S> {
     #[inline(always)]
     pub(super) fn new(mut block: Block<S>) -> Self {
         unroll!(5, |pivot| {
-            let inverse = block[pivot][pivot].recip();
+            let inverse = block[pivot][pivot].exact_recip();
             block[pivot][pivot] = inverse;
             unroll!(5, |row| {
                 if row > pivot {

@@ -10,7 +10,7 @@ use pulp::{Simd, WithSimd};
 
 use super::sweep::{InPlane, in_rows, vectors};
 use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
-use crate::mz::lanes::{dispatch, with_scratch};
+use crate::mz::lanes::{dispatch, vectorize, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
 use crate::mz::physics::Mesh;
@@ -18,14 +18,8 @@ use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
 
 /// A whole step of a zone whose faces have been exchanged: [`passes::step`].
-pub(crate) fn step(
-    mesh: &Mesh,
-    u: ArrayViewMut4<'_, f64>,
-    forcing: &ArrayView4<'_, f64>,
-    r: ArrayViewMut4<'_, f64>,
-    threads: usize,
-) {
-    passes::step((in_planes, in_rows), mesh, u, forcing, r, threads);
+pub(crate) fn step(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, forcing: &ArrayView4<'_, f64>, threads: usize) {
+    passes::step((in_planes, in_rows), mesh, u, forcing, threads);
 }
 
 /// A step of the interior planes `planes` as far as it stays within planes: residual, x and y. `u` is given whole,
@@ -82,8 +76,8 @@ impl WithSimd for ToY<'_> {
                         let u = u.plane(k);
                         operator.plane(k, r.each_mut().map(|component| &mut **component));
                         let plane = r.each_mut().map(|component| &mut **component);
-                        Simd::vectorize(simd, InPlane::<S, 0> { simd, mesh, u, r: plane, bundle: &mut *bundle });
-                        Simd::vectorize(simd, InPlane::<S, 1> { simd, mesh, u, r, bundle: &mut *bundle });
+                        vectorize(simd, InPlane::<S, 0> { simd, mesh, u, r: plane, bundle: &mut *bundle });
+                        vectorize(simd, InPlane::<S, 1> { simd, mesh, u, r, bundle: &mut *bundle });
                     },
                 );
             },

@@ -87,7 +87,7 @@ impl<S: Simd> Blocks<S> {
         let [con43, con43_less, one_less, c1c5] = splats(simd, [CON43, CON43 - C1C5, 1.0 - C1C5, C1C5]);
         let [one, two] = splats(simd, [1.0, 2.0]);
         let [rho, ma, mb, mn, energy] = u;
-        let inverse = rho.recip();
+        let inverse = rho.exact_recip();
         let [va, vb, vn, e] = [ma * inverse, mb * inverse, mn * inverse, energy * inverse];
         let transverse_squares = vb.mul_add(vb, va * va);
         let normal_square = vn * vn;

@@ -13,7 +13,7 @@ use super::tridiagonal::{POINT, STORED, solve};
 use crate::mz::components::{
     Components, ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows,
 };
-use crate::mz::lanes::{MAX_LANES, dispatch, with_scratch};
+use crate::mz::lanes::{MAX_LANES, dispatch, vectorize, with_scratch};
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::zones::Shape;
@@ -100,7 +100,7 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
                     r,
                     #[inline(always)]
                     |k, r| {
-                        Simd::vectorize(simd, InPlane::<S, D> { simd, mesh, u: u.plane(k), r, bundle });
+                        vectorize(simd, InPlane::<S, D> { simd, mesh, u: u.plane(k), r, bundle });
                     },
                 );
             },

@@ -52,7 +52,7 @@ const STAGES: [Stage; 16] = [
     stage("bt x", Bt, |m, u, _, r| bt::x_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::bt::sweep(m, 0, k, &*u, r)),
     stage("bt y", Bt, |m, u, _, r| bt::y_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::bt::sweep(m, 1, k, &*u, r)),
     stage("bt z", Bt, |m, u, _, r| bt::z_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::bt::sweep(m, 2, k, &*u, r)),
-    Stage { defines_r: false, ..stage("bt step", Bt, |m, u, f, r| bt::step(m, u, f, r, 1), gpu::bt::step) },
+    Stage { defines_r: false, ..stage("bt step", Bt, |m, u, f, _| bt::step(m, u, f, 1), gpu::bt::step) },
     stage(
         "txinvr",
         Sp,
@@ -62,7 +62,7 @@ const STAGES: [Stage; 16] = [
     stage("sp x", Sp, |m, u, _, r| sp::x_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::sp::sweep(m, 0, k, &*u, r)),
     stage("sp y", Sp, |m, u, _, r| sp::y_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::sp::sweep(m, 1, k, &*u, r)),
     stage("sp z", Sp, |m, u, _, r| sp::z_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::sp::sweep(m, 2, k, &*u, r)),
-    Stage { defines_r: false, ..stage("sp step", Sp, |m, u, f, r| sp::step(m, u, f, r, 1), gpu::sp::step) },
+    Stage { defines_r: false, ..stage("sp step", Sp, |m, u, f, _| sp::step(m, u, f, 1), gpu::sp::step) },
     stage(
         "lu forward",
         Lu,

@@ -18,7 +18,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
 use crate::mz::components::{ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows};
-use crate::mz::lanes::{Scratch, dispatch, with_scratch};
+use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -66,14 +66,8 @@ pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, mut r: ArrayViewMut4
 }
 
 /// A whole step of a zone whose faces have been exchanged: [`passes::step`].
-pub(crate) fn step(
-    mesh: &Mesh,
-    u: ArrayViewMut4<'_, f64>,
-    forcing: &ArrayView4<'_, f64>,
-    r: ArrayViewMut4<'_, f64>,
-    threads: usize,
-) {
-    passes::step((in_planes, in_rows), mesh, u, forcing, r, threads);
+pub(crate) fn step(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, forcing: &ArrayView4<'_, f64>, threads: usize) {
+    passes::step((in_planes, in_rows), mesh, u, forcing, threads);
 }
 
 /// A step of the interior planes `planes` as far as it stays within planes: residual, transform, x and y. `u` is given
@@ -179,10 +173,10 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                         }
                         let (flow, r) = (&flow, &mut r);
                         if X {
-                            simd.vectorize(SweepX { mesh, u, flow, r: &mut *r, scratch: &mut bundles });
+                            vectorize(simd, SweepX { mesh, u, flow, r: &mut *r, scratch: &mut bundles });
                         }
                         if Y {
-                            simd.vectorize(SweepY { mesh, u, flow, r, scratch: &mut bundles });
+                            vectorize(simd, SweepY { mesh, u, flow, r, scratch: &mut bundles });
                         }
                     },
                 );

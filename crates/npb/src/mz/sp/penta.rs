@@ -34,7 +34,6 @@ pub(crate) struct Weights<S: Simd> {
     /// Of the main diagonal: the constant part, in general and in the first and the last row.
     inside: Lane<S>,
     at_end: Lane<S>,
-    one: Lane<S>,
     zero: Lane<S>,
 }
 
@@ -53,7 +52,6 @@ impl<S: Simd> Weights<S> {
             // 1 + twice the diffusion + 6 (5) outer, given twice (beside + viscosity/ρ).
             inside: Lane::splat(simd, 1.0 - 2.0 * outer),
             at_end: Lane::splat(simd, 1.0 - 3.0 * outer),
-            one: Lane::splat(simd, 1.0),
             zero: Lane::splat(simd, 0.0),
         }
     }
@@ -102,7 +100,7 @@ pub(crate) fn eliminate<S: Simd>(
     mut point: impl FnMut(usize) -> Point<S>,
     mut right: impl FnMut(usize) -> State<S>,
 ) {
-    let Weights { outer, zero, one, .. } = *weights;
+    let Weights { outer, zero, .. } = *weights;
     assert_eq!(rows.len(), stored(length), "vectors for the rows of a line");
     rows[..2 * STORED].fill(zero.value());
     let (mut next, mut after) = ([zero; MATRICES], [zero; MATRICES]);
@@ -122,7 +120,7 @@ pub(crate) fn eliminate<S: Simd>(
             lower[m] = outer.mul_sub_from(Lane::new(simd, second[m]), before[m]);
             let diagonal = outer.mul_sub_from(Lane::new(simd, second[MATRICES + m]), diagonal);
             let upper = lower[m].mul_sub_from(after[m], there.above[m]);
-            inverse[m] = one / lower[m].mul_sub_from(next[m], diagonal);
+            inverse[m] = lower[m].mul_sub_from(next[m], diagonal).recip();
             next[m] = upper * inverse[m];
             after[m] = outer * inverse[m];
             row[m] = next[m].value();

@@ -25,11 +25,10 @@ const VOLUME: usize = 0;
 const MOMENTUM: usize = 1;
 const SOUND: usize = 2;
 const RIGHT: usize = 3;
-/// Fields of a bundle in z: the state and the right-hand side.
-const IN_ROWS: usize = 2 * COMPONENTS;
-/// Bundles of lines across rows that are packed together, so that a cache line is used while it is there: planes far
-/// apart tend to displace each other.
-const BUNDLES: usize = 4;
+/// What the way up a line in z keeps of a point for the way down: the state, 1/ρ and 1/a.
+const KEPT: usize = COMPONENTS + 2;
+/// How many bundles of lines in z are asked for at once, while those before are solved: as many as fill some cache lines.
+const AHEAD: usize = 4;
 
 /// The flow in a plane, one slice each.
 pub(crate) struct FlowPlane<'a> {
@@ -39,30 +38,10 @@ pub(crate) struct FlowPlane<'a> {
     pub(crate) sound: &'a mut [f64],
 }
 
-/// A vector of numbers from `at` on, or as many as there are.
-#[inline(always)]
-fn load<S: Simd>(simd: S, from: &[f64], at: usize) -> Lane<S> {
-    if at + S::F64_LANES <= from.len() {
-        Lane::load(simd, from, at)
-    } else {
-        Lane::new(simd, simd.partial_load_f64s(&from[at..]))
-    }
-}
-
-/// Stores a vector from `at` on, or as many of it as there is room for.
-#[inline(always)]
-fn store<S: Simd>(simd: S, value: Lane<S>, to: &mut [f64], at: usize) {
-    if at + S::F64_LANES <= to.len() {
-        value.store(to, at);
-    } else {
-        simd.partial_store_f64s(&mut to[at..], value.value());
-    }
-}
-
 /// The state at the points from `at` on.
 #[inline(always)]
 fn state<S: Simd>(simd: S, u: &Components<'_>, at: usize) -> State<S> {
-    tabulate!(|m| load(simd, u[m], at))
+    tabulate!(|m| Lane::load_some(simd, u[m], at))
 }
 
 /// Finds the flow in a plane of the state.
@@ -71,8 +50,8 @@ pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, flow: &mut FlowPlan
     let c = Constants::new(simd);
     for at in (0..u[0].len()).step_by(S::F64_LANES) {
         let point = Flow::new(&c, state(simd, &u, at));
-        store(simd, point.volume, flow.volume, at);
-        store(simd, point.sound, flow.sound, at);
+        point.volume.store_some(flow.volume, at);
+        point.sound().store_some(flow.sound, at);
     }
 }
 
@@ -82,11 +61,11 @@ pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut Component
     let c = Constants::new(simd);
     for at in (0..u[0].len()).step_by(S::F64_LANES) {
         let point = Flow::new(&c, state(simd, &u, at));
-        store(simd, point.volume, flow.volume, at);
-        store(simd, point.sound, flow.sound, at);
-        let right: State<S> = tabulate!(|m| load(simd, r[m], at));
+        point.volume.store_some(flow.volume, at);
+        point.sound().store_some(flow.sound, at);
+        let right: State<S> = tabulate!(|m| Lane::load_some(simd, r[m], at));
         let right = enter(&c, &point, right);
-        unroll!(COMPONENTS, |m| store(simd, right[m], r[m], at));
+        unroll!(COMPONENTS, |m| right[m].store_some(r[m], at));
     }
 }
 
@@ -150,63 +129,47 @@ impl WithSimd for SweepY<'_, '_> {
         let weights = Weights::new(simd, mesh, 1);
         let c = Constants::new(simd);
         let length = ny - 2;
-        let bundle = FIELDS * length;
-        let (points, rows) = scratch.vectors::<S>(BUNDLES * bundle + stored(length)).split_at_mut(BUNDLES * bundle);
-        for columns in columns::<S>(nx) {
-            let part = |j: usize| (j + 1) * nx + columns.start..(j + 1) * nx + columns.end;
-            for j in 0..length {
-                pack(simd, &flow.volume[part(j)], points, bundle, FIELDS * j + VOLUME);
-                pack(simd, &u[2][part(j)], points, bundle, FIELDS * j + MOMENTUM);
-                pack(simd, &flow.sound[part(j)], points, bundle, FIELDS * j + SOUND);
-                unroll!(COMPONENTS, |m| pack(simd, &r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m));
-            }
-            for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
-                solve(
-                    simd,
-                    &weights,
-                    points,
-                    rows,
-                    #[inline(always)]
-                    |solution| y_to_z(&c, solution),
-                );
-            }
-            for j in 0..length {
-                unroll!(COMPONENTS, |m| unpack(simd, &mut r[m][part(j)], points, bundle, FIELDS * j + RIGHT + m));
-            }
+        let rows = scratch.vectors::<S>(stored(length));
+        let columns = columns::<S>(nx);
+        for begin in columns.clone().step_by(S::F64_LANES) {
+            // In place: a plane is small enough to stay where it is.
+            let part = |j: usize| (j + 1) * nx + begin..(j + 1) * nx + columns.end;
+            eliminate(
+                simd,
+                &weights,
+                length,
+                rows,
+                #[inline(always)]
+                |j| {
+                    let part = part(j);
+                    let [volume, momentum, sound] = [&*flow.volume, u[2], &*flow.sound].map(
+                        #[inline(always)]
+                        |field| Lane::load_some(simd, &field[part.clone()], 0),
+                    );
+                    weights.point(volume, momentum, sound)
+                },
+                #[inline(always)]
+                |j| tabulate!(|m| Lane::load_some(simd, &r[m][part(j)], 0)),
+            );
+            substitute(
+                simd,
+                length,
+                rows,
+                #[inline(always)]
+                |j, solution| {
+                    let solution = y_to_z(&c, solution);
+                    unroll!(COMPONENTS, |m| solution[m].store_some(&mut r[m][part(j)], 0));
+                },
+            );
         }
     }
 }
 
-/// The columns of a row that are solved, in ranges of some bundles: with those at the boundary if that makes them fill
-/// vectors.
+/// The columns of a row that are solved: with those at the boundary if that makes them fill vectors.
 #[inline(always)]
-fn columns<S: Simd>(nx: usize) -> impl Iterator<Item = Range<usize>> {
+fn columns<S: Simd>(nx: usize) -> Range<usize> {
     let whole = (nx - 2).next_multiple_of(S::F64_LANES);
-    let all = if (nx - 1..=nx).contains(&whole) { 0..whole } else { 1..nx - 1 };
-    ranges::<S>(all)
-}
-
-/// Ranges of [`BUNDLES`] bundles.
-#[inline(always)]
-fn ranges<S: Simd>(all: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let end = all.end;
-    all.step_by(BUNDLES * S::F64_LANES).map(move |begin| begin..(begin + BUNDLES * S::F64_LANES).min(end))
-}
-
-/// Copies part of a row to the vectors `at` of neighbouring bundles, each of `bundle` vectors.
-#[inline(always)]
-fn pack<S: Simd>(simd: S, row: &[f64], points: &mut [S::f64s], bundle: usize, at: usize) {
-    for (n, begin) in (0..row.len()).step_by(S::F64_LANES).enumerate() {
-        points[n * bundle + at] = load(simd, row, begin).value();
-    }
-}
-
-/// Copies part of a row back from neighbouring bundles.
-#[inline(always)]
-fn unpack<S: Simd>(simd: S, row: &mut [f64], points: &[S::f64s], bundle: usize, at: usize) {
-    for (n, begin) in (0..row.len()).step_by(S::F64_LANES).enumerate() {
-        store(simd, Lane::new(simd, points[n * bundle + at]), row, begin);
-    }
+    if (nx - 1..=nx).contains(&whole) { 0..whole } else { 1..nx - 1 }
 }
 
 /// Solves the lines of a bundle. The right-hand side is replaced by what `transform` makes of the solution at each
@@ -297,63 +260,63 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
     let weights = Weights::new(simd, mesh, 2);
     let c = Constants::new(simd);
     let (plane, length) = (nx * ny, nz - 2);
-    let bundle = IN_ROWS * length;
-    let vectors_needed = BUNDLES * bundle + 2 * length + stored(length);
-    let (points, rest) = scratch.vectors::<S>(vectors_needed).split_at_mut(BUNDLES * bundle);
-    let (flows, stored) = rest.split_at_mut(2 * length);
-    let mut all = ranges::<S>(0..rows * nx).peekable();
-    while let Some(columns) = all.next() {
-        for k in 0..length {
-            let far = k * plane + columns.start..k * plane + columns.end;
-            unroll!(COMPONENTS, |m| {
-                let (u, r) = match planes {
-                    Rows::Replace { u, r } => (&u[m][far.clone()], &r[k][m][columns.clone()]),
-                    Rows::Add { u, r } => (&u[k][m][columns.clone()], &r[m][far.clone()]),
-                };
-                pack(simd, u, points, bundle, IN_ROWS * k + m);
-                pack(simd, r, points, bundle, IN_ROWS * k + COMPONENTS + m);
-            });
+    // Planes far apart tend to displace each other: all that is read is read once, on the way up.
+    let (kept, stored) = scratch.vectors::<S>(KEPT * length + stored(length)).split_at_mut(KEPT * length);
+    let end = rows * nx;
+    for (number, begin) in (0..end).step_by(S::F64_LANES).enumerate() {
+        if number.is_multiple_of(AHEAD) {
+            let ahead = |begin: usize| (begin + AHEAD * S::F64_LANES).min(end);
+            planes.prefetch(plane, length, &(ahead(begin)..ahead(ahead(begin))));
         }
-        if let Some(next) = all.peek() {
-            planes.prefetch(plane, length, next);
-        }
-        let add = matches!(planes, Rows::Add { .. });
-        for points in points.chunks_exact_mut(bundle).take(columns.len().div_ceil(S::F64_LANES)) {
-            eliminate(
-                simd,
-                &weights,
-                length,
-                stored,
-                #[inline(always)]
-                |l| {
-                    let u: State<S> = vectors(simd, &points[l * IN_ROWS..][..IN_ROWS], 0);
-                    let flow = Flow::new(&c, u);
-                    (flows[2 * l], flows[2 * l + 1]) = (flow.volume.value(), flow.sound.value());
-                    weights.point(flow.volume, u[3], flow.sound)
-                },
-                #[inline(always)]
-                |l| vectors(simd, &points[l * IN_ROWS..][..IN_ROWS], COMPONENTS),
-            );
-            substitute(
-                simd,
-                length,
-                stored,
-                #[inline(always)]
-                |l, solution| {
-                    let point = &mut points[l * IN_ROWS..][..IN_ROWS];
-                    let u: State<S> = vectors(simd, point, 0);
-                    let [volume, sound] = [Lane::new(simd, flows[2 * l]), Lane::new(simd, flows[2 * l + 1])];
-                    let solution = leave(&c, &Flow::known(&c, u, volume, sound), solution);
-                    unroll!(COMPONENTS, |m| point[m] = if add { u[m] + solution[m] } else { solution[m] }.value());
-                },
-            );
-        }
-        for k in 0..length {
-            let target = match planes {
-                Rows::Replace { r, .. } => &mut r[k],
-                Rows::Add { u, .. } => &mut u[k],
-            };
-            unroll!(COMPONENTS, |m| unpack(simd, &mut target[m][columns.clone()], points, bundle, IN_ROWS * k + m));
-        }
+        let read = &*planes;
+        eliminate(
+            simd,
+            &weights,
+            length,
+            stored,
+            #[inline(always)]
+            |k| {
+                let far = k * plane + begin..k * plane + end;
+                let u: State<S> = tabulate!(|m| {
+                    let part = match read {
+                        Rows::Replace { u, .. } => &u[m][far.clone()],
+                        Rows::Add { u, .. } => &u[k][m][begin..end],
+                    };
+                    Lane::load_some(simd, part, 0)
+                });
+                let flow = Flow::new(&c, u);
+                let kept = &mut kept[k * KEPT..][..KEPT];
+                unroll!(COMPONENTS, |m| kept[m] = u[m].value());
+                (kept[COMPONENTS], kept[COMPONENTS + 1]) = (flow.volume.value(), flow.slowness.value());
+                weights.point(flow.volume, u[3], flow.sound())
+            },
+            #[inline(always)]
+            |k| {
+                let far = k * plane + begin..k * plane + end;
+                tabulate!(|m| {
+                    let part = match read {
+                        Rows::Replace { r, .. } => &r[k][m][begin..end],
+                        Rows::Add { r, .. } => &r[m][far.clone()],
+                    };
+                    Lane::load_some(simd, part, 0)
+                })
+            },
+        );
+        substitute(
+            simd,
+            length,
+            stored,
+            #[inline(always)]
+            |k, solution| {
+                let kept = &kept[k * KEPT..][..KEPT];
+                let u: State<S> = vectors(simd, kept, 0);
+                let [volume, slowness] = [Lane::new(simd, kept[COMPONENTS]), Lane::new(simd, kept[COMPONENTS + 1])];
+                let solution = leave(&c, &Flow::known(&c, u, volume, slowness), solution);
+                unroll!(COMPONENTS, |m| match planes {
+                    Rows::Replace { r, .. } => solution[m].store_some(&mut r[k][m][begin..end], 0),
+                    Rows::Add { u: target, .. } => (u[m] + solution[m]).store_some(&mut target[k][m][begin..end], 0),
+                });
+            },
+        );
     }
 }

@@ -17,7 +17,7 @@ pub(crate) type State<S> = [Lane<S>; COMPONENTS];
 pub(crate) struct Constants<S: Simd> {
     half: Lane<S>,
     root: Lane<S>,
-    c1: Lane<S>,
+    c2: Lane<S>,
     c1c2: Lane<S>,
     /// 1/c₂, of a² in the energy.
     sound: Lane<S>,
@@ -30,7 +30,7 @@ impl<S: Simd> Constants<S> {
         Self {
             half: Lane::splat(simd, 0.5),
             root: Lane::splat(simd, std::f64::consts::FRAC_1_SQRT_2),
-            c1: Lane::splat(simd, C1),
+            c2: Lane::splat(simd, C2),
             c1c2: Lane::splat(simd, C1 * C2),
             sound: Lane::splat(simd, 1.0 / C2),
         }
@@ -46,11 +46,9 @@ pub(crate) struct Flow<S: Simd> {
     pub(crate) velocity: [Lane<S>; 3],
     /// Half the square of the speed.
     kinetic: Lane<S>,
-    /// Energy that is not kinetic: E − ρq.
-    internal: Lane<S>,
-    /// The speed of sound, a, and its square.
-    pub(crate) sound: Lane<S>,
+    /// The square of the speed of sound, a², and 1/a.
     sound_squared: Lane<S>,
+    pub(crate) slowness: Lane<S>,
 }
 
 impl<S: Simd> Flow<S> {
@@ -59,14 +57,19 @@ impl<S: Simd> Flow<S> {
     pub(crate) fn new(c: &Constants<S>, u: State<S>) -> Self {
         let volume = u[0].recip();
         let mut flow = Self::known(c, u, volume, volume);
-        flow.sound_squared = c.c1c2 * flow.internal * volume;
-        flow.sound = flow.sound_squared.sqrt();
+        flow.slowness = flow.sound_squared.recip_sqrt();
         flow
     }
 
-    /// Where the state is `u`, and 1/ρ and the speed of sound are known.
+    /// The speed of sound.
     #[inline(always)]
-    pub(crate) fn known(c: &Constants<S>, u: State<S>, volume: Lane<S>, sound: Lane<S>) -> Self {
+    pub(crate) fn sound(&self) -> Lane<S> {
+        self.sound_squared * self.slowness
+    }
+
+    /// Where the state is `u`, and 1/ρ and 1/a are known.
+    #[inline(always)]
+    pub(crate) fn known(c: &Constants<S>, u: State<S>, volume: Lane<S>, slowness: Lane<S>) -> Self {
         let velocity: [Lane<S>; 3] = tabulate!(|d| u[d + 1] * volume);
         let kinetic = c.half * velocity[0].mul_add(u[1], velocity[1].mul_add(u[2], velocity[2] * u[3]));
         Self {
@@ -74,9 +77,8 @@ impl<S: Simd> Flow<S> {
             volume,
             velocity,
             kinetic: kinetic * volume,
-            internal: u[4] - kinetic,
-            sound,
-            sound_squared: sound * sound,
+            sound_squared: c.c1c2 * (u[4] - kinetic) * volume,
+            slowness,
         }
     }
 }
@@ -85,14 +87,13 @@ impl<S: Simd> Flow<S> {
 #[inline(always)]
 pub(crate) fn enter<S: Simd>(c: &Constants<S>, flow: &Flow<S>, r: State<S>) -> State<S> {
     let [v1, v2, v3] = flow.velocity;
-    // c₂/a² = ρ / c₁(E − ρq).
-    let compressibility = flow.density / (c.c1 * flow.internal);
+    let compressibility = c.c2 * flow.slowness * flow.slowness;
     let energy = flow.kinetic.mul_add(r[0], r[4]);
     let energy = v1.mul_sub_from(r[1], v2.mul_sub_from(r[2], v3.mul_sub_from(r[3], energy)));
     let t1 = compressibility * energy;
     let weight = c.root * flow.volume;
     let t2 = weight * v1.mul_add(r[0], -r[1]);
-    let t3 = weight * flow.sound * t1;
+    let t3 = weight * flow.sound() * t1;
     [r[0] - t1, flow.volume * v3.mul_sub_from(r[0], r[3]), flow.volume * v2.mul_add(r[0], -r[2]), t3 - t2, t3 + t2]
 }
 
@@ -117,7 +118,7 @@ pub(crate) fn y_to_z<S: Simd>(c: &Constants<S>, r: State<S>) -> State<S> {
 pub(crate) fn leave<S: Simd>(c: &Constants<S>, flow: &Flow<S>, r: State<S>) -> State<S> {
     let [v1, v2, v3] = flow.velocity;
     let weight = c.root * flow.density;
-    let t1 = weight * (r[3] + r[4]) / flow.sound;
+    let t1 = weight * (r[3] + r[4]) * flow.slowness;
     let t2 = r[2] + t1;
     let t3 = weight * (r[3] - r[4]);
     let turn = flow.density * v1.mul_sub_from(r[1], v2 * r[0]);

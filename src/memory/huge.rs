@@ -1,0 +1,56 @@
+//! Huge pages for large arrays, where the system leaves the choice to programs (`madvise` in Linux's
+//! `transparent_hugepage/enabled`): a sweep over many megabytes looks up a page's address once for 512 ordinary pages.
+//!
+//! Advice alone: nothing is touched, moved or promised, and what the system makes of it is not looked at.
+
+/// An array of less has no whole huge page for certain. Several small ones do not share one: an allocator writes a header
+/// before each, and where an ordinary page is there already no huge one comes.
+pub(super) const LEAST_BYTES: usize = 4 << 20;
+
+/// Asks for huge pages for this memory, which is the process's own: the ordinary pages that it lies in.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(super) fn advise(base: *mut u8, bytes: usize) {
+    const PAGE: usize = 4096;
+    let before = base.addr() % PAGE;
+    let length = (before + bytes).next_multiple_of(PAGE);
+    // SAFETY: advice on how to back memory changes nothing that is in it; where pages are larger the call is refused.
+    unsafe { libc::madvise(base.wrapping_sub(before).cast(), length, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+pub(super) fn advise(_: *mut u8, _: usize) {}
+
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri)))]
+mod tests {
+    use super::super::HostBuffer;
+
+    /// Whether huge pages are asked for where this address is; `None` where the system knows of none.
+    fn asked_for(address: usize) -> Option<bool> {
+        std::fs::metadata("/sys/kernel/mm/transparent_hugepage").ok()?;
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let mut here = false;
+        for line in maps.lines() {
+            let mut words = line.split_whitespace();
+            let first = words.next()?;
+            if let Some((begin, end)) = first.split_once('-') {
+                let range = usize::from_str_radix(begin, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+                here = range.contains(&address);
+            } else if here && first == "VmFlags:" {
+                return Some(words.any(|flag| flag == "hg"));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn large_arrays_of_zeros_ask_for_huge_pages() {
+        const LEN: usize = 64 << 20;
+        let buffer = HostBuffer::zeros::<u8>(LEN, 3);
+        for place in [0, LEN / 2, LEN - 1] {
+            let asked = asked_for(buffer.first().addr() + place);
+            assert_ne!(asked, Some(false), "at byte {place}");
+        }
+        assert_eq!(buffer.into_vec::<u8>(), vec![0; LEN]);
+    }
+}
