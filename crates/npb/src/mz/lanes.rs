@@ -292,6 +292,7 @@ impl<S: Simd> Mul for Lane<S> {
 /// As exact as [`Lane::recip`].
 impl<S: Simd> Div for Lane<S> {
     type Output = Self;
+    #[expect(clippy::suspicious_arithmetic_impl, reason = "a quotient is a product with a reciprocal")]
     #[inline(always)]
     fn div(self, other: Self) -> Self {
         if is_avx512::<S>() {
