@@ -17,11 +17,11 @@ use thalweg::prelude::*;
 /// Strassen's product of matrices
 #[derive(Parser)]
 struct Options {
-    /// How often matrices are halved
-    #[arg(long, value_name = "N", default_value = "3", value_parser = integer(0..=6))]
-    levels: usize,
-    /// Rows and columns of what is multiplied by one task
-    #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=4096))]
+    /// Rows and columns
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = integer(1..=16384))]
+    size: usize,
+    /// Matrices are halved as long as they have more rows than this, and an even number of them
+    #[arg(long, value_name = "N", default_value = "128", value_parser = integer(8..=4096))]
     leaf: usize,
     /// Multiply by a plain product, for comparison
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
@@ -33,12 +33,11 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
-        let Options { levels, leaf, .. } = options;
-        let n = leaf << levels;
+        let Options { size: n, leaf, .. } = options;
         // Small integers: whatever the order of operations, the product is exact.
         let a = Array2::from_shape_fn((n, n), |(i, j)| ((i * 7 + j * 3) % 11) as f64 - 5.0);
         let b = Array2::from_shape_fn((n, n), |(i, j)| ((i * 5 + j * j) % 13) as f64 - 6.0);
-        println!("{n} rows and columns, leaves of {leaf}");
+        println!("{n} rows and columns, leaves of {leaf} or less");
         let start = (rt.now(), Instant::now());
         if options.serial {
             let product = a.dot(&b);
@@ -91,7 +90,7 @@ impl Part {
 
 /// Sets `z` to the product of `x` and `y`, by children of the task whose body this is.
 fn multiply(at: &Context, [x, y, z]: [&Part; 3], leaf: usize) -> Result<(), SubmitError> {
-    if z.size <= leaf {
+    if z.size <= leaf || z.size % 2 == 1 {
         let accesses = (x.region().input(), y.region().input(), z.region().output());
         return at.task("leaf", accesses).cpu(|_, (x, y, mut z)| z.assign(&x.dot(&y))).submit().map(drop);
     }

@@ -98,9 +98,9 @@ fn quicksort_gives_the_same_answer_everywhere() {
 
 #[test]
 fn strassen_gives_the_same_answer_everywhere() {
-    agrees_everywhere("strassen", "--levels 2 --leaf 9", &["36 rows"]);
-    verified("strassen", "--levels 0 --leaf 5", &[]);
-    verified("strassen", "--levels 2 --leaf 9 --serial", &[]);
+    agrees_everywhere("strassen", "--size 36 --leaf 9", &["36 rows"]);
+    verified("strassen", "--size 75", &[]);
+    verified("strassen", "--size 36 --leaf 9 --serial", &[]);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn every_program_can_be_simulated() {
         ("cg", "--class S"),
         ("sparse", "--size 20 --steps 3"),
         ("quicksort", "--size 100"),
-        ("strassen", "--leaf 8"),
+        ("strassen", "--size 64 --leaf 8"),
         ("matmul", "--size 10000"),
         ("fft2d", "--size 4096"),
         ("npb_mz", "bt --class A"),
