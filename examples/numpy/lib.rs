@@ -81,6 +81,27 @@ unsafe fn say(failure: &Failure, words: *mut c_char, len: usize) {
     }
 }
 
+/// What `make` makes of a tensor, or null, and why in `words`.
+///
+/// # Safety
+/// As for [`thalweg_scale_rows`].
+unsafe fn new_tensor(
+    make: fn(Tensor) -> Result<Tensor, Failure>,
+    tensor: *mut DlManagedTensor,
+    words: *mut c_char,
+    len: usize,
+) -> *mut DlManagedTensor {
+    // SAFETY: the caller's promise.
+    match make(unsafe { Tensor::from_raw(tensor) }) {
+        Ok(made) => made.into_raw(),
+        Err(failure) => {
+            // SAFETY: the caller's promise.
+            unsafe { say(&failure, words, len) };
+            ptr::null_mut()
+        }
+    }
+}
+
 /// Multiplies each row of a matrix of doubles by its number; 0 if that went well, else why it did not is in `words`.
 ///
 /// # Safety
@@ -110,14 +131,7 @@ pub unsafe extern "C" fn thalweg_row_sums(
     len: usize,
 ) -> *mut DlManagedTensor {
     // SAFETY: the caller's promise.
-    match row_sums(unsafe { Tensor::from_raw(tensor) }) {
-        Ok(sums) => sums.into_raw(),
-        Err(failure) => {
-            // SAFETY: the caller's promise.
-            unsafe { say(&failure, words, len) };
-            ptr::null_mut()
-        }
-    }
+    unsafe { new_tensor(row_sums, tensor, words, len) }
 }
 
 /// Twice a vector of doubles that lies on the first GPU, as an array there that belongs to the caller; null if that failed, and
@@ -132,12 +146,5 @@ pub unsafe extern "C" fn thalweg_twice_on_gpu(
     len: usize,
 ) -> *mut DlManagedTensor {
     // SAFETY: the caller's promise.
-    match twice_on_gpu(unsafe { Tensor::from_raw(tensor) }) {
-        Ok(twice) => twice.into_raw(),
-        Err(failure) => {
-            // SAFETY: the caller's promise.
-            unsafe { say(&failure, words, len) };
-            ptr::null_mut()
-        }
-    }
+    unsafe { new_tensor(twice_on_gpu, tensor, words, len) }
 }

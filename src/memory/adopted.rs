@@ -22,10 +22,14 @@ use std::fmt;
 static CLAIMED: Mutex<BTreeMap<usize, (usize, String)>> = Mutex::new(BTreeMap::new());
 
 /// A part of the process's memory that one data object has adopted.
-struct Claim(Option<usize>);
+pub(crate) struct Claim(Option<usize>);
 
 impl Claim {
-    fn of(first: usize, bytes: usize, data: &str) -> Result<Self, String> {
+    /// This memory, for a data object of this name.
+    ///
+    /// # Errors
+    /// If another one has adopted a part of it.
+    pub(crate) fn of(first: usize, bytes: usize, data: &str) -> Result<Self, String> {
         if bytes == 0 {
             return Ok(Self(None));
         }
@@ -66,16 +70,10 @@ pub(crate) struct ForeignArray {
 unsafe impl Send for ForeignArray {}
 
 impl ForeignArray {
-    /// The tensor as the home of a data object of this name.
-    ///
-    /// # Errors
-    /// If another one has adopted a part of it; the tensor comes back.
-    pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, data: &str) -> Result<Self, (Tensor, String)> {
-        let Layout { first, extents, strides, span_bytes, .. } = *layout;
-        match Claim::of(first.addr(), span_bytes, data) {
-            Ok(claim) => Ok(Self { _claim: claim, tensor, first, extents, strides, element: TypeId::of::<T>() }),
-            Err(problem) => Err((tensor, problem)),
-        }
+    /// The tensor, whose memory is claimed, as a home.
+    pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
+        let Layout { first, extents, strides, .. } = *layout;
+        Self { _claim: claim, tensor, first, extents, strides, element: TypeId::of::<T>() }
     }
 
     /// The elements, copied; the memory goes back to whom it is from.
@@ -109,18 +107,10 @@ pub(crate) struct DeviceArray {
 }
 
 impl DeviceArray {
-    /// The tensor as a replica of a data object of this name, and a home for that.
-    ///
-    /// # Errors
-    /// If another one has adopted a part of it; the tensor comes back.
-    pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, data: &str) -> Result<Self, (Tensor, String)> {
-        match Claim::of(layout.first.addr(), layout.span_bytes, data) {
-            Ok(claim) => {
-                let home = Reserved::new::<T>(layout.extents.iter().product());
-                Ok(Self { _claim: claim, tensor, home })
-            }
-            Err(problem) => Err((tensor, problem)),
-        }
+    /// The tensor, whose memory is claimed, as a replica, and a home for that.
+    pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
+        let home = Reserved::new::<T>(layout.extents.iter().product());
+        Self { _claim: claim, tensor, home }
     }
 
     /// Where the first element is at home.

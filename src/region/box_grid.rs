@@ -209,9 +209,10 @@ impl BoxGrid {
     fn look_again(&mut self) {
         self.look_again_at = 4 * self.len;
         let scale = Scale::of(&self.whole, &self.boxes);
-        let cells = Cells::new(&self.whole, &scale, self.len);
-        if scale != self.scale || cells.has_all() != self.cells.has_all() {
-            (self.scale, self.cells) = (scale, cells);
+        let has_all = Cells::table(&self.whole, &scale, self.len).is_some();
+        if scale != self.scale || has_all != self.cells.has_all() {
+            self.cells = Cells::new(&self.whole, &scale, self.len);
+            self.scale = scale;
             self.large.clear();
             self.link_all();
         }
@@ -229,12 +230,17 @@ impl BoxGrid {
 impl Cells {
     /// Without boxes; there will be about so many.
     fn new(whole: &Block, scale: &Scale, boxes: usize) -> Self {
+        match Self::table(whole, scale, boxes) {
+            Some((extents, number)) => Self::All(extents, vec![Items::new(); number]),
+            None => Self::Some(FxHashMap::default()),
+        }
+    }
+
+    /// The extents of a table of all cells, and their number, if it would not be large for so many boxes.
+    fn table(whole: &Block, scale: &Scale, boxes: usize) -> Option<(Cell, usize)> {
         let last = scale.cells(whole).1;
         let number = volume(&[0; MAX_DIMS], &last);
-        if number > CELLS_PER_BOX * boxes as u64 {
-            return Self::Some(FxHashMap::default());
-        }
-        Self::All(last.map(|last| last + 1), vec![Items::new(); number as usize])
+        (number <= CELLS_PER_BOX * boxes as u64).then(|| (last.map(|last| last + 1), number as usize))
     }
 
     fn has_all(&self) -> bool {

@@ -4,6 +4,7 @@
 
 use super::{Door, ScopedTask, TaskBuilder};
 use crate::depend::{AccessRecord, Mode};
+use crate::engine::bytes_in_each;
 use crate::error::SubmitError;
 use crate::machine::UnitKind;
 use crate::task::Accesses;
@@ -112,12 +113,7 @@ pub(super) fn check(
     let mut least_lacking: Option<(u64, u64)> = None;
     for unit in machine.units().iter().filter(|unit| usable(unit.kind)) {
         let spaces: Vec<_> = machine.spaces_of(unit.id).collect();
-        let mut bytes = vec![0; spaces.len()];
-        let begins = std::iter::once(0).chain(ends.iter().copied());
-        for (part, (begin, end)) in begins.zip(ends).enumerate() {
-            let at = part % spaces.len();
-            bytes[at] += records[begin..*end].iter().map(|access| access.bytes_in(spaces[at])).sum::<u64>();
-        }
+        let bytes = bytes_in_each(ends, &spaces, |visit| records.iter().for_each(|record| visit(*record)));
         let of_spaces = bytes.iter().zip(&spaces).map(|(bytes, space)| (*bytes, door.capacities.bytes(*space)));
         let lacking = of_spaces.max_by_key(|(needed, capacity)| needed.saturating_sub(*capacity));
         match lacking {

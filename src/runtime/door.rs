@@ -7,9 +7,10 @@ use super::capacities::Capacities;
 use super::release::Releaser;
 use crate::depend::running;
 use crate::driver::shared::Shared;
-use crate::ids::DataId;
-use crate::memory::adopted::{AdoptError, DeviceArray, ForeignArray};
-use crate::memory::dlpack::{DlDevice, DlElement, Tensor};
+use crate::driver::threads::Threads;
+use crate::ids::{DataId, DeviceId};
+use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
+use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
@@ -118,35 +119,41 @@ impl Door {
     }
 
     pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
-        let layout = match tensor.check::<T, S>() {
-            Ok(layout) => layout,
+        let id = self.next_data();
+        let to_adopt = || {
+            let layout = tensor.check::<T, S>()?;
+            let on = self.device_of(tensor.device(), &layout)?;
+            let claim = Claim::of(layout.first.addr(), layout.span_bytes, &format!("data object {}", id.0))?;
+            Ok((layout, on, claim))
+        };
+        let (layout, on, claim) = match to_adopt() {
+            Ok(found) => found,
             Err(problem) => return Err(AdoptError::new(tensor, problem)),
         };
-        let refused = |(tensor, problem)| AdoptError::new(tensor, problem);
-        let (id, memory) = (self.next_data(), tensor.device());
-        let name = format!("data object {}", id.0);
-        if memory.is_host() {
-            let home = ForeignArray::new::<T>(tensor, &layout, &name).map_err(refused)?;
+        let Some((threads, device)) = on else {
+            let home = ForeignArray::new::<T>(tensor, &layout, claim);
             return Ok(Data::new(self.enter(DataCell::foreign::<T>(self.id, id, &layout, home)), self.owner()));
-        }
-        let first = layout.first.expose_provenance();
-        let found = self.driver.real().map(|threads| (threads, threads.device_of(memory, first, layout.span_bytes)));
-        let (threads, device) = match found {
-            Some((threads, Ok(device))) => (threads, device),
-            Some((_, Err(problem))) => return Err(refused((tensor, elsewhere(memory, &problem)))),
-            None => {
-                return Err(refused((
-                    tensor,
-                    elsewhere(memory, "a simulation has no memory of devices; try a real runtime"),
-                )));
-            }
         };
-        let home = DeviceArray::new::<T>(tensor, &layout, &name).map_err(refused)?;
+        let home = DeviceArray::new::<T>(tensor, &layout, claim);
         let cell = self.enter(DataCell::adopted::<T>(self.id, id, &layout, device.space(), home));
         if layout.span_bytes > 0 {
-            threads.adopt(&cell.datum, device, first, layout.strides);
+            threads.adopt(&cell.datum, device, layout.first.expose_provenance(), layout.strides);
         }
         Ok(Data::new(cell, self.owner()))
+    }
+
+    /// The device that has this memory, and who drives it; none if that is the host's. Or why it cannot be adopted.
+    fn device_of(&self, memory: DlDevice, layout: &Layout) -> Result<Option<(&Threads, DeviceId)>, String> {
+        if memory.is_host() {
+            return Ok(None);
+        }
+        let found = match self.driver.real() {
+            Some(threads) => threads
+                .device_of(memory, layout.first.expose_provenance(), layout.span_bytes)
+                .map(|device| Some((&**threads, device))),
+            None => Err("a simulation has no memory of devices; try a real runtime".to_owned()),
+        };
+        found.map_err(|problem| format!("it lies in {memory}, and {problem}"))
     }
 
     pub(super) fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {
@@ -161,11 +168,6 @@ impl Door {
     pub(super) fn owner(&self) -> Weak<dyn Owner> {
         Arc::downgrade(&self.owner) as Weak<dyn Owner>
     }
-}
-
-/// Why memory of a device is not adopted.
-fn elsewhere(memory: DlDevice, problem: &str) -> String {
-    format!("it lies in {memory}, and {problem}")
 }
 
 /// The number of elements of an array, whose offsets and bytes can all be counted then.

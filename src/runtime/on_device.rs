@@ -29,7 +29,7 @@ pub(super) fn check(
     exists(door, task, device)?;
     let machine = &door.driver.shared().machine;
     let kind = machine.unit(machine.unit_of_device(device)).kind;
-    let bytes_there = || records.iter().map(|access| access.bytes_in(device.space())).sum::<u64>();
+    let bytes: u64 = records.iter().map(|access| access.bytes_in(device.space())).sum();
     let (capacity, buffer) = (door.capacities.bytes(device.space()), door.capacities.buffer(device.space()));
     let too_large = |access: &&AccessRecord<'_>| !access.mode.sees_nothing() && access.bytes() > buffer;
     let problem = if !kinds.has(kind) {
@@ -37,7 +37,7 @@ pub(super) fn check(
         format!("that is of kind {kind}, and the task has bodies for {bodies}; try a body for {kind}")
     } else if let Some(access) = records.iter().find(|access| access.is_at_home()) {
         format!("it accesses {} in host memory; try another task for that", access.datum)
-    } else if let Some(bytes) = Some(bytes_there()).filter(|bytes| *bytes > capacity) {
+    } else if bytes > capacity {
         format!("it needs {bytes} bytes at once, and the device has {capacity}; try smaller regions")
     } else if let Some(access) = records.iter().find(too_large) {
         let (region, bytes) = (access.datum.describe(access.block), access.bytes());

@@ -329,10 +329,15 @@ impl Door {
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.outside_body_or(call, SubmitError::InsideTask { call })
+    }
+
+    /// As [`Self::outside_body`], with this refusal for a task.
+    fn outside_body_or(&self, call: &'static str, inside_task: SubmitError) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
             true if running::is_part(self.id) => Err(SubmitError::InsideFork { call }),
-            true => Err(SubmitError::InsideTask { call }),
+            true => Err(inside_task),
             false => Ok(()),
         }
     }
@@ -349,10 +354,7 @@ impl Door {
         }
         match running::with_task(self.id, |task| task.is_in_rounds()) {
             Some(true) if running::may_wait(self.id) => Err(SubmitError::InsideReplay { call }),
-            _ => self.outside_body(call).map_err(|refused| match refused {
-                SubmitError::InsideTask { call } => SubmitError::Unsuspended { call },
-                refused => refused,
-            }),
+            _ => self.outside_body_or(call, SubmitError::Unsuspended { call }),
         }
     }
 }

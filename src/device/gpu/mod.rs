@@ -346,21 +346,14 @@ impl<B: Backend> Device for Gpu<B> {
             return self.finish(unsafe { self.begin(copy)? });
         }
         let mut under_way = VecDeque::new();
-        let mut result = Ok(());
-        for piece in staging::pieces(copy) {
+        let result = staging::pieces(copy).try_for_each(|piece| {
             if under_way.len() == PIECES_AT_ONCE {
-                result = under_way.pop_front().map_or(Ok(()), |piece| self.finish(piece));
+                under_way.pop_front().map_or(Ok(()), |piece| self.finish(piece))?;
             }
             // SAFETY: a part of the copy, which has ended before this returns as the whole has.
-            match result.and_then(|()| unsafe { self.begin(&piece) }) {
-                Ok(begun) => under_way.push_back(begun),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-            result = Ok(());
-        }
+            under_way.push_back(unsafe { self.begin(&piece)? });
+            Ok(())
+        });
         // Also behind one that has failed: they use both ends.
         under_way.into_iter().fold(result, |result, piece| result.and(self.finish(piece)))
     }

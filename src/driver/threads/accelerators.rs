@@ -15,7 +15,7 @@ use crate::driver::shared::Shared;
 use crate::engine::{CopyTime, Event, Launch, Outcome};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
-use crate::kernel::Launcher;
+use crate::kernel::{DeviceSite, Enqueue, Launcher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Threads {
@@ -141,17 +141,9 @@ fn enqueue(
         sites[access].offset_bytes = 0;
     }
     let mut roomy = Roomy { session: &mut *session, room };
-    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut roomy), &sites));
-    let reason = match running::as_part_of(runtime, task, || catch_unwind(body)) {
-        Ok(Ok(())) => {
-            let closed = session.close(task.forks());
-            return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
-        }
-        Ok(Err(error)) => match error.downcast::<DeviceError>() {
-            Ok(error) => FailureReason::Device(*error),
-            Err(error) => FailureReason::from_returned(error),
-        },
-        Err(payload) => FailureReason::from_panic(payload),
+    let Err(reason) = call_body(runtime, task, &mut roomy, &sites) else {
+        let closed = session.close(task.forks());
+        return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
     };
     // A body that calls the interface itself can break the device without our seeing more of it than its own error.
     let loss = session.abandon().err().filter(DeviceError::is_loss).map(Box::new);
@@ -159,6 +151,24 @@ fn enqueue(
         None => Refused::Failed(reason),
         Some(loss) => Refused::FailedAndLost(reason, loss),
     })
+}
+
+/// Calls the body of a task, which enqueues its work; why it has failed.
+pub(super) fn call_body(
+    runtime: u64,
+    task: &OwnedTask,
+    onto: &mut dyn Enqueue,
+    sites: &[DeviceSite],
+) -> Result<(), FailureReason> {
+    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(onto), sites));
+    match running::as_part_of(runtime, task, || catch_unwind(body)) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(match error.downcast::<DeviceError>() {
+            Ok(error) => FailureReason::Device(*error),
+            Err(error) => FailureReason::from_returned(error),
+        }),
+        Err(payload) => Err(FailureReason::from_panic(payload)),
+    }
 }
 
 /// Where the private replica of a reduction lies in host memory.

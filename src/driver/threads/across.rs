@@ -7,22 +7,21 @@
 //! What never happens here: no order between the devices. What a kernel on one of them reads in another's memory is a region
 //! that the task does not write ([`Sessions::check_reach`]).
 
-use super::accelerators::Refused;
+use super::accelerators::{Refused, call_body};
 use super::devices::Devices;
 use super::host::Host;
 use super::room::{Room, Roomy};
 use super::state::Threads;
-use crate::depend::{AccessRecord, OwnedTask, running};
+use crate::depend::{AccessRecord, OwnedTask};
 use crate::device::TaskSession;
 use crate::driver::Driver;
 use crate::engine::{Across, Command, Event, Launch, Nanos, Outcome};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
-use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Launcher, Limits, RawHandles, Value};
+use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles, Value};
 use crate::machine::UnitKind;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A task that is in flight on several devices.
@@ -174,15 +173,7 @@ fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut L
             Err(error) => return Enqueued::before(*device, error),
         }
     }
-    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(&mut sessions), &sites));
-    let reason = match running::as_part_of(runtime, task, || catch_unwind(body)) {
-        Ok(Ok(())) => return sessions.close(&across.devices),
-        Ok(Err(error)) => match error.downcast::<DeviceError>() {
-            Ok(error) => FailureReason::Device(*error),
-            Err(error) => FailureReason::from_returned(error),
-        },
-        Err(payload) => FailureReason::from_panic(payload),
-    };
+    let Err(reason) = call_body(runtime, task, &mut sessions, &sites) else { return sessions.close(&across.devices) };
     let current = across.devices[sessions.current];
     let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
     let mut lost = sessions.abandon(&across.devices);

@@ -56,14 +56,16 @@ impl Across {
     }
 }
 
-/// Whether the parts of a task, the accesses of which have these ends, fit into these memories of a unit.
-pub(super) fn fits(task: &OwnedTask, ends: &[usize], spaces: &[SpaceId], residency: &Residency) -> bool {
-    if spaces.is_empty() {
-        return false;
-    }
+/// What the parts of a task, the accesses of which have these ends, need at once of each of these memories of a unit, of which
+/// there are some.
+pub(crate) fn bytes_in_each(
+    ends: &[usize],
+    spaces: &[SpaceId],
+    accesses: impl FnOnce(&mut dyn FnMut(AccessRecord<'_>)),
+) -> SmallVec<[u64; 4]> {
     let mut bytes: SmallVec<[u64; 4]> = spaces.iter().map(|_| 0).collect();
     let (mut access, mut part) = (0, 0);
-    task.body().accesses(&mut |record: AccessRecord<'_>| {
+    accesses(&mut |record| {
         while access >= ends[part] {
             part += 1;
         }
@@ -71,6 +73,15 @@ pub(super) fn fits(task: &OwnedTask, ends: &[usize], spaces: &[SpaceId], residen
         let at = part % spaces.len();
         bytes[at] += record.bytes_in(spaces[at]);
     });
+    bytes
+}
+
+/// Whether the parts of a task, the accesses of which have these ends, fit into these memories of a unit.
+pub(super) fn fits(task: &OwnedTask, ends: &[usize], spaces: &[SpaceId], residency: &Residency) -> bool {
+    if spaces.is_empty() {
+        return false;
+    }
+    let bytes = bytes_in_each(ends, spaces, |visit| task.body().accesses(visit));
     bytes.iter().zip(spaces).all(|(bytes, space)| residency.fits(*bytes, *space))
 }
 

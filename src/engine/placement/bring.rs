@@ -1,7 +1,7 @@
 //! Bringing a placed task's data to it, launching it, and letting go of what it had.
 
 use super::Placement;
-use super::needs::{forgotten_by, lends};
+use super::needs::forgotten_by;
 use super::residency::InTheWay;
 use super::stages::{Launched, Placed, UnderWay};
 use crate::coherence::ReplicaId;
@@ -31,10 +31,7 @@ impl Placement {
             return self.skip(placed, out);
         }
         let mut pending = self.flow.write_backs_in_the_way(&assigned.task);
-        let InTheWay { mut before, mut waited_for } = self.residency.tasks_in_the_way(&placed);
-        if lends(&assigned.task) {
-            waited_for.append(&mut before); // nothing of others' is enqueued behind them
-        }
+        let InTheWay { before, waited_for } = self.residency.tasks_in_the_way(&placed);
         if pending.is_empty() && waited_for.is_empty() {
             for order in self.residency.fill(&placed, &mut pending) {
                 pending.push(order.copy);

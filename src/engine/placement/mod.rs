@@ -33,7 +33,7 @@ mod shortage;
 mod stages;
 mod units;
 
-pub(crate) use across::Across;
+pub(crate) use across::{Across, bytes_in_each};
 pub(crate) use flow::Traffic;
 pub(crate) use needs::Needs;
 pub(crate) use shortage::Hope;

@@ -355,14 +355,7 @@ impl Queue {
         self.units.lose(space);
         self.has_gone = true;
         self.suited.clear();
-        let mut lost = std::mem::take(&mut self.waiting[space.index()]);
-        for waiting in &mut self.waiting {
-            let works_there = |assigned: &Assigned| assigned.across.is_some() && assigned.spaces().contains(&space);
-            let (gone, staying) = std::mem::take(waiting).into_iter().partition(works_there);
-            *waiting = staying;
-            lost.extend::<VecDeque<_>>(gone);
-        }
-        lost
+        std::mem::take(&mut self.waiting[space.index()])
     }
 
     /// How long each unit has run tasks.

@@ -86,13 +86,11 @@ impl Plan {
     /// Adds tasks that follow each other, from the step with this number on.
     fn add(&mut self, first: usize, tasks: &[Graphable<'_>], place: &Place) {
         let before = predecessors(tasks);
-        // Which device is no question, or is one of the task's place alone.
-        let has_place = PlaceOf::task(&tasks[0]).is_some();
-        let is_decided = place.devices == 1 || has_place;
-        let groups = match is_decided {
-            true if place.devices == 1 => vec![(0..tasks.len()).collect()],
-            true => by_place(&tasks.iter().map(PlaceOf::task).collect::<Vec<_>>(), &before),
-            false => connected(&before),
+        let places: Option<Vec<PlaceOf>> = tasks.iter().map(PlaceOf::task).collect();
+        let (groups, is_decided) = match places {
+            _ if place.devices == 1 => (vec![(0..tasks.len()).collect()], true),
+            Some(places) => (by_place(&places, &before), true),
+            None => (connected(&before), false),
         };
         for group in groups {
             if is_decided || is_chain(&group, &before) {
@@ -181,10 +179,10 @@ struct Group {
 /// Groups of tasks of one place each, in an order in which none comes before one that it comes behind: a group is at its end
 /// when a task of another place comes behind one of its tasks. It is also when one of its own place comes behind a group of
 /// another that was not at its end when it began: else all of it would wait for that, and places for each other by turns.
-fn by_place(places: &[Option<PlaceOf>], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
+fn by_place(places: &[PlaceOf], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let (mut groups, mut ended): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut of_task: Vec<usize> = Vec::with_capacity(places.len());
-    let mut open: FxHashMap<Option<PlaceOf>, usize> = FxHashMap::default();
+    let mut open: FxHashMap<PlaceOf, usize> = FxHashMap::default();
     for (task, place) in places.iter().enumerate() {
         let mut ending = Vec::new();
         for other in before[task].iter().filter(|other| places[**other] != *place) {
@@ -445,7 +443,7 @@ mod tests {
 
     #[test]
     fn places_go_on_until_another_comes_behind_them() {
-        let [a, b] = [0, 1].map(|device| Some(PlaceOf::Device(DeviceId(device))));
+        let [a, b] = [0, 1].map(|device| PlaceOf::Device(DeviceId(device)));
         // Two steps of two parts each, without halos and with.
         let apart = [vec![], vec![], vec![0], vec![1]];
         assert_eq!(by_place(&[a, b, a, b], &apart), [[0, 2], [1, 3]]);
@@ -455,7 +453,7 @@ mod tests {
         let before = [vec![], vec![], vec![0], vec![1], vec![2, 3], vec![2, 3], vec![4], vec![5]];
         assert_eq!(by_place(&[a, b, a, b, a, b, a, b], &before), [vec![1, 3], vec![0, 2], vec![4, 6], vec![5, 7]]);
         // Whatever depends on whatever: who comes behind is in the same group or a later one.
-        let places: Vec<_> = (0..60).map(|task| Some(PlaceOf::Device(DeviceId(task * 7 % 11 % 3)))).collect();
+        let places: Vec<_> = (0..60).map(|task| PlaceOf::Device(DeviceId(task * 7 % 11 % 3))).collect();
         let before: Vec<Vec<usize>> =
             (0..60).map(|task| (0..task).filter(|other| (task * 31 + other * 17) % 23 == 0).collect()).collect();
         let groups = by_place(&places, &before);

@@ -19,7 +19,7 @@ mod reserve;
 
 pub(super) use reserve::Shortage;
 
-use super::needs::forgotten_by;
+use super::needs::{forgotten_by, lends};
 use super::stages::{Launched, Placed};
 use crate::coherence::{AnyLoss, CopyId, Directory, Memories, Replica, ReplicaId, Transfer, Transfers};
 use crate::depend::{AccessRecord, Datum, Mode, OwnedTask, Parts};
@@ -412,8 +412,9 @@ impl Residency {
                 }
             });
         });
-        if placed.assigned.across.is_some() {
-            found.waited_for.append(&mut found.before); // no stream comes behind those of all its devices
+        // No stream comes behind those of all devices of a task, and nothing of others' behind what is lent.
+        if placed.assigned.across.is_some() || lends(&placed.assigned.task) {
+            found.waited_for.append(&mut found.before);
         }
         for tasks in [&mut found.before, &mut found.waited_for] {
             tasks.sort_unstable();
