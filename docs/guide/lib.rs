@@ -17,6 +17,7 @@ chapters! {
     first_task,
     regions,
     loops,
+    recordings,
     nesting,
     values,
     scopes,
