@@ -35,6 +35,8 @@ pub(crate) struct Directory {
     pub(crate) data: DataId,
     pub(crate) element_bytes: usize,
     replicas: Replicas,
+    /// All replicas are the same bytes.
+    unified: bool,
     holders: RegionMap<Holders>,
     /// A replica in which all is valid, if one is known.
     complete: Option<ReplicaId>,
@@ -60,6 +62,7 @@ impl Directory {
             data,
             element_bytes,
             replicas: Replicas::new(whole),
+            unified: false,
             holders: at_home(&whole),
             complete: Some(ReplicaId::HOME),
             issued: IssuedUses::default(),
@@ -123,6 +126,17 @@ impl Directory {
     pub(crate) fn adopt(&mut self, id: ReplicaId, space: SpaceId) {
         self.replicas.adopt(id, space);
         self.written(id, &self.whole());
+    }
+
+    /// Adds a replica of all of the data at the home's addresses, in unified memory: then all replicas are such.
+    pub(crate) fn alias(&mut self, id: ReplicaId, space: SpaceId) {
+        self.replicas.adopt(id, space);
+        self.unified = true;
+    }
+
+    /// Whether all replicas are the same bytes: who writes one of them writes all.
+    pub(crate) fn is_unified(&self) -> bool {
+        self.unified
     }
 
     /// A replica is on its way out: no task finds it any more.
@@ -494,6 +508,21 @@ mod tests {
         assert_eq!(directory.bytes_of(directory.replica(ReplicaId(1))), 0);
         assert_eq!(filled(&mut directory, 2, PEER, part)[0].from, ReplicaId(1));
         assert_eq!(directory.bytes_of(directory.replica(ReplicaId(2))), 24);
+    }
+
+    #[test]
+    fn an_alias_is_filled_from_home_and_takes_no_bytes() {
+        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
+        for (id, space) in [(1, DEVICE), (2, PEER)] {
+            directory.alias(ReplicaId(id), space);
+        }
+        let part = Block::interval(2..5);
+        assert!(directory.is_unified());
+        assert_eq!(directory.valid_in([SpaceId::HOST, DEVICE].into_iter(), &part), [SpaceId::HOST]);
+        assert_eq!(filled(&mut directory, 1, DEVICE, part)[0].from, ReplicaId::HOME);
+        directory.written(ReplicaId(1), &part);
+        assert_eq!(filled(&mut directory, 2, PEER, part)[0].from, ReplicaId(1));
+        assert_eq!(directory.bytes_of(directory.replica(ReplicaId(2))), 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. There is a home, and it is the only replica in host memory.
 //! 2. A replica that is leaving is found by its id, and by nothing else.
-//! 3. An adopted replica holds all of the data, and leaves with it, or with its device.
+//! 3. An adopted replica holds all of the data, and leaves with it, or with its device. So does an alias of the home.
 
 use crate::ids::SpaceId;
 use crate::region::{Block, MAX_DIMS, RegionMap};
@@ -35,7 +35,7 @@ pub(crate) struct Replica {
     pub(crate) pins: u32,
     /// On its way out: no task may choose it any more.
     pub(crate) leaving: bool,
-    /// Its memory is others': it counts for nothing, and is there as long as the data object.
+    /// Its memory is others', or the home's: it counts for nothing, and is there as long as the data object.
     pub(crate) adopted: bool,
 }
 
@@ -142,7 +142,7 @@ impl Replicas {
         self.insert(Replica { id, space, block, pins: 0, leaving: false, adopted: false });
     }
 
-    /// A replica of all of the data, in memory of others.
+    /// A replica of all of the data, in memory of others or of the home.
     pub(super) fn adopt(&mut self, id: ReplicaId, space: SpaceId) {
         self.insert(Replica { id, space, block: self.home.block, pins: 0, leaving: false, adopted: true });
     }

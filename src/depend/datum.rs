@@ -38,6 +38,8 @@ pub(crate) struct Datum {
     made_by: Option<TaskId>,
     /// Where it lies in memory of others, if it does.
     adopted_in: Option<SpaceId>,
+    /// Devices use it where it is at home.
+    unified: bool,
     name: OnceLock<String>,
 }
 
@@ -58,6 +60,7 @@ impl Datum {
             residence: Residence::Anywhere,
             made_by: None,
             adopted_in: None,
+            unified: false,
         }
     }
 
@@ -82,9 +85,19 @@ impl Datum {
         self.adopted_in = Some(space);
     }
 
-    /// The memory in which it takes none of what the runtime has there: others have it.
-    pub(crate) fn adopted_in(&self) -> Option<SpaceId> {
-        self.adopted_in
+    /// Devices use it where it is at home.
+    pub(crate) fn set_unified(&mut self) {
+        self.unified = true;
+    }
+
+    /// Whether devices use it where it is at home.
+    pub(crate) fn is_unified(&self) -> bool {
+        self.unified
+    }
+
+    /// Whether it takes none of what the runtime has of this memory: it lies there in memory of others, or at home.
+    pub(crate) fn is_beside(&self, space: SpaceId) -> bool {
+        self.adopted_in == Some(space) || self.unified && !space.is_host()
     }
 
     /// Whether it was made in the body of this task: then nobody else declared it before.
@@ -186,11 +199,17 @@ impl AccessRecord<'_> {
         (self.block.volume() * self.datum.element_bytes) as u64
     }
 
-    /// The bytes that it needs there of what the runtime has: none where the data object lies in memory of others, but for a
-    /// reduction, which has a replica of its own.
+    /// The bytes that it needs there of what the runtime has: none where the data object lies in memory of others or in unified
+    /// memory, but for a reduction, which has a replica of its own.
     pub(crate) fn bytes_in(&self, space: SpaceId) -> u64 {
-        let is_there = self.datum.adopted_in() == Some(space) && !matches!(self.mode, Mode::Reduction(_));
+        let is_there = self.datum.is_beside(space) && !matches!(self.mode, Mode::Reduction(_));
         if self.mode.sees_nothing() || is_there { 0 } else { self.bytes() }
+    }
+
+    /// Whether there is memory for all of the region in one piece, where it is not at home: not of unified memory.
+    pub(crate) fn needs_buffer(&self) -> bool {
+        let is_there = self.datum.unified && !matches!(self.mode, Mode::Reduction(_));
+        !self.mode.sees_nothing() && !is_there
     }
 
     /// Whether the task has to work at home: values are nowhere else, and atomic updates are so in one memory only.

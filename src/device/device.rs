@@ -129,6 +129,25 @@ pub(crate) trait Device: Send + Sync {
     /// Memory for a replica, whose elements are aligned to `align`; its content is not defined.
     fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError>;
 
+    /// Whether it uses unified memory at the host's addresses, also while the host does.
+    fn reaches_unified(&self) -> bool {
+        false
+    }
+
+    /// Unified memory, from a device that reaches it; its content is not defined.
+    fn allocate_unified(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+        unreachable!("a device without unified memory is not asked for {bytes} bytes of it")
+    }
+
+    /// Has pages of unified memory moved to the device, or to the host: a hint, which is waited for like a copy.
+    ///
+    /// # Safety
+    /// The memory is there until this has ended.
+    unsafe fn prefetch(&self, first: usize, bytes: usize, to_host: bool, id: CopyId) -> Result<Copying, DeviceError> {
+        let _ = (first, bytes, to_host, id);
+        Ok(Copying::Arrived)
+    }
+
     /// A region in memory of this device, as copies and bodies find it.
     fn end(&self, site: DeviceSite) -> End;
 

@@ -69,4 +69,6 @@ pub(crate) struct CopyOrder {
     pub(crate) to: ReplicaRef,
     pub(crate) block: Block,
     pub(crate) element_bytes: usize,
+    /// Both ends are the same bytes, so that there is nothing to copy.
+    pub(crate) unified: bool,
 }

@@ -270,6 +270,11 @@ impl Engine {
         self.placed().lock().adopt(datum, replica, space, out);
     }
 
+    /// Devices use a new data object where it is at home: in a replica of this name each.
+    pub(crate) fn alias(&self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)], out: &mut Vec<Command>) {
+        self.placed().lock().alias(datum, aliases, out);
+    }
+
     fn placed(&self) -> &PlacementLock {
         self.placement.as_ref().expect("where there are devices there is placement")
     }

@@ -4,7 +4,7 @@ use super::adopted::{DeviceArray, ForeignArray};
 use super::dlpack::Layout as TensorLayout;
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
-use super::{Element, Reserved, huge};
+use super::{Element, Reserved, Unified, huge};
 use crate::depend::{Datum, Residence};
 use crate::ids::{DataId, SpaceId};
 use crate::region::{Block, MAX_DIMS};
@@ -181,6 +181,14 @@ impl DataCell {
         datum.set_adopted_in(space);
         let (first, strides) = (home.first(), strides_of(datum.shape()));
         Self::with_home::<T>(runtime, datum, Some(Home::Adopted(home)), first, strides)
+    }
+
+    /// A data object whose home devices use as well, where it lies.
+    pub(crate) fn unified<T: Element>(runtime: u64, id: DataId, shape: &[usize], home: Unified) -> Self {
+        let mut datum = Datum::new(id, shape, size_of::<T>(), false);
+        datum.set_unified();
+        let (first, strides) = (home.first(), strides_of(datum.shape()));
+        Self::with_home::<T>(runtime, datum, Some(Home::Unified(home)), first, strides)
     }
 
     /// A data object whose home is lent: elements of this type at `base`, so far apart. Nothing is freed here, and it goes

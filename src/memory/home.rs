@@ -4,7 +4,7 @@
 //! Nothing here is looked at by bodies: their views are made from addresses.
 
 use super::adopted::{DeviceArray, ForeignArray};
-use super::{Element, HostBuffer, Reserved};
+use super::{Element, HostBuffer, Reserved, Unified};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
@@ -20,6 +20,8 @@ pub(crate) enum Home {
     Foreign(ForeignArray),
     /// Addresses alike, of a data object that lies in a device's memory that another library has made.
     Adopted(DeviceArray),
+    /// What devices use as well, where it lies.
+    Unified(Unified),
     /// A value of any type, with its destructor.
     Value(BoxedValue),
 }
@@ -35,6 +37,7 @@ impl Home {
             Self::Foreign(array) => array.into_vec(),
             Self::Reserved(reserved) => reserved.into_vec(),
             Self::Adopted(array) => array.into_vec(),
+            Self::Unified(unified) => unified.into_vec(),
             Self::Value(_) => unreachable!("the home of a value is no array"),
         }
     }

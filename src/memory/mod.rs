@@ -37,6 +37,7 @@ mod result;
 mod shape;
 mod shared;
 mod staying;
+mod unified;
 mod value;
 
 pub use crate::depend::OpId;
@@ -70,6 +71,7 @@ pub(crate) use result::{Producer, Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
 pub(crate) use staying::{ForDevices, Staying};
+pub(crate) use unified::Unified;
 pub use value::{
     Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads, WeaklyUpdates,
 };

@@ -11,7 +11,7 @@ use crate::driver::threads::Threads;
 use crate::ids::{DataId, DeviceId};
 use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
 use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
-use crate::memory::{DataCell, Element, HostBuffer, Shape};
+use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -116,6 +116,22 @@ impl Door {
         let shape = shape.into_dimension();
         elements_of::<T>(shape.slice());
         Data::new(self.enter(DataCell::reserved::<T>(self.id, self.next_data(), shape.slice())), self.owner())
+    }
+
+    pub(super) fn unified<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
+    where
+        I::Dim: Shape,
+    {
+        let shape = shape.into_dimension();
+        let len = elements_of::<T>(shape.slice());
+        let home = self.driver.real().and_then(|threads| {
+            let home = Unified::zeros::<T>(threads.unified(len * size_of::<T>())?, len)?;
+            Some((threads, home))
+        });
+        let Some((threads, home)) = home else { return self.zeros(shape) };
+        let cell = self.enter(DataCell::unified::<T>(self.id, self.next_data(), shape.slice(), home));
+        threads.alias(&cell);
+        Data::new(cell, self.owner())
     }
 
     pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {

@@ -63,6 +63,46 @@ impl Runtime {
         self.door.device_only(shape)
     }
 
+    /// Registers an array of zeros, of one to four dimensions, in *unified memory* of CUDA or HIP: tasks on cores and on devices
+    /// use the same bytes at the same address. Nothing is allocated on devices and nothing copied by the runtime; it waits as
+    /// it would for copies, and asks for pages to be moved ahead of tasks that use 64 KiB and more of them. The array takes
+    /// nothing of the [bytes](Self::capacity_bytes) that the runtime has on devices, and may be larger than these: so use it for
+    /// what does not fit, or where tasks touch a few elements here and there. Where they touch all, replicas are faster as a rule.
+    ///
+    /// Where there is no such memory, or the host may not use it while kernels run, the array is one of [`zeros`](Self::zeros):
+    /// so it is unless all of the runtime's devices are CUDA's or all HIP's and each has *concurrent managed access* (on
+    /// Linux, NVIDIA's since Pascal; AMD's with XNACK), and also where the interface has none left. Programs mean the same
+    /// either way; [`is_unified`](Self::is_unified) tells.
+    ///
+    /// If a device is lost, so is what was used last there, as from memory of its own. [`take`](Self::take) copies the elements.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?; // or "1:CUDA:1"
+    /// let table = rt.unified::<f64, _>([1000, 1000]);
+    /// rt.task("row", (table.block((3, ..)).output(),)).cpu(|_, (mut row,)| row.fill(1.0)).submit()?;
+    /// assert!(!rt.is_unified(&table)?, "there is no device");
+    /// assert_eq!(rt.take(table)?.sum(), 1000.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    pub fn unified<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
+    where
+        I::Dim: Shape,
+    {
+        self.door.unified(shape)
+    }
+
+    /// Whether a data object is in unified memory, so that devices use it where it is at home.
+    ///
+    /// # Errors
+    /// If the data is not this runtime's, or was taken.
+    pub fn is_unified<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
+        Ok(self.own_cell("is_unified", data)?.datum.is_unified())
+    }
+
     /// How many bytes of a data object's home have memory now, in whole pages: those that were touched. All of them where the
     /// system does not tell (only Linux does), or where there are gaps between the rows; none in a simulation.
     ///

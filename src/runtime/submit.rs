@@ -516,8 +516,7 @@ where
         }
         let buffer = |kind| largest(kind).map(|_| capacities.largest_buffer(kind));
         let largest_bytes = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(buffer).max();
-        let too_large =
-            |access: &&AccessRecord<'_>| !access.mode.sees_nothing() && Some(access.bytes()) > largest_bytes;
+        let too_large = |access: &&AccessRecord<'_>| access.needs_buffer() && Some(access.bytes()) > largest_bytes;
         if let Some(access) = records.iter().find(too_large).filter(|_| !at_home) {
             return Err(SubmitError::RegionTooLarge {
                 task: self.name.clone().into_owned(),

@@ -1,9 +1,9 @@
 //! One CUDA device behind the calls that [`Api`] asks for.
 
-use super::library::{self, GraphFunctions, call, functions};
+use super::library::{self, GraphFunctions, UnifiedFunctions, call, functions};
 use super::types::{
-    BLOCKING_SYNC_WITHOUT_TIMING, Copy3d, CopyEnd, DEVICE, DeviceNumber, DevicePointer, HOST, KernelNode, NON_BLOCKING,
-    Object, POINTER_CONTEXT, POINTER_DEVICE, PORTABLE,
+    ATTACH_GLOBAL, BLOCKING_SYNC_WITHOUT_TIMING, CONCURRENT_MANAGED_ACCESS, CPU, Copy3d, CopyEnd, DEVICE, DeviceNumber,
+    DevicePointer, HOST, KernelNode, MANAGED_MEMORY, NON_BLOCKING, Object, POINTER_CONTEXT, POINTER_DEVICE, PORTABLE,
 };
 use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer};
 use std::ffi::{CStr, c_int};
@@ -17,6 +17,10 @@ pub(in crate::device) struct Cuda {
 
 fn graphs() -> &'static GraphFunctions {
     library::graph_functions().expect("graphs are asked for where there are some")
+}
+
+fn unified() -> &'static UnifiedFunctions {
+    library::unified_functions().expect("unified memory is asked for where there is some")
 }
 
 fn kernel_node(KernelCall { function: Handle(function), groups, group, arguments }: KernelCall<'_>) -> KernelNode {
@@ -173,6 +177,26 @@ impl Api for Cuda {
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the address comes from `allocate_host`; the recycler has blocks that nobody uses, and frees each once.
         call("cuMemFreeHost", unsafe { (functions().cuMemFreeHost)(ptr::with_exposed_provenance_mut(base)) })
+    }
+
+    fn reaches_unified(&self) -> Result<bool, ApiError> {
+        let has = |attribute| Ok(library::attribute_of(self.device, attribute)? != 0);
+        Ok(library::unified_functions().is_some() && has(MANAGED_MEMORY)? && has(CONCURRENT_MANAGED_ACCESS)?)
+    }
+
+    fn allocate_unified(&self, bytes: usize) -> Result<usize, ApiError> {
+        let mut address = 0;
+        // SAFETY: the result has a place.
+        call("cuMemAllocManaged", unsafe { (unified().cuMemAllocManaged)(&mut address, bytes, ATTACH_GLOBAL) })?;
+        Ok(address as usize)
+    }
+
+    unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError> {
+        let to = if to_host { CPU } else { self.device };
+        // SAFETY: the caller has the memory from `allocate_unified` until this has ended; its `Stream` keeps the stream.
+        call("cuMemPrefetchAsync", unsafe {
+            (unified().cuMemPrefetchAsync)(first as DevicePointer, bytes, to, stream.0)
+        })
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {

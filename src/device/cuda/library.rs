@@ -62,9 +62,16 @@ functions! { GraphFunctions {
     cuGraphLaunch(Object, Object);
 } }
 
+// Of devices of which not all have unified memory.
+functions! { UnifiedFunctions {
+    cuMemAllocManaged(*mut DevicePointer, usize, c_uint);
+    cuMemPrefetchAsync(DevicePointer, usize, DeviceNumber, Object);
+} }
+
 /// The library, with its functions.
 struct Library {
     functions: Functions,
+    unified: Option<UnifiedFunctions>,
     graphs: Option<GraphFunctions>,
     /// Where they come from; never closed.
     _raw: libloading::Library,
@@ -93,6 +100,11 @@ pub(super) fn graph_functions() -> Option<&'static GraphFunctions> {
     library().ok()?.graphs.as_ref()
 }
 
+/// Those for unified memory, if the driver has them.
+pub(super) fn unified_functions() -> Option<&'static UnifiedFunctions> {
+    library().ok()?.unified.as_ref()
+}
+
 fn start() -> Result<Library, String> {
     let raw = open_first(&["libcuda.so.1", "libcuda.so", "nvcuda.dll"])
         .ok_or("the driver's library (libcuda.so.1) is not installed")?;
@@ -102,10 +114,12 @@ fn start() -> Result<Library, String> {
     let functions = functions.map_err(|symbol| format!("the driver is too old: its library has no {symbol}"))?;
     // SAFETY: as above.
     let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
+    // SAFETY: as above.
+    let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
     // SAFETY: no flag is defined but 0.
     let code = unsafe { (functions.cuInit)(0) };
     match code {
-        0 => Ok(Library { functions, graphs, _raw: raw }),
+        0 => Ok(Library { functions, unified, graphs, _raw: raw }),
         NO_DEVICE => Err("the driver is installed and finds no device".to_owned()),
         STUB_LIBRARY => {
             Err("the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned())
@@ -128,8 +142,13 @@ pub(super) fn device(number: c_int) -> Result<DeviceNumber, ApiError> {
 
 /// An attribute of the device of this number.
 pub(super) fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
-    let (device, mut value) = (device(number)?, 0);
-    // SAFETY: the device was just returned; the result has a place.
+    attribute_of(device(number)?, attribute)
+}
+
+/// An attribute of a device.
+pub(super) fn attribute_of(device: DeviceNumber, attribute: Attribute) -> Result<c_int, ApiError> {
+    let mut value = 0;
+    // SAFETY: the device comes from the driver; the result has a place.
     call("cuDeviceGetAttribute", unsafe { (functions().cuDeviceGetAttribute)(&mut value, attribute, device) })?;
     Ok(value)
 }

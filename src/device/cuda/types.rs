@@ -18,6 +18,12 @@ pub(super) type Attribute = c_uint;
 pub(super) const MULTIPROCESSOR_COUNT: Attribute = 16;
 pub(super) const COMPUTE_CAPABILITY_MAJOR: Attribute = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: Attribute = 76;
+pub(super) const MANAGED_MEMORY: Attribute = 83;
+pub(super) const CONCURRENT_MANAGED_ACCESS: Attribute = 89;
+/// `CU_MEM_ATTACH_GLOBAL`
+pub(super) const ATTACH_GLOBAL: c_uint = 1;
+/// `CU_DEVICE_CPU`
+pub(super) const CPU: DeviceNumber = -1;
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`
 pub(super) const POINTER_CONTEXT: c_uint = 1;
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`
@@ -139,15 +145,24 @@ mod tests {
     #[test]
     fn values_are_those_of_the_headers() {
         use sys::CUdevice_attribute::*;
-        let attributes = [MULTIPROCESSOR_COUNT, COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR];
+        let attributes = [
+            MULTIPROCESSOR_COUNT,
+            COMPUTE_CAPABILITY_MAJOR,
+            COMPUTE_CAPABILITY_MINOR,
+            MANAGED_MEMORY,
+            CONCURRENT_MANAGED_ACCESS,
+        ];
         let theirs = [
             CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+            CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
         ];
         assert_eq!(attributes, theirs.map(|attribute| attribute as c_uint));
         assert_eq!(POINTER_CONTEXT, sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT as c_uint);
         assert_eq!(POINTER_DEVICE, sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_uint);
+        assert_eq!(ATTACH_GLOBAL, sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as c_uint);
         assert_eq!(NON_BLOCKING, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint);
         let event = [sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC, sys::CUevent_flags::CU_EVENT_DISABLE_TIMING];
         assert_eq!(BLOCKING_SYNC_WITHOUT_TIMING, event.into_iter().fold(0, |all, flag| all | flag as c_uint));

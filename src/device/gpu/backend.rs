@@ -91,6 +91,31 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Device memory and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
 
+    /// Whether host and device may use unified memory at the same time.
+    fn reaches_unified(&self) -> bool {
+        false
+    }
+
+    /// Unified memory, which its owner frees, and its address; only where it is reached.
+    fn allocate_unified(&self, bytes: usize) -> Result<(Box<dyn Send + Sync>, usize), DeviceError> {
+        unreachable!("{} has no unified memory for {bytes} bytes", self.name())
+    }
+
+    /// Enqueues that pages of unified memory go to the device, or to the host.
+    ///
+    /// # Safety
+    /// The memory is there until this has ended.
+    unsafe fn prefetch(
+        &self,
+        stream: &Self::Stream,
+        first: usize,
+        bytes: usize,
+        to_host: bool,
+    ) -> Result<(), DeviceError> {
+        let _ = (stream, first, bytes, to_host);
+        Ok(())
+    }
+
     /// Page-locked host memory and its address; none where copies from and to other memory hold nobody up, or where the
     /// interface has none left.
     fn host_memory(&self, bytes: usize) -> Result<Option<(Self::HostMemory, *mut u8)>, DeviceError> {

@@ -317,6 +317,33 @@ impl<B: Backend> Device for Gpu<B> {
         Ok(Buffer::new(base, memory))
     }
 
+    fn reaches_unified(&self) -> bool {
+        self.backend.reaches_unified()
+    }
+
+    fn allocate_unified(&self, bytes: usize) -> Result<Buffer, DeviceError> {
+        let (owner, base) = self.backend.allocate_unified(bytes)?;
+        Ok(Buffer::new(base, owner))
+    }
+
+    unsafe fn prefetch(&self, first: usize, bytes: usize, to_host: bool, id: CopyId) -> Result<Copying, DeviceError> {
+        let Stream { stream, state } = &self.streams[if to_host { COPIES_OUT } else { COPIES_IN }];
+        let mut state = state.lock(); // from any thread, as copies
+        // SAFETY: the caller has the memory until this has ended.
+        match unsafe { self.backend.prefetch(stream, first, bytes, to_host) } {
+            Err(error) if error.is_loss() => return Err(error),
+            Err(refusal) => {
+                tracing::debug!("pages come one by one: {refusal}");
+                return Ok(Copying::Arrived);
+            }
+            Ok(()) => {}
+        }
+        let end = self.backend.record(stream)?;
+        state.add(Flight::new(Mark::Copy(id), Vec::new(), Vec::new(), None));
+        state.add_moment(end);
+        Ok(Copying::Enqueued)
+    }
+
     fn end(&self, site: DeviceSite) -> End {
         End::Device(site)
     }

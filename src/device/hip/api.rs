@@ -1,10 +1,10 @@
 //! One HIP device behind the calls that [`Api`] asks for.
 
-use super::library::{self, Functions, GraphFunctions, call};
+use super::library::{self, Functions, GraphFunctions, UnifiedFunctions, call};
 use super::types::{
-    Copy3d, CopyKind, DEVICE_ORDINAL, DEVICE_TO_DEVICE, DEVICE_TO_HOST, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING,
-    Extent, HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE, KernelNode, PitchedPointer, Position,
-    STREAM_NON_BLOCKING,
+    ATTACH_GLOBAL, CONCURRENT_MANAGED_ACCESS, CPU, Copy3d, CopyKind, DEVICE_ORDINAL, DEVICE_TO_DEVICE, DEVICE_TO_HOST,
+    EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, Extent, HOST_MALLOC_PORTABLE, HOST_REGISTER_PORTABLE, HOST_TO_DEVICE,
+    KernelNode, MANAGED_MEMORY, PitchedPointer, Position, STREAM_NON_BLOCKING,
 };
 use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, Transfer, all_are_peers};
 use std::ffi::{CStr, c_int, c_void};
@@ -20,6 +20,10 @@ pub(in crate::device) struct Hip {
 impl Hip {
     fn functions(&self) -> &Functions {
         &self.library.functions
+    }
+
+    fn unified(&self) -> &UnifiedFunctions {
+        self.library.unified.as_ref().expect("unified memory is asked for where there is some")
     }
 
     fn graphs(&self) -> &GraphFunctions {
@@ -97,6 +101,31 @@ impl Api for Hip {
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
         // SAFETY: the address comes from `allocate_host`; the recycler has blocks that nobody uses, and frees each once.
         call("hipHostFree", unsafe { (self.functions().hipHostFree)(ptr::with_exposed_provenance_mut(base)) })
+    }
+
+    fn reaches_unified(&self) -> Result<bool, ApiError> {
+        let has = |attribute| {
+            let mut value = 0;
+            // SAFETY: the device exists; the result has a place.
+            call("hipDeviceGetAttribute", unsafe {
+                (self.functions().hipDeviceGetAttribute)(&mut value, attribute, self.number)
+            })?;
+            Ok(value != 0)
+        };
+        Ok(self.library.unified.is_some() && has(MANAGED_MEMORY)? && has(CONCURRENT_MANAGED_ACCESS)?)
+    }
+
+    fn allocate_unified(&self, bytes: usize) -> Result<usize, ApiError> {
+        let mut address = ptr::null_mut();
+        // SAFETY: the result has a place.
+        call("hipMallocManaged", unsafe { (self.unified().hipMallocManaged)(&mut address, bytes, ATTACH_GLOBAL) })?;
+        Ok(address.expose_provenance())
+    }
+
+    unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError> {
+        let (first, to) = (ptr::with_exposed_provenance(first), if to_host { CPU } else { self.number });
+        // SAFETY: the caller has the memory from `allocate_unified` until this has ended; its `Stream` keeps the stream.
+        call("hipMemPrefetchAsync", unsafe { (self.unified().hipMemPrefetchAsync)(first, bytes, to, stream.0) })
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {

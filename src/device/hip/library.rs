@@ -58,6 +58,12 @@ functions! { GraphFunctions {
     hipGraphLaunch(Object, Object);
 } }
 
+// Of devices of which not all have unified memory.
+functions! { UnifiedFunctions {
+    hipMallocManaged(*mut *mut c_void, usize, c_uint);
+    hipMemPrefetchAsync(*const c_void, usize, c_int, Object);
+} }
+
 /// Releases that are looked for, by their major numbers.
 const OLDEST: c_int = 5;
 const NEWEST: c_int = 15;
@@ -67,6 +73,7 @@ pub(super) struct Library {
     pub(super) raw: libloading::Library,
     pub(super) functions: Functions,
     pub(super) graphs: Option<GraphFunctions>,
+    pub(super) unified: Option<UnifiedFunctions>,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
     pub(super) properties: GetProperties,
     /// Where the architecture is in what that fills.
@@ -114,6 +121,8 @@ fn open() -> Result<Library, String> {
     let functions = unsafe { Functions::of(&raw) }.map_err(lacks)?;
     // SAFETY: as above.
     let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
+    // SAFETY: as above.
+    let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
     // SAFETY: its type is the same in every release; the library stays open as long as the process runs.
     let describe = *unsafe { raw.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
     // ROCm 6 put another structure under a new name, and keeps the old name for programs that were built with ROCm 5.
@@ -135,7 +144,8 @@ fn open() -> Result<Library, String> {
     if major < OLDEST {
         return Err(format!("the runtime is HIP {major}.{minor}, which is too old; try ROCm 5 or newer"));
     }
-    Ok(Library { raw, functions, graphs, describe, properties, architecture_at: architecture_at(is_r0600), version })
+    let architecture_at = architecture_at(is_r0600);
+    Ok(Library { raw, functions, graphs, unified, describe, properties, architecture_at, version })
 }
 
 pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {

@@ -23,6 +23,11 @@ pub(super) const DEVICE_TO_DEVICE: CopyKind = 3;
 /// `HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL`: the number of the device that memory lies on.
 pub(super) const DEVICE_ORDINAL: PointerAttribute = 9;
 pub(super) const MULTIPROCESSOR_COUNT: DeviceAttribute = 63;
+pub(super) const CONCURRENT_MANAGED_ACCESS: DeviceAttribute = 9;
+pub(super) const MANAGED_MEMORY: DeviceAttribute = 24;
+pub(super) const ATTACH_GLOBAL: c_uint = 1;
+/// `hipCpuDeviceId`
+pub(super) const CPU: c_int = -1;
 pub(super) const STREAM_NON_BLOCKING: c_uint = 1;
 pub(super) const EVENT_BLOCKING_SYNC: c_uint = 1;
 pub(super) const EVENT_DISABLE_TIMING: c_uint = 2;
@@ -173,6 +178,12 @@ mod tests {
         assert_eq!(DEVICE_ORDINAL, sys::hipPointer_attribute::HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL as c_uint);
         let processors = sys::hipDeviceAttribute_t::hipDeviceAttributeMultiprocessorCount;
         assert_eq!(MULTIPROCESSOR_COUNT, processors as c_uint);
+        let unified = [
+            sys::hipDeviceAttribute_t::hipDeviceAttributeManagedMemory,
+            sys::hipDeviceAttribute_t::hipDeviceAttributeConcurrentManagedAccess,
+        ];
+        assert_eq!([MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS], unified.map(|attribute| attribute as c_uint));
+        assert_eq!(ATTACH_GLOBAL, sys::hipMemAttachGlobal);
         assert_eq!(STREAM_NON_BLOCKING, sys::hipStreamNonBlocking);
         assert_eq!(
             (EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING),

@@ -8,7 +8,7 @@ use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
 use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
 use crate::engine::{CopyOrder, CopyTime, Event, Nanos, ReplicaRef};
 use crate::error::DeviceError;
-use crate::ids::{DataId, DeviceId};
+use crate::ids::{DataId, DeviceId, SpaceId};
 use crate::kernel::DeviceSite;
 use crate::machine::{Machine, UnitKind};
 use crate::memory::dlpack::{DlDevice, LentSite};
@@ -25,6 +25,9 @@ const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
 /// An array is page-locked for its second copy: what is copied once, or never, is not worth it, and who writes an array first
 /// decides where its pages lie.
 const PAGE_LOCK_AT_COPY: usize = 2;
+
+/// Less unified memory comes with the first touch.
+const PREFETCH_FROM_BYTES: usize = 1 << 16;
 
 /// All devices of one runtime.
 pub(super) struct Devices {
@@ -154,8 +157,8 @@ impl Devices {
     /// Registers where a data object is at home.
     pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
-        // What lies in the gaps of a home that is lent is not ours to lock.
-        let lockable = bytes > 0 && cell.is_contiguous(&cell.datum.whole());
+        // What lies in the gaps of a home that is lent is not ours to lock, and what devices use as well is not to be.
+        let lockable = bytes > 0 && !cell.datum.is_unified() && cell.is_contiguous(&cell.datum.whole());
         let home = Home {
             base: cell.base(),
             strides: cell.strides(),
@@ -317,9 +320,30 @@ impl Devices {
         }
     }
 
-    /// A replica lies in memory that others have made.
+    /// A replica lies in memory that others have made, or that is the home.
     pub(super) fn adopt(&self, replica: ReplicaId, base: usize, strides: [usize; MAX_DIMS]) {
         self.replicas.insert(replica, Memory { buffer: Buffer::new(base, ()), strides: Some(strides) });
+    }
+
+    /// Unified memory, which the host and all devices use at the same addresses; none where one of them does not, or not while
+    /// others do, or where there is too little.
+    pub(super) fn unified(&self, bytes: usize) -> Option<Buffer> {
+        let first = self.devices.first()?;
+        let of_first = |device: &Box<dyn Device>| device.domain().0 == first.domain().0 && device.reaches_unified();
+        if bytes == 0 || !self.devices.iter().all(of_first) {
+            return None;
+        }
+        let (id, device) = (0..).map(DeviceId).zip(&self.devices).find(|(id, _)| !self.is_lost(*id))?;
+        let refused = |error: &DeviceError| {
+            tracing::debug!("ordinary memory instead of {bytes} bytes of unified memory: {error}");
+            self.lose(Some(id), error);
+        };
+        device.allocate_unified(bytes).inspect_err(refused).ok()
+    }
+
+    /// The devices' memories.
+    pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> {
+        (0..self.devices.len() as u16).map(|number| DeviceId(number).space())
     }
 
     /// Whether others can use a device's memory by address.
@@ -366,6 +390,7 @@ impl Devices {
     pub(super) fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
         let start = Instant::now();
         match self.start_copy(order) {
+            Ok(true) if order.unified => Some(Event::Copied(order.copy, None)),
             Ok(true) => Some(Event::Copied(order.copy, Some(CopyTime::alone(start.elapsed().as_nanos() as Nanos)))),
             Ok(false) => None,
             Err(error) => {
@@ -380,6 +405,9 @@ impl Devices {
     fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
         let (source, target) = (order.from.space.device(), order.to.space.device());
+        if order.unified {
+            return self.start_prefetch(order);
+        }
         if source.is_some() && !self.replicas.contains_key(&order.from.replica) {
             return Ok(true); // its task was skipped: nobody has written it, and memory is not made to be copied from
         }
@@ -419,6 +447,28 @@ impl Devices {
             }
         }
         Ok(false)
+    }
+
+    /// Has the pages of a block of unified memory moved to where it is used next; whether that is done, or not worth it.
+    fn start_prefetch(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
+        let (to, block) = (order.to.space.device(), &order.block);
+        let Some(device) = to.or(order.from.space.device()) else { return Ok(true) };
+        let home = self.home(order.to.data);
+        let at = |place: &[usize; MAX_DIMS]| (0..MAX_DIMS).map(|d| place[d] * home.strides[d]).sum::<usize>();
+        let (first, last) = (at(block.lo()), at(&block.hi().map(|index| index - 1)));
+        let bytes = (last + 1 - first) * order.element_bytes;
+        if bytes < PREFETCH_FROM_BYTES || self.is_lost(device) {
+            return Ok(true);
+        }
+        let first = home.base.expose_provenance() + first * order.element_bytes;
+        // SAFETY: the home stays until this has ended, as both of its replicas that are named are pinned until then.
+        match unsafe { self.devices[device.index()].prefetch(first, bytes, to.is_none(), order.copy)? } {
+            Copying::Arrived | Copying::Apart => Ok(true),
+            Copying::Enqueued => {
+                self.queue(device).announce();
+                Ok(false)
+            }
+        }
     }
 
     /// Does what a device's copy engine was told; what has happened, or nothing at the end.

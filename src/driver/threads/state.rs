@@ -5,7 +5,7 @@ use super::host::Host;
 use super::hosting::Hosting;
 use super::ready::{OwnQueue, ReadyQueues};
 use crate::depend::{Datum, Entrance, Kinds, OwnedTask};
-use crate::device::Device;
+use crate::device::{Buffer, Device};
 use crate::driver::Driver;
 use crate::driver::shared::Shared;
 use crate::error::DeviceError;
@@ -135,6 +135,21 @@ impl Threads {
         let replica = engine.new_replica();
         self.placed().adopt(replica, first, strides);
         self.react(|out| engine.adopt(datum, replica, device.space(), out));
+    }
+
+    /// Unified memory, which the host and all devices use at the same addresses, if there is such.
+    pub(crate) fn unified(&self, bytes: usize) -> Option<Buffer> {
+        self.devices.as_ref()?.unified(bytes)
+    }
+
+    /// Devices use a new data object where it is at home, which is in unified memory.
+    pub(crate) fn alias(&self, cell: &DataCell) {
+        let (engine, devices) = (&self.shared.engine, self.placed());
+        let aliases: Vec<_> = devices.spaces().map(|space| (engine.new_replica(), space)).collect();
+        for (replica, _) in &aliases {
+            devices.adopt(*replica, cell.base().expose_provenance(), cell.strides());
+        }
+        self.react(|out| engine.alias(&cell.datum, &aliases, out));
     }
 
     /// Whether others can use what lies in a memory.

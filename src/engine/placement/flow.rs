@@ -40,10 +40,12 @@ pub(super) struct Flow {
 impl Flow {
     /// Has a copy made.
     pub(super) fn begin(&mut self, order: Box<CopyOrder>, write_back: bool, out: &mut Vec<Command>) {
-        let CopyOrder { copy, from, to, block, element_bytes } = *order;
-        let traffic = self.traffic.entry((from.space, to.space)).or_default();
-        traffic.copies += 1;
-        traffic.bytes += (block.volume() * element_bytes) as u64;
+        let CopyOrder { copy, from, to, block, element_bytes, unified } = *order;
+        if !unified {
+            let traffic = self.traffic.entry((from.space, to.space)).or_default();
+            traffic.copies += 1;
+            traffic.bytes += (block.volume() * element_bytes) as u64;
+        }
         let write_back = write_back.then(|| self.write_backs.entry(from.data).or_default().insert(block, copy));
         self.copies.insert(copy, UnderWay::of(&order, write_back));
         out.push(Command::Copy(order));

@@ -102,6 +102,17 @@ impl Placement {
         }
     }
 
+    /// Devices use a new data object where it is at home: in a replica of this name each.
+    pub(super) fn alias(&mut self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)], out: &mut Vec<Command>) {
+        self.residency.alias(datum, aliases);
+        for (_, space) in aliases {
+            if let Some(cause) = self.residency.cause_of_device_loss(*space) {
+                let orders = self.residency.lose_replicas(datum.id, *space, &cause, out);
+                debug_assert!(orders.is_empty(), "what is valid at home has nothing to write back");
+            }
+        }
+    }
+
     /// Where the regions lie of a task that was launched and has not ended.
     pub(super) fn places_of(&self, task: TaskId) -> Option<Arc<[ReplicaRef]>> {
         self.flow.launched(task).map(|launched| launched.reserved.replicas.clone())

@@ -101,7 +101,7 @@ pub(super) struct UnderWay {
 impl UnderWay {
     /// A copy that is ordered now.
     pub(super) fn of(order: &CopyOrder, write_back: Option<Entry>) -> Self {
-        let CopyOrder { copy, from, to, block, element_bytes } = *order;
+        let CopyOrder { copy, from, to, block, element_bytes, .. } = *order;
         let transfer = Transfer { copy, from: from.replica, to: to.replica, block };
         let (between, bytes) = ((from.space, to.space), (block.volume() * element_bytes) as u64);
         Self { data: from.data, transfer, between, bytes, write_back, waiters: Vec::new() }

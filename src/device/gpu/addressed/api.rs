@@ -59,6 +59,12 @@ pub(in crate::device) trait Api: Platform {
     /// Page-locked host memory, for copies of every device.
     fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError>;
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError>;
+    /// Whether host and device may use unified memory at the same time, and pages go where they are used.
+    fn reaches_unified(&self) -> Result<bool, ApiError>;
+    /// Unified memory, which [`Self::free`] frees.
+    fn allocate_unified(&self, bytes: usize) -> Result<usize, ApiError>;
+    /// Moves pages of unified memory to this device, or to the host.
+    unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError>;
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError>;
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError>;
 

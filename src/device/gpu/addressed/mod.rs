@@ -52,6 +52,7 @@ pub(in crate::device) struct Addressed<A: Api> {
     device: Arc<Device<A>>,
     free_bytes: u64,
     threads_at_once: u64,
+    reaches_unified: bool,
     /// The architecture, and how to compile for it: the best way first, or why there is none.
     target: String,
     recipes: Result<Vec<Recipe>, DeviceError>,
@@ -84,6 +85,11 @@ pub(in crate::device) struct Memory<A: Api> {
     device: Arc<Device<A>>,
     base: usize,
     bytes: usize,
+}
+
+struct UnifiedMemory<A: Api> {
+    device: Arc<Device<A>>,
+    base: usize,
 }
 
 pub(in crate::device) struct HostMemory<A: Api> {
@@ -189,6 +195,12 @@ impl<A: Api> Drop for Memory<A> {
     }
 }
 
+impl<A: Api> Drop for UnifiedMemory<A> {
+    fn drop(&mut self) {
+        self.device.free(self.base);
+    }
+}
+
 impl<A: Api> Drop for HostMemory<A> {
     fn drop(&mut self) {
         self.device.host_memory.give_back(self.base, self.bytes);
@@ -243,11 +255,13 @@ impl<A: Api> Addressed<A> {
             events: Mutex::default(),
         };
         let free_bytes = device.call(A::free_bytes)?;
+        let reaches_unified = device.call(A::reaches_unified)?;
         let cache = Cache::from_environment();
         let threads_at_once = u64::from(processors) * THREADS_OF_A_PROCESSOR;
         Ok(Self {
             device: Arc::new(device),
             free_bytes,
+            reaches_unified,
             threads_at_once,
             target: target.to_owned(),
             recipes,
@@ -408,6 +422,26 @@ impl<A: Api> Backend for Addressed<A> {
             _ => device.error(refusal),
         })?;
         Ok((Memory { device: device.clone(), base, bytes }, base))
+    }
+
+    fn reaches_unified(&self) -> bool {
+        self.reaches_unified
+    }
+
+    fn allocate_unified(&self, bytes: usize) -> Result<(Box<dyn Send + Sync>, usize), DeviceError> {
+        let base = self.device.call(|api| api.allocate_unified(bytes))?;
+        Ok((Box::new(UnifiedMemory { device: self.device.clone(), base }), base))
+    }
+
+    unsafe fn prefetch(
+        &self,
+        stream: &Stream<A>,
+        first: usize,
+        bytes: usize,
+        to_host: bool,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: the caller has the memory until this has ended.
+        self.device.call_stream(|api| unsafe { api.prefetch(stream.raw, first, bytes, to_host) })
     }
 
     fn host_memory(&self, bytes: usize) -> Result<Option<(HostMemory<A>, *mut u8)>, DeviceError> {

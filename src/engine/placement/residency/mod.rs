@@ -13,6 +13,9 @@
 //! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says otherwise.
 //! 4. In the memory of a device that is gone no replica stays, and nobody is given a new one there.
 //! 5. Memory of others that a data object has adopted is not counted, nor sent away to make room: that would make none.
+//! 6. All replicas of a data object in unified memory are the same bytes: the home, and an alias of it on each device. What is
+//!    valid where is kept as ever, and orders as ever; copies between them are ordered and move nothing. Where replicas of their
+//!    own would let a task write while another still reads what it replaces, it waits ([`Residency::tasks_in_the_way`]).
 
 mod refused;
 mod reserve;
@@ -94,6 +97,13 @@ impl Residency {
     pub(super) fn adopt(&mut self, datum: &Datum, replica: ReplicaId, space: SpaceId) {
         let mut directory = Directory::new(datum.id, datum.whole(), datum.element_bytes);
         directory.adopt(replica, space);
+        self.directories.insert(datum.id, directory);
+    }
+
+    /// Devices use a new data object where it is at home: in a replica of this name each.
+    pub(super) fn alias(&mut self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)]) {
+        let mut directory = Directory::new(datum.id, datum.whole(), datum.element_bytes);
+        aliases.iter().for_each(|(replica, space)| directory.alias(*replica, *space));
         self.directories.insert(datum.id, directory);
     }
 
@@ -186,7 +196,8 @@ impl Residency {
             ReplicaRef { data, replica: id, space: replica.space, holds: replica.block }
         };
         let (from, to) = (end(transfer.from), end(transfer.to));
-        Box::new(CopyOrder { copy: transfer.copy, from, to, block: transfer.block, element_bytes })
+        let (copy, block, unified) = (transfer.copy, transfer.block, directory.is_unified());
+        Box::new(CopyOrder { copy, from, to, block, element_bytes, unified })
     }
 
     /// A copy has arrived.
@@ -384,7 +395,8 @@ impl Residency {
     }
 
     /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to
-    /// be copied first, or all replicas will go with the data, their end is waited for.
+    /// be copied first, or all replicas will go with the data, their end is waited for. So it is on another replica if all are
+    /// the same bytes, and one of the two writes them: no stream of the one comes behind those of the other, nor does the host.
     pub(super) fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
         let mut found = InTheWay::default();
         if !self.has_issued {
@@ -402,6 +414,10 @@ impl Residency {
             let mut is_there = None;
             directory.issued_uses(block, |issued| {
                 let here = issued.replica == place.replica;
+                if !here && directory.is_unified() && (issued.writes || mode.writes()) {
+                    found.waited_for.push(issued.task);
+                    return;
+                }
                 let there = || directory.is_valid_in(place.replica, block);
                 if mode != Mode::Out && !*is_there.get_or_insert_with(there) {
                     if here || issued.writes {
