@@ -22,6 +22,8 @@ mod programs;
 mod random;
 #[path = "standin/raw.rs"]
 mod raw;
+#[path = "standin/unified.rs"]
+mod unified;
 
 use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
 
@@ -451,6 +453,66 @@ fn devices_that_get_lost_with_memory_of_others() {
         for operation in [5, 40, 90] {
             let settings = settings.clone().with("STANDIN_LOSE", format!("0:{operation}"));
             let Some(report) = report(&settings, "memory::lost") else { return };
+            assert_eq!(report.of("devices lost"), 1, "{report:?}");
+        }
+    });
+}
+
+fn unified_allocations(report: &Report) -> i64 {
+    report.of("cuMemAllocManaged") + report.of("hipMallocManaged")
+}
+
+#[test]
+fn unified_memory_is_used_where_it_lies() {
+    on_both(|settings| {
+        let small = settings.clone().with("STANDIN_MEMORY", 72_000);
+        let Some(report) = report(&small, "unified::larger_than_a_device") else { return };
+        assert_eq!((unified_allocations(&report), report.of("unified bytes")), (1, 8 * unified::LARGE as i64));
+        assert!(report.of("prefetches to devices") > 0 && report.of("page-locked bytes") == report.of("staging bytes"));
+        let report = self::report(settings, "unified::replayed").expect("it was there");
+        let copies = report.of("copies in") + report.of("copies out") + report.of("copies across");
+        assert!(copies == 0 && report.of("graph launches") > 0, "{report:?}");
+        let report = self::report(settings, "unified::dropped").expect("it was there");
+        assert_eq!(unified_allocations(&report), 23, "{report:?}");
+        for peers in [0, 1] {
+            let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_PEERS", peers);
+            _ = self::report(&settings, "unified::across_devices");
+        }
+    });
+}
+
+#[test]
+fn unified_memory_holds_what_its_tasks_would_leave_one_by_one() {
+    on_both(|settings| {
+        for devices in [1, 2] {
+            let settings = settings.clone().with("STANDIN_DEVICES", devices);
+            let Some(report) = report(&settings, "unified::random_programs") else { return };
+            assert!(report.of("prefetches to the host") > 0, "{report:?}");
+        }
+        // Kernels so late that whoever does not wait for them is there before.
+        let slow = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_DELAY_US", 1000);
+        _ = report(&slow, "unified::overwritten_behind_readers");
+    });
+}
+
+#[test]
+fn where_there_is_no_unified_memory_it_is_ordinary() {
+    on_both(|settings| {
+        for name in ["STANDIN_MANAGED", "STANDIN_CONCURRENT"] {
+            let Some(report) = report(&settings.clone().with(name, 0), "unified::ordinary") else { return };
+            assert_eq!(unified_allocations(&report), 0, "{report:?}");
+        }
+        let report = self::report(&settings.clone().with("STANDIN_REFUSE_MANAGED", 0), "unified::ordinary");
+        assert_eq!(unified_allocations(&report.expect("it was there")), 1);
+    });
+}
+
+#[test]
+fn devices_that_get_lost_with_unified_memory() {
+    on_both(|settings| {
+        for operation in [0, 5, 40, 90] {
+            let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_LOSE", format!("0:{operation}"));
+            let Some(report) = report(&settings, "unified::lost") else { return };
             assert_eq!(report.of("devices lost"), 1, "{report:?}");
         }
     });

@@ -126,6 +126,92 @@ void Device::fail(Code code) {
     if (stuck.compare_exchange_strong(none, code)) count("devices lost");
 }
 
+// Unified memory: first byte, length and the device that it was allocated by.
+struct Managed {
+    struct Block {
+        size_t bytes;
+        Device *device;
+        int prefetches = 0;
+    };
+    std::mutex lock;
+    std::map<uintptr_t, Block> blocks;
+    long allocations = 0;
+
+    /// The block that has these bytes, or none. The lock is held.
+    Block *find(uintptr_t first, size_t bytes) {
+        auto behind = blocks.upper_bound(first);
+        if (behind == blocks.begin()) return nullptr;
+        auto &[base, block] = *std::prev(behind);
+        return first + bytes <= base + block.bytes ? &block : nullptr;
+    }
+};
+static Managed &managed() {
+    static auto *one = new Managed;
+    return *one;
+}
+static bool is_managed(uintptr_t first, size_t bytes) {
+    std::lock_guard guard(managed().lock);
+    return managed().find(first, bytes);
+}
+
+Code allocate_managed(Device *current, void **address, size_t bytes) {
+    std::lock_guard guard(managed().lock);
+    if (bytes == 0 || !setting("STANDIN_MANAGED", 1)) return INVALID_VALUE;
+    static const long refused = setting("STANDIN_REFUSE_MANAGED", -1);
+    if (refused >= 0 && managed().allocations++ >= refused) return OUT_OF_MEMORY;
+    size_t pages = up(bytes, PAGE);
+    char *mapped = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return OUT_OF_MEMORY;
+    mprotect(mapped + pages, PAGE, PROT_NONE);
+    memset(mapped, 0xff, pages);
+    managed().blocks[(uintptr_t)mapped] = {bytes, current};
+    count("live unified blocks");
+    count("unified bytes", bytes);
+    *address = mapped;
+    return SUCCESS;
+}
+
+Code release(Device *current, void *address) {
+    {
+        std::lock_guard guard(managed().lock);
+        auto found = managed().blocks.find((uintptr_t)address);
+        if (found != managed().blocks.end()) {
+            if (found->second.prefetches) broken("unified memory was freed under a prefetch");
+            // Whoever still uses it, the host or a kernel, faults.
+            mprotect(address, up(found->second.bytes, PAGE), PROT_NONE);
+            managed().blocks.erase(found);
+            count("live unified blocks", -1);
+            return SUCCESS;
+        }
+    }
+    return current->release(address);
+}
+
+Code prefetch(Device *current, Stream *stream, uintptr_t first, size_t bytes, Device *to) {
+    if (stream->device != current) return INVALID_HANDLE;
+    {
+        std::lock_guard guard(managed().lock);
+        Managed::Block *block = bytes ? managed().find(first, bytes) : nullptr;
+        if (!block) return INVALID_VALUE;
+        block->prefetches++;
+    }
+    count(to ? "prefetches to devices" : "prefetches to the host");
+    // It comes to its end also where the device has failed.
+    stream->push([] {});
+    stream->push_always([first] {
+        std::lock_guard guard(managed().lock);
+        if (Managed::Block *block = managed().find(first, 1)) block->prefetches--;
+    });
+    return SUCCESS;
+}
+
+Device *allocator_of(uintptr_t address) {
+    std::unique_lock guard(managed().lock);
+    if (Managed::Block *block = managed().find(address, 1)) return block->device;
+    guard.unlock();
+    return owner_of(address);
+}
+
 Device *owner_of(uintptr_t address) {
     for (Device *device : devices())
         if (device->owns(address, 1)) return device;
@@ -344,7 +430,8 @@ Code copy(Device *current, Stream *stream, const Copy &copy) {
         uintptr_t first = (uintptr_t)end->first;
         if (is_box && (end->pitch < copy.width || end->height < copy.rows)) return INVALID_VALUE;
         if (!end->is_host) {
-            if (!end->device->owns(first, span(copy, *end))) return INVALID_VALUE;
+            size_t bytes = span(copy, *end);
+            if (!end->device->owns(first, bytes) && !is_managed(first, bytes)) return INVALID_VALUE;
             continue;
         }
         switch (is_locked(first, span(copy, *end))) {

@@ -9,6 +9,7 @@
 // - A copy from or to host memory that is not page-locked blocks the thread that asks for it until the stream has made it.
 //   Memory that is page-locked in part is refused; so are device addresses of another device, without a call for peers.
 // - Errors stick: after one on a device, every call there returns it, and what is enqueued does not happen.
+// - Unified memory is poisoned and guarded alike; the host and all devices use it where it lies, and it takes none of a device's.
 // - Devices have little memory, may have no access to each other, and get lost when they are told to.
 // - Kernels of a graph happen in any order that its edges allow, drawn from the seed. A graph in flight is neither changed nor
 //   destroyed; the manuals allow both, and libraries had trouble with them.
@@ -19,6 +20,8 @@
 //
 // Environment, all optional: STANDIN_DEVICES (1), STANDIN_MEMORY bytes of each (256 MiB), STANDIN_SEED (1),
 // STANDIN_HOLDS bytes that can be allocated (as many), STANDIN_REFUSE the number of an allocation that is refused (none),
+// STANDIN_MANAGED whether there is unified memory (1), STANDIN_CONCURRENT whether the host may use it meanwhile (1),
+// STANDIN_REFUSE_MANAGED the number of its first allocation that is refused (none),
 // STANDIN_DELAY_US the longest delay (50), STANDIN_PEERS whether devices reach each other (1), STANDIN_LOSE `device:n`, to
 // be lost at its n-th operation, STANDIN_REPORT a file that is written when the process ends: a line `name count` for each
 // function that was called and for what is left, `broken rule ...` for each rule broken.
@@ -82,6 +85,16 @@ extern std::atomic<bool> fault_ends_process;
 std::vector<Device *> &devices();
 /// The device that has this address, or none.
 Device *owner_of(uintptr_t address);
+/// The device that it was allocated by, also where all use it.
+Device *allocator_of(uintptr_t address);
+
+struct Stream;
+/// Unified memory, allocated by a thread whose device this is.
+Code allocate_managed(Device *current, void **address, size_t bytes);
+/// Device memory or unified memory.
+Code release(Device *current, void *address);
+/// To a device, or to the host if that is none.
+Code prefetch(Device *current, Stream *stream, uintptr_t first, size_t bytes, Device *to);
 
 Code page_lock(void *first, size_t bytes);
 Code page_unlock(void *first);

@@ -40,6 +40,8 @@ Code cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = at(device)->capac
 Code cuDeviceGetPCIBusId(char *name, int bytes, int device) { snprintf(name, bytes, "0000:%02X:00.0", device); return SUCCESS; }
 Code cuDeviceCanAccessPeer(int *can, int, int) { *can = setting("STANDIN_PEERS", 1); return SUCCESS; }
 Code cuDeviceGetAttribute(int *value, int attribute, int) {
+    if (attribute == 83) return *value = setting("STANDIN_MANAGED", 1), SUCCESS;
+    if (attribute == 89) return *value = setting("STANDIN_CONCURRENT", 1), SUCCESS;
     *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : attribute == 16 ? 4 : 1;
     return SUCCESS;
 }
@@ -67,14 +69,23 @@ Code cuMemGetInfo_v2(size_t *free, size_t *total) {
     return SUCCESS;
 }
 Code cuMemAlloc_v2(void **address, size_t bytes) { IN_CONTEXT; return current->allocate(bytes, address); }
-Code cuMemFree_v2(void *address) { CALLED; return current ? current->release(address) : (Code)INVALID_CONTEXT; }
+Code cuMemFree_v2(void *address) { CALLED; return current ? release(current, address) : (Code)INVALID_CONTEXT; }
+Code cuMemAllocManaged(void **address, size_t bytes, unsigned flags) {
+    IN_CONTEXT;
+    return flags == 1 ? allocate_managed(current, address, bytes) : (Code)INVALID_VALUE; // for all streams
+}
+Code cuMemPrefetchAsync(Address first, size_t bytes, int device, Stream *stream) {
+    IN_CONTEXT;
+    if (device != -1 && !at(device)) return INVALID_DEVICE;
+    return prefetch(current, stream, first, bytes, device == -1 ? nullptr : at(device));
+}
 Code cuMemHostRegister_v2(void *first, size_t bytes, unsigned) { IN_CONTEXT; return page_lock(first, bytes); }
 Code cuMemHostUnregister(void *first) { CALLED; return page_unlock(first); }
 Code cuMemHostAlloc(void **address, size_t bytes, unsigned) { IN_CONTEXT; return allocate_host(address, bytes); }
 Code cuMemFreeHost(void *address) { CALLED; return free_host(address); }
 Code cuPointerGetAttribute(void *value, int attribute, Address address) {
     IN_CONTEXT;
-    Device *owner = owner_of(address);
+    Device *owner = allocator_of(address);
     if (!owner) return INVALID_VALUE;
     if (attribute == 9) *(int *)value = owner->number; // its ordinal
     else *(Device **)value = owner;                    // its context

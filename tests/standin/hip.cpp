@@ -29,7 +29,10 @@ Code hipGetDeviceCount(int *number) { *number = devices().size(); return SUCCESS
 Code hipDeviceGetName(char *name, int bytes, int device) { snprintf(name, bytes, "Stand-in %d", device); return SUCCESS; }
 Code hipDeviceTotalMem(size_t *bytes, int device) { *bytes = at(device)->capacity; return SUCCESS; }
 Code hipDeviceGetPCIBusId(char *name, int bytes, int device) { snprintf(name, bytes, "0000:%02X:00.0", device); return SUCCESS; }
-Code hipDeviceGetAttribute(int *value, int, int) { *value = 4; return SUCCESS; }
+Code hipDeviceGetAttribute(int *value, int attribute, int) {
+    *value = attribute == 24 ? setting("STANDIN_MANAGED", 1) : attribute == 9 ? setting("STANDIN_CONCURRENT", 1) : 4;
+    return SUCCESS;
+}
 Code hipDeviceCanAccessPeer(int *can, int, int) { *can = setting("STANDIN_PEERS", 1); return SUCCESS; }
 Code hipGetDevicePropertiesR0600(char *properties, int device) {
     if (!at(device)) return INVALID_DEVICE;
@@ -57,14 +60,23 @@ Code hipMemGetInfo(size_t *free, size_t *total) {
     return SUCCESS;
 }
 Code hipMalloc(void **address, size_t bytes) { ON_DEVICE; return current->allocate(bytes, address); }
-Code hipFree(void *address) { CALLED; return current ? current->release(address) : (Code)INVALID_DEVICE; }
+Code hipFree(void *address) { CALLED; return current ? release(current, address) : (Code)INVALID_DEVICE; }
+Code hipMallocManaged(void **address, size_t bytes, unsigned flags) {
+    ON_DEVICE;
+    return flags == 1 ? allocate_managed(current, address, bytes) : (Code)INVALID_VALUE; // for all streams
+}
+Code hipMemPrefetchAsync(const void *first, size_t bytes, int device, Stream *stream) {
+    ON_DEVICE;
+    if (device != -1 && !at(device)) return INVALID_DEVICE;
+    return prefetch(current, stream, (uintptr_t)first, bytes, device == -1 ? nullptr : at(device));
+}
 Code hipHostRegister(void *first, size_t bytes, unsigned) { ON_DEVICE; return page_lock(first, bytes); }
 Code hipHostUnregister(void *first) { CALLED; return page_unlock(first); }
 Code hipHostMalloc(void **address, size_t bytes, unsigned) { ON_DEVICE; return allocate_host(address, bytes); }
 Code hipHostFree(void *address) { CALLED; return free_host(address); }
 Code hipPointerGetAttribute(void *value, unsigned, void *address) {
     ON_DEVICE;
-    Device *owner = owner_of((uintptr_t)address);
+    Device *owner = allocator_of((uintptr_t)address);
     if (!owner) return INVALID_VALUE;
     *(int *)value = owner->number;
     return SUCCESS;

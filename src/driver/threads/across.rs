@@ -158,8 +158,11 @@ fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut L
     let number = |device: &DeviceId| across.devices.iter().position(|other| other == device);
     let parts = across.parts.iter().filter_map(number).collect();
     let (mut owners, mut access) = (FxHashMap::default(), 0);
-    task.body().accesses(&mut |AccessRecord { mode, .. }| {
-        if let Some(owner) = places[access].space.device().and_then(|device| number(&device)) {
+    task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+        // All devices reach unified memory; of that a region is known by its own address.
+        let is_everybodys = datum.is_unified() && (!mode.writes() || block.is_empty());
+        let owner = places[access].space.device().and_then(|device| number(&device));
+        if let Some(owner) = owner.filter(|_| !is_everybodys) {
             let (_, writes) = owners.entry(sites[access].base).or_insert((owner, false));
             *writes |= mode.writes();
         }

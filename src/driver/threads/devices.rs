@@ -258,6 +258,9 @@ impl Devices {
                 extents: block.extents(),
             };
             let site = match self.end(place, block, datum.element_bytes) {
+                Ok(End::Device(DeviceSite { base, offset_bytes, strides, extents })) if datum.is_unified() => {
+                    DeviceSite { base: base + offset_bytes, offset_bytes: 0, strides, extents }
+                }
                 Ok(End::Device(site)) => site,
                 Ok(End::Host { .. }) => nowhere,
                 Err(error) => {
