@@ -336,12 +336,19 @@ impl Devices {
         if bytes == 0 || !self.devices.iter().all(of_first) {
             return None;
         }
-        let (id, device) = (0..).map(DeviceId).zip(&self.devices).find(|(id, _)| !self.is_lost(*id))?;
-        let refused = |error: &DeviceError| {
-            tracing::debug!("ordinary memory instead of {bytes} bytes of unified memory: {error}");
-            self.lose(Some(id), error);
-        };
-        device.allocate_unified(bytes).inspect_err(refused).ok()
+        for (id, device) in (0..).map(DeviceId).zip(&self.devices).filter(|(id, _)| !self.is_lost(*id)) {
+            match device.allocate_unified(bytes) {
+                Ok(buffer) => return Some(buffer),
+                Err(error) => {
+                    tracing::debug!("{bytes} bytes of unified memory are not to be had: {error}");
+                    self.lose(Some(id), &error);
+                    if !error.is_loss() {
+                        break;
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// The devices' memories.
