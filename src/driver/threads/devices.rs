@@ -332,8 +332,8 @@ impl Devices {
     /// others do, or where there is too little.
     pub(super) fn unified(&self, bytes: usize) -> Option<Buffer> {
         let first = self.devices.first()?;
-        let of_first = |device: &Box<dyn Device>| device.domain().0 == first.domain().0 && device.reaches_unified();
-        if bytes == 0 || !self.devices.iter().all(of_first) {
+        let is_apart = |device: &dyn Device| device.domain().0 != first.domain().0 || !device.reaches_unified();
+        if bytes == 0 || self.devices.iter().any(|device| is_apart(&**device)) {
             return None;
         }
         for (id, device) in (0..).map(DeviceId).zip(&self.devices).filter(|(id, _)| !self.is_lost(*id)) {
