@@ -3,7 +3,7 @@
 use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
 use crate::depend::hand_made::{datum, task};
 use crate::depend::{AccessRecord, Datum, Kinds, Mode};
-use crate::ids::TaskId;
+use crate::ids::{SpaceId, TaskId};
 use crate::machine::{Machine, Topology, UnitKind};
 use crate::sched::Stealing;
 use std::sync::Arc;
@@ -77,6 +77,26 @@ fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
     engine.on(Event::Finished(first.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })), &mut out);
     assert!(matches!(out[..], [Command::Copy(_)]), "{out:?}");
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
+}
+
+/// In memory of its own a reader keeps the value that it reads; in unified memory it would find the next one.
+#[test]
+fn who_overwrites_unified_memory_waits_for_those_who_still_read_it() {
+    for unified in [false, true] {
+        let (engine, x) = (engine("1:CPU:1,1:GPU:1"), datum(1, 10));
+        if unified {
+            engine.alias(&x, &[(engine.new_replica(), SpaceId(1))], &mut Vec::new());
+        }
+        let first = only_launch(submit(&engine, 1, &x, Mode::In));
+        let (cpu, whole, mut out) = (Kinds::NONE.with(UnitKind::Cpu), x.whole(), Vec::new());
+        let access = AccessRecord { datum: &x, block: &whole, mode: Mode::Out };
+        let second = task(2, cpu, &[(&x, whole, Mode::Out)]);
+        engine.submitted(second, &[access], &mut out).map_err(|refusal| refusal.0).unwrap();
+        engine.on(Event::Issued(&first.task, 1000), &mut out);
+        assert_eq!(out.is_empty(), unified, "{out:?}");
+        engine.on(Event::Finished(first.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })), &mut out);
+        assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
+    }
 }
 
 #[test]

@@ -235,6 +235,9 @@ fn dropped() {
     let (empty, small) = (rt.unified::<u64, _>([0]), rt.unified::<u8, _>([3, 1]));
     assert!(!rt.is_unified(&empty).unwrap() && rt.is_unified(&small).unwrap());
     assert!(rt.take(empty).unwrap().is_empty());
+    // Devices that use no unified memory have replicas, of which there must be a home.
+    let mixed = with_units(&format!("1:{}:1,1:EMU:1", kind()));
+    assert!(!mixed.is_unified(&mixed.unified::<u64, _>([LEN])).unwrap());
     (0..50).for_each(|salt| next(&rt, &kept, salt));
     drop(rt);
     drop((kept, small));
