@@ -187,6 +187,11 @@ impl Checked {
         }
         self.run_one(0);
         self.program.datum.set_taken(false);
+        // But what was accumulated was combined for it: who accumulates next finds what that has left.
+        let accumulates = |mode| matches!(mode, Mode::Reduction(operation) if operation.is_accumulated());
+        for element in &mut self.expected {
+            element.mode = element.mode.filter(|mode| !accumulates(*mode));
+        }
     }
 
     /// Runs one of the ready tasks, if there are any.
