@@ -5,7 +5,11 @@
 //! windows of [`WINDOW`] columns. A block's entries come strip by strip of its rows; within a strip, window by window of the
 //! columns; within a window, slice by slice. The rows of a strip are sorted by how many entries they have in the window, so
 //! that those of a slice are about equally long; what is missing is filled up with zeros. Columns count from the window's
-//! first and so fit into 16 bits.
+//! first and so fit into 16 bits. The last window ends with the vector and so overlaps the one before, unless there is only
+//! one.
+//!
+//! What is streamed is asked for ahead of time. Measured on two AVX-512 cores, by turns with the program before: class A is
+//! 1.07 times as fast, B 1.3 times.
 //!
 //! Invariants: a block's slices and entries are contiguous, so that they are regions of arrays; a row's entries stay in the
 //! order of their columns, and what a row's sum is does not depend on where blocks are cut, nor on which machine.
@@ -23,6 +27,9 @@ pub const LANES: usize = 8;
 pub const WINDOW: usize = 4096;
 /// Rows of a strip: few enough that their sums stay near.
 const STRIP: usize = 4096;
+/// How many entries ahead of their use values and columns are asked for: 2 KiB of values. From half to twice as many are about
+/// as good.
+const AHEAD: usize = 256;
 /// The place of a row that a strip's last slice does not have.
 const NOWHERE: u16 = u16::MAX;
 
@@ -78,6 +85,7 @@ impl Sliced {
         // Of each row, what is left, and, of that, what is in the window.
         let mut left: Vec<Range<usize>> = rows.map(|row| matrix.entries(&(row..row + 1))).collect();
         for window in (0..matrix.rows()).step_by(WINDOW) {
+            let first = window.min(matrix.rows().saturating_sub(WINDOW));
             let in_window = |entries: &mut Range<usize>| {
                 let columns = &matrix.columns[entries.clone()];
                 let end = entries.start + columns.partition_point(|&column| (column as usize) < window + WINDOW);
@@ -85,18 +93,18 @@ impl Sliced {
             };
             let mut strip: Vec<_> = left.iter_mut().map(in_window).enumerate().collect();
             strip.sort_by_key(|(_, entries)| std::cmp::Reverse(entries.len()));
-            strip.chunks(LANES).for_each(|slice| self.push_slice(matrix, window, slice));
+            strip.chunks(LANES).for_each(|slice| self.push_slice(matrix, first, slice));
         }
     }
 
-    fn push_slice(&mut self, matrix: &Matrix, window: usize, slice: &[(usize, Range<usize>)]) {
+    fn push_slice(&mut self, matrix: &Matrix, first: usize, slice: &[(usize, Range<usize>)]) {
         let length = slice.iter().map(|(_, entries)| entries.len()).max().unwrap_or(0);
         self.lengths.push(u32::try_from(length).expect("a window's columns"));
         let row = |lane: usize| slice.get(lane);
         self.places.extend((0..LANES).map(|lane| row(lane).map_or(NOWHERE, |(place, _)| *place as u16)));
         for n in 0..length {
             let entry = |lane: usize| row(lane).and_then(|(_, entries)| entries.clone().nth(n));
-            let column = |lane| entry(lane).map_or(0, |entry| matrix.columns[entry] as usize - window);
+            let column = |lane| entry(lane).map_or(0, |entry| matrix.columns[entry] as usize - first);
             self.columns.extend((0..LANES).map(|lane| column(lane) as u16));
             self.values.extend((0..LANES).map(|lane| entry(lane).map_or(0.0, |entry| matrix.values[entry])));
         }
@@ -155,11 +163,14 @@ impl Slices<'_> {
     fn compute(self, vector: &[f64], product: &mut [f64]) {
         let (mut lengths, (mut places, _)) = (self.lengths, self.places.as_chunks::<LANES>());
         let ((mut columns, _), (mut values, _)) = (self.columns.as_chunks::<LANES>(), self.values.as_chunks::<LANES>());
-        // The last window is filled up, so that all have a length that is known: no index has to be compared with it.
+        // All windows have a length that is known: no index has to be compared with it. A vector of less is filled up.
         let (windows, rest) = vector.as_chunks::<WINDOW>();
-        let mut last = [0.0; WINDOW];
-        last[..rest.len()].copy_from_slice(rest);
-        let last = (!rest.is_empty()).then_some(&last);
+        let mut only = [0.0; WINDOW];
+        let last = vector.last_chunk().unwrap_or_else(|| {
+            only[..rest.len()].copy_from_slice(rest);
+            &only
+        });
+        let last = (!rest.is_empty()).then_some(last);
         for product in product.chunks_mut(STRIP) {
             product.fill(0.0);
             for window in windows.iter().chain(last) {
@@ -186,11 +197,26 @@ impl Slices<'_> {
 fn sums(columns: &[[u16; LANES]], values: &[[f64; LANES]], window: &[f64; WINDOW]) -> [f64; LANES] {
     let mut sums = [0.0; LANES];
     for (columns, values) in columns.iter().zip(values) {
+        prefetch(values.as_ptr().wrapping_add(AHEAD));
+        prefetch(columns.as_ptr().wrapping_add(AHEAD));
         for lane in 0..LANES {
             sums[lane] += values[lane] * window[columns[lane] as usize % WINDOW];
         }
     }
     sums
+}
+
+/// Has a cache line brought to the nearest cache, if the processor likes to; has no other effect.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 #[cfg(test)]
