@@ -13,6 +13,8 @@ use draw::Choices;
 use nest::Nest;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -114,8 +116,37 @@ fn comparable(numbers: &[f64]) -> Vec<u64> {
     numbers.iter().map(|number| if number.is_nan() { f64::NAN.to_bits() } else { (number + 0.0).to_bits() }).collect()
 }
 
+/// What PoCL 3.1's compiler says when it aborts, as it rarely does, on a correct kernel.
+const COMPILER_ABORTS: &str = "ParallelRegion::Verify(): Assertion";
+/// Set in the process that the test starts.
+const VARIABLE: &str = "THALWEG_RANDOM_NESTS";
+const SIGABRT: i32 = 6;
+
+/// In a process of its own, because a driver's compiler that aborts ends the process: that draw then tells nothing of
+/// Thalweg, so another is made. Nothing else is forgiven.
 #[test]
 fn texts_of_random_nests_do_what_the_nests_say() {
+    if std::env::var_os(VARIABLE).is_some() {
+        return random_nests();
+    }
+    let test = "generated::texts_of_random_nests_do_what_the_nests_say";
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let mut this = Command::new(std::env::current_exe().unwrap());
+        // The compiler leaves a file where it runs when it aborts.
+        let output = this.args(["--exact", test]).env(VARIABLE, "1").current_dir(&folder).output().unwrap();
+        let said = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
+        if output.status.signal() == Some(SIGABRT) && said.contains(COMPILER_ABORTS) {
+            eprintln!("the device's compiler aborts: other nests are drawn\n{said}");
+            continue;
+        }
+        assert!(output.status.success() && said.contains("1 passed"), "{}: {said}", output.status);
+        return;
+    }
+    panic!("the device's compiler aborts, whatever is drawn");
+}
+
+fn random_nests() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
     let choices = proptest::collection::vec(any::<u16>(), 0..160);
