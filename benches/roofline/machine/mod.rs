@@ -3,7 +3,7 @@
 //! All figures are of all cores together, each core on memory of its own: bytes per second of the triad a = b + s·c of the
 //! benchmark STREAM, counted as STREAM does (24 bytes per element: what a store reads before it writes is not counted), from
 //! each level of the caches and from memory; fused multiply-adds of the widest vectors, two operations each; and numbers
-//! that are gathered one by one through a table of indices.
+//! that are gathered one by one through a table of indices. A cache that cores share is measured at several sizes.
 //!
 //! Memory is in large pages, where the system gives them. Invariant: a figure is the best of several, since whatever else
 //! runs can only make it less.
@@ -58,15 +58,23 @@ impl Machine {
         let beyond = if quick { 2 * largest.min(4 << 20) } else { (BEYOND * largest).max(LEAST_BEYOND) };
         let mut levels: Vec<Level> = Vec::new();
         for cache in caches {
-            // What cores share, they share in equal parts; half of it leaves room for what else there is.
-            let own = if cache.cores > 1 { cache.bytes / units.min(cache.cores) } else { cache.bytes };
-            let own = if quick { own.min(1 << 20) } else { own };
-            levels.push(Level {
-                name: format!("L{}", cache.level),
-                bytes: Some(if cache.cores > 1 { cache.bytes } else { cache.bytes * units }),
-                triad: triad::rate(crew, own / 2, false, quick),
-                gathers: gather::rate(crew, own / 2, quick),
-            });
+            let shared = cache.cores > 1;
+            let total = if shared { cache.bytes } else { cache.bytes * units };
+            let nearer = levels.last().and_then(|level: &Level| level.bytes);
+            let rooms = if shared && !quick { steps(nearer, total) } else { vec![total] };
+            for &room in &rooms {
+                // Half of it leaves room for what else there is. What cores share, they share in equal parts.
+                let own = if shared { room / units.min(cache.cores) } else { cache.bytes };
+                let each = if quick { own.min(1 << 20) } else { own } / 2;
+                let stores = [false, true].map(|past_caches| triad::rate(crew, each, past_caches, quick));
+                let name = format!("L{}", cache.level);
+                levels.push(Level {
+                    name: if rooms.len() > 1 { format!("{name} ({} MiB)", room >> 20) } else { name },
+                    bytes: Some(room),
+                    triad: stores[0].max(stores[1]),
+                    gathers: gather::rate(crew, each, quick),
+                });
+            }
         }
         let each = beyond / units;
         let stores = [false, true].map(|past_caches| triad::rate(crew, each, past_caches, quick));
@@ -80,12 +88,18 @@ impl Machine {
         Self { units, lanes, peak, levels }
     }
 
-    /// The better of every figure of this and of another measurement of the same.
+    /// The better of every figure of this and of another measurement of the same; what is nearer is no slower than what is
+    /// farther, since nothing keeps a program from going through less memory in the way it goes through more.
     pub(crate) fn or(mut self, other: &Self) -> Self {
         self.peak = self.peak.max(other.peak);
         for (level, other) in self.levels.iter_mut().zip(&other.levels) {
             level.triad = level.triad.max(other.triad);
             level.gathers = level.gathers.max(other.gathers);
+        }
+        for farther in (1..self.levels.len()).rev() {
+            let Level { triad, gathers, .. } = self.levels[farther];
+            let nearer = &mut self.levels[farther - 1];
+            (nearer.triad, nearer.gathers) = (nearer.triad.max(triad), nearer.gathers.max(gathers));
         }
         self
     }
@@ -95,4 +109,15 @@ impl Machine {
         let fits = |level: &&Level| level.bytes.is_none_or(|room| bytes <= room as f64);
         self.levels.iter().find(fits).expect("memory has no end")
     }
+}
+
+/// The sizes at which a cache that cores share is measured: from four times what lies nearer, each four times the one before,
+/// to all of it. How much of it is a program's own, nobody can say: other programs, and other guests of a virtual machine,
+/// are in it too, so a figure at half of it tells nothing of a program that needs a tenth.
+fn steps(nearer: Option<usize>, total: usize) -> Vec<usize> {
+    let first = nearer.map_or(total, |bytes| 4 * bytes);
+    let mut rooms: Vec<usize> =
+        std::iter::successors(Some(first), |room| Some(4 * room)).take_while(|room| 2 * room <= total).collect();
+    rooms.push(total);
+    rooms
 }
