@@ -25,6 +25,8 @@ const COLOURS: [(&str, RGBColor); 5] = [
 ];
 /// Stages whose intensities differ by less share a line and a name.
 const ALIKE: f64 = 1.06;
+/// Roofs that are nearer to the next than this share a name.
+const NEAR: f64 = 1.5;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Panel<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<LogCoord<f64>, LogCoord<f64>>>;
@@ -75,10 +77,17 @@ fn draw_panel(
         let begin = left.max(bottom / slope);
         let line = [(begin, begin * slope), (ridge, peak), (right, peak)];
         chart.draw_series(LineSeries::new(line, BLACK.stroke_width(1)))?;
-        let at = (begin * 1.3, begin * 1.3 * slope);
+    }
+    for near in machine.levels.chunk_by(|nearer, farther| nearer.triad < farther.triad * NEAR) {
+        let [fastest, slowest] = [&near[0], &near[near.len() - 1]];
+        let [from, to] = [fastest, slowest].map(|level| level.triad * 1e-9);
+        let name = match near.len() {
+            1 => format!("{} {from:.0} GB/s", fastest.name),
+            _ => format!("{} to {}: {from:.0} to {to:.0} GB/s", fastest.name, slowest.name),
+        };
+        let across = left.max(bottom / to) * 1.3;
         let style = ("sans-serif", 12).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Top));
-        let name = format!("{} {:.0} GB/s", level.name, slope);
-        chart.draw_series([Text::new(name, at, style)])?;
+        chart.draw_series([Text::new(name, (across, across * to), style)])?;
     }
     let style = ("sans-serif", 12).into_font().color(&BLACK).pos(Pos::new(HPos::Right, VPos::Bottom));
     chart.draw_series([Text::new(format!("peak {peak:.0} Gflop/s"), (right / 1.1, peak * 1.05), style)])?;
