@@ -35,7 +35,7 @@ use self::graph::Graph;
 use self::peers::Peers;
 use self::recycler::Recycler;
 use self::transfer::transfers;
-use self::watcher::Watcher;
+use self::watcher::{Watch, Watcher};
 use super::{Backend, Cache, GraphNode, Recipe, Slab, no_code};
 use crate::error::DeviceError;
 use crate::kernel::{self, ArgumentValue, Code, KernelText, Program, RawHandles};
@@ -101,7 +101,7 @@ pub(in crate::device) struct HostMemory<A: Api> {
 pub(in crate::device) struct Stream<A: Api> {
     device: Arc<Device<A>>,
     raw: Handle,
-    watcher: Watcher<Arc<Event<A>>>,
+    watch: Watch<Arc<Event<A>>>,
 }
 
 pub(in crate::device) struct Event<A: Api> {
@@ -458,11 +458,11 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn stream(&self) -> Result<Stream<A>, DeviceError> {
-        let watcher = Watcher::spawn(|event: &Arc<Event<A>>| {
+        let watch = Watch::spawn(|event: &Arc<Event<A>>| {
             // SAFETY: the event is alive. If it fails, whoever is told will see that.
             let _ = event.device.try_call_stream(|api| unsafe { api.synchronize(event.raw) });
         });
-        let watcher = watcher.map_err(|error| DeviceError::Call {
+        let watch = watch.map_err(|error| DeviceError::Call {
             device: self.device.name.clone(),
             call: "starting a thread",
             api: "system",
@@ -470,7 +470,7 @@ impl<A: Api> Backend for Addressed<A> {
             what: error.to_string(),
         })?;
         let raw = self.device.call(A::create_stream)?;
-        Ok(Stream { device: self.device.clone(), raw, watcher })
+        Ok(Stream { device: self.device.clone(), raw, watch })
     }
 
     unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
@@ -609,7 +609,7 @@ impl<A: Api> Backend for Addressed<A> {
     fn record(&self, stream: &Stream<A>) -> Result<Arc<Event<A>>, DeviceError> {
         let used = self.device.events.lock().pop();
         let raw = used.map_or_else(|| self.device.call(A::create_event), Ok)?;
-        let event = Event { device: self.device.clone(), raw, watcher: stream.watcher.clone() };
+        let event = Event { device: self.device.clone(), raw, watcher: stream.watch.watcher() };
         // SAFETY: both are alive.
         self.device.call_stream(|api| unsafe { api.record(stream.raw, raw) })?;
         Ok(Arc::new(event))

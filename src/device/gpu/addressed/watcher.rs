@@ -5,13 +5,23 @@
 //! the kernels of other streams. One thread per stream, because events of one stream come in order, so that the thread never
 //! sleeps on one while another has come.
 
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
+//!
+//! Invariants: what waits in its queue is called before the thread ends, and the thread has ended when its owner is gone, with
+//! all that it had of a device: nothing of a runtime outlives the runtime.
+
+use std::sync::mpsc::{SendError, Sender, channel};
+use std::thread::{self, JoinHandle};
 
 type Job<E> = (E, Box<dyn FnOnce() + Send>);
 
-/// Gives work to the thread, which ends with the last watcher when it has none left.
-pub(super) struct Watcher<E>(Sender<Job<E>>);
+/// Gives work to the thread.
+pub(super) struct Watcher<E>(Sender<Option<Job<E>>>);
+
+/// The thread, which ends with this.
+pub(super) struct Watch<E: Send + 'static> {
+    watcher: Watcher<E>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl<E> Clone for Watcher<E> {
     fn clone(&self) -> Self {
@@ -19,38 +29,64 @@ impl<E> Clone for Watcher<E> {
     }
 }
 
-impl<E: Send + 'static> Watcher<E> {
+impl<E> Watcher<E> {
+    /// Has `then` called when the event has come; at once if the thread has ended, as nothing of its stream is at work then.
+    pub(super) fn watch(&self, event: E, then: Box<dyn FnOnce() + Send>) {
+        if let Err(SendError(Some((event, then)))) = self.0.send(Some((event, then))) {
+            drop(event);
+            then();
+        }
+    }
+}
+
+impl<E: Send + 'static> Watch<E> {
     /// Starts the thread. `wait` returns when an event has come, or never will.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub(super) fn spawn(wait: impl Fn(&E) + Send + 'static) -> std::io::Result<Self> {
-        let (sender, jobs) = channel::<Job<E>>();
+        let (sender, jobs) = channel::<Option<Job<E>>>();
         let watch = move || {
-            for (event, then) in jobs {
+            let call = |(event, then): Job<E>| {
                 wait(&event);
+                drop(event); // who is told may be about to end what it is of
                 then();
-            }
+            };
+            jobs.iter().map_while(|job| job).for_each(call);
+            jobs.try_iter().flatten().for_each(call);
         };
-        thread::Builder::new().name("thalweg-watch".to_owned()).spawn(watch)?;
-        Ok(Self(sender))
+        let thread = thread::Builder::new().name("thalweg-watch".to_owned()).spawn(watch)?;
+        Ok(Self { watcher: Watcher(sender), thread: Some(thread) })
     }
 
-    /// Has `then` called when the event has come.
-    pub(super) fn watch(&self, event: E, then: Box<dyn FnOnce() + Send>) {
-        self.0.send((event, then)).unwrap_or_else(|_| unreachable!("the thread lives as long as its watchers"));
+    /// What gives it work.
+    pub(super) fn watcher(&self) -> Watcher<E> {
+        self.watcher.clone()
+    }
+}
+
+impl<E: Send + 'static> Drop for Watch<E> {
+    fn drop(&mut self) {
+        let _ = self.watcher.0.send(None); // a thread that is gone has ended
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != thread::current().id()) {
+            let _ = thread.join(); // what it died of has been printed
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::Receiver;
+    use std::time::Duration;
 
     #[test]
     fn calls_in_the_order_of_events() {
         let (come, wait_for): (Sender<u32>, Receiver<u32>) = channel();
-        let watcher = Watcher::spawn(move |event| assert_eq!(wait_for.recv().unwrap(), *event)).unwrap();
+        let watch = Watch::spawn(move |event| assert_eq!(wait_for.recv().unwrap(), *event)).unwrap();
+        let watcher = watch.watcher();
         let (called, calls) = channel();
         for event in 0..3u32 {
             let called = called.clone();
@@ -63,13 +99,56 @@ mod tests {
         }
     }
 
+    #[allow(dead_code)]
+    struct Event(Watcher<Event>, Arc<()>); // as events hold the means to be waited for
+
     #[test]
-    fn ends_when_nobody_can_ask_any_more() {
-        struct Event(#[allow(dead_code)] Watcher<Event>); // as events hold the means to be waited for
-        let (alive, ended) = channel::<()>();
-        let watcher = Watcher::spawn(move |_: &Event| drop(alive.clone())).unwrap();
-        watcher.watch(Event(watcher.clone()), Box::new(|| ()));
-        drop(watcher);
-        assert!(ended.recv().is_err());
+    fn has_nothing_left_when_its_owner_is_gone() {
+        let device = Arc::new(());
+        let watch = Watch::spawn(|_: &Event| thread::sleep(Duration::from_millis(1))).unwrap();
+        let called = Arc::new(AtomicUsize::new(0));
+        for _ in 0..5 {
+            let called = called.clone();
+            let then = move || {
+                called.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(1));
+            };
+            watch.watcher().watch(Event(watch.watcher(), device.clone()), Box::new(then));
+        }
+        drop(watch);
+        assert_eq!((called.load(Ordering::Relaxed), Arc::strong_count(&device)), (5, 1));
+    }
+
+    #[test]
+    fn whoever_is_told_finds_the_event_gone() {
+        let device = Arc::new(());
+        let watch = Watch::spawn(|_: &Event| ()).unwrap();
+        let (told, holders) = channel();
+        let weak = Arc::downgrade(&device);
+        watch
+            .watcher()
+            .watch(Event(watch.watcher(), device), Box::new(move || told.send(weak.strong_count()).unwrap()));
+        assert_eq!(holders.recv(), Ok(0));
+    }
+
+    #[test]
+    fn calls_at_once_when_its_thread_has_ended() {
+        let watch = Watch::spawn(|_: &Event| unreachable!("it has ended")).unwrap();
+        let (watcher, (told, calls)) = (watch.watcher(), channel());
+        drop(watch);
+        watcher.watch(Event(watcher.clone(), Arc::default()), Box::new(move || told.send(()).unwrap()));
+        assert_eq!(calls.try_recv(), Ok(()));
+    }
+
+    #[test]
+    fn may_be_dropped_by_what_it_calls() {
+        let watch = Watch::spawn(|_: &Event| ()).unwrap();
+        let (watcher, (told, calls)) = (watch.watcher(), channel());
+        let then = move || {
+            drop(watch);
+            told.send(()).unwrap();
+        };
+        watcher.watch(Event(watcher.clone(), Arc::default()), Box::new(then));
+        assert_eq!(calls.recv(), Ok(()));
     }
 }
