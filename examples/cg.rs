@@ -21,9 +21,9 @@ use thalweg::Runtime;
 /// the units never run dry, few enough that the graph stays small.
 const STEPS_IN_FLIGHT: usize = 2;
 
-/// Default blocks per core: enough to even out the load, few enough that tasks stay coarse. Measured on
-/// two cores: two blocks per core are as fast as one, and faster than four in classes S and A.
-const BLOCKS_PER_CORE: usize = 2;
+/// Default blocks per core: they have equally many entries, so that more would not even out much. Measured on two cores: with two
+/// blocks each, class W is 0.92 times as fast, class A 0.97 times.
+const BLOCKS_PER_CORE: usize = 1;
 
 /// NPB CG: conjugate gradients on an irregular sparse matrix
 #[derive(Parser)]
@@ -31,10 +31,11 @@ struct Options {
     /// Problem class
     #[arg(long, visible_alias = "size", value_enum, default_value = "S")]
     class: Class,
-    /// Blocks of rows, each a task per phase [default: 2 per core of this machine]
+    /// Blocks of rows, each a task per phase [default: one per core of this machine]
     #[arg(long, value_name = "N", value_parser = integer(1..=65_536))]
     blocks: Option<usize>,
-    /// How the matrix is stored [default: the faster one, measured at the start, or rows where a unit is an accelerator]
+    /// How the matrix is stored [default: symmetric in classes B and C, unless there are many blocks; else rows or sliced, as
+    /// measured at the start; rows where a unit is an accelerator]
     #[arg(long, value_enum)]
     storage: Option<Storage>,
     /// Record the solve of a step once, and replay it in each
@@ -65,7 +66,7 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     );
     let blocks =
         options.blocks.unwrap_or_else(|| BLOCKS_PER_CORE * std::thread::available_parallelism().map_or(1, usize::from));
-    let solver = Solver::new(rt, &problem, matrix, blocks, options.storage);
+    let solver = Solver::new(rt, &problem, matrix, blocks, options.storage)?;
     let storage = solver.storage().to_possible_value().expect("no value is hidden");
     println!("{} blocks, {} steps, matrix stored as {}", solver.blocks(), problem.iterations, storage.get_name());
 

@@ -15,6 +15,7 @@ use cubin::Usage;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use thalweg::kernel::{Program, compile_for};
 use thalweg::prelude::DeviceError;
 
@@ -83,6 +84,16 @@ fn for_each_architecture(check: impl Fn(&str)) {
             }
         }
     }
+}
+
+/// As [`for_each_architecture`], of one of each compiler: for checks that take long, and say no more of a second one.
+fn for_each_compiler(check: impl Fn(&str)) {
+    let last = COMPILERS.map(|compiler| *compiler.known.last().unwrap());
+    for_each_architecture(|architecture| {
+        if last.contains(&architecture) {
+            check(architecture);
+        }
+    });
 }
 
 /// A text with all headers there are, and the numbers that the host gives.
@@ -198,12 +209,8 @@ fn every_loop_compiles() {
     assert!(loops.len() > 30, "{} loops", loops.len());
     let shapes = [([32, 4, 1], 0, 1), ([64, 1, 1], 1, 0)];
     let header = thalweg::loops::support::LOOPS;
-    let last = COMPILERS.map(|compiler| *compiler.known.last().unwrap());
-    for_each_architecture(|architecture| {
-        // Architectures differ in the code, not in what compiles: one of each compiler is enough for so many texts.
-        if !last.contains(&architecture) {
-            return;
-        }
+    // Architectures differ in the code, not in what compiles.
+    for_each_compiler(|architecture| {
         for (name, text) in &loops {
             for (team, once, checked) in shapes {
                 let mut program = program("loop.cl", text).header("loops.h", header).define("THALWEG_EXACT", 1);
@@ -269,6 +276,34 @@ fn what_does_not_compile_is_named_with_its_place() {
         println!("{error}");
         let place = ["broken.cl:4", "broken.cl(4)"]; // clang, NVIDIA
         assert!(place.iter().any(|place| log.contains(place)) && log.contains("nonsense"), "{log}");
+    });
+}
+
+/// Runtimes on several threads compile at once, with what does not compile among it.
+#[test]
+fn threads_compile_at_once() {
+    const THREADS: usize = 4;
+    const TEXT: &str = "KERNEL(1, 1, 1) zero(OUT(double, y, 1)) { REGION(y); y[0] = VALUE; }";
+    for_each_compiler(|architecture| {
+        let meet = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let meet = &meet;
+                scope.spawn(move || {
+                    meet.wait();
+                    for round in 0..16 {
+                        let is_wrong = (thread + round) % 3 == 0;
+                        let text =
+                            if is_wrong { "KERNEL(1, 1, 1) none(OUT(double, y, 1)) { nonsense; }" } else { TEXT };
+                        let made = compile_for(&program("zero.cl", text).define("VALUE", round as i64), architecture);
+                        match made {
+                            Ok(code) => assert!(!is_wrong && !code.is_empty()),
+                            Err(error) => assert!(is_wrong, "{error}"),
+                        }
+                    }
+                });
+            }
+        });
     });
 }
 

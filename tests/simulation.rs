@@ -199,6 +199,16 @@ fn data_without_memory() {
 }
 
 #[test]
+fn arrays_that_tasks_fill_have_no_memory_either_and_take_their_time() {
+    let rt = runtime(plain(false), "4:CPU:1", "dynamic");
+    let fill = |(i, j): (usize, usize)| -> f64 { panic!("element {i}, {j} is computed in a simulation") };
+    let huge = rt.data_with([1 << 20, 1 << 20], fill).unwrap(); // 8 TiB
+    rt.wait().unwrap();
+    assert_eq!(rt.now(), Duration::from_nanos(1 << 41)); // a quarter on each of four cores, 1 GB/s each
+    assert_eq!(rt.read(&huge.block((3..4, 0..4))).unwrap().sum(), 0.0);
+}
+
+#[test]
 fn zeros_of_a_real_runtime_have_memory() {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let x: Data<f64, Ix2> = rt.zeros((30, 40));

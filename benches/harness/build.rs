@@ -48,21 +48,33 @@ impl Workshop {
             let program = self.compile("starpu", "cc", &contenders_of(bench).join("starpu.c"), &flags)?;
             Ok(STARPU_SCHEDULERS.map(|scheduler| self.starpu(&program, scheduler)).into())
         });
-        let mut all = self.openmp(bench);
+        let mut all = self.openmp(bench, &["-fopenmp", "-lm"], |_, program| Ok(launch(program)));
         all.push(Contender { name: "starpu", launches: starpu });
         all
     }
 
-    /// Of these, `openmp.c` alone.
-    pub(crate) fn openmp(&self, bench: &str) -> Vec<Contender> {
+    /// `openmp.c` where that is a library: the bench itself, which finds it by this environment variable.
+    pub(crate) fn openmp_libraries(&self, bench: &str, variable: &'static str) -> Vec<Contender> {
+        self.openmp(bench, &["-fopenmp", "-fPIC", "-shared"], |name, library| {
+            let environment = vec![(variable, library.display().to_string())];
+            Ok(Launch { environment, ..Launch::this_bench(name)? })
+        })
+    }
+
+    /// `openmp.c`, built with these flags by GCC and by Clang, and `launch`ed with each policy of waiting.
+    fn openmp(
+        &self,
+        bench: &str,
+        flags: &[&str],
+        launch: impl Fn(&'static str, PathBuf) -> Result<Launch, String>,
+    ) -> Vec<Contender> {
         let source = contenders_of(bench).join("openmp.c");
-        let openmp = |name, compiler| Contender {
-            name,
-            launches: self
-                .compile(name, compiler, &source, &["-fopenmp".into(), "-lm".into()])
-                .map(|program| WAIT_POLICIES.map(|policy| bound(&program, policy)).into()),
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let contender = |(name, compiler)| {
+            let built = self.compile(name, compiler, &source, &flags).and_then(|built| launch(name, built));
+            Contender { name, launches: built.map(|launch| WAIT_POLICIES.map(|policy| bound(&launch, policy)).into()) }
         };
-        vec![openmp(LIBGOMP, "gcc"), openmp(LIBOMP, "clang")]
+        [(LIBGOMP, "gcc"), (LIBOMP, "clang")].map(contender).into()
     }
 
     /// StarPU with `scheduler`; what it learns about the machine stays in the workshop.
@@ -80,7 +92,7 @@ impl Workshop {
         }
     }
 
-    /// Compiles and links `source`; the error is one line that says why it could not.
+    /// Compiles and links `source` to what has this name; the error is one line that says why it could not.
     fn compile(&self, name: &str, compiler: &str, source: &Path, flags: &[String]) -> Result<PathBuf, String> {
         let program = self.directory.path().join(name);
         run(Command::new(compiler)
@@ -99,10 +111,11 @@ fn contenders_of(bench: &str) -> PathBuf {
 }
 
 /// An OpenMP program whose threads have a core each, as ours do, and wait by this policy.
-fn bound(program: &Path, policy: &str) -> Launch {
+fn bound(launch: &Launch, policy: &str) -> Launch {
+    let mut launch = launch.clone();
     let environment = [("OMP_PROC_BIND", "close"), ("OMP_PLACES", "cores"), ("OMP_WAIT_POLICY", policy)];
-    let environment = environment.map(|(key, value)| (key, value.to_owned())).into();
-    Launch { environment, ..launch(program.to_owned()) }
+    launch.environment.extend(environment.map(|(key, value)| (key, value.to_owned())));
+    launch
 }
 
 fn launch(program: PathBuf) -> Launch {

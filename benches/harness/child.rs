@@ -27,8 +27,11 @@ pub(crate) struct Launch {
 
 impl Launch {
     /// The running bench itself, started again as the contender `name`.
-    pub(crate) fn this_bench(name: &str) -> io::Result<Self> {
-        Self::this_bench_as("contender", name)
+    ///
+    /// # Errors
+    /// One line that says why it cannot be.
+    pub(crate) fn this_bench(name: &str) -> Result<Self, String> {
+        Self::this_bench_as("contender", name).map_err(|error| format!("the bench cannot find itself: {error}"))
     }
 
     /// The running bench itself, started again with the subcommand `role` on `name`.
@@ -52,10 +55,7 @@ pub(crate) struct Contender {
 impl Contender {
     /// A contender written in Rust: this bench, started again.
     pub(crate) fn this_bench(name: &'static str) -> Self {
-        let launches = Launch::this_bench(name)
-            .map(|launch| vec![launch])
-            .map_err(|error| format!("the bench cannot find itself: {error}"));
-        Self { name, launches }
+        Self { name, launches: Launch::this_bench(name).map(|launch| vec![launch]) }
     }
 }
 

@@ -1,7 +1,7 @@
-//! A Cholesky factorization in tiles, right-looking. `contenders/openmp.c` has the same kernels, operation by operation.
+//! A Cholesky factorization in tiles, right-looking.
 //!
 //! Tiles are stored column by column, and apart from each other. Kernels are plain loops over columns, for the target's
-//! baseline: runtimes are compared here and not instruction sets.
+//! baseline, and all contenders call the same ones: runtimes are compared here, neither instruction sets nor compilers.
 
 use std::error::Error;
 use std::mem::take;
@@ -10,10 +10,12 @@ use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use thalweg::prelude::*;
 
+use crate::harness::build::{LIBGOMP, LIBOMP};
+use crate::openmp::OpenMp;
 use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
 /// Rows and columns of a tile.
-const TILE: usize = 256;
+pub(crate) const TILE: usize = 256;
 /// So many columns are subtracted at once.
 const TOGETHER: usize = 8;
 
@@ -42,6 +44,14 @@ pub(crate) fn run(name: &str, size: usize, workers: usize, passes: usize) -> Res
             fastest(passes, || {
                 let mut tiles = matrix(n);
                 let (elapsed, ()) = timed(|| pool.install(|| step_by_step(&mut tiles, n)));
+                Ok((elapsed, check(&tiles, n)))
+            })
+        }
+        LIBGOMP | LIBOMP => {
+            let openmp = OpenMp::load()?;
+            fastest(passes, || {
+                let mut tiles = matrix(n);
+                let elapsed = openmp.factor(&mut tiles, n)?;
                 Ok((elapsed, check(&tiles, n)))
             })
         }
@@ -110,7 +120,8 @@ fn one_by_one(tiles: &mut Tiles, n: usize) {
 }
 
 /// The lower half of `a` becomes its factor.
-fn potrf(a: &mut [f64]) {
+#[inline(never)] // all contenders run the same code
+pub(crate) fn potrf(a: &mut [f64]) {
     for k in 0..TILE {
         let (left, right) = a.split_at_mut((k + 1) * TILE);
         let own = &mut left[k * TILE..];
@@ -125,7 +136,8 @@ fn potrf(a: &mut [f64]) {
 }
 
 /// `b` becomes b L⁻ᵀ.
-fn trsm(l: &[f64], b: &mut [f64]) {
+#[inline(never)]
+pub(crate) fn trsm(l: &[f64], b: &mut [f64]) {
     for k in 0..TILE {
         let (left, right) = b.split_at_mut((k + 1) * TILE);
         let own = &mut left[k * TILE..];
@@ -139,7 +151,8 @@ fn trsm(l: &[f64], b: &mut [f64]) {
 }
 
 /// `c` loses a bᵀ.
-fn gemm(a: &[f64], b: &[f64], c: &mut [f64]) {
+#[inline(never)]
+pub(crate) fn gemm(a: &[f64], b: &[f64], c: &mut [f64]) {
     for (j, c) in c.chunks_exact_mut(TILE).enumerate() {
         for (a, k) in a.chunks_exact(TOGETHER * TILE).zip((0..TILE).step_by(TOGETHER)) {
             let factor: [f64; TOGETHER] = std::array::from_fn(|t| b[(k + t) * TILE + j]);

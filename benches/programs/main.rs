@@ -15,6 +15,8 @@ mod goals;
 mod harness;
 mod histogram;
 mod idle;
+#[allow(unsafe_code)] // it calls C, which calls it
+mod openmp;
 mod problems;
 mod smith_waterman;
 
@@ -57,7 +59,7 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Child {
-    /// What the bench starts itself as, to measure a contender written in Rust
+    /// What the bench starts itself as, to measure a contender
     #[command(hide = true)]
     Contender { name: String, problem: Problem, size: usize, workers: usize, passes: usize },
 }
@@ -96,7 +98,7 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let common = &arguments.common;
     let workshop = Workshop::new()?;
     let mut all = [THALWEG, RAYON, PLAIN].map(Contender::this_bench).to_vec();
-    all.extend(workshop.openmp("programs"));
+    all.extend(workshop.openmp_libraries("programs", openmp::LIBRARY));
     let mut campaign = Campaign::new(all, &common.contender)?;
 
     let (mut cases, mut rows) = (Vec::new(), Vec::new());

@@ -55,20 +55,20 @@ pub(crate) fn strips(name: &str, size: usize, workers: usize, passes: usize) -> 
         THALWEG => {
             let rt = runtime(workers)?;
             fastest(passes, || {
-                let (above, left) = (rt.data(vec![0; size]), rt.data(vec![0; tiles * (TILE + 1)]));
-                let bests = rt.data(vec![0; tiles]);
+                // Of each row of tiles the column left of it, with the corner first, and behind it the best score so far.
+                let (above, left) = (rt.data(vec![0; size]), rt.data(vec![0; tiles * (TILE + 2)]));
                 let (elapsed, swept) = timed(|| -> Result<i32, Box<dyn Error>> {
-                    for (i, left) in left.blocks(TILE + 1).into_iter().enumerate() {
-                        for (j, above) in above.blocks(TILE).into_iter().enumerate() {
-                            let (a, b) = (a.clone(), b.clone());
-                            rt.task("score", (above.inout(), left.inout(), bests.slice(i).inout()))
-                                .cpu(move |_, (above, left, best)| {
-                                    best[0] = best[0].max(sweep(part(&a, i), part(&b, j), above, left));
-                                })
-                                .submit()?;
-                        }
+                    for (i, left) in left.blocks(TILE + 2).into_iter().enumerate() {
+                        let (a, b) = (a.clone(), b.clone());
+                        rt.for_each("score", (0.., above.blocks(TILE).inout(), left.inout()))
+                            .cpu(move |_, (j, above, left)| {
+                                let (left, best) = left.split_at_mut(TILE + 1);
+                                best[0] = best[0].max(sweep(part(&a, i), part(&b, j), above, left));
+                            })
+                            .submit()?;
                     }
-                    Ok(rt.read(&bests)?.into_iter().max().unwrap_or(0))
+                    let bests = rt.read(&left)?.into_iter().skip(TILE + 1).step_by(TILE + 2);
+                    Ok(bests.max().unwrap_or(0))
                 });
                 Ok((elapsed, swept?.into()))
             })
@@ -116,6 +116,7 @@ fn along_diagonals(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i
 
 /// Goes through a part of the table, from the row above it and the column left of it, with the corner first, to its last row
 /// and its last column; the largest score.
+#[inline(never)] // all contenders run the same code
 fn sweep(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
     let (mut best, mut corner) = (0, left[0]);
     left[0] = above[above.len() - 1];

@@ -6,6 +6,10 @@
 //! much it changed, and that number is looked at one hundred sweeps later, so the units never wait
 //! for the program.
 //!
+//! A grid that no cache holds comes from memory once in each sweep. With `--sweeps-per-task`, a task does several sweeps over its
+//! block while that is in the cache: its halo is so many cells wide, of which it computes some as its neighbours do. The bits
+//! are the same.
+//!
 //! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and
 //! ∂⁴u/∂y⁴ vanish, the five-point formula has no discretization error. What remains is the error of
 //! the iteration, which the discrete maximum principle bounds by what the last sweep changed. The
@@ -25,7 +29,7 @@ use clap::Parser;
 use common::{Machine, Outcome, integer};
 use indicatif::ProgressBar;
 use ndarray::Array2;
-use sweep::{largest_change, relax};
+use sweep::{largest_change, relax, relax_often};
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -47,6 +51,9 @@ struct Options {
     /// Side of a block; each is a task per sweep
     #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=1_000_000_000))]
     block: usize,
+    /// Sweeps that a task does at once, on cores alone; blocks, with a halo of as many cells, should fit into a cache twice
+    #[arg(long, value_name = "N", default_value = "1", value_parser = integer(1..=1000), conflicts_with = "replay")]
+    sweeps_per_task: usize,
     /// Largest error to accept at any point
     #[arg(long, value_name = "ERROR", default_value = "1e-6", allow_negative_numbers = true, value_parser = positive)]
     tolerance: f64,
@@ -100,8 +107,11 @@ struct Solution {
 /// Sweeps until the error is certain to be within the tolerance, or there were too many sweeps.
 fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Result<Solution> {
     let grid = Grid::new(options.size);
-    let field = || if rt.is_simulated() { rt.zeros([grid.points; 2]) } else { rt.array(grid.guess()) };
-    let (mut old, mut new) = (field().named("old"), field().named("new"));
+    let field = || match rt.is_simulated() {
+        true => Ok(rt.zeros([grid.points; 2])),
+        false => rt.data_with([grid.points; 2], move |at| grid.guess(at)),
+    };
+    let (mut old, mut new) = (field()?.named("old"), field()?.named("new"));
 
     let most = options.max_iterations.unwrap_or(if rt.is_simulated() { SIMULATED_SWEEPS } else { 1_000_000 });
     let mut sweeps = 0;
@@ -117,11 +127,17 @@ fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Res
             sweeps += RECORDED_SWEEPS;
         }
         mem::swap(&mut old, &mut new);
-        sweeps += 1;
-        if sweeps % CHECK_EVERY != 0 && sweeps != most {
-            submit_sweep(rt, options.block, &old, &new)?;
+        let before_check = (sweeps + 1).next_multiple_of(CHECK_EVERY).min(most) - sweeps - 1;
+        if before_check > 0 {
+            let together = options.sweeps_per_task.min(before_check);
+            match together {
+                1 => submit_sweep(rt, options.block, &old, &new)?,
+                _ => submit_sweeps(rt, options.block, together, &old, &new)?,
+            }
+            sweeps += together;
             continue;
         }
+        sweeps += 1;
         let change = rt.scalar(0.0).named("change");
         submit_measured_sweep(rt, options.block, &old, &new, &change)?;
         if let Some(earlier) = measured.replace(change) {
@@ -152,6 +168,24 @@ fn submit_sweep(rt: &Runtime, side: usize, old: &Data<f64, Ix2>, new: &Data<f64,
     rt.for_each("relax", (blocks(old, side).grow(1).input(), blocks(new, side).output()))
         .cpu(|_, (old, mut new)| relax(&old, &mut new))
         .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
+        .submit()?;
+    Ok(())
+}
+
+/// One task per block, which does so many sweeps.
+fn submit_sweeps(
+    rt: &Runtime,
+    side: usize,
+    sweeps: usize,
+    old: &Data<f64, Ix2>,
+    new: &Data<f64, Ix2>,
+) -> Result<(), SubmitError> {
+    let along = (old.shape()[0] - 2).div_ceil(side);
+    rt.for_each("relax often", (0.., blocks(old, side).grow(sweeps).input(), blocks(new, side).output()))
+        .cpu(move |_, (number, old, mut new)| {
+            let before = [number / along, number % along].map(|block| sweeps.min(1 + block * side));
+            relax_often(&old, before, &mut new, sweeps);
+        })
         .submit()?;
     Ok(())
 }
@@ -235,6 +269,7 @@ fn geometry(old: &DeviceView<'_, f64>, new: &DeviceViewMut<'_, f64>) -> ([usize;
 }
 
 /// The square −1 ≤ x, y ≤ 1 with its boundary, in equal steps.
+#[derive(Clone, Copy)]
 struct Grid {
     /// Points along a side, those on the boundary included.
     points: usize,
@@ -257,12 +292,9 @@ impl Grid {
     }
 
     /// The solution on the boundary, zero inside.
-    fn guess(&self) -> Array2<f64> {
+    fn guess(&self, (i, j): (usize, usize)) -> f64 {
         let inside = 1..self.points - 1;
-        let value = |(i, j)| {
-            if inside.contains(&i) && inside.contains(&j) { 0.0 } else { self.exact((i, j)) }
-        };
-        Array2::from_shape_fn((self.points, self.points), value)
+        if inside.contains(&i) && inside.contains(&j) { 0.0 } else { self.exact((i, j)) }
     }
 
     /// How far any point can be from the solution, by the largest change of a sweep.
@@ -318,6 +350,20 @@ mod tests {
             let other = solved(units, &[&flags[..], more.as_slice()].concat());
             assert_eq!((other.sweeps, other.bound), (first.sweeps, first.bound), "{units}");
             assert_eq!(other.u, first.u, "{units}");
+        }
+    }
+
+    #[test]
+    fn several_sweeps_at_once_give_the_same_bits() {
+        let flags = ["--size", "40", "--tolerance", "1e-9"];
+        let first = solved("2:CPU:1", &flags);
+        // Blocks that end beside the boundary, that are smaller than their halo, and one that is all there is.
+        for (block, sweeps) in [("16", "2"), ("13", "7"), ("39", "5"), ("3", "6"), ("40", "99"), ("128", "1000")] {
+            for units in ["2:CPU:1", "1:CPU:1,2:EMU:1"] {
+                let other = solved(units, &[&flags[..], &["--block", block, "--sweeps-per-task", sweeps]].concat());
+                assert_eq!((other.sweeps, other.bound), (first.sweeps, first.bound), "{block}, {sweeps}, {units}");
+                assert_eq!(other.u, first.u, "{block}, {sweeps}, {units}");
+            }
         }
     }
 

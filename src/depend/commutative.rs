@@ -199,6 +199,7 @@ mod tests {
     use crate::depend::{Body, Kinds, Lane, Meta, Side, Submitting};
     use crate::ids::TaskId;
     use crate::memory::{NoBody, Payload};
+    use crate::sync::Pooled;
     use std::borrow::Cow;
     use std::panic::Location;
     use std::sync::OnceLock;
@@ -217,7 +218,7 @@ mod tests {
             lane: Lane::new(0),
             domain: OnceLock::new(),
         };
-        let mut side = Box::<Side>::default();
+        let mut side = Pooled::<Side>::default();
         lines.iter().for_each(|line| side.turns.join(line));
         side.turns.settle();
         let body = Payload::new((), NoBody, Kinds::NONE);

@@ -164,6 +164,20 @@ impl Fragment {
         }
     }
 
+    /// The writer and the readers, if nothing else is to be known.
+    pub(super) fn plain(&self) -> Option<(&[TaskRef], &[TaskRef])> {
+        (self.open.is_none() && !self.has_weak_readers).then_some((self.first.as_slice(), &self.readers))
+    }
+
+    pub(super) fn readers(&self) -> &[TaskRef] {
+        &self.readers
+    }
+
+    /// Some of the readers have read less.
+    pub(super) fn forget_readers(&mut self, is_forgotten: impl Fn(&TaskRef) -> bool) {
+        self.readers.retain(|task| !is_forgotten(task));
+    }
+
     /// The newcomer comes after everybody, and takes over so much from the last group.
     pub(super) fn wait_for_all(&mut self, part: &Part<'_>, flow: Flow, newcomer: &mut Newcomer<'_>) {
         if flow == Flow::Value {

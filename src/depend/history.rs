@@ -1,14 +1,15 @@
 //! The history of one data: who accessed which part last.
 //!
-//! Three forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it from the
+//! Four forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it from the
 //! start, others as soon as tasks join each other. As a list of the latest accesses it is fast for blocks that cross each
-//! other, as long as they are few; with an index it is for many.
+//! other, as long as they are few; with an index it is for many; by tiles it is fastest, where all that is written are tiles.
 
 use super::fragment::{self, Fragment};
 use super::indexed::Indexed;
 use super::join::Tasks;
 use super::recent::Recent;
 use super::register::Newcomer;
+use super::tiled::Tiled;
 use super::{AccessRecord, Mode, TaskRef};
 use crate::region::{Block, NarrowBlock, Part, RegionMap};
 use crate::sync::Flow;
@@ -27,6 +28,8 @@ enum Form {
     Recent(Recent),
     /// As declared, many.
     Indexed(Box<Indexed>),
+    /// By tiles.
+    Tiled(Box<Tiled>),
 }
 
 impl History {
@@ -73,6 +76,7 @@ impl History {
             }
             Form::Recent(recent) => recent.wait_for_all(flow, newcomer),
             Form::Indexed(indexed) => indexed.wait_for_all(access.block, flow, newcomer),
+            Form::Tiled(tiled) => tiled.wait_for_all(flow, newcomer),
         }
         for task in self.onlookers.iter().flat_map(|tasks| tasks.iter()) {
             newcomer.wait_for(task, Flow::Order);
@@ -89,6 +93,7 @@ impl History {
             }
             Form::Recent(recent) => recent.sources(block, found),
             Form::Indexed(indexed) => indexed.sources(block, found),
+            Form::Tiled(tiled) => are_known = tiled.sources(block, found),
         }
         are_known
     }
@@ -114,13 +119,37 @@ impl History {
                 self.form = Form::Indexed(Box::new(recent.to_indexed(access.datum.whole())));
                 self.enter_region(index, access, newcomer);
             }
-            Form::Indexed(_) if access.block.is_empty() => self.look_on(newcomer),
-            Form::Indexed(indexed) if Indexed::takes(access.mode) => indexed.enter(access.block, access.mode, newcomer),
+            Form::Indexed(_) | Form::Tiled(_) if access.block.is_empty() => self.look_on(newcomer),
+            Form::Tiled(tiled) => {
+                if !tiled.enter(index, access, newcomer) {
+                    let indexed = if Indexed::takes(access.mode) { tiled.to_indexed() } else { None };
+                    self.form = match indexed {
+                        Some(indexed) => Form::Indexed(Box::new(indexed)),
+                        None => Form::Parts(tiled.to_parts(access.datum.ndim())),
+                    };
+                    self.enter_region(index, access, newcomer);
+                }
+            }
+            Form::Indexed(indexed) if Indexed::takes(access.mode) => {
+                if access.mode.writes()
+                    && let Some(tiled) = indexed.try_tiles(&access.datum.whole(), access.block)
+                {
+                    self.form = Form::Tiled(Box::new(tiled));
+                    return self.enter_region(index, access, newcomer);
+                }
+                indexed.enter(access.block, access.mode, newcomer);
+            }
             Form::Indexed(indexed) => {
                 self.form = Form::Parts(indexed.to_parts(access.datum.whole(), access.datum.ndim()));
                 self.enter_region(index, access, newcomer);
             }
         }
+    }
+
+    /// The history if it is by tiles.
+    #[cfg(test)]
+    pub(super) fn by_tiles(&self) -> Option<&Tiled> {
+        if let Form::Tiled(tiled) = &self.form { Some(tiled) } else { None }
     }
 
     /// The room that the longest list of a history by parts takes.

@@ -8,7 +8,8 @@
 //! The rules are those of [`super::fragment`]. What the readers of a part are follows from the times of accesses: who has
 //! read a block after a part was written, and overlaps it, is one of the part's readers.
 //!
-//! Tasks that join each other (groups) have no place here; with the first of them, the history goes over to parts.
+//! Tasks that join each other (groups) have no place here; with the first of them, the history goes over to parts. Where all
+//! that is written are tiles of one extent, it goes over to those ([`super::tiled`]).
 //!
 //! Invariants:
 //! 1. Every element belongs to one part of `written`, with the task that wrote it last and when.
@@ -18,8 +19,9 @@
 use super::fragment::{self, Fragment};
 use super::join::{Tasks, matters};
 use super::register::Newcomer;
+use super::tiled::Tiled;
 use super::{Mode, TaskRef};
-use crate::region::{Block, BlockMap, BoxSet, RegionMap};
+use crate::region::{Block, BlockMap, BoxSet, RegionMap, Tiling};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
@@ -32,6 +34,9 @@ const PARTS_LEFT_APART: usize = 64;
 
 /// So many parts are compared with readers one by one; more are looked up.
 const FEW: usize = 8;
+
+/// With so many parts written it is found out whether they are tiles.
+const WORTH_TILES: usize = if cfg!(test) { 4 } else { 8 };
 
 /// The accesses to one data object.
 pub(super) struct Indexed {
@@ -46,6 +51,8 @@ pub(super) struct Indexed {
     sweep_at: usize,
     /// When they were swept last.
     swept_at: u64,
+    /// Parts are compared with tiles when there are so many.
+    compare_at: usize,
 }
 
 /// Who wrote a part last, and when; and when it was written before that.
@@ -74,6 +81,7 @@ impl Indexed {
             now: 0,
             sweep_at: FIRST_SWEEP,
             swept_at: 0,
+            compare_at: WORTH_TILES,
         }
     }
 
@@ -118,8 +126,55 @@ impl Indexed {
         }
         let at = *now;
         let read = self.entry(*block);
-        read.tasks.extend(tasks.iter().cloned());
+        for task in tasks {
+            if read.tasks.iter().all(|other| other.address() != task.address()) {
+                read.tasks.push(task.clone());
+            }
+        }
         read.at = at;
+    }
+
+    /// Before `block` is written: the same history by tiles, if it is one and all that was written is made of them.
+    #[inline]
+    pub(super) fn try_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
+        if self.written.len() >= self.compare_at { self.compare_with_tiles(whole, block) } else { None }
+    }
+
+    /// It was by tiles, and does not become so again before there are several times as many parts.
+    pub(super) fn stay_for_now(&mut self) {
+        self.compare_at = 4 * self.written.len().max(WORTH_TILES);
+    }
+
+    #[cold]
+    fn compare_with_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
+        let parts = self.written.len();
+        self.compare_at = parts + parts / 4 + WORTH_TILES; // a block at the array's end may be shorter than others
+        let tiling = Tiling::new(whole, block).filter(|tiling| tiling.len() <= Tiled::most_tiles(parts))?;
+        let tiles = |block: &Block| tiling.span(block).map_or(0, |span| span.len());
+        if !self.written.parts().all(|(part, _)| tiling.span(part).is_some_and(|span| span.is_exact())) {
+            return None;
+        }
+        let most = self.written.parts().max_by_key(|(part, _)| tiles(part)).and_then(|(_, written)| written.by.clone());
+        let address = |task: &Option<TaskRef>| task.as_ref().map(TaskRef::address);
+        let others = || self.written.parts().filter(|(_, written)| address(&written.by) != address(&most));
+        let readers = || self.read.iter().filter(|read| !read.tasks.is_empty());
+        let met = others().map(|(part, _)| tiles(part)).sum::<usize>()
+            + readers().map(|read| tiles(&read.block)).sum::<usize>();
+        if met > 16 * (parts + self.read.len()) {
+            return None;
+        }
+        let mut tiled = Tiled::new(*whole, tiling, most.as_slice());
+        others().for_each(|(part, written)| tiled.repeat(part, true, written.by.as_slice()));
+        for read in readers() {
+            let (mut all, mut some) = (true, Vec::new());
+            self.written.peek(&read.block, |common, written| match written.at < read.at {
+                true => some.push(common),
+                false => all = false,
+            });
+            let visible = if all { vec![read.block] } else { some };
+            visible.iter().for_each(|block| tiled.repeat(block, false, &read.tasks));
+        }
+        Some(tiled)
     }
 
     /// The same history, by parts.
@@ -260,6 +315,13 @@ mod tests {
         (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(side * TILE)
     }
 
+    /// A program over a square of tiles in which another block was written before, so that they are not all that is written.
+    fn over_tiles(side: usize) -> Program {
+        let mut program = Program::over(&[side * TILE, side * TILE]);
+        program.submit(&[(Mode::Out, Block::new(&[3..7, 0..3]))]);
+        program
+    }
+
     /// Submits a task per tile of a square that reads it with its halo, then one that updates it; the edges and the nodes
     /// of trees that are looked at, per task.
     fn sweep(program: &mut Program, side: usize) -> (f64, f64) {
@@ -278,19 +340,20 @@ mod tests {
     #[test]
     fn tiles_with_halos_cost_the_same_however_many_there_are() {
         let late = |side: usize| {
-            let mut program = Program::over(&[side * TILE, side * TILE]);
+            let mut program = over_tiles(side);
             (0..6).map(|_| sweep(&mut program, side)).last().expect("there are six")
         };
         let ((few_edges, few_nodes), (many_edges, many_nodes)) = (late(8), late(24));
         // A reader comes after nine writers; a writer after nine readers and a writer.
         assert!(few_edges <= 9.5 && many_edges <= 9.5, "{few_edges} and {many_edges} edges");
+        assert!(few_nodes > 1.0, "the index is not used");
         assert!(many_nodes < 2.0 * few_nodes, "{few_nodes} nodes per task of 64 tiles, {many_nodes} of 576");
     }
 
     #[test]
     fn a_write_of_all_costs_what_is_there_and_leaves_little() {
         let per_tile = |side: usize| {
-            let mut program = Program::over(&[side * TILE, side * TILE]);
+            let mut program = over_tiles(side);
             sweep(&mut program, side);
             let before = LOOKED_AT.get();
             for _ in 0..3 {

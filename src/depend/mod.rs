@@ -41,6 +41,7 @@ mod replay;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod tiled;
 mod together;
 
 pub(crate) use accumulation::{Accumulated, Accumulation};

@@ -20,6 +20,7 @@
 use super::OwnedTask;
 use crate::region::Block;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -48,6 +49,9 @@ struct Queue {
     /// Tasks that are ready, and which of their tickets, counted from the first to be used, they wait to be let in for.
     early: BTreeMap<u64, (OwnedTask, usize)>,
 }
+
+/// Of one task; most have one.
+pub(super) type Tickets = SmallVec<[Ticket; 1]>;
 
 /// The right, and duty, to combine one part of one access at a certain turn.
 #[derive(Debug, Clone)]
@@ -182,9 +186,9 @@ impl Ticket {
 }
 
 /// The same tickets once more: their lanes begin anew. All that were issued in these have been used, or none.
-pub(super) fn issue_again(tickets: &[Ticket]) -> Vec<Ticket> {
+pub(super) fn issue_again(tickets: &[Ticket]) -> Tickets {
     tickets.iter().for_each(|ticket| ticket.lane.begin_anew());
-    tickets.to_vec()
+    tickets.into()
 }
 
 impl Contribution {

@@ -46,7 +46,8 @@ pub(crate) fn register(
     after: Option<&mut Vec<TaskId>>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
     let is_child = task.owned().child.is_some();
-    let mut newcomer = Newcomer { after, ..Newcomer::new(task, accesses, recorder) };
+    let mut newcomer = Newcomer::new(task, accesses, recorder);
+    newcomer.after = after;
     match accesses {
         _ if is_child => newcomer.enter_child()?,
         [] => {}
@@ -131,9 +132,10 @@ impl<'a> Newcomer<'a> {
         history.enter_next(access, &self.accesses[access], self);
     }
 
-    /// All its accesses are entered; what is left to do.
+    /// All its accesses are entered; what is left to do. To be called once: by reference, since a copy would have to wait for the
+    /// single stores to it.
     #[inline(always)] // on the way of every task
-    pub(super) fn settle(mut self) -> Option<Box<Leftover>> {
+    pub(super) fn settle(&mut self) -> Option<Box<Leftover>> {
         if let Some(side) = &mut **self.task.owned_mut() {
             side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
             side.turns.settle();
@@ -142,7 +144,7 @@ impl<'a> Newcomer<'a> {
             predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
         }
         self.last_join.forget();
-        self.leftover
+        self.leftover.take()
     }
 }
 
@@ -381,6 +383,16 @@ impl Newcomer<'_> {
     /// The access is a member of this group, at `part`.
     pub(super) fn enlist(&mut self, access: usize, group: &Arc<Accumulation>, part: &Block) {
         self.task.body().enlist(access, group, part);
+    }
+
+    #[inline]
+    pub(super) fn id(&self) -> TaskId {
+        self.task.shared().id
+    }
+
+    #[inline]
+    pub(super) fn address(&self) -> usize {
+        self.task.address()
     }
 
     /// A reference to leave behind.

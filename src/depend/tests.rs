@@ -6,7 +6,7 @@ use super::*;
 use crate::error::TaskFailure;
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
-use crate::sync::LINKED;
+use crate::sync::{LINKED, Pooled};
 use proptest::prelude::*;
 use std::borrow::Cow;
 use std::panic::Location;
@@ -33,10 +33,10 @@ impl Program {
     /// Submits a task that gives the memory up.
     pub(super) fn give_up(&mut self) -> u64 {
         let side = Side { forget: Some(self.datum.id), ..Side::default() };
-        self.submit_with(Some(Box::new(side)), &[(Mode::Inout, self.datum.whole())])
+        self.submit_with(Some(Pooled::new(side)), &[(Mode::Inout, self.datum.whole())])
     }
 
-    fn submit_with(&mut self, side: Option<Box<Side>>, accesses: &[(Mode, Block)]) -> u64 {
+    fn submit_with(&mut self, side: Option<Pooled<Side>>, accesses: &[(Mode, Block)]) -> u64 {
         let meta = Meta {
             id: TaskId(self.tasks.len() as u64),
             name: Cow::Borrowed("task"),
@@ -250,6 +250,47 @@ fn block() -> impl Strategy<Value = Block> {
     (side(6), side(5), side(3), side(2)).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]))
 }
 
+/// Mostly what programs declare that work in tiles: a tile, some tiles, all, a tile with its halo, a face.
+fn tiles() -> impl Strategy<Value = (Block, bool)> {
+    const TILE: [usize; 2] = [2, 1];
+    let whole_tiles = (0..3usize, 0..5usize, 1..3usize, 1..3usize).prop_map(|(i, j, rows, columns)| {
+        let end = |d: usize, at: usize, count: usize| ((at + count) * TILE[d]).min(SHAPE[d]);
+        [i * TILE[0]..end(0, i, rows), j * TILE[1]..end(1, j, columns)]
+    });
+    let all_of = |[rows, columns]: [std::ops::Range<usize>; 2]| Block::new(&[rows, columns, 0..3, 0..2]);
+    let grown = |range: std::ops::Range<usize>, d: usize| range.start.saturating_sub(1)..(range.end + 1).min(SHAPE[d]);
+    let with_halo = move |[rows, columns]: [_; 2]| all_of([grown(rows, 0), grown(columns, 1)]);
+    let face = |[rows, columns]: [std::ops::Range<usize>; 2]| Block::new(&[rows, columns, 1..2, 0..2]);
+    prop_oneof![
+        40 => whole_tiles.clone().prop_map(move |tiles| (all_of(tiles), true)),
+        20 => whole_tiles.clone().prop_map(move |tiles| (with_halo(tiles), false)),
+        14 => whole_tiles.prop_map(move |tiles| (face(tiles), false)),
+        2 => Just((Block::whole(&SHAPE), true)),
+        1 => block().prop_map(|block| (block, false)),
+        1 => block().prop_map(|block| (block, true)),
+    ]
+}
+
+/// As [`submissions`], of tiles, each of which is read and written before.
+fn tiled_submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
+    (submissions(groups), prop::collection::vec(tiles(), 480)).prop_map(|(mut submissions, tiles)| {
+        let accesses = submissions.iter_mut().flat_map(|(accesses, ..)| accesses);
+        for ((mode, block), (tiles, may_be_written)) in accesses.zip(tiles) {
+            *block = tiles;
+            if !may_be_written {
+                *mode = Mode::In;
+            }
+        }
+        let tile = |n: usize, deep| Block::new(&[n / 5 * 2..n / 5 * 2 + 2, n % 5..n % 5 + 1, deep, 0..2]);
+        let task = |mode, block| (vec![(mode, block)], false, vec![], false);
+        let faces = (0..2).map(|n| task(Mode::In, tile(n, 1..2)));
+        let first = faces.chain(
+            [Mode::In, Mode::Inout].into_iter().flat_map(|mode| (0..15).map(move |n| task(mode, tile(n, 0..3)))),
+        );
+        first.chain(submissions).collect()
+    })
+}
+
 /// The accesses of a task, whether it fails, which ready tasks run before the next is submitted, and whether the memory is
 /// then taken in vain.
 type Submission = (Vec<(Mode, Block)>, bool, Vec<usize>, bool);
@@ -311,6 +352,16 @@ proptest! {
 
     #[test]
     fn groups_among_them_do_too(program in submissions(true)) {
+        check(program);
+    }
+
+    #[test]
+    fn accesses_to_tiles_do_too(program in tiled_submissions(false)) {
+        check(program);
+    }
+
+    #[test]
+    fn groups_of_tiles_do_too(program in tiled_submissions(true)) {
         check(program);
     }
 }

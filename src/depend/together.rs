@@ -16,7 +16,7 @@ use arrayvec::ArrayVec;
 /// As many tasks are entered at once.
 pub(crate) const MOST_TOGETHER: usize = 32;
 
-/// Tasks that are entered at once.
+/// Tasks that are entered at once. To be passed by reference: a copy would have to wait for the single stores that filled it.
 pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 
 /// The accesses of many tasks: of each to the same data, in the same order, with the same modes. There are no more than

@@ -22,7 +22,7 @@ use crate::error::{FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, Home};
-use crate::sync::{Sleep, drop_quietly};
+use crate::sync::{Pooled, Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -83,7 +83,7 @@ pub(crate) struct Description {
     pub(crate) location: &'static Location<'static>,
     pub(crate) priority: i32,
     pub(crate) internal: bool,
-    pub(crate) side: Option<Box<Side>>,
+    pub(crate) side: Option<Pooled<Side>>,
     /// If it is somebody's child.
     pub(crate) child: Option<Child>,
 }

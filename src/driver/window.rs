@@ -112,11 +112,12 @@ impl Window {
     /// A submitter that waits has a look: how much longer it should wait, nothing if it should not.
     pub(super) fn patience(&self, finished: u64, motion: impl FnOnce() -> Motion) -> Option<Duration> {
         let mut state = self.state.lock();
-        let elapsed = state.since.elapsed();
+        let now = Instant::now();
+        let elapsed = now.saturating_duration_since(state.since);
         if finished > state.finished {
             let gap = elapsed / u32::try_from(finished - state.finished).unwrap_or(u32::MAX);
             state.patience = (gap * 4).max(state.patience / 8 * 7).clamp(NOTHING_RUNS, MOST_PATIENCE);
-            (state.finished, state.since, state.grants) = (finished, Instant::now(), 0);
+            (state.finished, state.since, state.grants) = (finished, now, 0);
             return Some(NOTHING_RUNS);
         }
         let (patience, times) = (state.patience, 1 << state.grants.min(16));

@@ -31,30 +31,30 @@ impl Engine {
     }
 
     /// As [`submitted_anywhere`](Self::submitted_anywhere), for tasks that were submitted together with these accesses,
-    /// from the `first` on; hands them over in their order.
+    /// from the `first` on; hands them over in their order, and leaves none.
     ///
     /// # Errors
-    /// If one of the data objects was taken meanwhile; the tasks come back.
+    /// If one of the data objects was taken meanwhile; the tasks are left.
     #[inline]
     pub(crate) fn submitted_together(
         &self,
-        mut tasks: Batch,
+        tasks: &mut Batch,
         first: usize,
         accesses: &impl Together,
         mut ready: impl FnMut(OwnedTask),
-    ) -> Result<(), Box<(SubmitError, Batch)>> {
+    ) -> Result<(), SubmitError> {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
-        let leftover = match register_together(&mut tasks, first, accesses, self.recorder.as_ref()) {
-            Ok(leftover) => leftover,
-            Err(error) => return Err(Box::new((error, tasks))),
-        };
+        let leftover = register_together(tasks, first, accesses, self.recorder.as_ref())?;
         if let Some(recorder) = &self.recorder {
             tasks.iter().for_each(|task| recorder.task(task.shared().id, &task.shared().name));
         }
-        let unblocked: ArrayVec<_, MOST_TOGETHER> = tasks.into_iter().filter_map(Submitting::commit).collect();
-        if let Some(leftover) = leftover {
-            collect(|out| self.clear_up(*leftover, out), &mut ready);
-        }
+        let unblocked = tasks.drain(..).filter_map(Submitting::commit);
+        let Some(leftover) = leftover else {
+            unblocked.filter_map(|task| self.in_turn(task)).for_each(ready);
+            return Ok(());
+        };
+        let unblocked: ArrayVec<_, MOST_TOGETHER> = unblocked.collect();
+        collect(|out| self.clear_up(*leftover, out), &mut ready);
         unblocked.into_iter().filter_map(|task| self.in_turn(task)).for_each(ready);
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::ids::{DeviceId, SpaceId, TaskId};
 use crate::machine::{Machine, Topology, UnitKind};
 use crate::region::Block;
 use crate::sched::Stealing;
+use crate::sync::Pooled;
 use std::sync::Arc;
 
 const GPU: Kinds = Kinds::NONE.with(UnitKind::Gpu);
@@ -36,7 +37,7 @@ impl ByHand {
         let records: Vec<_> =
             accesses.iter().map(|(datum, block, mode)| AccessRecord { datum, block, mode: *mode }).collect();
         let mut task = task(id, kinds, &accesses);
-        task.owned_mut().side = side.map(Box::new);
+        task.owned_mut().side = side.map(Pooled::new);
         self.engine.submitted(task, &records, &mut self.commands).map_err(|refusal| refusal.0).unwrap();
     }
 
@@ -214,7 +215,7 @@ fn a_datas_replicas_go_before_its_home() {
     // In one step of the engine the data goes and another one wants its room.
     let release = Side { space: Some(SpaceId::HOST), forget: Some(x.id), ..Side::default() };
     let mut meta = task(2, CPU, &[(&x, Block::interval(0..0), Mode::Out)]);
-    meta.owned_mut().side = Some(Box::new(release));
+    meta.owned_mut().side = Some(Pooled::new(release));
     let whole = x.whole();
     let record = AccessRecord { datum: &x, block: &whole, mode: Mode::Out };
     driver.engine.submitted(meta, &[record], &mut driver.commands).map_err(|refusal| refusal.0).unwrap();

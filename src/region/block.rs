@@ -69,6 +69,12 @@ impl Block {
         self.lo[d]..self.hi[d]
     }
 
+    /// Replaces the range of dimension `d`.
+    #[inline]
+    pub(crate) fn set_range(&mut self, d: usize, range: Range<usize>) {
+        (self.lo[d], self.hi[d]) = (range.start, range.end);
+    }
+
     /// The lower corner.
     #[inline]
     pub fn lo(&self) -> &[usize; MAX_DIMS] {

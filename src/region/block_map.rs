@@ -146,6 +146,11 @@ impl<V: Clone> BlockMap<V> {
         }
     }
 
+    /// All boxes, in no particular (but deterministic) order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Block, &V)> {
+        self.parts.iter().flatten().map(|part| (&part.block, &part.value))
+    }
+
     /// How many boxes there are.
     pub(crate) fn len(&self) -> usize {
         self.parts.len() - self.free.len()

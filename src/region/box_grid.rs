@@ -18,6 +18,7 @@
 
 use super::Block;
 use super::block::MAX_DIMS;
+use super::cells::{Cell, for_each_cell, volume};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -35,9 +36,6 @@ const CELLS_PER_BOX: u64 = 8;
 
 /// What an item has whose box was taken out.
 const GONE: Block = Block::from_corners([0; MAX_DIMS], [0; MAX_DIMS]);
-
-/// The place of a cell along each axis.
-type Cell = [u32; MAX_DIMS];
 
 /// Boxes, each with an item; see the module.
 #[derive(Debug)]
@@ -322,24 +320,6 @@ impl Scale {
 #[inline]
 fn is_large(low: &Cell, high: &Cell) -> bool {
     (0..MAX_DIMS).any(|d| high[d] - low[d] >= MOST_CELLS)
-}
-
-/// How many cells there are from `low` to `high`.
-#[inline]
-fn volume(low: &Cell, high: &Cell) -> u64 {
-    (0..MAX_DIMS).fold(1, |volume: u64, d| volume.saturating_mul(u64::from(high[d] - low[d]) + 1))
-}
-
-/// Visits all cells from `low` to `high`, both included.
-#[inline]
-fn for_each_cell(low: Cell, high: Cell, mut visit: impl FnMut(Cell)) {
-    let mut cell = low;
-    loop {
-        visit(cell);
-        let Some(d) = (0..MAX_DIMS).rev().find(|d| cell[*d] < high[*d]) else { return };
-        cell[d] += 1;
-        cell[d + 1..].copy_from_slice(&low[d + 1..]);
-    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,15 @@
 //! The intervals cover the whole range without gaps, so each ends where the next begins and only starts are kept: in
 //! sorted vectors of a few cache lines ([`Leaf`]), apart from the values. Finding an interval costs one search in the
 //! tree of leaves and one in a leaf, whatever is then split or visited nearby costs no further search. A finger stays
-//! where intervals were visited last: programs that go through a range in its order search once per leaf.
+//! where intervals were visited last, and each leaf remembers who was found behind it: programs that go through a range in
+//! its order search once per leaf, the first time.
 //!
 //! Invariants:
 //! 1. No leaf of the tree is empty; a leaf's key in the tree is its first start; it ends where the next one begins.
 //! 2. Starts ascend strictly, in each leaf and from leaf to leaf.
 //! 3. A leaf has at most [`MOST`] intervals. Leaves that have become small are joined when intervals are united.
-//! 4. Leaves that are not in the tree have no intervals and end at 0, so that no finger points into them.
+//! 4. Leaves that are not in the tree have no intervals and end at 0, so that no finger points into them, and no
+//!    neighbour is taken for one that has left.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -43,12 +45,14 @@ struct Leaf<V> {
     /// Where the last interval ends.
     end: usize,
     values: Vec<V>,
+    /// The leaf that was found behind this one, if it still is: what lies there tells.
+    next: usize,
 }
 
 impl<V: Clone> Leaves<V> {
     /// One interval, which is not empty.
     pub(super) fn new(whole: Range<usize>, value: V) -> Self {
-        let leaf = Leaf { starts: vec![whole.start], end: whole.end, values: vec![value] };
+        let leaf = Leaf { starts: vec![whole.start], end: whole.end, values: vec![value], next: 0 };
         let tree = BTreeMap::from([(whole.start, 0)]);
         Self { tree, leaves: vec![leaf], free: Vec::new(), finger: Finger::default() }
     }
@@ -59,9 +63,8 @@ impl<V: Clone> Leaves<V> {
     pub(super) fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {
         let mut at = range.start;
         while at < range.end {
-            if !self.leaves[self.finger.leaf].contains(at) {
-                let Some((_, place)) = self.tree.range(..=at).next_back() else { return };
-                self.finger = Finger { leaf: *place, interval: 0 };
+            if !self.leaves[self.finger.leaf].contains(at) && !self.find(at) {
+                return;
             }
             let leaf = &mut self.leaves[self.finger.leaf];
             let stop = range.end.min(leaf.end);
@@ -69,7 +72,7 @@ impl<V: Clone> Leaves<V> {
                 return;
             }
             if leaf.starts.len() + 2 > MOST && leaf.splits(at, stop) {
-                let right = leaf.halve();
+                let right = leaf.divide(at);
                 self.insert(right);
                 continue;
             }
@@ -79,15 +82,35 @@ impl<V: Clone> Leaves<V> {
         }
     }
 
-    /// The value of the interval next to the one visited last, if it has these ends and is in the same leaf.
+    /// The value of the interval next to the one visited last, if it has these ends and is where it is expected.
     #[inline]
     pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
-        let (leaf, next) = (&mut self.leaves[self.finger.leaf], self.finger.interval + 1);
-        if leaf.starts.get(next) != Some(&start) || leaf.end_of(next) != end {
+        let Finger { mut leaf, mut interval } = self.finger;
+        interval += 1;
+        if interval == self.leaves[leaf].starts.len() {
+            (leaf, interval) = (self.leaves[leaf].next, 0);
+        }
+        let found = &mut self.leaves[leaf];
+        if found.starts.get(interval) != Some(&start) || found.end_of(interval) != end {
             return None;
         }
-        self.finger.interval = next;
-        leaf.values.get_mut(next)
+        self.finger = Finger { leaf, interval };
+        found.values.get_mut(interval)
+    }
+
+    /// Puts the finger on the leaf that has `at` inside it, if there is one.
+    fn find(&mut self, at: usize) -> bool {
+        let before = self.finger.leaf;
+        let mut place = self.leaves[before].next;
+        if !self.leaves[place].contains(at) {
+            let Some((_, found)) = self.tree.range(..=at).next_back() else { return false };
+            place = *found;
+            if self.leaves[before].end == self.leaves[place].starts[0] {
+                self.leaves[before].next = place;
+            }
+        }
+        self.finger = Finger { leaf: place, interval: 0 };
+        true
     }
 
     /// Puts a leaf into the tree.
@@ -105,7 +128,10 @@ impl<V: Clone> Leaves<V> {
     fn remove(&mut self, start: usize) -> Option<Leaf<V>> {
         let place = self.tree.remove(&start)?;
         self.free.push(place);
-        Some(std::mem::replace(&mut self.leaves[place], Leaf { starts: Vec::new(), end: 0, values: Vec::new() }))
+        Some(std::mem::replace(
+            &mut self.leaves[place],
+            Leaf { starts: Vec::new(), end: 0, values: Vec::new(), next: 0 },
+        ))
     }
 
     /// Visits the overlap with `range` of every interval that has one, in ascending order.
@@ -234,13 +260,19 @@ impl<V: Clone> Leaf<V> {
         self.values.insert(index + 1, self.values[index].clone());
     }
 
-    /// Gives the right half away.
+    /// Gives the right part away: half, unless the interval around `at` is the first or the last. Then that one is by
+    /// itself, since programs that go through a range in its order will split what is left of it, and leaves stay full.
     #[cold]
-    fn halve(&mut self) -> Self {
-        let middle = self.starts.len() / 2;
-        let (starts, values) = (self.starts.split_off(middle), self.values.split_off(middle));
+    fn divide(&mut self, at: usize) -> Self {
+        let last = self.starts.len() - 1;
+        let first_given = match self.index_of(at) {
+            0 => 1,
+            index if index == last => last,
+            _ => self.starts.len() / 2,
+        };
+        let (starts, values) = (self.starts.split_off(first_given), self.values.split_off(first_given));
         let end = std::mem::replace(&mut self.end, starts[0]);
-        Self { starts, end, values }
+        Self { starts, end, values, next: self.next }
     }
 
     fn drop_intervals(&mut self, indices: Range<usize>) {
@@ -270,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_are_halved_when_full_and_joined_when_small() {
+    fn leaves_are_divided_when_full_and_joined_when_small() {
         let mut leaves = Leaves::new(0..10_000, 0);
         for start in (0..10_000).step_by(10).rev() {
             leaves.visit(start..start + 10, |range, value| *value = range.start);
@@ -287,6 +319,35 @@ mod tests {
         leaves.unite(0..10_000);
         check(&leaves, 0..10_000);
         assert_eq!((leaves.len(), leaves.num_leaves()), (1, 1));
+    }
+
+    #[test]
+    fn leaves_that_grow_at_an_end_are_full() {
+        let starts = || (0..10_000).step_by(10);
+        let orders: [&mut dyn Iterator<Item = usize>; 2] = [&mut starts(), &mut starts().rev()];
+        for order in orders {
+            let mut leaves = Leaves::new(0..10_000, 0);
+            for start in order {
+                leaves.visit(start..start + 10, |range, value| *value = range.start);
+            }
+            check(&leaves, 0..10_000);
+            assert!(leaves.num_leaves() <= 1000 / (MOST - 3) + 1, "{}", leaves.num_leaves());
+            // Through all leaves in their order, the second time without a search.
+            for through in 0..2 {
+                leaves.visit(0..10, |_, _| {});
+                let mut searched = 0;
+                for start in (10..10_000).step_by(10) {
+                    match leaves.next_if(start, start + 10) {
+                        Some(value) => assert_eq!(*value, start),
+                        None => {
+                            searched += 1;
+                            leaves.visit(start..start + 10, |range, value| assert_eq!(range.start, *value));
+                        }
+                    }
+                }
+                assert!(searched <= if through == 0 { leaves.num_leaves() } else { 0 }, "{searched}");
+            }
+        }
     }
 
     #[test]

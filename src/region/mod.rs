@@ -15,9 +15,11 @@ mod box_index;
 mod box_node;
 mod box_set;
 mod box_tree;
+mod cells;
 mod interval_map;
 mod leaves;
 mod narrow;
+mod tiling;
 
 pub use block::{Block, MAX_DIMS};
 pub(crate) use block_map::BlockMap;
@@ -26,8 +28,10 @@ pub(crate) use box_set::BoxSet;
 pub(crate) use box_tree::BoxTree;
 #[cfg(test)]
 pub(crate) use box_tree::LOOKED_AT;
+pub(crate) use cells::Cell;
 pub(crate) use interval_map::IntervalMap;
 pub(crate) use narrow::NarrowBlock;
+pub(crate) use tiling::{Span, Tiling};
 
 use std::ops::Range;
 

@@ -139,7 +139,7 @@ impl AnyDriver {
     }
 
     /// The threads, if there are some: they have memory.
-    pub(super) fn real(&self) -> Option<&Arc<Threads>> {
+    pub(crate) fn real(&self) -> Option<&Arc<Threads>> {
         if let Self::Threads(threads) = self { Some(threads) } else { None }
     }
 

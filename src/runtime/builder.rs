@@ -248,8 +248,8 @@ impl Builder {
     /// thread.
     ///
     /// With as many units as cores there is then no thread too many. While that thread neither waits nor submits, other
-    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. The thread is not pinned. No effect
-    /// on a machine without CPU units.
+    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. The thread is moved to the unit's core once,
+    /// unless threads are not to be pinned, but not bound to it. No effect on a machine without CPU units.
     pub fn submitter_hosts_unit(mut self, yes: bool) -> Self {
         self.submitter_hosts_unit = yes;
         self

@@ -367,11 +367,6 @@ impl<A: LoopAccesses> Together for InLoop<'_, A> {
 
     #[inline]
     fn place(&self, index: usize, blocks: &mut [Block]) {
-        let mut blocks = blocks.iter_mut();
-        self.0.moved(index, &mut |moved| {
-            if let (Some(block), Some(moved)) = (blocks.next(), moved) {
-                *block = moved;
-            }
-        });
+        self.0.place(index, &mut blocks.iter_mut());
     }
 }

@@ -16,6 +16,7 @@ mod children;
 mod door;
 mod elsewhere;
 mod end;
+mod fill;
 mod for_each;
 mod futures;
 mod group;

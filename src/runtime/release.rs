@@ -7,7 +7,7 @@ use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
 use crate::memory::{DataCell, Overwrites, Payload, Unseen};
-use crate::sync::drop_quietly;
+use crate::sync::{Pooled, drop_quietly};
 use crate::task::{Owner, ReleasedCell};
 use std::borrow::Cow;
 use std::panic::Location;
@@ -48,6 +48,6 @@ pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) ->
     let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), awaited_by, ..Side::default() };
     let (name, location) = (Cow::Borrowed("release"), Location::caller());
     let description =
-        Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), child: None };
+        Description { name, location, priority: 0, internal: true, side: Some(Pooled::new(side)), child: None };
     driver.submit(description, payload, &[record], Submitting::share)
 }

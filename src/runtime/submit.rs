@@ -14,6 +14,7 @@ use crate::kernel::Launcher;
 use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
 use crate::sched::Beside;
 use crate::sealed::INTERNAL;
+use crate::sync::Pooled;
 use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
 use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
@@ -446,7 +447,7 @@ where
     }
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.
-    fn side(&self) -> Result<Option<Box<Side>>, SubmitError> {
+    fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
         let place = match &self.hints.at {
             Some((space, index)) if *index >= space.len() => {
                 return Err(SubmitError::Index {
@@ -464,7 +465,7 @@ where
         let beside = beside.map(|(space, index)| Beside { space: space.id(), index: *index });
         let (cost, device, across) = (self.hints.cost, self.hints.device, self.hints.across.clone());
         let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some() || across.is_some();
-        Ok(has_side.then(|| Box::new(Side { cost, place, beside, device, across, ..Side::default() })))
+        Ok(has_side.then(|| Pooled::new(Side { cost, place, beside, device, across, ..Side::default() })))
     }
 
     /// Whether some unit has a body and enough memory.

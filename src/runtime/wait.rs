@@ -15,6 +15,7 @@ use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
+use crate::sync::Pooled;
 use crate::task::{AccessSpec, Data, Input, IntoRegion, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -368,5 +369,5 @@ pub(super) fn circular(call: &str, Circle { task, submitted_at, way }: Circle) -
 #[track_caller]
 pub(super) fn internal(name: &'static str, side: Side) -> Description {
     let (name, location) = (Cow::Borrowed(name), Location::caller());
-    Description { name, location, priority: 0, internal: true, side: Some(Box::new(side)), child: None }
+    Description { name, location, priority: 0, internal: true, side: Some(Pooled::new(side)), child: None }
 }

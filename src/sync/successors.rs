@@ -91,6 +91,12 @@ impl<T> Successors<T> {
         }
     }
 
+    /// The edge that was pushed last, to be asked for ahead of time and not to be looked at: others may have closed the list.
+    #[inline]
+    pub(super) fn latest(&self) -> *const Edge<T> {
+        self.head.load(Ordering::Relaxed)
+    }
+
     /// Makes a list of these edges, in their order, in the place of the one there was.
     ///
     /// # Safety

@@ -11,6 +11,7 @@
 //!    shape that are cut alike have parts alike, on every machine and in every run.
 
 use crate::region::{Block, MAX_DIMS};
+use std::ops::Range;
 
 /// Elements that are whole cache lines of 64 bytes, however many bytes each has.
 const LINE: usize = 64;
@@ -105,34 +106,44 @@ impl Cut {
     /// The box of a part, which there is, in a data object of this shape.
     #[inline]
     pub(super) fn part(&self, index: usize, shape: &[usize; MAX_DIMS]) -> Block {
-        let part = match self.counts[0] == self.len {
-            true => self.along(0, index, self.region), // no other dimension is cut
-            false => self.tile(index),
-        };
+        let mut part = self.region;
+        match self.counts[0] == self.len {
+            true => part.set_range(0, self.along(0, index)), // no other dimension is cut
+            false => self.tile(index, &mut part),
+        }
         match &self.halo {
             None => part,
             Some(halo) => halo.around(&part, shape),
         }
     }
 
-    /// What is left of a box at this place along a dimension.
+    /// As [`Self::part`], of a block that is some part of this cut: where one dimension is cut, two numbers change, and nothing
+    /// is copied.
     #[inline]
-    fn along(&self, d: usize, at: usize, block: Block) -> Block {
-        let (mut lo, mut hi) = (*block.lo(), *block.hi());
-        let origin = lo[d] - self.lack[d];
-        let begin = origin + at.wrapping_mul(self.size[d]); // of a dimension that is whole, 0 times
-        hi[d] = begin.saturating_add(self.size[d]).min(hi[d]);
-        lo[d] = begin.max(lo[d]);
-        Block::from_corners(lo, hi)
+    pub(super) fn place(&self, index: usize, shape: &[usize; MAX_DIMS], block: &mut Block) {
+        if self.counts[0] == self.len && self.halo.is_none() {
+            block.set_range(0, self.along(0, index));
+        } else {
+            *block = self.part(index, shape);
+        }
     }
 
-    fn tile(&self, index: usize) -> Block {
-        let (mut block, mut rest) = (self.region, index);
+    /// The range of parts at this place along a dimension.
+    #[inline]
+    fn along(&self, d: usize, at: usize) -> Range<usize> {
+        let (lo, hi) = (self.region.lo()[d], self.region.hi()[d]);
+        let begin = (lo - self.lack[d]) + at.wrapping_mul(self.size[d]); // of a dimension that is whole, 0 times
+        begin.max(lo)..begin.saturating_add(self.size[d]).min(hi)
+    }
+
+    /// As [`Self::part`] without its halo, of any block inside the region where this is cut along several dimensions.
+    fn tile(&self, index: usize, block: &mut Block) {
+        let mut rest = index;
         for d in (1..MAX_DIMS).rev().filter(|d| self.counts[*d] > 1) {
-            block = self.along(d, rest % self.counts[d], block);
+            block.set_range(d, self.along(d, rest % self.counts[d]));
             rest /= self.counts[d];
         }
-        self.along(0, rest, block)
+        block.set_range(0, self.along(0, rest));
     }
 
     /// The number of the part at this place along each dimension, if there is one.
@@ -165,5 +176,30 @@ impl Halo {
         let (lo, hi) = (block.lo(), block.hi());
         let end = |d: usize| hi[d].saturating_add(self.after[d]).min(shape[d].max(hi[d]));
         Block::from_corners(std::array::from_fn(|d| lo[d].saturating_sub(self.before[d])), std::array::from_fn(end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_placed_is_the_part_with_that_number() {
+        let shape = [40, 30, 1, 1];
+        let halo = Halo { before: [1, 2, 0, 0], after: [2, 0, 0, 0] };
+        let cuts = [
+            Cut::new(Block::whole(&shape), &[7]),
+            Cut::new(Block::new(&[3..40, 0..30]), &[40, 7]),
+            Cut::new(Block::new(&[3..29, 5..30]), &[8, 9]),
+            Cut::new(Block::new(&[3..29, 5..30]), &[4]).on_lines(&shape),
+            Cut::new(Block::new(&[3..29, 5..30]), &[26, 6]).on_lines(&shape),
+        ];
+        for cut in cuts.into_iter().flat_map(|cut| [cut, cut.grown(halo)]) {
+            let mut block = cut.part(0, &shape);
+            for index in (0..cut.len()).rev().chain(0..cut.len()) {
+                cut.place(index, &shape, &mut block);
+                assert_eq!(block, cut.part(index, &shape), "part {index} of {cut:?}");
+            }
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::memory::{AccessList, AtomicElement, Element, Index, List, Reducer, Sh
 use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 use std::ops::{Range, RangeFrom};
+use std::slice::IterMut;
 
 /// An access to a part in each iteration of a loop: what [`Partition::input`](super::Partition::input) and its siblings
 /// make.
@@ -93,10 +94,10 @@ pub trait LoopAccesses: Sealed {
     #[doc(hidden)]
     fn one(&self, index: usize) -> Self::One<'_>;
 
-    /// Visits, for each region of an iteration, where it lies if that differs between iterations. Calls nothing of the
-    /// user's, and may only be asked of accesses whose number is known.
+    /// Makes of the regions of any iteration, one block each, those of this one. Calls nothing of the user's, and may only be
+    /// asked of accesses whose number is known.
     #[doc(hidden)]
-    fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>));
+    fn place(&self, index: usize, blocks: &mut IterMut<'_, Block>);
 }
 
 /// An access whose region can be replaced by a part of it.
@@ -104,8 +105,9 @@ pub trait PartSpec: AccessSpec + Sized {
     #[doc(hidden)]
     #[must_use]
     fn part(&self, cut: &Cut, index: usize) -> Self;
+    /// Makes of the block of some part of the region that of this part.
     #[doc(hidden)]
-    fn block(&self, cut: &Cut, index: usize) -> Block;
+    fn place(&self, cut: &Cut, index: usize, block: &mut Block);
     /// The region, in words.
     #[doc(hidden)]
     fn describe(&self) -> String;
@@ -122,13 +124,13 @@ macro_rules! part_specs {
             #[inline]
             fn part(&self, cut: &Cut, index: usize) -> Self {
                 let mut part = self.clone();
-                part.0.block = self.block(cut, index);
+                part.0.block = cut.part(index, self.0.data.cell.datum.shape());
                 part
             }
 
             #[inline]
-            fn block(&self, cut: &Cut, index: usize) -> Block {
-                cut.part(index, self.0.data.cell.datum.shape())
+            fn place(&self, cut: &Cut, index: usize, block: &mut Block) {
+                cut.place(index, self.0.data.cell.datum.shape(), block);
             }
 
             fn describe(&self) -> String {
@@ -179,8 +181,10 @@ impl<A: PartSpec> LoopAccesses for Each<A> {
     }
 
     #[inline]
-    fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>)) {
-        visit(Some(self.whole.block(&self.cut, index)));
+    fn place(&self, index: usize, blocks: &mut IterMut<'_, Block>) {
+        if let Some(block) = blocks.next() {
+            self.whole.place(&self.cut, index, block);
+        }
     }
 }
 
@@ -236,8 +240,8 @@ impl<P: AccessSpec> LoopAccesses for P {
     }
 
     #[inline]
-    fn moved(&self, _: usize, visit: &mut impl FnMut(Option<Block>)) {
-        visit(None);
+    fn place(&self, _: usize, blocks: &mut IterMut<'_, Block>) {
+        blocks.next();
     }
 }
 
@@ -262,8 +266,8 @@ impl<P: AccessSpec> LoopAccesses for Vec<P> {
         self
     }
 
-    fn moved(&self, _: usize, visit: &mut impl FnMut(Option<Block>)) {
-        self.iter().for_each(|_| visit(None));
+    fn place(&self, _: usize, blocks: &mut IterMut<'_, Block>) {
+        self.iter().for_each(|_| _ = blocks.next());
     }
 }
 
@@ -319,7 +323,7 @@ macro_rules! ranges {
             }
 
             #[inline]
-            fn moved(&self, _: usize, _: &mut impl FnMut(Option<Block>)) {}
+            fn place(&self, _: usize, _: &mut IterMut<'_, Block>) {}
         }
     )*};
 }
@@ -355,8 +359,8 @@ macro_rules! tuples {
             }
 
             #[inline]
-            fn moved(&self, index: usize, visit: &mut impl FnMut(Option<Block>)) {
-                $(self.$i.moved(index, visit);)*
+            fn place(&self, index: usize, blocks: &mut IterMut<'_, Block>) {
+                $(self.$i.place(index, blocks);)*
             }
         }
     )*};

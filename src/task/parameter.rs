@@ -9,6 +9,7 @@ use crate::memory::{ReadParameter, Setting};
 use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 use std::fmt;
+use std::slice::IterMut;
 use std::sync::Arc;
 
 /// A value that the tasks of a recording read, and that may be another in each replay.
@@ -135,5 +136,5 @@ impl<T: Send + Sync + 'static> LoopAccesses for ParameterInput<'_, T> {
         *self
     }
 
-    fn moved(&self, _: usize, _: &mut impl FnMut(Option<Block>)) {}
+    fn place(&self, _: usize, _: &mut IterMut<'_, Block>) {}
 }

@@ -225,6 +225,17 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
         Self { data: region.data, cut: Cut::new(region.block, size) }
     }
 
+    /// The first index of each part, by the part's number.
+    pub(crate) fn corners(&self) -> impl Fn(usize) -> S + Send + Sync + 'static + use<T, S> {
+        let (cut, shape) = (self.cut, *self.data.cell.datum.shape());
+        move |number| {
+            let mut corner = S::zeros(S::NDIM.unwrap_or(1));
+            let ndim = corner.ndim();
+            corner.slice_mut().copy_from_slice(&cut.part(number, &shape).lo()[..ndim]);
+            corner
+        }
+    }
+
     /// Each part with its halo, what lies so far around it, clipped at the data object's border. Such parts overlap, so
     /// loops can only read them.
     pub fn grow(self, widths: impl Widths<S>) -> Grown<'d, T, S> {

@@ -120,6 +120,7 @@ fn loss() {
         }
     }
     assert!(ended.is_err() || lost == 0, "a loss shows");
+    let has_shown = ended.is_err();
     // What is left works: the other device, and cores if there are any.
     if y.iter().all(|y| rt.clear(&y.all()).is_ok()) {
         let fill = |y: &Data<u64>| rt.task("fill", (y.output(),)).host(|_, (y,)| y.fill(1)).submit().unwrap();
@@ -127,7 +128,18 @@ fn loss() {
         y.iter().for_each(|y| mix(&rt, &x, y, 50, 7));
         if rt.wait().is_ok() {
             let expected: Vec<_> = (0..N as u64).map(|i| mixed(i, 1, 7)).collect();
-            y.into_iter().for_each(|y| assert_eq!(rt.take(y).unwrap(), expected));
+            for y in y {
+                match rt.take(y) {
+                    Ok(found) => assert_eq!(found, expected),
+                    // One device is lost, once: if not before, perhaps at the copy home, and what it alone had is gone.
+                    Err(error) => {
+                        assert!(!has_shown && error.to_string().contains("lost"), "{error}");
+                        let y = error.into_data();
+                        rt.clear(&y.all()).unwrap();
+                        assert_eq!(rt.take(y).unwrap(), [0; N]);
+                    }
+                }
+            }
         }
     }
 }

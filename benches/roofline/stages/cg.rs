@@ -1,4 +1,5 @@
-//! CG's stages: operations, least bytes, and how they are measured.
+//! CG's stages: operations, least bytes, and how they are measured. With rows or slices, whatever the class: the program stores one
+//! triangle of what is larger than class A.
 
 use std::error::Error;
 use std::ops::Range;
@@ -31,13 +32,14 @@ fn entry_bytes(storage: Storage) -> f64 {
     match storage {
         Storage::Rows => 12.0,
         Storage::Sliced => 10.0,
+        Storage::Symmetric => unreachable!("it is not measured"),
     }
 }
 
 /// r ← r − α q and r · r: two multiply-adds; q is read, r is read and written.
 const UPDATE_RESIDUAL: Work = Work::new(4.0, 24.0);
 
-/// z ← z + α p, p ← r + β p: two multiply-adds; r is read, z and p are read and written.
+/// z ← z + α p, next ← r + β p: two multiply-adds; r and p are read, z is read and written, the next p is written.
 const ADVANCE: Work = Work::new(4.0, 40.0);
 
 /// z = 0, r = p = x, x · x: a multiply-add; x is read, three vectors are written.
@@ -98,6 +100,8 @@ struct Plain {
     r: Vec<f64>,
     p: Vec<f64>,
     q: Vec<f64>,
+    /// The p of the next iteration.
+    next: Vec<f64>,
 }
 
 enum Stored {
@@ -126,7 +130,7 @@ impl Stored {
 
 impl Plain {
     fn new(matrix: Matrix, blocks: usize, storage: Storage) -> Self {
-        let [x, z, r, p, q] = [(); 5].map(|()| vec![1.0; matrix.rows()]);
+        let [x, z, r, p, q, next] = [(); 6].map(|()| vec![1.0; matrix.rows()]);
         let blocks = matrix.row_blocks(blocks);
         let matrix = match storage {
             Storage::Rows => Stored::Rows(matrix),
@@ -135,8 +139,9 @@ impl Plain {
                 let parts = blocks.iter().map(|rows| sliced.push(&matrix, rows.clone())).collect();
                 Stored::Sliced(sliced, parts)
             }
+            Storage::Symmetric => unreachable!("it is not measured"),
         };
-        Self { blocks, matrix, x, z, r, p, q }
+        Self { blocks, matrix, x, z, r, p, q, next }
     }
 
     /// Seconds of each stage, and of whole steps.
@@ -199,12 +204,12 @@ impl Plain {
     }
 
     fn advance(&mut self, alpha: f64, beta: f64) {
-        let Self { blocks, z, r, p, .. } = self;
-        let parts: Vec<_> = split(z, blocks).into_iter().zip(split(p, blocks)).zip(blocks.iter()).collect();
-        parts
-            .into_par_iter()
-            .with_min_len(BLOCKS)
-            .for_each(|((z, p), rows)| kernels::advance(alpha, beta, &r[rows.clone()], z, p));
+        let Self { blocks, z, r, p, next, .. } = self;
+        let parts: Vec<_> = split(z, blocks).into_iter().zip(split(next, blocks)).zip(blocks.iter()).collect();
+        parts.into_par_iter().with_min_len(BLOCKS).for_each(|((z, next), rows)| {
+            kernels::advance(alpha, beta, &r[rows.clone()], z, &p[rows.clone()], next);
+        });
+        std::mem::swap(p, next);
     }
 
     fn finish(&mut self) {
@@ -234,7 +239,7 @@ fn shares(
 ) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
-    let solver = Solver::new(&rt, problem, matrix, BLOCKS * units, storage);
+    let solver = Solver::new(&rt, problem, matrix, BLOCKS * units, storage)?;
     solver.reset()?;
     solver.step(0)?;
     rt.wait()?;

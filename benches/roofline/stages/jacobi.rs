@@ -12,7 +12,7 @@ use super::{Effort, Measured, Shares, Work, timed};
 use crate::class::Class;
 use crate::crew::Crew;
 
-#[allow(dead_code, reason = "a sweep that is measured for its change is the program's")]
+#[allow(dead_code, reason = "sweeps that are measured for their change, and several at once, are the program's")]
 #[path = "../../../examples/jacobi/sweep.rs"]
 mod sweep;
 

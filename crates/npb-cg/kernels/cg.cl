@@ -59,16 +59,15 @@ KERNEL(256, 1, 1) update_residual(IN(double, rho, 1), IN(double, p_dot_q, 1), IN
     ADD_TO(sum, here * here);
 }
 
-/* z <- z + a p, p <- r + b p with a = rho / p_dot_q, b = the next rho / rho */
+/* z <- z + a p, next <- r + b p with a = rho / p_dot_q, b = the next rho / rho */
 KERNEL(256, 1, 1) advance(IN(double, rho, 2), IN(double, p_dot_q, 1), IN(double, r, n), INOUT(double, z, n),
-                          INOUT(double, p, n), int n)
+                          IN(double, p, n), OUT(double, next, n), int n)
 {
-    REGION(rho); REGION(p_dot_q); REGION(r); REGION(z); REGION(p);
+    REGION(rho); REGION(p_dot_q); REGION(r); REGION(z); REGION(p); REGION(next);
     int i = GLOBAL_ID(0);
     if (i < n) {
-        double here = p[i];
-        z[i] += rho[0] / p_dot_q[0] * here;
-        p[i] = r[i] + rho[1] / rho[0] * here;
+        z[i] += rho[0] / p_dot_q[0] * p[i];
+        next[i] = r[i] + rho[1] / rho[0] * p[i];
     }
 }
 

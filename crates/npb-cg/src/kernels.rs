@@ -19,7 +19,7 @@ pub struct Rows<'a> {
 
 /// A block of rows of the matrix, however its entries are stored.
 pub trait Product: Copy {
-    /// The products of the rows with a whole vector.
+    /// The products of the rows with a whole vector; of one triangle's rows, the block's share of a product.
     fn times(self, vector: &[f64], product: &mut [f64]);
 }
 
@@ -52,7 +52,7 @@ fn sparse_dot(values: &[f64], columns: &[u32], vector: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// `q = A p` on a block of rows; returns the block's part of p · q. `own` is the block's part of `p`.
+/// `q = A p` on a block of rows; returns the block's part of p · q. `own` is the part of `p` that goes with `q`.
 pub fn multiply(rows: impl Product, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
     rows.times(p, q);
     dot(own, q)
@@ -75,11 +75,24 @@ pub fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
     sums.iter().sum()
 }
 
-/// `z += α p`, then `p = r + β p`: one pass, because both read p.
-pub fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &mut [f64]) {
-    for ((z, p), r) in z.iter_mut().zip(p).zip(r) {
-        *z += alpha * *p;
-        *p = r + beta * *p;
+/// The same with a q that shares add up to. Each begins with the first of these rows; the last one has them all.
+pub fn update_residual_by_shares<'a>(
+    alpha: f64,
+    mut shares: impl DoubleEndedIterator<Item = &'a [f64]>,
+    r: &mut [f64],
+) -> f64 {
+    let last = shares.next_back().expect("the last block's share");
+    for share in shares {
+        r.iter_mut().zip(share).for_each(|(r, q)| *r -= alpha * q);
+    }
+    update_residual(alpha, last, r)
+}
+
+/// `z += α p` and `next = r + β p`: one pass, because both read p.
+pub fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &[f64], next: &mut [f64]) {
+    for (((z, p), r), next) in z.iter_mut().zip(p).zip(r).zip(next) {
+        *z += alpha * p;
+        *next = r + beta * p;
     }
 }
 
@@ -98,6 +111,19 @@ pub struct Norms {
 pub fn norms(rows: impl Product, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
     let mut products = vec![0.0; own.len()];
     rows.times(z, &mut products);
+    norms_of(&products, x, own)
+}
+
+/// The same with products that shares add up to, as in [`update_residual_by_shares`].
+pub fn norms_by_shares<'a>(shares: impl Iterator<Item = &'a [f64]>, x: &[f64], own: &[f64]) -> Norms {
+    let mut products = vec![0.0; own.len()];
+    for share in shares {
+        products.iter_mut().zip(share).for_each(|(product, share)| *product += share);
+    }
+    norms_of(&products, x, own)
+}
+
+fn norms_of(products: &[f64], x: &[f64], own: &[f64]) -> Norms {
     let mut norms = Norms::default();
     for ((x, own), product) in x.iter().zip(own).zip(products) {
         norms.residual += (x - product) * (x - product);

@@ -8,13 +8,16 @@
 //! | `kernels` | a phase of the iteration on a block of rows |
 //! | `gpu` | the same on accelerators: the calls of `cg.cl` |
 //! | `matrix`, `random` | the benchmark's matrix, as rows |
-//! | `sliced`, `storage` | the same in slices, for cores; as data of the runtime, in the way that is faster |
+//! | `sliced`, `gather` | the same in slices, for cores; by which instructions |
+//! | `symmetric` | one triangle of it in slices |
+//! | `storage` | as data of the runtime, in the way that is faster |
 //! | `classes` | problem sizes and reference values |
 //! | `serial` | the same as a plain program, for tests |
 
 mod classes;
 #[path = "../../npb/src/front.rs"]
 mod front;
+mod gather;
 mod gpu;
 pub mod kernels;
 mod matrix;
@@ -24,6 +27,7 @@ mod serial;
 pub mod sliced;
 mod solver;
 mod storage;
+pub mod symmetric;
 #[cfg(test)]
 #[path = "../../npb/src/testing.rs"]
 mod testing;

@@ -97,13 +97,19 @@ impl Matrix {
 
     /// Cuts the rows into at most `blocks` ranges with about equally many entries; none is empty.
     pub fn row_blocks(&self, blocks: usize) -> Vec<Range<usize>> {
-        let cut = |block: usize| {
-            let target = (self.nonzeros() as u64 * block as u64 / blocks as u64) as u32;
-            self.offsets.partition_point(|&offset| offset < target)
-        };
-        let cuts: Vec<usize> = (0..=blocks).map(cut).collect();
-        cuts.windows(2).map(|pair| pair[0]..pair[1]).filter(|rows| !rows.is_empty()).collect()
+        cut(&self.offsets, blocks)
     }
+}
+
+/// Cuts rows whose entries start there into at most `blocks` ranges with about equally many; none is empty.
+pub(crate) fn cut(offsets: &[u32], blocks: usize) -> Vec<Range<usize>> {
+    let entries = u64::from(offsets[offsets.len() - 1]);
+    let cut = |block: usize| {
+        let target = (entries * block as u64 / blocks as u64) as u32;
+        offsets.partition_point(|&offset| offset < target)
+    };
+    let cuts: Vec<usize> = (0..=blocks).map(cut).collect();
+    cuts.windows(2).map(|pair| pair[0]..pair[1]).filter(|rows| !rows.is_empty()).collect()
 }
 
 /// One sparse vector: positions (0-based, in the order drawn) and values.

@@ -12,6 +12,8 @@
 //! memory: the update of z moved behind that of r, where p is read anyway, and the three sums that
 //! follow the solve share the matrix product of its residual.
 
+mod product;
+
 use std::ops::Range;
 
 use thalweg::prelude::*;
@@ -19,9 +21,8 @@ use thalweg::prelude::*;
 use super::classes::{CG_ITERATIONS, Problem};
 use super::front::{Front, Hints};
 use super::gpu;
-use super::kernels::{self, Norms, Rows};
+use super::kernels;
 use super::matrix::Matrix;
-use super::sliced::Slices;
 use super::storage::{Entries, Storage};
 
 /// A range of rows and how many entries they have.
@@ -47,7 +48,9 @@ pub struct Solver<'rt> {
     x: Data<f64>,
     z: Data<f64>,
     r: Data<f64>,
-    p: Data<f64>,
+    /// The direction, by turns in one and the other: nobody writes what all others still have in their caches.
+    p: [Data<f64>; 2],
+    /// A p; as one triangle's shares, one after the other, A z as well.
     q: Data<f64>,
     /// r · r before each CG iteration and after the last.
     rho: Data<f64>,
@@ -63,37 +66,41 @@ pub struct Solver<'rt> {
 
 impl<'rt> Solver<'rt> {
     /// Registers the problem with the runtime, cut into about `blocks` blocks of rows. The matrix is stored in this way, or
-    /// else in the way that is faster here, of those that all units can take.
+    /// else in one that all units can take: as one triangle if it is large, else in the way that is faster here.
+    ///
+    /// # Errors
+    /// If the runtime is ending.
     pub fn new(
         rt: &'rt Runtime,
         problem: &Problem,
         matrix: Matrix,
         blocks: usize,
         storage: impl Into<Option<Storage>>,
-    ) -> Self {
+    ) -> Result<Self, SubmitError> {
         let rows = matrix.row_blocks(blocks);
-        let storage = storage.into().unwrap_or_else(|| Storage::of(rt, &matrix, rows[0].clone()));
+        let storage = storage.into().unwrap_or_else(|| Storage::of(rt, &matrix, &rows));
         let blocks =
             rows.iter().map(|rows| Block { entries: matrix.entries(rows).len(), rows: rows.clone() }).collect();
+        let entries = Entries::new(rt, matrix, &rows, storage)?;
         let vector = |name| rt.data(vec![0.0; problem.rows]).named(name);
         let scalar = |name| rt.scalar(0.0).named(name);
-        Self {
+        Ok(Self {
             rt,
             shift: problem.shift,
             blocks,
-            entries: Entries::new(rt, matrix, &rows, storage),
             x: vector("x"),
             z: vector("z"),
             r: vector("r"),
-            p: vector("p"),
-            q: vector("q"),
+            p: [vector("p of even iterations"), vector("p of odd iterations")],
+            q: rt.data(vec![0.0; entries.product(problem.rows)]).named("q"),
+            entries,
             rho: rt.data(vec![0.0; CG_ITERATIONS + 1]).named("rho"),
             p_dot_q: rt.data(vec![0.0; CG_ITERATIONS]).named("p_dot_q"),
             residual: scalar("residual"),
             x_dot_z: scalar("x_dot_z"),
             z_dot_z: scalar("z_dot_z"),
             history: rt.data(vec![0.0; 2 * problem.iterations]).named("history"),
-        }
+        })
     }
 
     /// How the matrix is stored.
@@ -173,7 +180,7 @@ impl<'rt> Solver<'rt> {
                 self.x.slice(rows.clone()).input(),
                 self.z.slice(rows.clone()).output(),
                 self.r.slice(rows.clone()).output(),
-                self.p.slice(rows.clone()).output(),
+                self.p[0].slice(rows.clone()).output(),
                 self.rho.slice(0..1).reduction(Sum),
             );
             front.task(
@@ -194,74 +201,26 @@ impl<'rt> Solver<'rt> {
 
     /// One CG iteration: three phases, each a task per block.
     fn iterate(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
-        let (rho, p_dot_q) = (self.rho.slice(k..k + 1), self.p_dot_q.slice(k..k + 1));
-        for (number, block) in self.blocks.iter().enumerate() {
-            let rows = block.rows.clone();
-            let vectors = (self.p.input(), self.q.slice(rows.clone()).output(), p_dot_q.reduction(Sum));
-            match &self.entries {
-                Entries::Rows(matrix) => {
-                    let first = rows.start;
-                    front.task(
-                        "multiply",
-                        (matrix.block(number), vectors),
-                        Hints::cost(block.cost()),
-                        move |_, ((offsets, columns, values), (p, q, p_dot_q))| {
-                            let block = Rows { offsets, columns, values };
-                            p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
-                        },
-                        move |k, ((offsets, columns, values), (p, mut q, mut p_dot_q))| {
-                            let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
-                            gpu::multiply(k, rows, &p, &mut q, &mut p_dot_q)
-                        },
-                    )
-                }
-                Entries::Sliced(matrix) => front.on_cores(
-                    "multiply",
-                    (matrix.block(number), vectors),
-                    Hints::cost(block.cost()),
-                    move |_, ((lengths, places, columns, values), (p, q, p_dot_q))| {
-                        let block = Slices { lengths, places, columns, values };
-                        p_dot_q[0] += kernels::multiply(block, p, &p[rows.clone()], q);
-                    },
-                ),
-            }?;
-        }
-        for Block { rows, .. } in &self.blocks {
-            let accesses = (
-                rho.input(),
-                p_dot_q.input(),
-                self.q.slice(rows.clone()).input(),
-                self.r.slice(rows.clone()).inout(),
-                self.rho.slice(k + 1..k + 2).reduction(Sum),
-            );
-            front.task(
-                "update residual",
-                accesses,
-                Hints::cost(4.0 * rows.len() as f64),
-                |_, (rho, p_dot_q, q, r, next_rho)| {
-                    next_rho[0] += kernels::update_residual(rho[0] / p_dot_q[0], q, r);
-                },
-                |k, (rho, p_dot_q, q, mut r, mut next_rho)| {
-                    gpu::update_residual(k, [&rho, &p_dot_q], &q, &mut r, &mut next_rho)
-                },
-            )?;
-        }
+        self.multiply(front, k)?;
+        self.update_residual(front, k)?;
+        let (p, next_p, p_dot_q) = (&self.p[k % 2], &self.p[(k + 1) % 2], self.p_dot_q.slice(k..k + 1));
         for Block { rows, .. } in &self.blocks {
             let accesses = (
                 self.rho.slice(k..k + 2).input(),
                 p_dot_q.input(),
                 self.r.slice(rows.clone()).input(),
                 self.z.slice(rows.clone()).inout(),
-                self.p.slice(rows.clone()).inout(),
+                p.slice(rows.clone()).input(),
+                next_p.slice(rows.clone()).output(),
             );
             front.task(
                 "advance",
                 accesses,
                 Hints::cost(4.0 * rows.len() as f64),
-                |_, (rho, p_dot_q, r, z, p)| {
-                    kernels::advance(rho[0] / p_dot_q[0], rho[1] / rho[0], r, z, p);
+                |_, (rho, p_dot_q, r, z, p, next)| {
+                    kernels::advance(rho[0] / p_dot_q[0], rho[1] / rho[0], r, z, p, next);
                 },
-                |k, (rho, p_dot_q, r, mut z, mut p)| gpu::advance(k, [&rho, &p_dot_q], &r, &mut z, &mut p),
+                |k, (rho, p_dot_q, r, mut z, p, mut next)| gpu::advance(k, [&rho, &p_dot_q], &r, &mut z, &p, &mut next),
             )?;
         }
         Ok(())
@@ -269,38 +228,7 @@ impl<'rt> Solver<'rt> {
 
     /// The norms of the solution, ζ, and the next x.
     fn finish(&self, step: usize) -> Result<(), SubmitError> {
-        for (number, block) in self.blocks.iter().enumerate() {
-            let rows = block.rows.clone();
-            let vectors = (self.x.slice(rows.clone()).input(), self.z.input());
-            let sums = (self.residual.reduction(Sum), self.x_dot_z.reduction(Sum), self.z_dot_z.reduction(Sum));
-            match &self.entries {
-                Entries::Rows(matrix) => {
-                    let first = rows.start;
-                    Front::task(
-                        self.rt,
-                        "norms",
-                        (matrix.block(number), vectors, sums),
-                        Hints::cost(block.cost()),
-                        move |_, ((offsets, columns, values), (x, z), sums)| {
-                            add(kernels::norms(Rows { offsets, columns, values }, x, z, &z[rows.clone()]), sums);
-                        },
-                        move |k, ((offsets, columns, values), (x, z), (mut residual, mut x_dot_z, mut z_dot_z))| {
-                            let rows = gpu::Rows { offsets: &offsets, columns: &columns, values: &values, first };
-                            gpu::norms(k, rows, [&x, &z], [&mut residual, &mut x_dot_z, &mut z_dot_z])
-                        },
-                    )
-                }
-                Entries::Sliced(matrix) => self.rt.on_cores(
-                    "norms",
-                    (matrix.block(number), vectors, sums),
-                    Hints::cost(block.cost()),
-                    move |_, ((lengths, places, columns, values), (x, z), sums)| {
-                        let block = Slices { lengths, places, columns, values };
-                        add(kernels::norms(block, x, z, &z[rows.clone()]), sums);
-                    },
-                ),
-            }?;
-        }
+        self.norms()?;
         let accesses =
             (self.residual.input(), self.x_dot_z.input(), self.history.slice(2 * step..2 * step + 2).output());
         let shift = self.shift;
@@ -328,10 +256,4 @@ impl<'rt> Solver<'rt> {
         }
         Ok(())
     }
-}
-
-fn add(norms: Norms, (residual, x_dot_z, z_dot_z): (&mut [f64], &mut [f64], &mut [f64])) {
-    residual[0] += norms.residual;
-    x_dot_z[0] += norms.x_dot_z;
-    z_dot_z[0] += norms.z_dot_z;
 }

@@ -1,7 +1,11 @@
-//! How the matrix is stored: as rows, which cores and accelerators take, or as slices, for cores; and which is faster here.
+//! How the matrix is stored: as rows, which cores and accelerators take, or for cores as slices, or as slices of one triangle.
 //!
-//! A product gives the same numbers with every number of blocks and on all cores, but rows and slices add up in different
-//! orders, so that the last digits depend on which it is.
+//! Which is taken if nobody says so: rows where a unit is an accelerator; one triangle if the matrix is large, by a rule; else
+//! what is faster here of rows and slices, by measurement.
+//!
+//! With rows and with slices a product gives the same numbers for every number of blocks and on all cores; they add up in
+//! different orders, so that the last digits depend on which it is. With one triangle those depend on the number of blocks
+//! too, hence the rule: it asks for nothing but the matrix and the number of blocks.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -14,6 +18,7 @@ use thalweg::task::Input;
 use super::kernels::Product;
 use super::matrix::Matrix;
 use super::sliced::{Part, Sliced};
+use super::symmetric::{self, Symmetric};
 
 /// How a matrix is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -22,10 +27,13 @@ pub enum Storage {
     Rows,
     /// Eight rows side by side, in windows of columns, for cores alone
     Sliced,
+    /// The diagonal and what is below it, in such slices, for cores alone: half of the bytes; the last digits depend on the number
+    /// of blocks
+    Symmetric,
 }
 
 impl Storage {
-    /// The faster one for products with these rows on this core, by measurement.
+    /// Rows or slices: what is faster for products with these rows on this core, by measurement.
     pub fn faster(matrix: &Matrix, rows: Range<usize>) -> Self {
         const LEAST: Duration = Duration::from_millis(5);
         const TURNS: usize = 5;
@@ -45,14 +53,26 @@ impl Storage {
         if best[0] < best[1] { Self::Rows } else { Self::Sliced }
     }
 
-    /// The faster one of those that all of a runtime's units can take.
-    pub(crate) fn of(rt: &Runtime, matrix: &Matrix, rows: Range<usize>) -> Self {
+    /// What all of a runtime's units can take and is likely to be fastest, for these blocks of rows.
+    pub(crate) fn of(rt: &Runtime, matrix: &Matrix, blocks: &[Range<usize>]) -> Self {
         let is_core = |units: &str| units.contains("CPU") || units.contains("EMU");
         if rt.is_simulated() || !rt.configuration().split(',').all(is_core) {
-            return Self::Rows;
+            Self::Rows
+        } else if is_large(matrix.rows(), matrix.nonzeros(), blocks.len()) {
+            Self::Symmetric
+        } else {
+            Self::faster(matrix, blocks[0].clone())
         }
-        Self::faster(matrix, rows)
     }
+}
+
+/// Whether a product waits for memory, so that half of the bytes take less time, and blocks are so few that their shares of the
+/// product, which are written and read, are few bytes in comparison.
+fn is_large(rows: usize, entries: usize, blocks: usize) -> bool {
+    const CACHE: usize = 64 << 20;
+    let slices = (size_of::<f64>() + size_of::<u16>()) * entries;
+    let shares = 2 * size_of::<f64>() * rows * blocks;
+    slices > CACHE && shares <= slices / 4
 }
 
 fn time(rows: impl Product, vector: &[f64], product: &mut [f64]) -> Duration {
@@ -65,11 +85,17 @@ fn time(rows: impl Product, vector: &[f64], product: &mut [f64]) -> Duration {
 pub(crate) enum Entries {
     Rows(AsRows),
     Sliced(AsSlices),
+    Symmetric(AsTriangle),
 }
 
 impl Entries {
-    pub(crate) fn new(rt: &Runtime, matrix: Matrix, blocks: &[Range<usize>], storage: Storage) -> Self {
-        match storage {
+    pub(crate) fn new(
+        rt: &Runtime,
+        matrix: Matrix,
+        blocks: &[Range<usize>],
+        storage: Storage,
+    ) -> Result<Self, SubmitError> {
+        Ok(match storage {
             Storage::Rows => Self::Rows(AsRows {
                 blocks: blocks.iter().map(|rows| (rows.start..rows.end + 1, matrix.entries(rows))).collect(),
                 offsets: rt.data(matrix.offsets).named("offsets"),
@@ -78,21 +104,35 @@ impl Entries {
             }),
             Storage::Sliced => {
                 let mut sliced = Sliced::default();
-                Self::Sliced(AsSlices {
-                    blocks: blocks.iter().map(|rows| sliced.push(&matrix, rows.clone())).collect(),
-                    lengths: rt.data(sliced.lengths).named("lengths"),
-                    places: rt.data(sliced.places).named("places"),
-                    columns: rt.data(sliced.columns).named("columns"),
-                    values: rt.data(sliced.values).named("values"),
+                let blocks = blocks.iter().map(|rows| sliced.push(&matrix, rows.clone())).collect();
+                Self::Sliced(AsSlices::new(rt, sliced, blocks)?)
+            }
+            Storage::Symmetric => {
+                let mut symmetric = Symmetric::default();
+                let rows = symmetric::row_blocks(&matrix, blocks.len());
+                let parts = rows.iter().map(|rows| symmetric.push(&matrix, rows.clone())).collect();
+                Self::Symmetric(AsTriangle {
+                    rows,
+                    diagonal: rt.data(symmetric.diagonal).named("diagonal"),
+                    below: AsSlices::new(rt, symmetric.below, parts)?,
                 })
             }
-        }
+        })
     }
 
     pub(crate) fn storage(&self) -> Storage {
         match self {
             Self::Rows(_) => Storage::Rows,
             Self::Sliced(_) => Storage::Sliced,
+            Self::Symmetric(_) => Storage::Symmetric,
+        }
+    }
+
+    /// How long a product with a vector of so many elements is: as long, or as all shares of it are together.
+    pub(crate) fn product(&self, rows: usize) -> usize {
+        match self {
+            Self::Rows(_) | Self::Sliced(_) => rows,
+            Self::Symmetric(matrix) => matrix.rows.iter().map(|rows| rows.end).sum(),
         }
     }
 }
@@ -130,6 +170,18 @@ pub(crate) struct AsSlices {
 }
 
 impl AsSlices {
+    fn new(rt: &Runtime, sliced: Sliced, blocks: Vec<Part>) -> Result<Self, SubmitError> {
+        let Sliced { lengths, places, columns, values } = sliced;
+        Ok(Self {
+            blocks,
+            lengths: rt.data(lengths).named("lengths"),
+            places: rt.data(places).named("places"),
+            // Copied into memory that lies in huge pages, near to the units.
+            columns: rt.data_with(columns.len(), move |entry| columns[entry])?.named("columns"),
+            values: rt.data_with(values.len(), move |entry| values[entry])?.named("values"),
+        })
+    }
+
     /// A block's lengths, places, columns and values.
     pub(crate) fn block(&self, block: usize) -> (In<'_, u32>, In<'_, u16>, In<'_, u16>, In<'_, f64>) {
         let part = &self.blocks[block];
@@ -139,5 +191,59 @@ impl AsSlices {
             self.columns.slice(part.entries()).input(),
             self.values.slice(part.entries()).input(),
         )
+    }
+}
+
+/// See [`Symmetric`].
+pub(crate) struct AsTriangle {
+    /// The rows of each block. With its share of a product, each goes from the first row to its last one.
+    rows: Vec<Range<usize>>,
+    diagonal: Data<f64>,
+    below: AsSlices,
+}
+
+impl AsTriangle {
+    /// How many blocks there are.
+    pub(crate) fn blocks(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// A block's diagonal, and lengths, places, columns and values of what is below.
+    pub(crate) fn block(&self, block: usize) -> (In<'_, f64>, (In<'_, u32>, In<'_, u16>, In<'_, u16>, In<'_, f64>)) {
+        (self.diagonal.slice(self.rows[block].clone()).input(), self.below.block(block))
+    }
+
+    /// What a product with a block costs: each entry below the diagonal counts twice.
+    pub(crate) fn cost(&self, block: usize) -> f64 {
+        4.0 * self.below.blocks[block].entries().len() as f64
+    }
+
+    /// Where a block's share lies among all of them, one after the other.
+    pub(crate) fn share(&self, block: usize) -> Range<usize> {
+        let first = self.rows[..block].iter().map(|rows| rows.end).sum();
+        first..first + self.rows[block].end
+    }
+
+    /// The blocks whose shares have something for these rows.
+    pub(crate) fn blocks_for(&self, rows: &Range<usize>) -> Range<usize> {
+        self.rows.partition_point(|block| block.end <= rows.start)..self.rows.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Classes W, A, B and C.
+    #[test]
+    fn one_triangle_is_for_large_matrices_in_few_blocks() {
+        let with_blocks = |blocks| {
+            [(7_000, 508_402), (14_000, 1_853_104), (75_000, 13_708_072), (150_000, 36_121_058)]
+                .map(|(rows, entries)| is_large(rows, entries, blocks))
+        };
+        assert_eq!(with_blocks(1), [false, false, true, true]);
+        assert_eq!(with_blocks(16), [false, false, true, true]);
+        assert_eq!(with_blocks(32), [false, false, false, true]);
+        assert_eq!(with_blocks(64), [false; 4]);
     }
 }

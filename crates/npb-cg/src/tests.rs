@@ -9,6 +9,8 @@ use super::serial;
 use super::solver::Solver;
 use super::storage::Storage;
 
+const STORAGES: [Storage; 3] = [Storage::Rows, Storage::Sliced, Storage::Symmetric];
+
 fn class(class: Class) -> (Problem, Matrix) {
     let problem = class.problem();
     let matrix = Matrix::generate(&problem);
@@ -79,7 +81,7 @@ enum Steps {
 fn by_tasks(units: &str, blocks: usize, steps: Steps, storage: Storage) -> Vec<(f64, f64)> {
     let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
     let (problem, matrix) = class(Class::S);
-    let solver = Solver::new(&rt, &problem, matrix, blocks, storage);
+    let solver = Solver::new(&rt, &problem, matrix, blocks, storage).unwrap();
     assert_eq!(solver.storage(), storage);
     solver.reset().unwrap();
     let mut solve = solver.record().unwrap();
@@ -96,7 +98,7 @@ fn by_tasks(units: &str, blocks: usize, steps: Steps, storage: Storage) -> Vec<(
 fn tasks_agree_with_the_serial_method_at_every_step() {
     let (problem, matrix) = class(Class::S);
     let expected = serial::zetas(&problem, &matrix, problem.iterations);
-    for (blocks, storage) in [(1, Storage::Rows), (5, Storage::Rows), (1, Storage::Sliced), (5, Storage::Sliced)] {
+    for (blocks, storage) in STORAGES.into_iter().flat_map(|storage| [(1, storage), (5, storage)]) {
         let found = by_tasks("2:CPU:1", blocks, Steps::Submitted, storage);
         for ((zeta, residual), expected) in found.into_iter().zip(&expected) {
             assert_close(zeta, *expected, 1e-13);
@@ -107,7 +109,7 @@ fn tasks_agree_with_the_serial_method_at_every_step() {
 
 #[test]
 fn every_machine_gives_the_same_bits_replayed_too() {
-    for storage in [Storage::Rows, Storage::Sliced] {
+    for storage in STORAGES {
         let expected = by_tasks("2:CPU:1", 6, Steps::Submitted, storage);
         assert_close(expected[14].0, Class::S.problem().zeta, EPSILON);
         for units in ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"] {

@@ -35,12 +35,12 @@ pub(crate) use running::Team;
 
 use super::commutative::Turns;
 use super::domain::{Child, Domain};
-use super::reduction::Ticket;
+use super::reduction::Tickets;
 use super::replay::Gate;
 use super::sources::Sources;
 use crate::error::TaskFailure;
 use crate::ids::TaskId;
-use crate::sync;
+use crate::sync::{self, Pooled};
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
@@ -123,13 +123,13 @@ impl Lane {
 #[derive(Debug, Default)]
 pub(crate) struct Own {
     /// What few tasks need.
-    pub(crate) side: Option<Box<Side>>,
+    pub(crate) side: Option<Pooled<Side>>,
     /// If it is a child and has not ended.
     pub(crate) child: Option<Child>,
 }
 
 impl Deref for Own {
-    type Target = Option<Box<Side>>;
+    type Target = Option<Pooled<Side>>;
 
     #[inline]
     fn deref(&self) -> &Self::Target {
@@ -150,7 +150,7 @@ pub(crate) struct Side {
     /// The turns that a commutative task waits for.
     pub(crate) turns: Turns,
     /// Where the task's private replicas are combined, and when; the next one last.
-    pub(crate) tickets: Vec<Ticket>,
+    pub(crate) tickets: Tickets,
     /// The user's estimate of the task's work, in any unit that is the same for all tasks.
     pub(crate) cost: Option<f64>,
     /// The task's place in an iteration space.

@@ -7,6 +7,7 @@ use crate::depend::register::{Newcomer, taken};
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
 use crate::region::Block;
+use crate::sync::Pooled;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -118,7 +119,7 @@ pub(super) fn enter(
     for (number, part) in frozen.border.iter().enumerate() {
         let history = histories[part.data].as_mut().expect("all of them are locked");
         let mut enter = |mode, gate: Option<Gate>| {
-            let side = gate.map(|gate| Box::new(Side { gate: Some(gate), ..Side::default() }));
+            let side = gate.map(|gate| Pooled::new(Side { gate: Some(gate), ..Side::default() }));
             let mut task = bodiless(Own { side, child: None });
             let records = [AccessRecord { datum: frozen.datum(part.data), block: &part.block, mode }];
             if let Some(Some(cause)) = poison.get(number) {

@@ -5,11 +5,11 @@ use super::{Fringe, Gate, Poison};
 use crate::depend::commutative::Turns;
 use crate::depend::join::{bodiless, starter};
 use crate::depend::node::{Node, Own, OwnedTask, Side, Submitting, Task, TaskRef};
-use crate::depend::reduction::{Ticket, issue_again};
+use crate::depend::reduction::{Tickets, issue_again};
 use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::region::Block;
-use crate::sync::{Helper, Rounds};
+use crate::sync::{Helper, Pooled, Rounds};
 
 /// What keeps a data object registered.
 pub(crate) trait Keeps: Send {
@@ -29,7 +29,7 @@ pub(crate) struct Freezer {
 struct Queued {
     task: usize,
     turns: Turns,
-    tickets: Vec<Ticket>,
+    tickets: Tickets,
 }
 
 /// A data object of a recording.
@@ -102,7 +102,7 @@ impl Freezer {
         let mut last = Some(last);
         let rounds = Rounds::new(tasks, ready, |helper| {
             let gate = if helper == Helper::Last { last.take() } else { None };
-            let side = gate.map(|gate| Box::new(Side { gate: Some(gate), ..Side::default() }));
+            let side = gate.map(|gate| Pooled::new(Side { gate: Some(gate), ..Side::default() }));
             let own = Own { side, child: None };
             if helper == Helper::Starter { starter(own) } else { bodiless(own) }
         });

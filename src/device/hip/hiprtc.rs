@@ -2,11 +2,15 @@
 //!
 //! It ends the process when it is asked for an architecture that it does not know. So it is only asked for those that its
 //! version is known to know, or that a device of this machine has.
+//!
+//! It has no lock of its own around what LLVM has once a process: compiled by two threads at once, programs end the process
+//! (seen with HIP 5.2: "Option 'h' registered more than once", or a segmentation fault). So it compiles one at a time.
 
 use super::library;
 use crate::device::functions::{functions, open_first};
 use crate::device::gpu::{Compiler, RawUnit, Recipe};
 use libloading::Library;
+use parking_lot::{Mutex, MutexGuard};
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt;
 use std::ptr;
@@ -43,6 +47,8 @@ pub(in crate::device) struct HipRtc {
     functions: Functions,
     /// HIP's, which changes with every release; hipRTC's own does not.
     version: [c_int; 3],
+    /// Held by the thread that compiles.
+    alone: Mutex<()>,
     /// Where the functions come from, if not from HIP's own library.
     _library: Option<Library>,
 }
@@ -72,7 +78,7 @@ fn look() -> Result<HipRtc, String> {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the results have places.
     match unsafe { (functions.hiprtcVersion)(&mut major, &mut minor) } {
-        0 => Ok(HipRtc { functions, version: hip.version, _library: library }),
+        0 => Ok(HipRtc { functions, version: hip.version, alone: Mutex::default(), _library: library }),
         code => Err(format!("its compiler hipRTC does not start (error {code})")),
     }
 }
@@ -95,6 +101,10 @@ impl Compiler for HipRtc {
             return Err(format!("{self} is not known to compile for it"));
         }
         Ok(vec![vec![format!("--gpu-architecture={architecture}"), "-O3".to_owned()]])
+    }
+
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        Some(self.alone.lock())
     }
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {

@@ -3,7 +3,8 @@
 use super::across::InParts;
 use crate::depend::OwnedTask;
 use crate::device::Waker;
-use crate::ids::TaskId;
+use crate::ids::{TaskId, UnitId};
+use crate::sync::Sleep;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +30,15 @@ pub(super) struct DeviceQueue {
 }
 
 impl DeviceQueue {
-    /// Lets the device wake its hosting thread, which `wake` does.
-    pub(super) fn connect(&self, wake: impl Fn() + Send + Sync + 'static) {
+    /// Lets the device wake its hosting thread, that of a `unit`.
+    ///
+    /// A device calls on a thread of its interface, maybe while the runtime ends: what it calls must not own the devices, or
+    /// that thread might be the one that drops them.
+    pub(super) fn connect(&self, idle: Arc<Sleep>, unit: UnitId) {
         let news = self.news.clone();
         let _ = self.waker.set(Arc::new(move || {
             news.store(true, Ordering::SeqCst);
-            wake();
+            idle.wake_at(unit.index());
         }));
     }
 

@@ -14,6 +14,7 @@ use crate::machine::{Machine, UnitKind};
 use crate::memory::dlpack::{DlDevice, LentSite};
 use crate::memory::{DataCell, strides_of};
 use crate::region::{Block, MAX_DIMS};
+use crate::sync::Sleep;
 use dashmap::{DashMap, Entry};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -103,10 +104,9 @@ impl Devices {
     }
 
     /// Lets each device wake the thread that hosts it.
-    pub(super) fn connect(&self, wake: impl Fn(DeviceId) + Clone + Send + Sync + 'static) {
+    pub(super) fn connect(&self, machine: &Machine, idle: &Arc<Sleep>) {
         for (queue, device) in self.queues.iter().zip((0..).map(DeviceId)) {
-            let wake = wake.clone();
-            queue.connect(move || wake(device));
+            queue.connect(idle.clone(), machine.unit_of_device(device));
         }
     }
 

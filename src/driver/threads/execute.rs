@@ -79,6 +79,7 @@ impl Threads {
     #[inline(always)] // on the way of every task
     pub(super) fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
+        task.expect_end();
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
         let mut next = None;
         let mut ready = |task| {
@@ -89,7 +90,7 @@ impl Threads {
         match ran {
             Ok(()) if !task.drops_body() && !task.shared().internal => {
                 let lane = task.shared().lane.get();
-                self.shared.engine.done_anywhere(task, ready);
+                self.shared.engine.done_anywhere(task, &mut ready); // by value it would be copied
                 self.shared.progress.finish(slot, lane, false);
             }
             Ok(()) if task.is_in_rounds() => {

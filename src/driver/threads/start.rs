@@ -44,12 +44,7 @@ impl Threads {
         let mut crew = self.crew.lock();
         crew.cores = cores;
         if let Some(devices) = &self.devices {
-            let threads = Arc::downgrade(self);
-            devices.connect(move |device| {
-                if let Some(Self { shared, .. }) = threads.upgrade().as_deref() {
-                    shared.idle.wake_at(shared.machine.unit_of_device(device).index());
-                }
-            });
+            devices.connect(&self.shared.machine, &self.shared.idle);
         }
         let Unstarted { mut queues, copies } = unstarted;
         crew.entrances = queues.iter().map(|_| Arc::new(entrance.clone())).collect();
@@ -64,6 +59,9 @@ impl Threads {
                 Host::new(self.shared.id, &self.alive, unit, queue, pool, style.stack_bytes, entrance)
             };
             Rc::new(host(queue)).enter();
+            if style.pin {
+                move_to(unit.hosting_core());
+            }
             self.hosting[0].is_nobody(); // until it waits
             let _ = self.seat.set(Mutex::new(host(guest)));
         }
@@ -83,6 +81,25 @@ fn pin(core: usize) {
         tracing::debug!("core {core} cannot be pinned to");
     }
 }
+
+/// Moves the calling thread to a core without binding it: the system may have it run where another unit's thread is bound to,
+/// and takes tens of milliseconds to find out that one of the two could go.
+#[cfg(target_os = "linux")]
+fn move_to(core: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    if core >= CpuSet::MAX_CPU || !allowed.is_set(core) {
+        return;
+    }
+    let mut there = CpuSet::new();
+    there.set(core);
+    if sched_setaffinity(None, &there).and_then(|()| sched_setaffinity(None, &allowed)).is_err() {
+        tracing::debug!("the thread cannot be moved to core {core}");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn move_to(_: usize) {}
 
 fn thread_error(what: &str, source: std::io::Error) -> BuildError {
     BuildError::Thread { what: what.to_owned(), source }
@@ -223,4 +240,47 @@ fn start_copy_engine(
     };
     let name = format!("thalweg-copy{}", device.0);
     std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use crate::Runtime;
+    use crate::ids::DeviceId;
+    use rustix::thread::sched_getaffinity;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn who_builds_a_runtime_may_run_where_it_could_before() {
+        let before = sched_getaffinity(None).unwrap();
+        for units in ["1:CPU:1", "2:CPU:1", "1:CPU:2"] {
+            let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
+            assert_eq!(sched_getaffinity(None).unwrap(), before);
+            rt.shutdown().unwrap();
+            assert_eq!(sched_getaffinity(None).unwrap(), before);
+        }
+    }
+
+    /// Whoever calls for a device may do so at any time, on a thread of the interface, which must not end a runtime.
+    #[test]
+    fn a_device_that_calls_at_the_end_keeps_nothing() {
+        for _ in 0..20 {
+            let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
+            let threads = rt.door.driver.real().map(Arc::downgrade).unwrap();
+            let waker =
+                threads.upgrade().unwrap().devices.as_ref().unwrap().queue(DeviceId(0)).waker().unwrap().clone();
+            let done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        waker();
+                    }
+                });
+                drop(rt);
+                let left = threads.strong_count();
+                done.store(true, Ordering::Relaxed);
+                assert_eq!(left, 0);
+            });
+        }
+    }
 }

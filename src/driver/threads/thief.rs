@@ -39,21 +39,21 @@ impl Thief {
 
     /// The thread has run out of work: whether it should steal now. `tally` is asked for only at the end of loot.
     pub(super) fn is_ready(&self, tally: impl FnOnce() -> Tally) -> bool {
-        if let Some(loot) = self.loot.take() {
-            self.appraise(loot, tally());
-        }
-        match self.until.get() {
-            Some(until) if Instant::now() < until => false,
-            Some(_) => {
-                self.until.set(None);
-                true
-            }
-            None => true,
-        }
+        self.loot.get().is_none() && self.until.get().is_none() || self.is_ready_at(Instant::now(), tally)
     }
 
-    fn appraise(&self, loot: Loot, tally: Tally) {
-        let now = Instant::now();
+    fn is_ready_at(&self, now: Instant, tally: impl FnOnce() -> Tally) -> bool {
+        if let Some(loot) = self.loot.take() {
+            self.appraise(loot, tally(), now);
+        }
+        let rests = self.until.get().is_some_and(|until| now < until);
+        if !rests {
+            self.until.set(None);
+        }
+        !rests
+    }
+
+    fn appraise(&self, loot: Loot, tally: Tally, now: Instant) {
         let finished = tally.own - loot.tally.own;
         let tiny = now - loot.since < TINY * u32::try_from(finished).unwrap_or(u32::MAX);
         if tiny && tally.others != loot.tally.others {
@@ -71,9 +71,11 @@ mod tests {
 
     const START: Tally = Tally { own: 10, others: 100 };
 
+    /// Whether it steals again right after loot of so many tasks of its own, while others finished so many.
     fn after(thief: &Thief, own: u64, others: u64) -> bool {
-        thief.stole(START);
-        thief.is_ready(|| Tally { own: START.own + own, others: START.others + others })
+        let now = Instant::now();
+        thief.loot.set(Some(Loot { since: now, tally: START }));
+        thief.is_ready_at(now, || Tally { own: START.own + own, others: START.others + others })
     }
 
     #[test]
@@ -88,14 +90,13 @@ mod tests {
     #[test]
     fn a_rest_ends_and_grows_to_its_bound() {
         let thief = Thief::default();
-        for _ in 0..10 {
+        for n in 0..10 {
             assert!(!after(&thief, 1_000_000, 5));
-            let until = thief.until.get().expect("it rests");
-            assert!(until <= Instant::now() + LONGEST_REST);
-            while !thief.is_ready(|| START) {}
-            assert!(Instant::now() >= until);
+            let (until, rest) = (thief.until.get().expect("it rests"), (SHORTEST_REST * (1 << n)).min(LONGEST_REST));
+            assert_eq!(thief.rest.get(), rest);
+            assert!(!thief.is_ready_at(until - Duration::from_nanos(1), || START));
+            assert!(thief.is_ready_at(until, || START) && thief.is_ready(|| START));
         }
-        assert_eq!(thief.rest.get(), LONGEST_REST);
         after(&thief, 0, 5);
         assert_eq!(thief.rest.get(), Duration::ZERO);
     }

@@ -49,7 +49,7 @@ impl Threads {
             });
         }
         let most = self.shared.window.stride().min(MOST_TOGETHER);
-        let mut first = numbers.start;
+        let (mut first, mut batch) = (numbers.start, Batch::new());
         while first < numbers.end {
             let tasks = most.min(numbers.end - first);
             let Admission { task: TaskId(id), lane, open } = self.shared.progress.admit_many(tasks as u64);
@@ -57,7 +57,6 @@ impl Threads {
             if !open && !self.shared.stays_open(description.internal) {
                 return Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown));
             }
-            let mut batch = Batch::new();
             for (id, number) in (id..).zip(first..first + tasks) {
                 let &Description { ref name, location, priority, internal, .. } = description;
                 let meta = || {
@@ -70,12 +69,11 @@ impl Threads {
                 batch.push(Submitting::new(meta, own, payload, shares, unsize));
             }
             let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a submission" };
-            let entered = Host::with(self.shared.id, |host| self.enter_together(batch, first, accesses, host));
+            let entered = Host::with(self.shared.id, |host| self.enter_together(&mut batch, first, accesses, host));
             forget(unless_entered);
-            if let Err(refusal) = entered {
-                let (error, refused) = *refusal;
+            if let Err(error) = entered {
                 drop(counted);
-                drop(refused); // nothing waits for them: what they captured may wait for the rest
+                drop(batch); // nothing waits for them: what they captured may wait for the rest
                 return Err(error);
             }
             forget(counted);
@@ -86,11 +84,11 @@ impl Threads {
 
     fn enter_together(
         &self,
-        batch: Batch,
+        batch: &mut Batch,
         first: usize,
         accesses: &impl Together,
         host: Option<&Host>,
-    ) -> Result<(), Box<(SubmitError, Batch)>> {
+    ) -> Result<(), SubmitError> {
         let (queue, mut ready) = (host.map(|host| &host.queue), 0);
         self.shared.engine.submitted_together(batch, first, accesses, |task| {
             self.ready.push(task, queue);

@@ -23,6 +23,7 @@ use crate::kernel::{DeviceSite, Graphs, Launcher};
 use crate::region::{Block, MAX_DIMS};
 use crate::runtime::Door;
 use crate::sched::Beside;
+use crate::sync::Pooled;
 use crate::task::Kept;
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -166,7 +167,7 @@ impl Run {
             location: self.members[0].location,
             priority: *priority,
             internal: false,
-            side: Some(Box::new(side)),
+            side: Some(Pooled::new(side)),
             child: None,
         };
         let record = |access: &'_ PlannedAccess| Sources::without_value(access.mode);

@@ -44,7 +44,7 @@ static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
 static BEGIN: Kernel<(Rd, Wr, Wr, Wr, Wr, i32)> = Kernel::new(&CG, "begin");
 static MULTIPLY: Kernel<Multiply> = Kernel::new(&CG, "multiply");
 static UPDATE_RESIDUAL: Kernel<(Rd, Rd, Rd, Wr, Wr, i32)> = Kernel::new(&CG, "update_residual");
-static ADVANCE: Kernel<(Rd, Rd, Rd, Wr, Wr, i32)> = Kernel::new(&CG, "advance");
+static ADVANCE: Kernel<(Rd, Rd, Rd, Wr, Rd, Wr, i32)> = Kernel::new(&CG, "advance");
 static NORMS: Kernel<Norms> = Kernel::new(&CG, "norms");
 static ZETA: Kernel<(Rd, Rd, Wr, f64)> = Kernel::new(&CG, "zeta");
 static NORMALISE: Kernel<(Rd, Rd, Wr, i32)> = Kernel::new(&CG, "normalise");
@@ -109,15 +109,16 @@ pub(crate) fn update_residual(
     k.launch(&UPDATE_RESIDUAL, q.len(), (rho, p_dot_q, q, r, next_rho, number(q.len())))
 }
 
-/// `z += α p`, then `p = r + β p`, with α = `rho[0]` / `p_dot_q` and β = `rho[1]` / `rho[0]`.
+/// `z += α p` and `next = r + β p`, with α = `rho[0]` / `p_dot_q` and β = `rho[1]` / `rho[0]`.
 pub(crate) fn advance(
     k: &mut Launcher<'_>,
     [rho, p_dot_q]: [Reads<'_>; 2],
     r: Reads<'_>,
     z: Writes<'_, '_>,
-    p: Writes<'_, '_>,
+    p: Reads<'_>,
+    next: Writes<'_, '_>,
 ) -> Enqueued {
-    k.launch(&ADVANCE, r.len(), (rho, p_dot_q, r, z, p, number(r.len())))
+    k.launch(&ADVANCE, r.len(), (rho, p_dot_q, r, z, p, next, number(r.len())))
 }
 
 /// Adds the norms on a block of rows, [`super::kernels::Norms`], to `residual`, `x_dot_z` and `z_dot_z`.

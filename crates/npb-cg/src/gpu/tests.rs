@@ -104,9 +104,9 @@ fn vectors(rt: &Runtime, length: usize, rows: Range<usize>) {
         .unwrap();
 
     let (alpha, beta) = (rho[0] / p_dot_q, rho[1] / rho[0]);
-    kernels::advance(alpha, beta, &r[rows.clone()], &mut z[rows.clone()], &mut p[rows.clone()]);
-    rt.task("z, p", (scalars.input(), divisor.input(), dr.input(), dz.inout(), dp.inout()))
-        .gpu(|k, (rho, p_dot_q, r, mut z, mut p)| super::advance(k, [&rho, &p_dot_q], &r, &mut z, &mut p))
+    kernels::advance(alpha, beta, &r[rows.clone()], &mut z[rows.clone()], &p[rows.clone()], &mut q[rows.clone()]);
+    rt.task("z, q", (scalars.input(), divisor.input(), dr.input(), dz.inout(), dp.input(), dq.output()))
+        .gpu(|k, (rho, p_dot_q, r, mut z, p, mut q)| super::advance(k, [&rho, &p_dot_q], &r, &mut z, &p, &mut q))
         .submit()
         .unwrap();
     check(rt, &data, [&p, &q, &r, &z]);
@@ -145,7 +145,7 @@ fn scalars(rt: &Runtime) {
 
 fn run_is_verified(problem: &Problem, units: &str) {
     let Some(rt) = accelerated(units) else { return };
-    let solver = Solver::new(&rt, problem, Matrix::generate(problem), 5, None);
+    let solver = Solver::new(&rt, problem, Matrix::generate(problem), 5, None).unwrap();
     solver.reset().unwrap();
     for step in 0..problem.iterations {
         solver.step(step).unwrap();

@@ -83,6 +83,31 @@ pub(crate) fn for_planes(
     }
 }
 
+/// Calls `work` with up to `together` planes of `target` at a time, of `plane` points each, and their numbers; the first is number
+/// `first`.
+#[inline(always)]
+pub(crate) fn for_slabs(
+    plane: usize,
+    together: usize,
+    first: usize,
+    target: ComponentsMut<'_>,
+    mut work: impl FnMut(Range<usize>, ComponentsMut<'_>),
+) {
+    let [a, b, c, d, e] = target.map(|component| component.chunks_mut(together * plane));
+    for (((((k, a), b), c), d), e) in (first..).step_by(together).zip(a).zip(b).zip(c).zip(d).zip(e) {
+        work(k..k + a.len() / plane, [a, b, c, d, e]);
+    }
+}
+
+/// Plane number `n` of `points` points of each component.
+#[inline(always)]
+pub(crate) fn plane_mut<'a>(r: &'a mut ComponentsMut<'_>, n: usize, points: usize) -> ComponentsMut<'a> {
+    r.each_mut().map(
+        #[inline(always)]
+        |component| &mut component[n * points..][..points],
+    )
+}
+
 /// Neighbouring planes of a zone, which know their numbers: all of an array, or what a task has of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Slab<'a> {
@@ -105,9 +130,15 @@ impl<'a> Slab<'a> {
     /// Plane number `k` of each component.
     #[inline(always)]
     pub(crate) fn plane(&self, k: usize) -> Components<'a> {
+        self.planes(k..k + 1)
+    }
+
+    /// The planes `planes` of each component.
+    #[inline(always)]
+    pub(crate) fn planes(&self, planes: Range<usize>) -> Components<'a> {
         self.components.map(
             #[inline(always)]
-            |component| &component[(k - self.first) * self.points..][..self.points],
+            |component| &component[(planes.start - self.first) * self.points..][..planes.len() * self.points],
         )
     }
 }

@@ -209,6 +209,12 @@ impl<S: Simd> Lane<S> {
         self.value
     }
 
+    /// The number in the first lane.
+    #[inline(always)]
+    pub(crate) fn first(self) -> f64 {
+        bytemuck::cast_slice::<S::f64s, f64>(&[self.value])[0]
+    }
+
     /// `self * factor + summand`, rounded once where the processor can.
     #[inline(always)]
     pub(crate) fn mul_add(self, factor: Self, summand: Self) -> Self {

@@ -7,6 +7,8 @@
 //! Invariant: where there are fewer lines than lanes, the last line is repeated on the way in and written once on
 //! the way out; so no lane ever computes with numbers that are not those of a line.
 
+use std::ops::Range;
+
 use pulp::Simd;
 
 use super::components::ComponentsMut;
@@ -46,6 +48,32 @@ impl Lines {
     pub(crate) fn apart(first: usize, apart: usize, count: usize, stride: usize, length: usize) -> Self {
         assert!((1..=MAX_LANES).contains(&count), "{count} lines in a bundle");
         let starts = std::array::from_fn(|lane| first + lane.min(count - 1) * apart);
+        Self { starts, count, stride, length }
+    }
+
+    /// The lines `numbers` of planes of `points` points, where each plane has `lines` lines, `apart` from one another, of which the
+    /// first begins at `first` of the plane.
+    ///
+    /// # Panics
+    /// If these are no lines, or more than [`MAX_LANES`].
+    #[inline(always)]
+    pub(crate) fn in_planes(
+        (first, apart, lines): (usize, usize, usize),
+        points: usize,
+        numbers: Range<usize>,
+        (stride, length): (usize, usize),
+    ) -> Self {
+        let count = numbers.len();
+        assert!((1..=MAX_LANES).contains(&count), "{count} lines in a bundle");
+        let (mut plane, mut line) = (numbers.start / lines, numbers.start % lines);
+        let mut starts = [0; MAX_LANES];
+        for (lane, start) in starts.iter_mut().enumerate() {
+            *start = plane * points + first + line * apart;
+            if lane + 1 < count {
+                line += 1;
+                (plane, line) = if line == lines { (plane + 1, 0) } else { (plane, line) };
+            }
+        }
         Self { starts, count, stride, length }
     }
 
@@ -231,6 +259,23 @@ impl Lines {
     }
 }
 
+/// How many planes of `points` points have their lines solved together where vectors have `lanes` lanes and each plane has `lines`
+/// lines: in one direction, or in several. As few as leave no more than a sixteenth of the lanes idle, or else as little of
+/// them as possible; and no more than stay in a near cache.
+pub(crate) fn planes_together(lanes: usize, points: usize, lines: &[usize]) -> usize {
+    /// Points whose state and right-hand side are 320 KiB.
+    const MOST_POINTS: usize = 4096;
+    const MOST_PLANES: usize = 4;
+    const FEW_IDLE: f64 = 1.0 / 16.0;
+    let idle = |planes: usize| {
+        let of_lines = |lines: &usize| 1.0 - (planes * lines) as f64 / (planes * lines).next_multiple_of(lanes) as f64;
+        lines.iter().map(of_lines).fold(0.0, f64::max)
+    };
+    let most = (MOST_POINTS / points).clamp(1, MOST_PLANES);
+    let few = (1..=most).find(|&planes| idle(planes) <= FEW_IDLE);
+    few.or_else(|| (1..=most).min_by(|&a, &b| idle(a).total_cmp(&idle(b)))).unwrap_or(1)
+}
+
 /// The columns of the square whose rows are these vectors, of as many lanes as there are of them: 4, or the 8 of AVX-512.
 ///
 /// Bits of places show that the steps for 8 are right. Say that the element at row (b2 b1 b0) and column (c2 c1 c0) is in vector
@@ -239,7 +284,7 @@ impl Lines {
 /// with lanes (b1 c2 b0), the second, of vectors (b2 c0), vectors (c2 c1 b0) with lanes (b2 b1 c0), and the third, of vectors b0,
 /// vectors (c2 c1 c0) with lanes (b2 b1 b0).
 #[inline(always)]
-fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
+pub(crate) fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
     const { assert!(N == 4 || N == 8) };
     let [a, b, c, d] = simd.deinterleave_shfl_f64s([rows[0], rows[1], rows[2], rows[3]]);
     if N == 4 {
@@ -251,9 +296,7 @@ fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; 
         let [c, d, g, h] = simd.deinterleave_shfl_f64s([c, d, g, h]);
         [a, b, c, d, e, f, g, h]
     };
-    let pairs = [[a, b], [c, d], [e, f], [g, h]].map(
-        #[inline(always)]
-        |pair| simd.deinterleave_shfl_f64s(pair),
-    );
+    let pairs = [[a, b], [c, d], [e, f], [g, h]];
+    let pairs: [[S::f64s; 2]; 4] = tabulate!(|i| simd.deinterleave_shfl_f64s(pairs[i]));
     tabulate!(|i| pairs[i / 2][i % 2])
 }

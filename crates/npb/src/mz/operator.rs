@@ -18,6 +18,7 @@ use super::initial::exact_state;
 use super::lanes::{Lane, MAX_LANES, dispatch, with_scratch};
 use super::physics::{COMPONENTS, Mesh};
 use super::planes::{HEAT, PRESSURE, Planes};
+use super::prefetch::prefetch;
 use super::stencil::{Constants, DissipationWeights, Far, Star, Weights};
 use super::zones::Shape;
 
@@ -192,12 +193,22 @@ impl<'a, S: Simd> Operator<'a, S> {
             primitives: tabulate!(|quantity| self.planes.star(5 + quantity, k)),
         };
         let (scale, forcing) = (self.constants.scale, self.forcing.plane(k));
+        // What is read next is asked for in between, or reading it would be waiting for it.
+        let next = (k + 3 < nz).then(
+            #[inline(always)]
+            || self.u.plane(k + 3),
+        );
         let (pitch, whole) = (Planes::pitch(self.mesh.shape), self.row[0].len());
         for j in 1..ny - 1 {
             let weights = self.weights.row(self.simd, j, k);
             let [r0, r1, r2, r3, r4] = self.row.each_mut();
             let row = [&mut r0[..whole], &mut r1[..whole], &mut r2[..whole], &mut r3[..whole], &mut r4[..whole]];
             for i in (0..nx - 2).step_by(S::F64_LANES) {
+                // The processor does not foresee the first lines of five short rows, and a row is too short to wait for them.
+                unroll!(5, |m| prefetch(forcing[m], (j + 1) * nx + i));
+                if let Some(next) = &next {
+                    unroll!(5, |m| prefetch(next[m], j * nx + i));
+                }
                 let sums = fields.apply(&self.constants, &weights, (j - 1) * pitch + i, i);
                 unroll!(5, |m| sums[m].store(row[m], i));
             }

@@ -1,17 +1,14 @@
 //! Asking for memory before it is needed, where a processor does not foresee it: many short pieces far apart.
+//!
+//! A core waits for a few tens of lines at most, and stops at whatever asks for one more. So lines are asked for one by one, in
+//! between the arithmetic of what lies before them, not all at once.
 
-/// Has the lines of a slice brought to the second cache, if the processor likes to; has no other effect. The first one is
-/// left to what is being worked on.
+/// Has the line of number `at` of a slice, if it has one, brought to the second cache, if the processor likes to; has no other
+/// effect.
 #[inline(always)]
-pub(crate) fn prefetch(numbers: &[f64]) {
-    /// Numbers of a cache line, nearly everywhere.
-    const LINE: usize = 8;
-    for line in numbers.chunks(LINE) {
-        prefetch_line(line.as_ptr());
-    }
-    // A slice that does not begin at a line ends in one more.
-    if let Some(last) = numbers.last() {
-        prefetch_line(last);
+pub(crate) fn prefetch(numbers: &[f64], at: usize) {
+    if let Some(number) = numbers.get(at) {
+        prefetch_line(number);
     }
 }
 

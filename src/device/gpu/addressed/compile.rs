@@ -63,6 +63,7 @@ fn compile_with<C: Compiler>(name: &str, source: &str, recipe: &Recipe) -> Resul
     let (source, name) = (text(source)?, text(name)?);
     let options = recipe.options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+    let _alone = compiler.alone();
     let unit = Unit::new(compiler, &source, &name)?;
     // SAFETY: the unit was created, and the options live until the call returns.
     let compiled = unsafe { compiler.compile(unit.raw, options.len() as c_int, options.as_ptr()) };

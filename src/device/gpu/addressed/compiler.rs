@@ -1,6 +1,7 @@
 //! The compiler that comes with an interface, NVRTC or hipRTC: one call each.
 
 use crate::device::gpu::Recipe;
+use parking_lot::MutexGuard;
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Display;
 
@@ -24,6 +25,11 @@ pub(in crate::device) trait Compiler: Display + Sized + 'static {
     /// # Errors
     /// Why it does not compile for it.
     fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<Vec<String>>, String>;
+
+    /// Held as long as a unit lives, by a library that can't work for two threads at once.
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        None
+    }
 
     /// A code, in words.
     fn describe(&self, code: c_int) -> String {

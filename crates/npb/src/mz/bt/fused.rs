@@ -8,8 +8,8 @@ use std::ops::Range;
 use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
-use super::sweep::{InPlane, in_rows, vectors};
-use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
+use super::sweep::{LinesInPlanes, in_rows, together, vectors};
+use crate::mz::components::{ComponentsMut, Slab, components_mut, for_slabs, over_planes, plane_mut};
 use crate::mz::lanes::{dispatch, vectorize, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
@@ -67,17 +67,23 @@ impl WithSimd for ToY<'_> {
                 let (planes, bundle) = scratch.numbers(of_planes + of_bundle).split_at_mut(of_planes);
                 let bundle = bytemuck::cast_slice_mut::<f64, S::f64s>(bundle);
                 let mut operator = Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first);
-                for_planes(
+                for_slabs(
                     nx * ny,
+                    together::<S>(mesh),
                     first,
                     r,
                     #[inline(always)]
-                    |k, mut r| {
-                        let u = u.plane(k);
-                        operator.plane(k, r.each_mut().map(|component| &mut **component));
-                        let plane = r.each_mut().map(|component| &mut **component);
-                        vectorize(simd, InPlane::<S, 0> { simd, mesh, u, r: plane, bundle: &mut *bundle });
-                        vectorize(simd, InPlane::<S, 1> { simd, mesh, u, r, bundle: &mut *bundle });
+                    |ks, mut r| {
+                        for (n, k) in ks.clone().enumerate() {
+                            operator.plane(k, plane_mut(&mut r, n, nx * ny));
+                        }
+                        let (planes, u) = (ks.len(), u.planes(ks));
+                        let again = r.each_mut().map(|component| &mut **component);
+                        vectorize(
+                            simd,
+                            LinesInPlanes::<S, 0> { simd, mesh, planes, u, r: again, bundle: &mut *bundle },
+                        );
+                        vectorize(simd, LinesInPlanes::<S, 1> { simd, mesh, planes, u, r, bundle: &mut *bundle });
                     },
                 );
             },

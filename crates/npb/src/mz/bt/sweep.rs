@@ -11,10 +11,10 @@ use pulp::{Simd, WithSimd};
 use super::jacobian::{Weights, order};
 use super::tridiagonal::{POINT, STORED, solve};
 use crate::mz::components::{
-    Components, ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows,
+    Components, ComponentsMut, Slab, components, components_mut, for_slabs, over_planes, over_rows,
 };
 use crate::mz::lanes::{MAX_LANES, dispatch, vectorize, with_scratch};
-use crate::mz::lines::Lines;
+use crate::mz::lines::{Lines, planes_together};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::zones::Shape;
 
@@ -94,13 +94,15 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
             #[inline(always)]
             |scratch| {
                 let bundle = scratch.vectors::<S>(vectors(nx.max(ny)));
-                for_planes(
+                for_slabs(
                     nx * ny,
+                    together::<S>(mesh),
                     first,
                     r,
                     #[inline(always)]
-                    |k, r| {
-                        vectorize(simd, InPlane::<S, D> { simd, mesh, u: u.plane(k), r, bundle });
+                    |ks, r| {
+                        let planes = ks.len();
+                        vectorize(simd, LinesInPlanes::<S, D> { simd, mesh, planes, u: u.planes(ks), r, bundle });
                     },
                 );
             },
@@ -108,34 +110,42 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
     }
 }
 
+/// How many planes are solved together.
+pub(super) fn together<S: Simd>(mesh: &Mesh) -> usize {
+    let Shape { nx, ny, .. } = mesh.shape;
+    planes_together(S::F64_LANES, nx * ny, &[ny - 2, nx - 2])
+}
+
 /// How many vectors of scratch a line of `length` points takes.
 pub(super) fn vectors(length: usize) -> usize {
     (POINT + STORED) * length
 }
 
-/// The lines in direction `D`, x or y, of one plane of constant z, with scratch of [`vectors`].
-pub(super) struct InPlane<'a, S: Simd, const D: usize> {
+/// The lines in direction `D`, x or y, of some planes of constant z, with scratch of [`vectors`].
+pub(super) struct LinesInPlanes<'a, S: Simd, const D: usize> {
     pub(super) simd: S,
     pub(super) mesh: &'a Mesh,
+    pub(super) planes: usize,
     pub(super) u: Components<'a>,
     pub(super) r: ComponentsMut<'a>,
     pub(super) bundle: &'a mut [S::f64s],
 }
 
-impl<V: Simd, const D: usize> WithSimd for InPlane<'_, V, D> {
+impl<V: Simd, const D: usize> WithSimd for LinesInPlanes<'_, V, D> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { simd, mesh, u, r, bundle } = self;
+        let Self { simd, mesh, planes, u, r, bundle } = self;
         let Shape { nx, ny, .. } = mesh.shape;
         let weights = Weights::new(simd, mesh, D);
         let (lines, length) = if D == 0 { (ny - 2, nx - 2) } else { (nx - 2, ny - 2) };
         let [apart, stride] = if D == 0 { [nx, 1] } else { [1, nx] };
         let (points, stored) = bundle[..vectors(length)].split_at_mut(POINT * length);
-        for begin in (0..lines).step_by(V::F64_LANES) {
-            let count = V::F64_LANES.min(lines - begin);
-            let lines = Lines::apart(nx + 1 + begin * apart, apart, count, stride, length);
+        let end = planes * lines;
+        for begin in (0..end).step_by(V::F64_LANES) {
+            let numbers = begin..end.min(begin + V::F64_LANES);
+            let lines = Lines::in_planes((nx + 1, apart, lines), nx * ny, numbers, (stride, length));
             for (m, component) in order(D).into_iter().enumerate() {
                 lines.pack(simd, u[component], points, (m, POINT));
                 lines.pack(simd, r[component], points, (m + 5, POINT));

@@ -1,11 +1,15 @@
 //! The matrices of LU's two sweeps, applied to vectors without being formed.
 //!
-//! With s_c = w_{c+1} − v_c w₁ (ρ times the change of a velocity), the product of a flux Jacobian A_d with w is the
-//! change of the flux, and that of a viscous Jacobian N_d the change of the stress: a few operations each, most of them
-//! shared by the three directions (NASA report RNR-94-007, section 3). The diagonal block is *lower triangular*, since
-//! N_d is and no A_d enters it: it is never factored, only substituted.
+//! A vector w of the five components is the same as its [`Change`]: that of the density w₁, those of the velocities,
+//! s_c = w_{c+1} − v_c w₁ (times ρ), and that of the inner energy, τ = w₅ − (E/ρ) w₁ − Σ v_c s_c. The product of a flux
+//! Jacobian A_d with w is the change of the flux, and that of a viscous Jacobian N_d the change of the stress: a few
+//! operations each, most of them shared by the three directions (NASA report RNR-94-007, section 3). In these unknowns the
+//! diagonal block *is a diagonal*, since N_d is and no A_d enters it: a change of b is one of the solution after five
+//! multiplications.
 //!
 //! Invariant: velocities along the three directions are components 2, 3, 4 of the state.
+
+use std::ops::Add;
 
 use pulp::Simd;
 
@@ -21,8 +25,9 @@ pub(crate) type State<S> = [Lane<S>; COMPONENTS];
 /// What the matrices have in common at all points of a zone.
 #[derive(Clone, Copy)]
 pub(crate) struct Coefficients<S: Simd> {
-    /// ω Δt / 2h_d, negative in the backward sweep.
+    /// ω Δt / 2h_d, negative in the backward sweep, and the same times c₁.
     advection: [Lane<S>; 3],
+    elastic: [Lane<S>; 3],
     /// ω Δt / h_d².
     diffusion: [Lane<S>; 3],
     /// The same times the second-difference dissipation.
@@ -32,16 +37,13 @@ pub(crate) struct Coefficients<S: Simd> {
     /// c₃₄ and c₁₃₄₅.
     viscosity: Lane<S>,
     conduction: Lane<S>,
-    /// 1/3.
-    third: Lane<S>,
     /// The constant part of the diagonal, and its inverse.
     diagonal: Lane<S>,
     diagonal_inverse: Lane<S>,
     /// The diagonal's dependence on 1/ρ: of the momenta, of the energy.
     momentum: [Lane<S>; 3],
     energy: Lane<S>,
-    /// c₁, c₂ and 1/2.
-    c1: Lane<S>,
+    /// c₂ and 1/2.
     c2: Lane<S>,
     half: Lane<S>,
 }
@@ -52,24 +54,24 @@ impl<S: Simd> Coefficients<S> {
     pub(crate) fn new(simd: S, mesh: &Mesh, backward: bool) -> Self {
         let sign = if backward { -1.0 } else { 1.0 };
         let dt = mesh.dt;
+        let advection = mesh.h.map(|h| sign * OMEGA * dt / (2.0 * h));
         let t1 = mesh.h.map(|h| 1.0 / (h * h));
         let total: f64 = t1.iter().sum();
         let diagonal = 1.0 + 2.0 * dt * (t1[0] * DISSIPATION[0] + t1[1] * DISSIPATION[1] + t1[2] * DISSIPATION[2]);
         let momentum = t1.map(|t1| 2.0 * dt * C34 * (total + (CON43 - 1.0) * t1));
         let dissipation = std::array::from_fn(|d| OMEGA * dt * t1[d] * DISSIPATION[d]);
         Self {
-            advection: splats(simd, mesh.h.map(|h| sign * OMEGA * dt / (2.0 * h))),
+            advection: splats(simd, advection),
+            elastic: splats(simd, advection.map(|advection| C1 * advection)),
             diffusion: splats(simd, t1.map(|t1| OMEGA * dt * t1)),
             dissipation: splats(simd, dissipation),
             along: splats(simd, t1.map(|t1| OMEGA * dt * t1 * (CON43 - 1.0))),
             viscosity: Lane::splat(simd, C34),
             conduction: Lane::splat(simd, C1345),
-            third: Lane::splat(simd, CON43 - 1.0),
             diagonal: Lane::splat(simd, diagonal),
             diagonal_inverse: Lane::splat(simd, 1.0 / diagonal),
             momentum: splats(simd, momentum),
             energy: Lane::splat(simd, 2.0 * dt * C1345 * total),
-            c1: Lane::splat(simd, C1),
             c2: Lane::splat(simd, C2),
             half: Lane::splat(simd, 0.5),
         }
@@ -83,12 +85,34 @@ pub(crate) struct Flow<S: Simd> {
     volume: Lane<S>,
     /// v₁, v₂, v₃.
     velocity: [Lane<S>; 3],
-    /// Half the square of the speed.
-    kinetic: Lane<S>,
     /// Energy per mass, E/ρ.
     energy: Lane<S>,
-    /// Enthalpy per mass, (E + p)/ρ.
-    enthalpy: Lane<S>,
+    /// Pressure per mass, p/ρ.
+    pressure: Lane<S>,
+}
+
+/// A vector, by what it changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<S: Simd> {
+    /// The density.
+    density: Lane<S>,
+    /// ρ times the velocities.
+    velocity: [Lane<S>; 3],
+    /// ρ times the inner energy per mass.
+    heat: Lane<S>,
+}
+
+impl<S: Simd> Add for Change<S> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self {
+            density: self.density + other.density,
+            velocity: tabulate!(|d| self.velocity[d] + other.velocity[d]),
+            heat: self.heat + other.heat,
+        }
+    }
 }
 
 impl<S: Simd> Flow<S> {
@@ -100,57 +124,75 @@ impl<S: Simd> Flow<S> {
         let [v1, v2, v3] = velocity;
         let kinetic = c.half * v1.mul_add(v1, v2.mul_add(v2, v3 * v3));
         let energy = u[4] * volume;
-        let enthalpy = c.c2.mul_sub_from(kinetic, c.c1 * energy);
-        Self { volume, velocity, kinetic, energy, enthalpy }
+        Self { volume, velocity, energy, pressure: c.c2 * (energy - kinetic) }
     }
 
-    /// The solution of D x = b, D the diagonal block.
+    /// What a vector changes.
     #[inline(always)]
-    pub(crate) fn solve(&self, c: &Coefficients<S>, b: State<S>) -> State<S> {
-        let x1 = b[0] * c.diagonal_inverse;
-        let conductive = c.energy * self.volume;
-        let mut energy = (conductive * self.energy).mul_add(x1, b[4]);
-        let momenta: [Lane<S>; 3] = tabulate!(|d| {
-            let velocity = self.velocity[d];
-            let viscous = c.momentum[d] * self.volume;
-            let momentum = (viscous * velocity).mul_add(x1, b[d + 1]) / (c.diagonal + viscous);
-            let change = velocity.mul_sub_from(x1, momentum);
-            energy = ((viscous - conductive) * velocity).mul_sub_from(change, energy);
-            momentum
-        });
-        [x1, momenta[0], momenta[1], momenta[2], energy / (c.diagonal + conductive)]
+    pub(crate) fn change(&self, w: State<S>) -> Change<S> {
+        let [v1, v2, v3] = self.velocity;
+        let velocity: [Lane<S>; 3] = tabulate!(|d| self.velocity[d].mul_sub_from(w[0], w[d + 1]));
+        let heat = v1.mul_sub_from(velocity[0], self.energy.mul_sub_from(w[0], w[4]));
+        Change { density: w[0], velocity, heat: heat - v2.mul_add(velocity[1], v3 * velocity[2]) }
+    }
+
+    /// The vector of a change.
+    #[inline(always)]
+    pub(crate) fn vector(&self, change: &Change<S>) -> State<S> {
+        let momentum: [Lane<S>; 3] = tabulate!(|d| self.velocity[d].mul_add(change.density, change.velocity[d]));
+        let energy = self.energy.mul_add(change.density, change.heat + self.work(change));
+        [change.density, momentum[0], momentum[1], momentum[2], energy]
+    }
+
+    /// The change of the kinetic energy at constant density.
+    #[inline(always)]
+    fn work(&self, change: &Change<S>) -> Lane<S> {
+        let [v1, v2, v3] = self.velocity;
+        v1.mul_add(change.velocity[0], v2.mul_add(change.velocity[1], v3 * change.velocity[2]))
+    }
+
+    /// The change of x where D x = b, D the diagonal block.
+    #[inline(always)]
+    pub(crate) fn solve(&self, c: &Coefficients<S>, b: State<S>) -> Change<S> {
+        let change = self.change(b);
+        let [x, y, z] = tabulate!(|d| c.momentum[d].mul_add(self.volume, c.diagonal));
+        let heat = c.energy.mul_add(self.volume, c.diagonal);
+        // Two reciprocals of one.
+        let (xy, zh) = ((x * y).recip(), (z * heat).recip());
+        let inverse = [y * xy, x * xy, heat * zh];
+        Change {
+            density: change.density * c.diagonal_inverse,
+            velocity: tabulate!(|d| change.velocity[d] * inverse[d]),
+            heat: change.heat * (z * zh),
+        }
     }
 
     /// What w here adds to the right-hand sides of the next points in x, y and z:
-    /// ω Δt (± A_d/2h_d + (N_d + D_d)/h_d²) w, + in the forward sweep, − in the backward one.
+    /// ω Δt (± A_d/2h_d + (N_d + D_d)/h_d²) w, + in the forward sweep, − in the backward one. `w` is the vector of `change`.
+    ///
+    /// With what is carried and diffused of the density, b = ω Δt (± w_{d+1}/2h_d + D_d w₁/h_d²), and what is of a velocity,
+    /// a_c s_c, a momentum gains a_c s_c + v_c b, and the energy Σ v_c a_c s_c + (E/ρ) b and the pressure's and the heat's part.
     #[inline(always)]
-    pub(crate) fn contributions(&self, c: &Coefficients<S>, w: State<S>) -> [State<S>; 3] {
+    pub(crate) fn contributions(&self, c: &Coefficients<S>, w: State<S>, change: &Change<S>) -> [State<S>; 3] {
         let velocity = self.velocity;
-        let change: [Lane<S>; 3] = tabulate!(|d| velocity[d].mul_sub_from(w[0], w[d + 1]));
-        let work = velocity[0].mul_add(change[0], velocity[1].mul_add(change[1], velocity[2] * change[2]));
-        let pressure = c.c2 * (self.kinetic.mul_sub_from(w[0], w[4]) - work);
-        let viscosity = c.viscosity * self.volume;
-        let stress = [viscosity * change[0], viscosity * change[1], viscosity * change[2]];
-        let heat = self.energy.mul_sub_from(w[0], w[4]) - work;
-        let heat = (c.conduction * self.volume).mul_add(heat, viscosity * work);
+        let pressure = c.c2.mul_add(change.heat, self.pressure * w[0]);
+        let (viscosity, conduction) = (c.viscosity * self.volume, c.conduction * self.volume);
+        let work = self.work(change);
         tabulate!(|d| {
-            let speed = c.advection[d] * velocity[d];
-            let own = speed + c.dissipation[d];
-            let carried = c.advection[d] * change[d];
+            let carried = c.advection[d] * w[d + 1];
+            let density = c.dissipation[d].mul_add(w[0], carried);
+            let own = c.advection[d].mul_add(velocity[d], c.dissipation[d]);
+            let across = c.diffusion[d].mul_add(viscosity, own);
+            let along = c.along[d] * viscosity * change.velocity[d];
             let momentum: [Lane<S>; 3] = tabulate!(|m| {
-                let common = velocity[m].mul_add(carried, c.diffusion[d] * stress[m]);
-                let common = own.mul_add(w[m + 1], common);
-                if m == d { c.advection[d].mul_add(pressure, c.along[d].mul_add(stress[d], common)) } else { common }
+                let common = velocity[m].mul_add(density, across * change.velocity[m]);
+                if m == d { c.advection[d].mul_add(pressure, common + along) } else { common }
             });
-            let heat = (c.third * velocity[d]).mul_add(stress[d], heat);
-            let advected = self.enthalpy.mul_add(carried, speed * pressure);
-            [
-                c.advection[d].mul_add(w[d + 1], c.dissipation[d] * w[0]),
-                momentum[0],
-                momentum[1],
-                momentum[2],
-                own.mul_add(w[4], c.diffusion[d].mul_add(heat, advected)),
-            ]
+            let thermal = c.elastic[d].mul_add(velocity[d], c.dissipation[d]);
+            let thermal = c.diffusion[d].mul_add(conduction, thermal);
+            let energy = self.energy.mul_add(density, self.pressure * carried);
+            let energy = velocity[d].mul_add(along, across.mul_add(work, energy));
+            [density, momentum[0], momentum[1], momentum[2], thermal.mul_add(change.heat, energy)]
         })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! After the exchange of faces a step is a forward sweep, a backward sweep, an update of u, and the residual that the
 //! *next* step begins with (NASA report RNR-94-007, section 3.3; over-relaxation 1.2). The stages can be run one by
-//! one, or as one [`step`] that keeps in the vectors' order what one sweep leaves for the other.
+//! one, or as one [`step`] that keeps in the vectors' order what one sweep leaves for the other. A sweep takes a strip of rows
+//! through all planes before it takes the next strip: so what a plane hands on to the next stays in a near cache.
 //!
 //! With several threads a sweep is a wave of its own: blocks of rows, each one slab of planes behind the one before.
 //! Results are the same to the last bit, whatever the number of threads.
@@ -18,10 +19,11 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use crate::mz::components::{components, components_mut, over_planes};
-use crate::mz::lanes::MAX_LANES;
+use crate::mz::components::{Components, ComponentsMut, components, components_mut, over_planes};
+use crate::mz::lanes::{Lane, MAX_LANES, dispatch};
 use crate::mz::operator::residual;
 use crate::mz::physics::Mesh;
 use crate::mz::rows::{blocks, divide};
@@ -65,7 +67,7 @@ impl Fronts {
         let Shape { nx, nz, .. } = mesh.shape;
         let (first, last) = (1, nz - 1);
         let blocks = rows.len();
-        let slab = if blocks == 1 { 1 } else { (last - first).div_ceil(SLABS_PER_BLOCK * blocks) };
+        let slab = if blocks == 1 { last - first } else { (last - first).div_ceil(SLABS_PER_BLOCK * blocks) };
         let slabs = (last - first).div_ceil(slab);
         self.0.resize_with(blocks, Front::default);
         for (front, rows) in self.0.iter_mut().zip(rows) {
@@ -150,12 +152,35 @@ pub(crate) fn add(w: &ArrayView4<'_, f64>, mut u: ArrayViewMut4<'_, f64>, thread
     let w = components(w);
     let points = w[0].len();
     over_planes(threads, components_mut(u.view_mut()), 1, 0..points, |range, u| {
-        for (u, w) in u.into_iter().zip(w) {
-            for (u, w) in u.iter_mut().zip(&w[range.clone()]) {
-                *u += UPDATE * w;
+        let w = w.map(|component| &component[range.clone()]);
+        dispatch(MAX_LANES, Add { w, u });
+    });
+}
+
+/// Points of w to be added to those of u.
+struct Add<'a, 'u> {
+    w: Components<'a>,
+    u: ComponentsMut<'u>,
+}
+
+impl WithSimd for Add<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let factor = Lane::splat(simd, UPDATE);
+        for (w, u) in self.w.into_iter().zip(self.u) {
+            for at in (0..w.len()).step_by(S::F64_LANES) {
+                update(factor, Lane::load_some(simd, w, at), Lane::load_some(simd, u, at)).store_some(u, at);
             }
         }
-    });
+    }
+}
+
+/// u + w / ω(2 − ω), where `factor` is that of w.
+#[inline(always)]
+fn update<S: Simd>(factor: Lane<S>, w: Lane<S>, u: Lane<S>) -> Lane<S> {
+    factor.mul_add(w, u)
 }
 
 /// Both sweeps and the update of u: [`forward`], [`backward`], [`add`] in one, without the array w.

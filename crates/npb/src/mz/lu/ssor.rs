@@ -1,10 +1,10 @@
-//! One sweep of symmetric successive over-relaxation through a block of rows, plane after plane.
+//! One sweep of symmetric successive over-relaxation through a block of rows, strip after strip.
 //!
 //! Forward, w ← D⁻¹ (Δt r + contributions of the points before); backward, w ← w + D⁻¹ (contributions of the points
-//! after). A plane is swept strip by strip (see [`super::wavefront`]). When a strip's w is found, its
-//! contributions to the three next points are computed at once, since they share most of the work: in x they stay in
-//! registers; in y they shift by a lane, and leave the strip through the `edge`; in z they wait in `ahead` for
-//! the next plane, whose strips have the same steps.
+//! after). A strip (see [`super::wavefront`]) goes through all planes before the next one does. When a point's w is found,
+//! its contributions to the three next points are computed at once, since they share most of the work: in x they stay in
+//! registers; in y they shift by a lane, and leave the strip through its plane's `edge`; in z they wait in `ahead` for
+//! the next plane, where the strip has the same steps.
 //!
 //! Invariant: at lanes outside the interior w is exactly 0, so they contribute exactly 0.
 
@@ -16,11 +16,6 @@ use super::jacobian::{Coefficients, Flow, State};
 use super::wavefront::{Shift, Strip};
 use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
 use crate::mz::physics::{COMPONENTS, Mesh};
-
-/// Fields of a bundle: the state u, then w.
-pub(crate) const FIELDS: usize = 2 * COMPONENTS;
-/// Where w begins among them.
-pub(crate) const W: usize = COMPONENTS;
 
 /// From where to where a sweep goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +33,10 @@ pub(crate) struct Front {
     nx: usize,
     /// The rows of the block.
     rows: Range<usize>,
-    /// Bundles of one strip, or of all strips of all planes.
-    bundles: Scratch,
+    /// The state in one strip of one plane.
+    state: Scratch,
+    /// w in one strip of one plane, or in all strips of all planes.
+    w: Scratch,
     /// Per strip: what the plane before contributes, `[step][component]`.
     ahead: Scratch,
     /// Where lanes are at interior points, of the first strip and of the last one, which may have fewer rows.
@@ -50,14 +47,17 @@ pub(crate) struct Front {
 
 /// Where a sweep's numbers come from and go to; `at` is the number of the plane.
 pub(crate) trait Access: Sync {
-    /// Whether bundles of all strips are kept from the forward to the backward sweep.
+    /// Whether the bundles of w of all strips are kept from the forward to the backward sweep.
     const KEPT: bool;
 
-    /// Packs a strip before its sweep.
-    fn pack<S: Simd>(&self, simd: S, at: usize, strip: Strip, bundle: &mut [S::f64s]);
+    /// Asks for a step's share of what [`Access::pack`] reads.
+    fn prefetch<S: Simd>(&self, at: usize, strip: Strip, step: usize);
 
-    /// Unpacks a strip after its sweep.
-    fn unpack<S: Simd>(&mut self, simd: S, at: usize, strip: Strip, bundle: &[S::f64s]);
+    /// Packs the state, and w unless it is there already, before the sweep of a strip.
+    fn pack<S: Simd>(&self, simd: S, at: usize, strip: Strip, state: &mut [S::f64s], w: &mut [S::f64s]);
+
+    /// Unpacks w after the sweep of a strip.
+    fn unpack<S: Simd>(&mut self, simd: S, at: usize, strip: Strip, w: &[S::f64s]);
 }
 
 impl Front {
@@ -81,10 +81,9 @@ impl Front {
     }
 }
 
-/// Numbers of the edge of one plane, for any number of lanes: a vector per step and component, and some steps
-/// before and after.
+/// Numbers of the edge of one plane, for any number of lanes: one per step and component, and some steps before and after.
 fn edge_len(nx: usize) -> usize {
-    (nx + 3 * MAX_LANES) * COMPONENTS * MAX_LANES
+    (nx + 3 * MAX_LANES) * COMPONENTS
 }
 
 /// One call of [`Front::sweep`].
@@ -112,13 +111,13 @@ impl<A: Access> WithSimd for Sweep<'_, A> {
 impl<A: Access> Sweep<'_, A> {
     #[inline(always)]
     fn run<S: Simd, const BACKWARD: bool>(self, simd: S) {
-        let Self { front: Front { nx, rows, bundles, ahead, masks, edge }, mesh, planes, first, access, .. } = self;
-        let steps = Strip::steps::<S>(*nx);
+        let Self { front: Front { nx, rows, state, w, ahead, masks, edge }, mesh, planes, first, access, .. } = self;
+        let (steps, stored) = (Strip::steps::<S>(*nx), Strip::stored::<S>(*nx) * COMPONENTS);
         let strips = rows.len().div_ceil(S::F64_LANES);
 
         let interior = mesh.shape.nz - 2;
-        let kept = if A::KEPT { interior * strips } else { 1 };
-        let bundles = bundles.vectors::<S>(kept * steps * FIELDS);
+        let state = state.vectors::<S>(stored);
+        let w = w.vectors::<S>(if A::KEPT { interior * strips * stored } else { stored });
         let ahead = ahead.vectors::<S>(strips * steps * COMPONENTS);
         let masks = masks.vectors::<S>(2 * steps);
         if first {
@@ -129,18 +128,27 @@ impl<A: Access> Sweep<'_, A> {
 
         let c = Coefficients::new(simd, mesh, BACKWARD);
         let dt = Lane::splat(simd, mesh.dt);
-        for (n, edge) in edge.chunks_exact_mut(edge_len(*nx)).enumerate().take(planes.len()) {
-            let plane = if BACKWARD { planes.end - 1 - n } else { planes.start + n };
-            for n in 0..strips {
-                let number = if BACKWARD { strips - 1 - n } else { n };
-                let slot = if A::KEPT { (plane - 1) * strips + number } else { 0 };
-                let bundle = &mut bundles[slot * steps * FIELDS..][..steps * FIELDS];
-                let mask = if number + 1 == strips { &masks[steps..] } else { &masks[..steps] };
-                let ahead = &mut ahead[number * steps * COMPONENTS..][..steps * COMPONENTS];
-                let strip = strip_of::<S>(rows, number, *nx);
-                access.pack(simd, plane, strip, bundle);
-                sweep_strip::<S, BACKWARD>(simd, &c, dt, bundle, mask, ahead, edge);
-                access.unpack(simd, plane, strip, bundle);
+        for n in 0..strips {
+            let number = if BACKWARD { strips - 1 - n } else { n };
+            let strip = strip_of::<S>(rows, number, *nx);
+            let mask = if number + 1 == strips { &masks[steps..] } else { &masks[..steps] };
+            let ahead = &mut ahead[number * steps * COMPONENTS..][..steps * COMPONENTS];
+            for (n, edge) in edge.chunks_exact_mut(edge_len(*nx)).enumerate().take(planes.len()) {
+                let plane = if BACKWARD { planes.end - 1 - n } else { planes.start + n };
+                let next = (n + 1 < planes.len()).then_some(if BACKWARD { plane - 1 } else { plane + 1 });
+                let slot = if A::KEPT { number * interior + plane - 1 } else { 0 };
+                let w = &mut w[slot * stored..][..stored];
+                access.pack(simd, plane, strip, state, w);
+                let ask = {
+                    #[inline(always)]
+                    |step| {
+                        if let Some(next) = next {
+                            access.prefetch::<S>(next, strip, step);
+                        }
+                    }
+                };
+                sweep_strip::<S, BACKWARD>(&c, dt, (state, w, mask, ahead, edge), ask);
+                access.unpack(simd, plane, strip, w);
             }
         }
     }
@@ -153,58 +161,64 @@ fn strip_of<S: Simd>(rows: &Range<usize>, number: usize, nx: usize) -> Strip {
     Strip::new(begin..(begin + S::F64_LANES).min(rows.end), nx)
 }
 
-/// Sweeps one strip.
+/// Sweeps one strip; at each step, `ask` asks for what comes later.
 #[inline(always)]
 fn sweep_strip<S: Simd, const BACKWARD: bool>(
-    simd: S,
     c: &Coefficients<S>,
     dt: Lane<S>,
-    bundle: &mut [S::f64s],
-    mask: &[S::f64s],
-    ahead: &mut [S::f64s],
-    edge: &mut [f64],
+    (state, w, mask, ahead, edge): (&[S::f64s], &mut [S::f64s], &[S::f64s], &mut [S::f64s], &mut [f64]),
+    ask: impl Fn(usize),
 ) {
-    let lanes = S::F64_LANES;
+    let (simd, lanes) = (dt.simd(), S::F64_LANES);
     let steps = mask.len();
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];
     let shift = Shift::new(simd);
     let (mut along_x, mut along_y) = (zero, zero);
     for n in 0..steps {
         let step = if BACKWARD { steps - 1 - n } else { n };
-        let fields = &mut bundle[step * FIELDS..][..FIELDS];
+        ask(step);
+        let (state, fields) = (&state[step * COMPONENTS..][..COMPONENTS], &mut w[step * COMPONENTS..][..COMPONENTS]);
         let ahead = &mut ahead[step * COMPONENTS..][..COMPONENTS];
-        let valid = Lane::new(simd, mask[step]);
+        let valid = simd.less_than_f64s(simd.splat_f64s(0.0), mask[step]);
+        let inside = {
+            #[inline(always)]
+            |number: Lane<S>| Lane::new(simd, simd.select_f64s(valid, number.value(), simd.splat_f64s(0.0)))
+        };
 
         // The strip before left its edge in the same steps, but its last row is as many steps late as there are lanes
         // between; the edge begins that many steps before the strip.
-        let own = (step + lanes - 1) * COMPONENTS * lanes;
-        let entering = if BACKWARD { step } else { step + 2 * (lanes - 1) } * COMPONENTS * lanes;
-        let entering = &edge[entering..][..COMPONENTS * lanes];
+        let own = (step + lanes - 1) * COMPONENTS;
+        let entering = if BACKWARD { step } else { step + 2 * (lanes - 1) } * COMPONENTS;
+        let entering = &edge[entering..][..COMPONENTS];
+        let flow = Flow::new(c, tabulate!(|m| Lane::new(simd, state[m])));
+        let w: State<S> = tabulate!(|m| Lane::new(simd, fields[m]));
+        // What comes from the step before comes last: the other sums do not wait for it.
         let contributed: State<S> = tabulate!(|m| {
+            let along_z = Lane::new(simd, ahead[m]);
+            let other = if BACKWARD { along_z } else { dt.mul_add(w[m], along_z) };
             let along_y = if BACKWARD {
-                shift.down(along_y[m], entering[m * lanes])
+                shift.enter_last(entering[m], along_y[m])
             } else {
-                shift.up(along_y[m], entering[m * lanes + lanes - 1])
+                shift.enter_first(entering[m], along_y[m])
             };
-            along_x[m] + (along_y + Lane::new(simd, ahead[m]))
+            inside(along_x[m] + (along_y + other))
         });
-
-        let flow = Flow::new(c, tabulate!(|m| Lane::new(simd, fields[m])));
-        let w: State<S> = tabulate!(|m| Lane::new(simd, fields[W + m]));
-        let w = if BACKWARD {
-            let correction = flow.solve(c, tabulate!(|m| valid * contributed[m]));
-            tabulate!(|m| valid.mul_add(w[m], correction[m]))
-        } else {
-            flow.solve(c, tabulate!(|m| valid * dt.mul_add(w[m], contributed[m])))
-        };
+        let mut change = flow.solve(c, contributed);
+        if BACKWARD {
+            change = change + flow.change(tabulate!(|m| inside(w[m])));
+        }
+        let w = flow.vector(&change);
 
         let along_z;
-        [along_x, along_y, along_z] = flow.contributions(c, w);
-        let own = &mut edge[own..][..COMPONENTS * lanes];
+        [along_x, along_y, along_z] = flow.contributions(c, w, &change);
+        let own = &mut edge[own..][..COMPONENTS];
         unroll!(COMPONENTS, |m| {
-            fields[W + m] = w[m].value();
+            fields[m] = w[m].value();
             ahead[m] = along_z[m].value();
-            along_y[m].store(own, m * lanes);
+            // Forward the last lane leaves the strip, and has come to the first one by then; backward the first leaves.
+            let shifted = if BACKWARD { shift.down(along_y[m]) } else { shift.up(along_y[m]) };
+            own[m] = if BACKWARD { along_y[m] } else { shifted }.first();
+            along_y[m] = shifted;
         });
     }
 }

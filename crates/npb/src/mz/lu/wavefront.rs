@@ -13,7 +13,8 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use crate::mz::lanes::{Lane, MAX_LANES};
+use crate::mz::lanes::{Lane, MAX_LANES, is_avx512};
+use crate::mz::lines::transpose;
 
 /// Up to as many neighbouring rows of a plane as there are lanes.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,12 @@ impl Strip {
     #[inline(always)]
     pub(crate) fn within(self, first: usize) -> Self {
         Self { row: self.row - first, ..self }
+    }
+
+    /// Where the share of its points begins, one line after the other, that is as large as a step's.
+    #[inline(always)]
+    pub(crate) fn share<S: Simd>(&self, step: usize) -> usize {
+        self.row * self.nx + step * S::F64_LANES
     }
 
     /// How many steps a strip takes.
@@ -63,31 +70,23 @@ impl Strip {
             .then(|| (self.row + lane) * self.nx + step - lane + 1)
     }
 
-    /// The steps of which four each can be moved at once: those in which the first and the last of four lanes are
-    /// within their rows. The last four may overlap the ones before.
+    /// How many vectors of each field a bundle has: one per step, and as many more as make whole blocks.
     #[inline(always)]
-    fn fours<S: Simd>(&self) -> impl Iterator<Item = usize> + use<S> {
-        let end = self.in_fours::<S>().end;
-        (2..end.saturating_sub(4)).step_by(4).chain((end > 0).then(|| end - 4))
+    pub(crate) fn stored<S: Simd>(nx: usize) -> usize {
+        Self::steps::<S>(nx).next_multiple_of(S::F64_LANES)
     }
 
-    /// The steps that [`Strip::fours`] move: none, where lanes are not four or rows too short.
+    /// Where in the plane a lane is in a step, as if rows went on beyond their ends. Lanes without a row may be before the plane's
+    /// first point, which wraps around.
     #[inline(always)]
-    fn in_fours<S: Simd>(&self) -> Range<usize> {
-        if S::F64_LANES == 4 && self.nx >= 7 { 2..self.nx - 1 } else { 0..0 }
-    }
-
-    /// The steps that [`Strip::fours`] leave.
-    #[inline(always)]
-    fn singles<S: Simd>(&self) -> impl Iterator<Item = usize> + use<S> {
-        let fours = self.in_fours::<S>();
-        (0..fours.start).chain(fours.end..Self::steps::<S>(self.nx))
+    fn place(&self, step: usize, lane: usize) -> usize {
+        ((self.row + lane.min(self.count - 1)) * self.nx + step + 1).wrapping_sub(lane)
     }
 
     /// Copies the rows of one component of a plane into field `field` of a bundle of `fields` fields per step.
     ///
     /// # Panics
-    /// If the plane does not have these rows, or the bundle is too short.
+    /// If the plane does not have these rows.
     #[inline(always)]
     pub(crate) fn pack<S: Simd>(
         &self,
@@ -96,33 +95,41 @@ impl Strip {
         bundle: &mut [S::f64s],
         (field, fields): (usize, usize),
     ) {
-        let mut rows = [&plane[..0]; MAX_LANES];
-        for (lane, row) in rows.iter_mut().enumerate().take(S::F64_LANES) {
-            *row = &plane[(self.row + lane.min(self.count - 1)) * self.nx..][..self.nx];
-        }
-        for step in self.fours::<S>() {
-            let four: [S::f64s; 4] = tabulate!(|lane| S::as_simd_f64s(&rows[lane][step + 1 - lane..][..4]).0[0]);
-            let columns = simd.deinterleave_shfl_f64s(four);
-            let steps = &mut bundle[step * fields..][..3 * fields + field + 1];
-            steps[field] = columns[0];
-            steps[field + fields] = columns[1];
-            steps[field + 2 * fields] = columns[2];
-            steps[field + 3 * fields] = columns[3];
-        }
-        for step in self.singles::<S>() {
-            let lanes =
-                bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(&mut bundle[step * fields + field]));
-            for (lane, value) in lanes.iter_mut().enumerate() {
-                *value = rows[lane][(step + 1).saturating_sub(lane).min(self.nx - 1)];
+        if S::F64_LANES == 4 {
+            self.pack_blocks::<S, 4>(simd, plane, bundle, (field, fields));
+        } else if is_avx512::<S>() {
+            self.pack_blocks::<S, 8>(simd, plane, bundle, (field, fields));
+        } else {
+            for (step, point) in bundle.chunks_exact_mut(fields).enumerate() {
+                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(&mut point[field]));
+                for (lane, value) in lanes.iter_mut().enumerate() {
+                    *value = plane[nearest(plane, self.place(step, lane))];
+                }
             }
         }
     }
 
+    /// [`Strip::pack`], `N` steps of `N` lanes at a time.
+    #[inline(always)]
+    fn pack_blocks<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        plane: &[f64],
+        bundle: &mut [S::f64s],
+        (field, fields): (usize, usize),
+    ) {
+        for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
+            let rows: [S::f64s; N] = tabulate!(|lane| load_near(simd, plane, self.place(number * N, lane)).value());
+            let columns = transpose(simd, rows);
+            unroll!(N, |i| block[i * fields + field] = columns[i]);
+        }
+    }
+
     /// Updates the interior points of the rows of one component of a plane from field `field` of a bundle of `fields`
-    /// fields per step. What the bundle holds elsewhere must leave a point as it is.
+    /// fields per step.
     ///
     /// # Panics
-    /// If the plane does not have these rows, or the bundle is too short.
+    /// If the plane does not have these rows.
     #[inline(always)]
     pub(crate) fn unpack<S: Simd>(
         &self,
@@ -132,43 +139,83 @@ impl Strip {
         (field, fields): (usize, usize),
         update: impl Fn(Lane<S>, Lane<S>) -> Lane<S>,
     ) {
-        let mut done = 0;
-        for step in self.fours::<S>() {
-            let four: [S::f64s; 4] = tabulate!(|i| bundle[(step + i) * fields + field]);
-            let four = simd.interleave_shfl_f64s(four);
-            for (lane, &row) in four.iter().enumerate().take(self.count) {
-                let first = (self.row + lane) * self.nx + step + 1 - lane;
-                let old = Lane::load(simd, plane, first);
-                let new = update(old, Lane::new(simd, row));
-                if done > step {
-                    // The last four steps overlap those before: only their rest is new.
-                    let new = [new.value()];
-                    let new = bytemuck::cast_slice::<S::f64s, f64>(&new);
-                    for (point, new) in plane[first..first + 4].iter_mut().zip(new).skip(done - step) {
-                        *point = *new;
+        if S::F64_LANES == 4 {
+            self.unpack_blocks::<S, 4>(simd, plane, bundle, (field, fields), update);
+        } else if is_avx512::<S>() {
+            self.unpack_blocks::<S, 8>(simd, plane, bundle, (field, fields), update);
+        } else {
+            for (step, point) in bundle.chunks_exact(fields).enumerate() {
+                let mut old = [0.0; MAX_LANES];
+                for (lane, old) in old.iter_mut().enumerate().take(S::F64_LANES) {
+                    *old = plane[nearest(plane, self.place(step, lane))];
+                }
+                let new = [update(Lane::load(simd, &old, 0), Lane::new(simd, point[field])).value()];
+                for (lane, &new) in bytemuck::cast_slice::<S::f64s, f64>(&new).iter().enumerate() {
+                    if let Some(point) = self.point(step, lane) {
+                        plane[point] = new;
                     }
-                } else {
-                    new.store(plane, first);
-                }
-            }
-            done = step + 4;
-        }
-        for step in self.singles::<S>() {
-            let mut old = [0.0; MAX_LANES];
-            for (lane, old) in old.iter_mut().enumerate().take(S::F64_LANES) {
-                if let Some(point) = self.point(step, lane) {
-                    *old = plane[point];
-                }
-            }
-            let new = [update(Lane::load(simd, &old, 0), Lane::new(simd, bundle[step * fields + field])).value()];
-            let new = bytemuck::cast_slice::<S::f64s, f64>(&new);
-            for (lane, &new) in new.iter().enumerate() {
-                if let Some(point) = self.point(step, lane) {
-                    plane[point] = new;
                 }
             }
         }
     }
+
+    /// [`Strip::unpack`], `N` steps of `N` lanes at a time.
+    #[inline(always)]
+    fn unpack_blocks<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        plane: &mut [f64],
+        bundle: &[S::f64s],
+        (field, fields): (usize, usize),
+        update: impl Fn(Lane<S>, Lane<S>) -> Lane<S>,
+    ) {
+        // The blocks that begin with these steps are in the interior of all rows.
+        let inside = N - 1..(self.nx - 1).saturating_sub(N);
+        for (number, block) in bundle.chunks_exact(N * fields).enumerate() {
+            let step = number * N;
+            let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + field]);
+            let rows = transpose(simd, columns);
+            unroll!(N, |lane| if lane < self.count {
+                let (place, new) = (self.place(step, lane), Lane::new(simd, rows[lane]));
+                if inside.contains(&step) {
+                    update(Lane::load(simd, plane, place), new).store(plane, place);
+                } else {
+                    let (begin, end) = (lane.saturating_sub(step), (self.nx - 2 + lane).saturating_sub(step));
+                    let interior = simd.mask_between_m64s(begin as u64, end as u64).mask();
+                    let old = load_near(simd, plane, place);
+                    let new = simd.select_f64s(interior, update(old, new).value(), old.value());
+                    store_near(Lane::new(simd, new), plane, place);
+                }
+            });
+        }
+    }
+}
+
+/// The numbers of a plane that begin at `place`, or where the plane has none, those at its ends.
+#[inline(always)]
+fn load_near<S: Simd>(simd: S, plane: &[f64], place: usize) -> Lane<S> {
+    if place < plane.len() && plane.len() - place >= S::F64_LANES {
+        return Lane::load(simd, plane, place);
+    }
+    let near: [f64; MAX_LANES] = tabulate!(|i| plane[nearest(plane, place.wrapping_add(i))]);
+    Lane::load(simd, &near, 0)
+}
+
+/// Stores lanes from `place` on as far as the plane has points.
+#[inline(always)]
+fn store_near<S: Simd>(numbers: Lane<S>, plane: &mut [f64], place: usize) {
+    let Some(rest) = plane.get_mut(place..) else { return };
+    if rest.len() >= S::F64_LANES {
+        numbers.store(rest, 0);
+    } else {
+        rest.copy_from_slice(&bytemuck::cast_slice::<S::f64s, f64>(&[numbers.value()])[..rest.len()]);
+    }
+}
+
+/// The point of a plane that is nearest to `place`, which may be before it by wrapping around.
+#[inline(always)]
+fn nearest(plane: &[f64], place: usize) -> usize {
+    (place.cast_signed().max(0) as usize).min(plane.len() - 1)
 }
 
 /// How numbers move from lane to lane between two steps.
@@ -187,17 +234,27 @@ impl<S: Simd> Shift<S> {
         Self { simd, first: simd.mask_between_m64s(0, 1).mask(), last: simd.mask_between_m64s(lanes - 1, lanes).mask() }
     }
 
-    /// Each lane's number in the next lane, `entering` in the first.
+    /// Each lane's number in the next lane, and the last one's, which leaves, in the first.
     #[inline(always)]
-    pub(crate) fn up(&self, value: Lane<S>, entering: f64) -> Lane<S> {
-        let rotated = self.simd.rotate_right_f64s(value.value(), 1);
-        Lane::new(self.simd, self.simd.select_f64s(self.first, self.simd.splat_f64s(entering), rotated))
+    pub(crate) fn up(&self, value: Lane<S>) -> Lane<S> {
+        Lane::new(self.simd, self.simd.rotate_right_f64s(value.value(), 1))
     }
 
-    /// Each lane's number in the lane before, `entering` in the last.
+    /// Each lane's number in the lane before, and the first one's in the last.
     #[inline(always)]
-    pub(crate) fn down(&self, value: Lane<S>, entering: f64) -> Lane<S> {
-        let rotated = self.simd.rotate_left_f64s(value.value(), 1);
-        Lane::new(self.simd, self.simd.select_f64s(self.last, self.simd.splat_f64s(entering), rotated))
+    pub(crate) fn down(&self, value: Lane<S>) -> Lane<S> {
+        Lane::new(self.simd, self.simd.rotate_left_f64s(value.value(), 1))
+    }
+
+    /// `number` in the first lane.
+    #[inline(always)]
+    pub(crate) fn enter_first(&self, number: f64, value: Lane<S>) -> Lane<S> {
+        Lane::new(self.simd, self.simd.select_f64s(self.first, self.simd.splat_f64s(number), value.value()))
+    }
+
+    /// `number` in the last lane.
+    #[inline(always)]
+    pub(crate) fn enter_last(&self, number: f64, value: Lane<S>) -> Lane<S> {
+        Lane::new(self.simd, self.simd.select_f64s(self.last, self.simd.splat_f64s(number), value.value()))
     }
 }

@@ -27,8 +27,8 @@ const SOUND: usize = 2;
 const RIGHT: usize = 3;
 /// What the way up a line in z keeps of a point for the way down: the state, 1/ρ and 1/a.
 const KEPT: usize = COMPONENTS + 2;
-/// How many bundles of lines in z are asked for at once, while those before are solved: as many as fill some cache lines.
-const AHEAD: usize = 4;
+/// How many bundles of lines in z lie between what is solved and what is asked for.
+const AHEAD: usize = 2;
 
 /// The flow in a plane, one slice each.
 pub(crate) struct FlowPlane<'a> {
@@ -142,10 +142,8 @@ impl WithSimd for SweepY<'_, '_> {
                 #[inline(always)]
                 |j| {
                     let part = part(j);
-                    let [volume, momentum, sound] = [&*flow.volume, u[2], &*flow.sound].map(
-                        #[inline(always)]
-                        |field| Lane::load_some(simd, &field[part.clone()], 0),
-                    );
+                    let fields = [&*flow.volume, u[2], &*flow.sound];
+                    let [volume, momentum, sound] = tabulate!(|f| Lane::load_some(simd, &fields[f][part.clone()], 0));
                     weights.point(volume, momentum, sound)
                 },
                 #[inline(always)]
@@ -236,20 +234,15 @@ pub(crate) enum Rows<'a, 'r> {
 }
 
 impl Rows<'_, '_> {
-    /// Asks for the columns that are solved next, in `length` planes of `points` points: in each a few lines, which no processor
-    /// foresees.
+    /// Asks for plane `k`, of `points` points, at one of its points.
     #[inline(always)]
-    fn prefetch(&self, points: usize, length: usize, columns: &Range<usize>) {
+    fn prefetch(&self, k: usize, points: usize, point: usize) {
         let (near, far) = match self {
-            Rows::Replace { u, r } => (&r[..], u),
-            Rows::Add { u, r } => (&u[..], r),
+            Rows::Replace { u, r } => (&r[k], u),
+            Rows::Add { u, r } => (&u[k], r),
         };
-        for (k, near) in near.iter().enumerate().take(length) {
-            for (near, far) in near.iter().zip(far) {
-                prefetch(&near[columns.clone()]);
-                prefetch(&far[k * points..][columns.clone()]);
-            }
-        }
+        unroll!(COMPONENTS, |m| prefetch(near[m], point));
+        unroll!(COMPONENTS, |m| prefetch(far[m], k * points + point));
     }
 }
 
@@ -263,11 +256,7 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
     // Planes far apart tend to displace each other: all that is read is read once, on the way up.
     let (kept, stored) = scratch.vectors::<S>(KEPT * length + stored(length)).split_at_mut(KEPT * length);
     let end = rows * nx;
-    for (number, begin) in (0..end).step_by(S::F64_LANES).enumerate() {
-        if number.is_multiple_of(AHEAD) {
-            let ahead = |begin: usize| (begin + AHEAD * S::F64_LANES).min(end);
-            planes.prefetch(plane, length, &(ahead(begin)..ahead(ahead(begin))));
-        }
+    for begin in (0..end).step_by(S::F64_LANES) {
         let read = &*planes;
         eliminate(
             simd,
@@ -276,6 +265,8 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
             stored,
             #[inline(always)]
             |k| {
+                // In each plane a line of each component, which no processor foresees.
+                read.prefetch(k, plane, begin + (AHEAD + 1) * S::F64_LANES - 1);
                 let far = k * plane + begin..k * plane + end;
                 let u: State<S> = tabulate!(|m| {
                     let part = match read {

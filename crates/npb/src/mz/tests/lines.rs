@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 
 use crate::mz::lanes::{MAX_LANES, Scratch, dispatch};
-use crate::mz::lines::Lines;
+use crate::mz::lines::{Lines, planes_together};
 
 /// Packs lines, doubles every number, and unpacks them.
 struct Double<'a> {
@@ -95,4 +95,21 @@ fn a_lane_is_a_line() {
     Places.with_simd(Scalar);
     Places.with_simd(Scalar256b);
     Places.with_simd(Scalar512b);
+}
+
+#[test]
+fn planes_together_fill_lanes_while_they_stay_near() {
+    for (lanes, points, lines, planes) in [
+        (8, 600, &[18, 28][..], 3),
+        (8, 600, &[9], 4),
+        (8, 600, &[18], 3),
+        (8, 1024, &[30, 30], 1),
+        (8, 600, &[16], 1),
+        (8, 2000, &[19], 2),
+        (8, 10_000, &[17], 1),
+        (4, 600, &[18], 2),
+        (1, 600, &[18], 1),
+    ] {
+        assert_eq!(planes_together(lanes, points, lines), planes, "{lanes} lanes, {points} points, {lines:?} lines");
+    }
 }

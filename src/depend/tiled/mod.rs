@@ -1,0 +1,394 @@
+//! The history of a data object of several dimensions that is written tile by tile: one fragment for each tile.
+//!
+//! Most programs write an array in tiles of one extent and read those, all or in part: with halos, faces, single rows.
+//! Where every write covers whole tiles, who reads any of a tile conflicts with whoever writes it. So a tile's
+//! [`Fragment`] answers exactly without being cut, and is found by arithmetic ([`Tiling`]): a task costs what the tiles
+//! cost that it meets, no search, and no table of blocks.
+//!
+//! Data come here from an index ([`super::indexed`]) as soon as what is written there are tiles, and go back with the first
+//! write that is not made of them, or by parts if groups are under way.
+//!
+//! Tiles that nobody has met alone have no fragment of their own: they share one, for what concerns the whole array.
+//!
+//! Invariants:
+//! 1. Whoever reads a part of a tile stands among the tile's readers, and its block among the strips, as long as it may have to
+//!    be waited for.
+//! 2. No part of a tile is read while a group is open there.
+//! 3. The shared fragment is that of all tiles that have none; it has no group.
+
+mod strips;
+
+use self::strips::Strips;
+use super::fragment::Fragment;
+use super::indexed::Indexed;
+use super::register::Newcomer;
+use super::{AccessRecord, Mode, TaskRef};
+use crate::ids::TaskId;
+use crate::region::{Block, Cell, Part, RegionMap, Span, Tiling};
+use crate::sync::Flow;
+
+/// So many tiles that follow each other have memory together.
+const CHUNK: usize = 64;
+
+/// An access to more tiles than this is better entered as one to few parts, if there are few; a write in any case, so if that comes
+/// so often, tiles do not suit.
+const WIDE: usize = 64;
+
+/// The accesses to one data object.
+pub(super) struct Tiled {
+    whole: Block,
+    tiling: Tiling,
+    chunks: Vec<Option<Box<[Option<Fragment>; CHUNK]>>>,
+    /// Of all other tiles.
+    others: Fragment,
+    /// How many tiles have a fragment of their own.
+    own: usize,
+    has_groups: bool,
+    /// What was read of tiles that were not read whole.
+    strips: Strips,
+    wide_writes: usize,
+}
+
+impl Tiled {
+    /// The most tiles that an array may have of which so many parts were written; else fragments might be scattered over too
+    /// long a table.
+    pub(super) fn most_tiles(parts: usize) -> usize {
+        CHUNK * (64 + 16 * parts)
+    }
+
+    /// A history in which everything was written by one task, or by nobody.
+    pub(super) fn new(whole: Block, tiling: Tiling, written_by: &[TaskRef]) -> Self {
+        let mut others = Fragment::default();
+        others.repeat(true, written_by);
+        let chunks = (0..tiling.len().div_ceil(CHUNK)).map(|_| None).collect();
+        Self { whole, tiling, chunks, others, own: 0, has_groups: false, strips: Strips::default(), wide_writes: 0 }
+    }
+
+    /// Enters an access of `newcomer` to a block that is not empty; false, and nothing is entered, if it does not suit the tiles.
+    #[inline]
+    pub(super) fn enter(&mut self, access: usize, record: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) -> bool {
+        let Some(span) = self.tiling.span(record.block) else { return false };
+        self.has_groups |= !Indexed::takes(record.mode);
+        match span.only() {
+            Some(tile) if span.is_exact() => {
+                self.tile(tile).enter(access, &Part::Box(record.block), record.mode, newcomer);
+            }
+            _ if span.is_exact() => return self.enter_several(&span, access, record, newcomer),
+            _ if self.has_groups || !matches!(record.mode, Mode::In | Mode::After) => return false,
+            _ if self.has_few_of(&span) => return false,
+            _ => {
+                // Of a part there is no need: nothing is open.
+                span.for_each(|tile| {
+                    self.tile(tile).enter(access, &Part::Box(record.block), record.mode, newcomer);
+                });
+                self.keep_strip(newcomer.id(), newcomer.address(), record.block);
+            }
+        }
+        true
+    }
+
+    /// Enters an access to more than one tile, all of each.
+    fn enter_several(
+        &mut self,
+        span: &Span,
+        access: usize,
+        record: &AccessRecord<'_>,
+        newcomer: &mut Newcomer<'_>,
+    ) -> bool {
+        let is_plain = Indexed::takes(record.mode);
+        if *record.block == self.whole && is_plain {
+            self.enter_all(access, record, newcomer);
+            return true;
+        }
+        if span.len() > WIDE && record.mode.writes() {
+            self.wide_writes += 1;
+            if self.wide_writes > WIDE || !is_plain {
+                return false;
+            }
+        }
+        if self.has_few_of(span) {
+            return false;
+        }
+        span.for_each(|place| {
+            let tile = self.tiling.tile(place);
+            self.tile(place).enter(access, &Part::Box(&tile), record.mode, newcomer);
+        });
+        true
+    }
+
+    /// Enters an access to the whole array.
+    fn enter_all(&mut self, access: usize, record: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
+        self.for_each_own(|tile, fragment| fragment.enter(access, &Part::Box(&tile), record.mode, newcomer));
+        if self.own == self.tiling.len() {
+            self.others = Fragment::default();
+        }
+        self.others.enter(access, &Part::Box(record.block), record.mode, newcomer);
+        if record.mode.writes() {
+            self.chunks.iter_mut().for_each(|chunk| *chunk = None);
+            self.strips.clear();
+            (self.own, self.has_groups) = (0, false);
+        }
+    }
+
+    /// The newcomer comes after everybody, and takes over so much from who wrote last.
+    #[cold]
+    pub(super) fn wait_for_all(&mut self, flow: Flow, newcomer: &mut Newcomer<'_>) {
+        self.for_each_own(|tile, fragment| fragment.wait_for_all(&Part::Box(&tile), flow, newcomer));
+        if self.own < self.tiling.len() {
+            self.others.wait_for_all(&Part::Box(&self.whole), flow, newcomer);
+        }
+    }
+
+    /// Visits who has left what is at each part of a region; false if that is not known yet.
+    #[cold]
+    pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
+        let mut are_known = true;
+        self.tiling.span(block).into_iter().for_each(|span| {
+            span.for_each(|place| {
+                if let Some(part) = self.tiling.tile(place).intersection(block) {
+                    let fragment = self.own_at(place).unwrap_or(&self.others);
+                    are_known &= fragment.sources(|task| found(part, task));
+                }
+            });
+        });
+        are_known
+    }
+
+    /// Enters tasks that have been entered before, in another form of the history: readers of a block, or the writer of one that
+    /// is made of tiles.
+    pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
+        let Some(span) = self.tiling.span(block) else { return };
+        span.for_each(|place| self.tile(place).repeat(writes, tasks));
+        if !span.is_exact() {
+            tasks.iter().for_each(|task| self.keep_strip(task.shared().id, task.address(), block));
+        }
+    }
+
+    /// The same history with an index, if there are no groups.
+    #[cold]
+    pub(super) fn to_indexed(&self) -> Option<Indexed> {
+        let mut indexed = Indexed::new(self.whole);
+        indexed.repeat(&self.whole, true, self.others.plain()?.0);
+        let strips = self.strips.of_tasks();
+        // Readers come last, those of the others as readers of all: who has overwritten what they read has waited for them.
+        let mut readers = vec![(self.whole, self.others.plain()?.1)];
+        for (tile, fragment) in self.own() {
+            let (writer, read_by) = fragment.plain()?;
+            indexed.repeat(&tile, true, writer);
+            readers.push((tile, read_by));
+        }
+        for (tile, tasks) in readers {
+            strips.for_each_reader(tasks, &tile, |task, read| {
+                indexed.repeat(&read, false, std::slice::from_ref(task));
+            });
+        }
+        indexed.stay_for_now();
+        Some(indexed)
+    }
+
+    /// The same history by parts.
+    #[cold]
+    pub(super) fn to_parts(&self, ndim: usize) -> RegionMap<Fragment> {
+        let mut parts = RegionMap::new(self.whole, ndim, self.others.clone());
+        let strips = self.strips.of_tasks();
+        for (tile, fragment) in self.own() {
+            let mut read = Vec::new();
+            strips.for_each_reader(fragment.readers(), &tile, |task, part| {
+                if part != tile {
+                    read.push((task.clone(), part));
+                }
+            });
+            let mut without = fragment.clone();
+            without.forget_readers(|task| read.iter().any(|(other, _)| other.address() == task.address()));
+            parts.visit(&tile, |_, part| *part = without.clone());
+            for (task, part) in read {
+                if let Some(part) = part.intersection(&tile) {
+                    parts.visit(&part, |_, of_part| of_part.repeat(false, std::slice::from_ref(&task)));
+                }
+            }
+        }
+        parts
+    }
+
+    /// Whether there are many tiles of which few have a fragment of their own: then all would get one.
+    #[inline]
+    fn has_few_of(&self, span: &Span) -> bool {
+        let len = span.len();
+        len > WIDE && {
+            let mut own = 0;
+            span.for_each(|place| own += usize::from(self.own_at(place).is_some()));
+            4 * own < len
+        }
+    }
+
+    fn own_at(&self, place: &Cell) -> Option<&Fragment> {
+        let index = self.tiling.index(place);
+        self.chunks[index / CHUNK].as_ref()?[index % CHUNK].as_ref()
+    }
+
+    /// A tile's own fragment; if it has none yet, it gets one.
+    #[inline]
+    fn tile(&mut self, place: &Cell) -> &mut Fragment {
+        let index = self.tiling.index(place);
+        let chunk = self.chunks[index / CHUNK].get_or_insert_with(|| Box::new([const { None }; CHUNK]));
+        chunk[index % CHUNK].get_or_insert_with(|| {
+            self.own += 1;
+            self.others.clone()
+        })
+    }
+
+    fn own(&self) -> impl Iterator<Item = (Block, &Fragment)> {
+        let chunks = self.chunks.iter().enumerate().filter_map(|(n, chunk)| Some((n * CHUNK, chunk.as_ref()?)));
+        let fragments = chunks.flat_map(|(first, chunk)| (first..).zip(&**chunk));
+        fragments.filter_map(|(index, fragment)| Some((self.tiling.at(index), fragment.as_ref()?)))
+    }
+
+    fn for_each_own(&mut self, mut visit: impl FnMut(Block, &mut Fragment)) {
+        for (n, chunk) in self.chunks.iter_mut().enumerate() {
+            for (index, fragment) in (n * CHUNK..).zip(chunk.iter_mut().flat_map(|chunk| &mut **chunk)) {
+                if let Some(fragment) = fragment {
+                    visit(self.tiling.at(index), fragment);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn keep_strip(&mut self, task: TaskId, address: usize, block: &Block) {
+        if self.strips.is_full() {
+            let readers = self.own().flat_map(|(_, fragment)| fragment.readers()).map(TaskRef::address).collect();
+            self.strips.look_through(&readers, self.own);
+        }
+        self.strips.keep(task, address, block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strips::FEW as FEW_STRIPS;
+    use crate::depend::Mode;
+    use crate::depend::tests::Program;
+    use crate::region::Block;
+    use std::ops::Range;
+
+    const TILE: usize = 8;
+
+    fn tile(i: usize, j: usize) -> Block {
+        Block::new(&[i * TILE..(i + 1) * TILE, j * TILE..(j + 1) * TILE])
+    }
+
+    fn square(side: usize) -> impl Iterator<Item = (usize, usize)> {
+        (0..side).flat_map(move |i| (0..side).map(move |j| (i, j)))
+    }
+
+    /// Of the program's tiles that have a fragment, and of the strips; nothing if it is not by tiles.
+    fn size(program: &Program) -> Option<(usize, usize)> {
+        program.datum.history.lock().by_tiles().map(|tiled| (tiled.own, tiled.strips.len()))
+    }
+
+    fn finish_all(program: &mut Program) {
+        while let Some(number) = program.ready().first() {
+            program.finish(*number);
+        }
+    }
+
+    /// A program that has written all tiles of a square, and finished.
+    fn written(side: usize) -> Program {
+        let mut program = Program::over(&[side * TILE, side * TILE]);
+        for (i, j) in square(side) {
+            program.submit(&[(Mode::Out, tile(i, j))]);
+        }
+        finish_all(&mut program);
+        assert_eq!(size(&program), Some((side * side, 0)));
+        program
+    }
+
+    #[test]
+    fn tiles_with_halos_come_after_their_neighbours() {
+        let side = 12;
+        let mut program = written(side);
+        let with_halo = |at: usize| (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(side * TILE);
+        let mut edges = 0;
+        for (i, j) in square(side) {
+            edges += program.submit(&[(Mode::In, Block::new(&[with_halo(i), with_halo(j)]))]);
+        }
+        assert_eq!(edges, 0, "all are finished");
+        for (i, j) in square(side) {
+            edges += program.submit(&[(Mode::Inout, tile(i, j))]);
+        }
+        let along = 3 * side - 2; // pairs of neighbours, and of a tile and itself
+        assert_eq!(edges, (along * along) as u64);
+        assert_eq!(size(&program), Some((side * side, side * side)));
+    }
+
+    /// A program in which faces of the first tile are read by tasks that have not ended.
+    fn with_faces(faces: &[Range<usize>]) -> Program {
+        let mut program = written(6);
+        for rows in faces {
+            program.submit(&[(Mode::In, Block::new(&[rows.clone(), 0..3 * TILE]))]);
+        }
+        program
+    }
+
+    #[test]
+    fn who_fits_no_tile_waits_for_what_it_overlaps_alone() {
+        for mode in [Mode::Inout, Mode::Commutative] {
+            let mut program = with_faces(&[0..1, 7..8]);
+            let edges = [0..1, 1..7, 7..8, 0..8].map(|rows| program.submit(&[(mode, Block::new(&[rows, 0..TILE]))]));
+            assert_eq!(size(&program), None);
+            // The last comes after the three; of tasks that join each other, after the readers that those have waited for.
+            assert_eq!(edges[..3], [1, 0, 1], "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn who_reads_a_tile_and_a_part_of_it_reads_it_all() {
+        let mut program = written(6);
+        let face = Block::new(&[0..1, 0..TILE]);
+        program.submit(&[(Mode::In, face), (Mode::In, tile(0, 0))]);
+        assert_eq!(program.submit(&[(Mode::Inout, Block::new(&[4..5, 0..2 * TILE]))]), 1);
+    }
+
+    #[test]
+    fn a_write_of_all_leaves_nothing_of_tiles() {
+        let mut program = with_faces(&[0..1, 7..8]);
+        assert_eq!(program.submit(&[(Mode::Inout, program.datum.whole())]), 2);
+        assert_eq!(size(&program), Some((0, 0)));
+        assert_eq!(program.submit(&[(Mode::In, program.datum.whole())]), 1);
+        assert_eq!(program.submit(&[(Mode::Out, tile(2, 2))]), 1);
+        assert_eq!(size(&program), Some((1, 0)));
+    }
+
+    #[test]
+    fn strips_of_finished_tasks_are_forgotten() {
+        let mut program = written(6);
+        for n in 0..100 * FEW_STRIPS {
+            program.submit(&[(Mode::In, Block::new(&[0..1, n % 8..17]))]);
+            finish_all(&mut program);
+        }
+        assert!(size(&program).is_some_and(|(_, strips)| strips < 8 * FEW_STRIPS), "{:?}", size(&program));
+    }
+
+    #[test]
+    fn who_reads_much_of_what_one_task_wrote_makes_no_fragments() {
+        let mut program = Program::over(&[64 * TILE, 64 * TILE]);
+        program.submit(&[(Mode::Out, program.datum.whole())]);
+        for (i, j) in square(5) {
+            program.submit(&[(Mode::Inout, tile(i, j))]);
+        }
+        assert_eq!(size(&program), Some((25, 0)));
+        let edges = program.submit(&[(Mode::In, Block::new(&[2 * TILE..64 * TILE, 0..64 * TILE]))]);
+        assert_eq!((edges, size(&program)), (16, None), "after the tasks on 15 tiles, and the one on all");
+    }
+
+    #[test]
+    fn an_array_that_is_written_in_large_pieces_has_no_tiles_for_long() {
+        let mut program = written(16);
+        let mut writes = 0;
+        while size(&program).is_some() {
+            writes += 1;
+            assert!(writes < 100);
+            program.submit(&[(Mode::Inout, Block::new(&[0..8 * TILE, 0..16 * TILE]))]);
+        }
+    }
+}

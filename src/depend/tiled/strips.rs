@@ -1,0 +1,92 @@
+//! What was read of tiles that were not read whole: needed only when a write comes that fits no tile.
+//!
+//! Invariant: as long as somebody may have to wait for a task, its strips are here. Others are forgotten now and then.
+
+use crate::depend::TaskRef;
+use crate::ids::TaskId;
+use crate::region::{Block, NarrowBlock};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// So many are kept before some are forgotten.
+pub(super) const FEW: usize = if cfg!(test) { 8 } else { 1024 };
+
+/// Parts of tiles that tasks have read, in the order of submission.
+pub(super) struct Strips {
+    all: Vec<Strip>,
+    /// They are gone through when there are so many.
+    look_through_at: usize,
+}
+
+/// A part of one or several tiles, and who has read it.
+struct Strip {
+    task: TaskId,
+    /// A later task may have the same.
+    address: usize,
+    block: NarrowBlock,
+}
+
+/// The strips of each task.
+pub(super) struct OfTasks(FxHashMap<TaskId, Vec<Block>>);
+
+impl Default for Strips {
+    fn default() -> Self {
+        Self { all: Vec::new(), look_through_at: FEW }
+    }
+}
+
+impl Strips {
+    /// Keeps one that is not empty and has narrow indices.
+    #[inline]
+    pub(super) fn keep(&mut self, task: TaskId, address: usize, block: &Block) {
+        self.all.extend(NarrowBlock::new(block).map(|block| Strip { task, address, block }));
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.all.len() >= self.look_through_at
+    }
+
+    /// Forgets those of tasks that are no readers any more, as their addresses tell: to look at the tasks would take longer, as they
+    /// are in no cache. So many tiles were looked at for the addresses.
+    #[cold]
+    pub(super) fn look_through(&mut self, readers: &FxHashSet<usize>, tiles: usize) {
+        self.all.retain(|strip| readers.contains(&strip.address));
+        // Several times as many more as tiles were looked at: so what a strip costs does not grow with the array.
+        self.look_through_at = 2 * self.all.len() + 4 * tiles + FEW;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn of_tasks(&self) -> OfTasks {
+        let mut strips: FxHashMap<TaskId, Vec<Block>> = FxHashMap::default();
+        self.all.iter().for_each(|strip| strips.entry(strip.task).or_default().push(strip.block.widen()));
+        OfTasks(strips)
+    }
+}
+
+impl OfTasks {
+    /// Names what each reader of a tile has read there: strips that meet the tile, or all of it.
+    ///
+    /// A task stands among the readers once for each of its accesses that reads there, so it has read strips alone if there are as
+    /// many.
+    pub(super) fn for_each_reader(&self, readers: &[TaskRef], tile: &Block, mut found: impl FnMut(&TaskRef, Block)) {
+        for (n, task) in readers.iter().enumerate() {
+            let is_same = |other: &&TaskRef| other.address() == task.address();
+            if readers[..n].iter().any(|other| is_same(&other)) {
+                continue; // was named
+            }
+            let of_task = self.0.get(&task.shared().id).into_iter().flatten().filter(|strip| strip.overlaps(tile));
+            match of_task.clone().count() == readers.iter().filter(is_same).count() {
+                true => of_task.for_each(|strip| found(task, *strip)),
+                false => found(task, *tile),
+            }
+        }
+    }
+}
