@@ -361,10 +361,10 @@ pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
 }
 
 /// Ends a task: whoever waited for it and now waits for nobody is handed to `ready`, the last submitted first. Those who
-/// must wait for its children go on to these.
+/// must wait for its children go on to these. Its group and its parent are told last, when it has finished for all to see.
 #[inline(always)] // on the way of every task
 pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
-    if task.owned().child.is_none() && task.shared().domain.get().is_none() {
+    if !task.owned().is_counted() && task.shared().domain.get().is_none() {
         task.finish(ready);
     } else {
         finish_with_kin(task, ready);
@@ -374,6 +374,7 @@ pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
 #[cold]
 fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     let (child, domain) = (task.owned_mut().child.take(), task.shared().domain.get().cloned());
+    let membership = task.owned_mut().side.as_mut().and_then(|side| side.membership.take());
     if let (Some(child), Some(cause)) = (&child, task.poison()) {
         child.0.note(&cause);
     }
@@ -389,4 +390,5 @@ fn finish_with_kin(mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
             domain.leave();
         }
     }
+    drop(membership);
 }

@@ -75,8 +75,8 @@ impl<'rt> TaskGroup<'rt> {
     /// Waits until no task of the group is left, and for no other; what is submitted to it meanwhile is waited for too.
     /// A thread that hosts a unit executes tasks meanwhile, of whatever group.
     ///
-    /// When it returns, the tasks' bodies have ended and what they captured is dropped. That a task has finished, a handle of
-    /// it may say a moment later: when those that waited for the task have been let go.
+    /// When it returns, the tasks' bodies have ended, what they captured is dropped, and handles of them say that they have
+    /// finished.
     ///
     /// # Errors
     /// The failures because of which tasks of the group have not run to their ends, those of others among them if they

@@ -398,6 +398,9 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
+        if let Some((_, group)) = &self.hints.group {
+            side.get_or_insert_default().membership = Some(group.enter());
+        }
         if A::HAS_RESULTS {
             let predecessors = &mut side.get_or_insert_default().predecessors;
             self.accesses.predecessors(&mut |Predecessor(task)| predecessors.push(task.clone()));

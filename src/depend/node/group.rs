@@ -1,14 +1,15 @@
 //! Groups of tasks: how many of a group have not ended, why some have failed, and whether the others are cancelled.
 //!
-//! The body of a member is wrapped ([`Member`]). However the task ends, its owner drops the wrapper; then what the body
-//! captured is gone, and the wrapper counts the task out. So a task without a group meets nothing of this: no counter,
-//! no flag.
+//! The body of a member is wrapped ([`Member`]), and its owner has a [`Membership`], which counts the task out when it is
+//! dropped: at the very end, when what the body captured is gone and those that waited for the task have been let go. So a
+//! task without a group meets nothing of this but the question whether it has one.
 //!
 //! What never happens here: nobody waits, nothing is run on a group's behalf.
 //!
 //! Invariants:
-//! 1. A group counts a member from before its submission until its wrapper is dropped, which is the last thing that its
-//!    owner does with the body. What a member has failed by was noted before.
+//! 1. A group counts a member from before its submission until its membership is dropped, which is the last thing that its
+//!    owner does with the task: its body is gone, and who has a handle sees it finished. What it has failed by was noted
+//!    before.
 //! 2. What a member counts for, all groups above its group are counted for too.
 //! 3. Under the lock references are moved, and no failure is dropped.
 
@@ -109,8 +110,10 @@ impl Group {
         Told { group: self, waker }
     }
 
-    fn enter(&self) {
+    /// Counts a member.
+    pub(crate) fn enter(self: &Arc<Self>) -> Membership {
         self.line().for_each(|group| _ = group.members.fetch_add(1, Ordering::Relaxed));
+        Membership(self.clone())
     }
 
     fn leave(&self) {
@@ -144,16 +147,9 @@ impl Drop for Told<'_> {
     }
 }
 
-/// The body of a task in a group.
-///
-/// Its type does not depend on what is in it, so that a program's tasks are not compiled twice, in a group and outside.
-pub(crate) struct Member {
-    // Dropped in this order: when the task is counted out, nothing is left of its body.
-    body: Box<dyn Body>,
-    membership: Membership,
-}
-
-struct Membership(Arc<Group>);
+/// A task's place in a group, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Membership(Arc<Group>);
 
 impl Drop for Membership {
     fn drop(&mut self) {
@@ -161,15 +157,22 @@ impl Drop for Membership {
     }
 }
 
+/// The body of a task in a group.
+///
+/// Its type does not depend on what is in it, so that a program's tasks are not compiled twice, in a group and outside.
+pub(crate) struct Member {
+    body: Box<dyn Body>,
+    group: Arc<Group>,
+}
+
 impl Member {
     pub(crate) fn new(body: Box<dyn Body>, group: Arc<Group>) -> Self {
-        group.enter();
-        Self { body, membership: Membership(group) }
+        Self { body, group }
     }
 
     /// Drops the body of a task that has not begun and was cancelled.
     fn begin(&self) -> Result<(), BoxError> {
-        if !self.membership.0.is_cancelled() {
+        if !self.group.is_cancelled() {
             return Ok(());
         }
         self.body.discard();
@@ -231,14 +234,42 @@ impl Body for Member {
     }
 
     fn group(&self) -> Option<&Group> {
-        Some(&self.membership.0)
+        Some(&self.group)
     }
 
     fn failed(&self, failure: &Arc<TaskFailure>) {
-        self.membership.0.note(failure);
+        self.group.note(failure);
     }
 
     fn kinds(&self) -> Kinds {
         self.body.kinds()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::depend::finish;
+    use crate::depend::hand_made::task;
+    use crate::sync::Flow;
+
+    /// Who is told that no member is left finds all of them finished, and those that waited for them let go.
+    #[test]
+    fn a_member_counts_until_it_has_finished() {
+        let all = Arc::new(Group::default());
+        let group = Arc::new(all.part());
+        let [mut member, mut behind] = [1, 2].map(|id| task(id, Kinds::CPU, &[]));
+        member.owned_mut().get_or_insert_default().membership = Some(group.enter());
+        let handle = member.share();
+        behind.wait_for(&handle, Flow::Order).unwrap();
+        assert!(behind.commit().is_none(), "it waits for the member");
+        let mut let_go = None;
+        finish(member.commit().unwrap(), |task| {
+            assert!(handle.is_finished());
+            assert!(group.line().all(|group| group.left() == 1), "it is not counted out yet");
+            let_go = Some(task);
+        });
+        assert!(group.line().all(|group| group.left() == 0));
+        finish(let_go.expect("nobody is left to wait for"), |_| unreachable!());
     }
 }

@@ -27,7 +27,7 @@ pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(in crate::depend) use group::Causes;
-pub(crate) use group::{Group, Member};
+pub(crate) use group::{Group, Member, Membership};
 pub(crate) use kinds::Kinds;
 pub(crate) use parts::Parts;
 pub(crate) use piece::Piece;
@@ -128,6 +128,14 @@ pub(crate) struct Own {
     pub(crate) child: Option<Child>,
 }
 
+impl Own {
+    /// Whether somebody counts the task who has to be told of its end, but the driver.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.child.is_some() || self.side.as_ref().is_some_and(|side| side.membership.is_some())
+    }
+}
+
 impl Deref for Own {
     type Target = Option<Pooled<Side>>;
 
@@ -181,6 +189,8 @@ pub(crate) struct Side {
     pub(crate) predecessors: Vec<TaskRef>,
     /// In whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
+    /// If it is in a group and has not ended.
+    pub(crate) membership: Option<Membership>,
     /// If it stands at the border of a graph that runs again and again.
     pub(crate) gate: Option<Gate>,
     /// Who has left what it finds, if it wants to know.
