@@ -364,7 +364,7 @@ pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
 /// must wait for its children go on to these. Its group and its parent are told last, when it has finished for all to see.
 #[inline(always)] // on the way of every task
 pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
-    if !task.owned().is_counted() && task.shared().domain.get().is_none() {
+    if task.owned().is_bare() && task.shared().domain.get().is_none() {
         task.finish(ready);
     } else {
         finish_with_kin(task, ready);

@@ -14,8 +14,8 @@ use super::waiters::Waiters;
 use super::watch::{Stall, Watch, running_tasks};
 use super::window::Window;
 use crate::depend::{
-    AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Lane, Leaving, Meta, Own, OwnedTask, Side, Stop,
-    Submitting, SuspendedTasks, running,
+    AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Group, Lane, Leaving, Meta, Own, OwnedTask, Side,
+    Stop, Submitting, SuspendedTasks, running,
 };
 use crate::engine::{Command, Engine, Event, Outcome, Span};
 use crate::error::{FailureReason, SubmitError};
@@ -86,6 +86,15 @@ pub(crate) struct Description {
     pub(crate) side: Option<Pooled<Side>>,
     /// If it is somebody's child.
     pub(crate) child: Option<Child>,
+}
+
+impl Description {
+    /// That of a member of this group.
+    #[cold]
+    pub(crate) fn of_member(mut self, group: &Arc<Group>) -> Self {
+        self.side.get_or_insert_default().membership = Some(group.enter());
+        self
+    }
 }
 
 impl Shared {

@@ -398,9 +398,6 @@ where
         if simulation.is_some() {
             side.get_or_insert_default().kinds = Some(kinds);
         }
-        if let Some((_, group)) = &self.hints.group {
-            side.get_or_insert_default().membership = Some(group.enter());
-        }
         if A::HAS_RESULTS {
             let predecessors = &mut side.get_or_insert_default().predecessors;
             self.accesses.predecessors(&mut |Predecessor(task)| predecessors.push(task.clone()));
@@ -420,7 +417,7 @@ where
                 }
                 None => Box::new(Payload::new(accesses, self.cpu, kinds)),
             };
-            return driver.submit_rare(description, Member::new(body, group), records, watch);
+            return driver.submit_rare(description.of_member(&group), Member::new(body, group), records, watch);
         }
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
