@@ -25,7 +25,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// What a thread waits for, as far as counters can tell.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Awaited {
     /// These tasks.
     Tasks(SoFar),

@@ -94,11 +94,17 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         f(&all)
     }
 
+    /// The domain of the innermost value, if that is open.
+    #[inline]
+    pub(crate) fn open(&self) -> Option<u64> {
+        // SAFETY: frames in the list are alive (invariant).
+        unsafe { self.top.get().as_ref() }.filter(|frame| frame.open).map(|frame| frame.domain)
+    }
+
     /// Whether the thread is in the middle of an open value of this domain, at the innermost.
     #[inline]
     pub(crate) fn is_open(&self, domain: u64) -> bool {
-        // SAFETY: frames in the list are alive (invariant).
-        unsafe { self.top.get().as_ref() }.is_some_and(|frame| frame.open && frame.domain == domain)
+        self.open() == Some(domain)
     }
 
     /// Calls `f`, which goes on with code that has left its frames here the last time, or begins it without any.

@@ -89,6 +89,11 @@ pub(crate) fn may_wait(runtime: u64) -> bool {
     RUNNING.with(|running| running.is_open(runtime))
 }
 
+/// The runtime of the body that runs here, if one that may wait does.
+pub(crate) fn waits_in() -> Option<u64> {
+    RUNNING.with(Scope::open)
+}
+
 /// Calls `code`, in which nothing is waited for, with the part of a body that runs here, if one does.
 pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) -> R {
     let mut code = Some(code);

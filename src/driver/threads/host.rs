@@ -4,6 +4,7 @@
 
 use super::aside::{Aside, Own};
 use super::ready::OwnQueue;
+use super::state::Threads;
 use crate::depend::{Context, Entrance, running};
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
@@ -38,8 +39,8 @@ pub(super) struct Host {
     pub(super) aside: Aside,
     /// Of the stack that runs.
     pub(super) own: Cell<Own>,
-    /// Whether the runtime is still there.
-    alive: Weak<()>,
+    /// The driver that it is a part of, as long as that is there.
+    pub(super) threads: Weak<Threads>,
     /// How many submissions are left until it looks at the window.
     pub(super) until_look: Cell<u32>,
     /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
@@ -55,16 +56,15 @@ thread_local! {
 }
 
 impl Host {
-    /// A part in a runtime that is there as long as `alive` is.
     pub(super) fn new(
-        runtime: u64,
-        alive: &Arc<()>,
+        threads: &Threads,
         unit: &ComputeUnit,
         queue: OwnQueue,
         pool: Option<&Arc<rayon::ThreadPool>>,
         stack_bytes: usize,
         entrance: Weak<Entrance>,
     ) -> Self {
+        let runtime = threads.shared.id;
         let context = Context {
             runtime,
             entrance,
@@ -86,7 +86,7 @@ impl Host {
             has_pool: pool.is_some(),
             aside: Aside::new(runtime, stack_bytes),
             own: Cell::default(),
-            alive: Arc::downgrade(alive),
+            threads: threads.this.clone(),
             until_look: Cell::new(0),
             until_told: Cell::new(0),
             attention: Cell::new(0),
@@ -98,7 +98,7 @@ impl Host {
         let ended = HOSTS.with(|hosts| {
             let mut hosts = hosts.borrow_mut();
             hosts.push(self);
-            hosts.extract_if(.., |host| host.alive.strong_count() == 0).collect::<Vec<_>>()
+            hosts.extract_if(.., |host| host.threads.strong_count() == 0).collect::<Vec<_>>()
         });
         drop(ended);
     }

@@ -6,8 +6,8 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`motion`], [`start`], [`together`],
-//! [`replay`], and this one.
+//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`other_body`], [`motion`], [`start`],
+//! [`together`], [`replay`], and this one. Only a host leads back to the state that it is a part of.
 
 mod accelerators;
 mod across;
@@ -20,6 +20,7 @@ mod forks;
 mod host;
 mod hosting;
 mod motion;
+mod other_body;
 mod ready;
 mod replay;
 mod room;
@@ -37,7 +38,9 @@ pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
 
 use self::host::Host;
+use self::other_body::OtherBody;
 use self::state::Crew;
+use self::waiting::For;
 use super::Driver;
 use super::inside;
 use super::shared::{BreakOnUnwind, Shared};
@@ -96,9 +99,10 @@ impl Driver for Threads {
         let shared = &self.shared;
         if running::may_wait(shared.id) {
             let waited =
-                Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), None, left));
+                Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), For::Own, left));
             return waited.expect("what has no key is in no circle");
         }
+        let mut other_body = OtherBody::here(&awaited);
         let until = awaited.until();
         let waiting = shared.waiters.enter(own_parker(), awaited);
         let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
@@ -110,6 +114,12 @@ impl Driver for Threads {
         };
         let seat = self.seat.get();
         while left() > 0 {
+            if let Some(body) = &other_body
+                && self.is_run_elsewhere()
+            {
+                other_body = if self.wait_in_other_body(body, left) { other_body } else { None };
+                continue;
+            }
             let hosted = Host::with(shared.id, |host| match (host, seat.and_then(|seat| seat.try_lock())) {
                 (Some(host), Some(_seated)) => {
                     self.run_until(host, waiting.parker(), Some(&waiting), left, nap);
@@ -124,7 +134,7 @@ impl Driver for Threads {
                 }
                 (_, None) => false,
             });
-            if !hosted {
+            if !hosted && other_body.is_none() {
                 let nap = nap();
                 waiting.ask(true);
                 if left() > 0 && seat.is_none_or(|seat| seat.is_locked()) {

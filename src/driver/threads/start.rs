@@ -56,7 +56,7 @@ impl Threads {
             crew.pool = guest_pool(self.shared.id, unit, style)?.map(Arc::new);
             let mut host = |queue| {
                 let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("there is one for each queue"));
-                Host::new(self.shared.id, &self.alive, unit, queue, pool, style.stack_bytes, entrance)
+                Host::new(self, unit, queue, pool, style.stack_bytes, entrance)
             };
             Rc::new(host(queue)).enter();
             if style.pin {
@@ -204,7 +204,7 @@ fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: Thre
         pin(unit.hosting_core());
     }
     let runtime = threads.shared.id;
-    let host = Rc::new(Host::new(runtime, &threads.alive, unit, queue, None, style.stack_bytes, entrance));
+    let host = Rc::new(Host::new(threads, unit, queue, None, style.stack_bytes, entrance));
     host.clone().enter();
     threads.work(&host);
     Host::leave(runtime);

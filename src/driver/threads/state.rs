@@ -36,8 +36,6 @@ pub(crate) struct Threads {
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
-    /// There as long as this is, for threads that have a part in it.
-    pub(super) alive: Arc<()>,
     /// The slot whose thread is to die.
     #[cfg(test)]
     pub(crate) doomed: std::sync::atomic::AtomicUsize,
@@ -80,7 +78,6 @@ impl Threads {
             crew: Mutex::default(),
             shutdown: AtomicBool::new(false),
             built: Instant::now(),
-            alive: Arc::default(),
             #[cfg(test)]
             doomed: std::sync::atomic::AtomicUsize::new(usize::MAX),
             shared,

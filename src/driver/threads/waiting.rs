@@ -44,6 +44,17 @@ impl Work {
     }
 }
 
+/// What a body waits for.
+pub(super) enum For {
+    /// What has this key in its runtime.
+    Key(Key),
+    /// Something else of its runtime.
+    Own,
+    /// Something of another runtime. No task may lie on top of the body, a descendant neither: it might wait there for what
+    /// waits for the body, which no search for circles sees.
+    Other,
+}
+
 impl Host {
     /// From here on tasks lie on top of each other on this stack, which began about here.
     pub(super) fn begin_stack(&self, on_fiber: bool) {
@@ -87,7 +98,7 @@ impl Threads {
             while executed < OLDEST_AFTER_IN_BODY && !over() && !self.ready.has_urgent() {
                 let Some(task) = ReadyQueues::pop_own(&host.queue) else { break };
                 let work = Work::Anywhere(task);
-                if !self.fits_on_top(host, &work) {
+                if !self.fits_on_top(host, &work, true) {
                     self.put_back(host, work);
                     break;
                 }
@@ -107,7 +118,7 @@ impl Threads {
     pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
         if left() > 0 && running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
-                self.wait_in_body(host.expect("it was asked for before"), Some(key), left)
+                self.wait_in_body(host.expect("it was asked for before"), For::Key(key), left)
             });
         }
         self.advance(Awaited::Told, left);
@@ -116,23 +127,23 @@ impl Threads {
 
     /// Lets the body that runs here wait.
     #[cold]
-    pub(super) fn wait_in_body(&self, host: &Host, key: Option<Key>, left: impl Fn() -> u64) -> Result<(), Circle> {
-        let (since, id) = (Instant::now(), self.shared.id);
+    pub(super) fn wait_in_body(&self, host: &Host, what: For, left: impl Fn() -> u64) -> Result<(), Circle> {
+        let (since, id, on_top) = (Instant::now(), self.shared.id, !matches!(what, For::Other));
         let left = || if self.shared.is_broken() { 0 } else { left() };
         let placed = (!self.on_fast_path()).then(|| running::with_task(id, |task| task.shared().id)).flatten();
         if let Some(task) = placed {
             self.react(|out| self.shared.engine.on(Event::Suspended(task), out));
         }
         let wait = |sleeps| match host.own.get().on_fiber {
-            true => self.wait_aside(host, &left, sleeps),
-            false => self.wait_below(host, &left, sleeps),
+            true => self.wait_aside(host, &left, on_top, sleeps),
+            false => self.wait_below(host, &left, on_top, sleeps),
         };
-        let waited = match key {
-            None => {
+        let waited = match what {
+            For::Own | For::Other => {
                 wait(true);
                 Ok(())
             }
-            Some(key) => {
+            For::Key(key) => {
                 wait(false);
                 running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, || wait(true)))
             }
@@ -148,10 +159,11 @@ impl Threads {
     }
 
     /// Waits at the bottom of a stack that this thread cannot leave; unless it `sleeps`, until there is nothing else to do.
-    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, sleeps: bool) {
+    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: bool, sleeps: bool) {
         let mut lookout = Lookout::default();
         while left() > 0 {
-            if self.resume_woken(host) || self.step_in_body(host) || host.has_room_on_top() && host.help_fork() {
+            if self.resume_woken(host) || self.step_in_body(host, on_top) || host.has_room_on_top() && host.help_fork()
+            {
                 lookout = Lookout::default();
             } else if lookout.is_over() {
                 self.shared.tell_waiters();
@@ -168,10 +180,10 @@ impl Threads {
     }
 
     /// Waits on a stack that can be left; unless it `sleeps`, until it is to be left.
-    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, sleeps: bool) {
+    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: bool, sleeps: bool) {
         while left() > 0 {
             let work = self.next_work(host);
-            if work.as_ref().is_some_and(|work| self.fits_on_top(host, work)) {
+            if work.as_ref().is_some_and(|work| self.fits_on_top(host, work, on_top)) {
                 work.into_iter().for_each(|work| self.run_work(host, work));
                 continue;
             }
@@ -190,11 +202,11 @@ impl Threads {
     }
 
     /// Runs something while a body waits below; whether there was anything.
-    fn step_in_body(&self, host: &Host) -> bool {
+    fn step_in_body(&self, host: &Host, on_top: bool) -> bool {
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
         match self.next_work(host) {
             None => polled,
-            Some(work) if self.fits_on_top(host, &work) => {
+            Some(work) if self.fits_on_top(host, &work, on_top) => {
                 self.run_work(host, work);
                 true
             }
@@ -217,10 +229,11 @@ impl Threads {
         true
     }
 
-    /// Whether what has no end before this may lie on top of the body that waits here.
-    fn fits_on_top(&self, host: &Host, work: &Work) -> bool {
+    /// Whether what has no end before this may lie on top of the body that waits here, where descendants may.
+    fn fits_on_top(&self, host: &Host, work: &Work, on_top: bool) -> bool {
         let task = work.task();
-        task.shared().internal || running::is_descendant_here(self.shared.id, task) && host.has_room_on_top()
+        let is_below = || running::is_descendant_here(self.shared.id, task);
+        task.shared().internal || on_top && is_below() && host.has_room_on_top()
     }
 
     fn next_work(&self, host: &Host) -> Option<Work> {
