@@ -132,7 +132,7 @@ impl Lines {
         } else if self.stride == 1 && is_avx512::<S>() {
             self.unpack_rows::<S, 8>(simd, target, bundle, (field, fields));
         } else {
-            self.unpack_points::<S>(target, bundle, (field, fields), 0);
+            self.unpack_points::<S>(target, bundle, (field, fields));
         }
     }
 
@@ -146,19 +146,18 @@ impl Lines {
         (field, fields): (usize, usize),
     ) {
         let rows: [&[f64]; N] = tabulate!(|lane| &source[self.starts[lane]..][..self.length]);
-        let mut blocks = bundle.chunks_exact_mut(N * fields);
-        let mut l = 0;
-        for block in blocks.by_ref().take(self.length / N) {
+        for l in blocks::<N>(self.length) {
             let across: [S::f64s; N] = tabulate!(|lane| S::as_simd_f64s(&rows[lane][l..l + N]).0[0]);
             let columns = transpose(simd, across);
+            let block = &mut bundle[l * fields..][..N * fields];
             unroll!(N, |i| block[i * fields + field] = columns[i]);
-            l += N;
         }
-        let rest = &mut bundle[l * fields..];
-        for (l, point) in (l..self.length).zip(rest.chunks_exact_mut(fields)) {
-            let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
-            for (lane, row) in lanes.iter_mut().zip(rows) {
-                *lane = row[l];
+        if self.length < N {
+            for (l, point) in bundle.chunks_exact_mut(fields).take(self.length).enumerate() {
+                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
+                for (lane, row) in lanes.iter_mut().zip(rows) {
+                    *lane = row[l];
+                }
             }
         }
     }
@@ -172,8 +171,8 @@ impl Lines {
         bundle: &[S::f64s],
         (field, fields): (usize, usize),
     ) {
-        let whole = self.length / N * N;
-        for (l, block) in (0..whole).step_by(N).zip(bundle.chunks_exact(N * fields)) {
+        for l in blocks::<N>(self.length) {
+            let block = &bundle[l * fields..][..N * fields];
             let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + field]);
             let rows = transpose(simd, columns);
             unroll!(N, |lane| if lane < self.count {
@@ -181,7 +180,9 @@ impl Lines {
                 S::as_mut_simd_f64s(&mut target[at..at + N]).0[0] = rows[lane];
             });
         }
-        self.unpack_points::<S>(target, bundle, (field, fields), whole);
+        if self.length < N {
+            self.unpack_points::<S>(target, bundle, (field, fields));
+        }
     }
 
     /// [`Lines::pack`] from a component of which each point of a line lies in a slice of its own, at the line's start:
@@ -235,16 +236,10 @@ impl Lines {
         }
     }
 
-    /// [`Lines::unpack`], number by number, from the `first` point of the lines on.
+    /// [`Lines::unpack`], number by number.
     #[inline(always)]
-    fn unpack_points<S: Simd>(
-        &self,
-        target: &mut [f64],
-        bundle: &[S::f64s],
-        (field, fields): (usize, usize),
-        first: usize,
-    ) {
-        for l in first..self.length {
+    fn unpack_points<S: Simd>(&self, target: &mut [f64], bundle: &[S::f64s], (field, fields): (usize, usize)) {
+        for l in 0..self.length {
             let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(&bundle[l * fields + field]));
             for (lane, start) in lanes.iter().zip(self.starts).take(self.count) {
                 target[start + l * self.stride] = *lane;
@@ -257,6 +252,14 @@ impl Lines {
     fn adjacent<S: Simd>(&self) -> bool {
         self.count == S::F64_LANES && (0..S::F64_LANES).all(|lane| self.starts[lane] == self.starts[0] + lane)
     }
+}
+
+/// Where blocks of `N` points of a line begin that cover it: the last one overlaps the one before if it has to, since the same
+/// points twice cost less than a few points one by one. None if the line is shorter than a block.
+#[inline(always)]
+fn blocks<const N: usize>(length: usize) -> impl Iterator<Item = usize> {
+    let last = length.checked_sub(N);
+    last.into_iter().flat_map(move |last| (0..length).step_by(N).map(move |l| l.min(last)))
 }
 
 /// How many planes of `points` points have their lines solved together where vectors have `lanes` lanes and each plane has `lines`
