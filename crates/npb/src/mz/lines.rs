@@ -40,17 +40,6 @@ impl Lines {
         Self { starts: padded, count, stride, length }
     }
 
-    /// `count` lines `apart` from one another, of which the first begins at `first`.
-    ///
-    /// # Panics
-    /// If `count` is 0 or greater than [`MAX_LANES`].
-    #[inline(always)]
-    pub(crate) fn apart(first: usize, apart: usize, count: usize, stride: usize, length: usize) -> Self {
-        assert!((1..=MAX_LANES).contains(&count), "{count} lines in a bundle");
-        let starts = std::array::from_fn(|lane| first + lane.min(count - 1) * apart);
-        Self { starts, count, stride, length }
-    }
-
     /// The lines `numbers` of planes of `points` points, where each plane has `lines` lines, `apart` from one another, of which the
     /// first begins at `first` of the plane.
     ///

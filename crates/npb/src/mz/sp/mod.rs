@@ -17,8 +17,11 @@ use std::ops::Range;
 use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
-use crate::mz::components::{ComponentsMut, Slab, components, components_mut, for_planes, over_planes, over_rows};
+use crate::mz::components::{
+    ComponentsMut, Slab, components, components_mut, for_planes, for_slabs, over_planes, over_rows,
+};
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
+use crate::mz::lines::planes_together;
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -142,47 +145,79 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { mesh, u, forcing, first, r } = self;
-        let plane = mesh.shape.nx * mesh.shape.ny;
+        let Shape { nx, ny, .. } = mesh.shape;
+        let plane = nx * ny;
+        let together = planes_together(S::F64_LANES, plane, &[ny - 2]);
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let (planes, flow) =
-                    scratch.numbers(Planes::numbers(mesh.shape) + 2 * plane).split_at_mut(Planes::numbers(mesh.shape));
-                let (volume, sound) = flow.split_at_mut(plane);
-                let mut flow = FlowPlane { volume, sound };
+                let numbers = Planes::numbers(mesh.shape);
+                let (planes, flow) = scratch.numbers(numbers + 2 * together * plane).split_at_mut(numbers);
+                let (volume, sound) = flow.split_at_mut(together * plane);
                 let whole = TRANSFORM && X && Y;
                 let mut operator = whole.then(
                     #[inline(always)]
                     || Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first),
                 );
                 let mut bundles = Scratch::default();
-                for_planes(
+                for_slabs(
                     plane,
+                    together,
                     first,
                     r,
                     #[inline(always)]
-                    |k, mut r| {
-                        let u = u.plane(k);
-                        if let Some(operator) = &mut operator {
-                            operator.plane(k, r.each_mut().map(|component| &mut **component));
-                        }
-                        if TRANSFORM {
-                            enter_plane(simd, u, &mut r, &mut flow);
-                        } else {
-                            find_flow(simd, u, &mut flow);
-                        }
-                        let (flow, r) = (&flow, &mut r);
+                    |ks, mut r| {
+                        let planes = ks.len();
+                        let (volume, sound) = (&mut volume[..planes * plane], &mut sound[..planes * plane]);
+                        let mut flows = flows(volume, sound, plane);
+                        for_planes(
+                            plane,
+                            ks.start,
+                            r.each_mut().map(|component| &mut **component),
+                            #[inline(always)]
+                            |k, mut r| {
+                                let (u, mut flow) = (u.plane(k), flows.next().expect("one for each plane"));
+                                if let Some(operator) = &mut operator {
+                                    operator.plane(k, r.each_mut().map(|component| &mut **component));
+                                }
+                                if TRANSFORM {
+                                    enter_plane(simd, u, &mut r, &mut flow);
+                                } else {
+                                    find_flow(simd, u, &mut flow);
+                                }
+                            },
+                        );
+                        drop(flows);
                         if X {
-                            vectorize(simd, SweepX { mesh, u, flow, r: &mut *r, scratch: &mut bundles });
+                            let flow = &FlowPlane { volume, sound };
+                            let (u, r, scratch) = (u.planes(ks.clone()), &mut r, &mut bundles);
+                            vectorize(simd, SweepX { mesh, planes, u, flow, r, scratch });
                         }
                         if Y {
-                            vectorize(simd, SweepY { mesh, u, flow, r, scratch: &mut bundles });
+                            let mut flows = self::flows(volume, sound, plane);
+                            for_planes(
+                                plane,
+                                ks.start,
+                                r,
+                                #[inline(always)]
+                                |k, mut r| {
+                                    let flow = &flows.next().expect("one for each plane");
+                                    let (u, r, scratch) = (u.plane(k), &mut r, &mut bundles);
+                                    vectorize(simd, SweepY { mesh, u, flow, r, scratch });
+                                },
+                            );
                         }
                     },
                 );
             },
         );
     }
+}
+
+/// The flow of some planes, plane by plane.
+fn flows<'a>(volume: &'a mut [f64], sound: &'a mut [f64], plane: usize) -> impl Iterator<Item = FlowPlane<'a>> {
+    let planes = volume.chunks_exact_mut(plane).zip(sound.chunks_exact_mut(plane));
+    planes.map(|(volume, sound)| FlowPlane { volume, sound })
 }
 
 /// The rows of a block: lines in z.

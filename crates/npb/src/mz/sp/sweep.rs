@@ -1,7 +1,8 @@
 //! The sweeps of SP within planes of constant z and within rows of constant y, as many lines at once as there are lanes.
 //!
-//! What all lines of a plane need of the flow, 1/ρ and the speed of sound, is found once per plane. The transform that
-//! follows a sweep is applied to each point of the solution on its way out.
+//! What all lines of a plane need of the flow, 1/ρ and the speed of sound, is found once per plane. Lines in x of several
+//! planes are solved together where those of one would leave lanes idle. The transform that follows a sweep is applied to
+//! each point of the solution on its way out.
 //!
 //! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
 //! would have lanes to spare, is solved by zero.
@@ -30,7 +31,7 @@ const KEPT: usize = COMPONENTS + 2;
 /// How many bundles of lines in z lie between what is solved and what is asked for.
 const AHEAD: usize = 2;
 
-/// The flow in a plane, one slice each.
+/// The flow in a plane, or in some that follow each other, one slice each.
 pub(crate) struct FlowPlane<'a> {
     /// 1/ρ.
     pub(crate) volume: &'a mut [f64],
@@ -69,9 +70,10 @@ pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut Component
     }
 }
 
-/// Solves the lines in x of one plane, and transforms the solution into waves in y.
+/// Solves the lines in x of some planes, and transforms the solution into waves in y.
 pub(crate) struct SweepX<'a, 'r> {
     pub(crate) mesh: &'a Mesh,
+    pub(crate) planes: usize,
     pub(crate) u: Components<'a>,
     pub(crate) flow: &'a FlowPlane<'a>,
     pub(crate) r: &'a mut ComponentsMut<'r>,
@@ -83,15 +85,17 @@ impl WithSimd for SweepX<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { mesh, u, flow, r, scratch } = self;
+        let Self { mesh, planes, u, flow, r, scratch } = self;
         let Shape { nx, ny, .. } = mesh.shape;
         let weights = Weights::new(simd, mesh, 0);
         let c = Constants::new(simd);
         let (lines, length) = (ny - 2, nx - 2);
         // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
         let (points, rows) = scratch.vectors::<S>(FIELDS * nx + stored(length)).split_at_mut(FIELDS * nx);
-        for begin in (0..lines).step_by(S::F64_LANES) {
-            let lines = Lines::apart((1 + begin) * nx, nx, S::F64_LANES.min(lines - begin), 1, nx);
+        let end = planes * lines;
+        for begin in (0..end).step_by(S::F64_LANES) {
+            let numbers = begin..end.min(begin + S::F64_LANES);
+            let lines = Lines::in_planes((nx, nx, lines), nx * ny, numbers, (1, nx));
             lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
             lines.pack(simd, u[1], points, (MOMENTUM, FIELDS));
             lines.pack(simd, flow.sound, points, (SOUND, FIELDS));

@@ -78,7 +78,8 @@ impl WithSimd for Places {
         let numbers: Vec<f64> = (0..MAX_LANES * LENGTH).map(|index| index as f64).collect();
         let mut scratch = Scratch::default();
         let bundle = scratch.vectors::<S>(LENGTH);
-        Lines::apart(0, LENGTH, S::F64_LANES, 1, LENGTH).pack(simd, &numbers, bundle, (0, 1));
+        let starts: Vec<usize> = (0..S::F64_LANES).map(|lane| lane * LENGTH).collect();
+        Lines::new(&starts, 1, LENGTH).pack(simd, &numbers, bundle, (0, 1));
         for (l, point) in bundle.iter().enumerate() {
             let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(point));
             let expected: Vec<f64> = (0..S::F64_LANES).map(|lane| (lane * LENGTH + l) as f64).collect();
