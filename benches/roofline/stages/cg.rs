@@ -1,15 +1,17 @@
-//! CG's stages: operations, least bytes, and how they are measured. With rows or slices, whatever the class: the program stores one
-//! triangle of what is larger than class A.
+//! CG's stages: operations, least bytes, and how they are measured, with the matrix stored as the program does by itself: as rows,
+//! as slices, or as one triangle of a large one, where each block of rows has a share of the product.
 
 use std::error::Error;
 use std::ops::Range;
 use std::time::Instant;
 
-use npb_cg::kernels::{self, Norms};
+use npb_cg::kernels::{self, Product};
 use npb_cg::sliced::{Part, Sliced, WINDOW};
+use npb_cg::symmetric::{self, Symmetric};
 use npb_cg::{Matrix, Problem, Solver, Storage};
 use rayon::prelude::*;
 use thalweg::Runtime;
+use thalweg::error::BuildError;
 
 use super::{Effort, Measured, Shares, Work, timed};
 use crate::class::Class;
@@ -20,24 +22,64 @@ const BLOCKS: usize = 2;
 /// Iterations of conjugate gradients in a step of the power iteration.
 const ITERATIONS: usize = 25;
 
-/// q = A p and p · q: for each entry a multiply-add, of a value and a column and a number that is gathered; for each row another,
-/// where its entries are (4 bytes), a number of p and one of q.
-fn product(rows: f64, entries: f64, storage: Storage) -> Work {
-    let bytes = entry_bytes(storage) * entries + 20.0 * rows;
-    Work { operations: 2.0 * entries + 2.0 * rows, bytes, gathers: entries }
+/// What the stages' work follows from.
+struct Sizes {
+    rows: f64,
+    entries: f64,
+    storage: Storage,
+    /// Numbers of the product: as many as rows, or of all shares.
+    product: f64,
 }
 
-/// A value and its column.
-fn entry_bytes(storage: Storage) -> f64 {
-    match storage {
-        Storage::Rows => 12.0,
-        Storage::Sliced => 10.0,
-        Storage::Symmetric => unreachable!("it is not measured"),
+impl Sizes {
+    /// q = A p and p · q: for each entry a multiply-add, for each row another; what is stored of the matrix and p are read, q is
+    /// written. For each entry a number is gathered; the triangle's stand for two each, and gather one of p and one of q.
+    fn product(&self) -> Work {
+        let Self { rows, entries, product, storage } = *self;
+        let gathers = if storage == Storage::Symmetric { entries - rows } else { entries };
+        let bytes = self.matrix_bytes() + 8.0 * rows + 8.0 * product;
+        Work { operations: 2.0 * entries + 2.0 * rows, bytes, gathers }
+    }
+
+    /// A value and its column for each entry, and where a row's entries are; or half of the entries beside the diagonal, and that.
+    fn matrix_bytes(&self) -> f64 {
+        match self.storage {
+            Storage::Rows => 12.0 * self.entries + 4.0 * self.rows,
+            Storage::Sliced => 10.0 * self.entries + 4.0 * self.rows,
+            Storage::Symmetric => 10.0 * (self.entries - self.rows) / 2.0 + 8.0 * self.rows,
+        }
+    }
+
+    /// r ← r − α q and r · r: two multiply-adds; q is read, all shares of it are added up, r is read and written.
+    fn update_residual(&self) -> Work {
+        Work::new(4.0, 16.0) * self.rows + Work::new(0.0, 8.0) * self.product + self.adding_up()
+    }
+
+    /// What is added where a number of the product has several shares.
+    fn adding_up(&self) -> Work {
+        Work::new(1.0, 0.0) * (self.product - self.rows)
+    }
+
+    /// The norms take a product, with three sums for each row. Shares are read again.
+    fn norms(&self) -> Work {
+        let read = if self.storage == Storage::Symmetric { self.product } else { 0.0 };
+        self.product() + Work::new(5.0, 8.0) * self.rows + Work::new(0.0, 8.0) * read + self.adding_up()
+    }
+
+    /// The work of a stage.
+    fn work(&self, stage: &str) -> Work {
+        match stage {
+            "sparse product" => self.product(),
+            "update residual" => self.update_residual(),
+            "advance" => ADVANCE * self.rows,
+            "step" => {
+                let iteration = self.product() + self.update_residual() + ADVANCE * self.rows;
+                iteration * ITERATIONS as f64 + self.norms() + (BEGIN + NORMALISE) * self.rows
+            }
+            _ => unreachable!("CG has no stage {stage}"),
+        }
     }
 }
-
-/// r ← r − α q and r · r: two multiply-adds; q is read, r is read and written.
-const UPDATE_RESIDUAL: Work = Work::new(4.0, 24.0);
 
 /// z ← z + α p, next ← r + β p: two multiply-adds; r and p are read, z is read and written, the next p is written.
 const ADVANCE: Work = Work::new(4.0, 40.0);
@@ -48,42 +90,28 @@ const BEGIN: Work = Work::new(2.0, 32.0);
 /// x = z / ‖z‖: a product; z is read, x is written.
 const NORMALISE: Work = Work::new(1.0, 16.0);
 
-/// The work of a stage.
-fn work(stage: &str, rows: f64, entries: f64, storage: Storage) -> Work {
-    match stage {
-        "sparse product" => product(rows, entries, storage),
-        "update residual" => UPDATE_RESIDUAL * rows,
-        "advance" => ADVANCE * rows,
-        "step" => {
-            let iteration = product(rows, entries, storage) + (UPDATE_RESIDUAL + ADVANCE) * rows;
-            // The norms take a product, with three sums for each row.
-            let norms = product(rows, entries, storage) + Work::new(5.0, 8.0) * rows;
-            iteration * ITERATIONS as f64 + norms + (BEGIN + NORMALISE) * rows
-        }
-        _ => unreachable!("CG has no stage {stage}"),
-    }
-}
-
 /// Measures the stages, and whole steps of the power iteration.
 pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<Measured>, Box<dyn Error>> {
     let problem = class.cg().problem();
     let matrix = Matrix::generate(&problem);
     let (rows, entries) = (matrix.rows() as f64, matrix.nonzeros() as f64);
+    let rt = runtime(crew)?;
     let same =
         Matrix { offsets: matrix.offsets.clone(), columns: matrix.columns.clone(), values: matrix.values.clone() };
-    let storage = Storage::faster(&matrix, 0..matrix.rows() / (BLOCKS * crew.units()));
+    let storage = Storage::of(&rt, &matrix, &matrix.row_blocks(BLOCKS * crew.units()));
     let mut plain = crew.run(|| Plain::new(matrix, BLOCKS * crew.units(), storage));
     let passes = crew.run(|| plain.passes(effort));
-    let step = shares(crew, &problem, (same, storage), &mut plain, effort)?;
+    let step = shares(crew, &rt, &problem, (same, storage), &mut plain, effort)?;
     // Slices gather from a window of the vector.
-    let gathered = if storage == Storage::Sliced { rows.min(WINDOW as f64) } else { rows };
+    let gathered = if storage == Storage::Rows { rows } else { rows.min(WINDOW as f64) };
+    let sizes = Sizes { rows, entries, storage, product: plain.q.len() as f64 };
     let measured = |(stage, passes)| Measured {
         program: "CG",
         class: class.letter(),
         units: crew.units(),
         stage,
-        work: work(stage, rows, entries, storage),
-        resident: entry_bytes(storage) * entries + 44.0 * rows,
+        work: sizes.work(stage),
+        resident: sizes.matrix_bytes() + 40.0 * rows + 8.0 * sizes.product,
         gathered: 8.0 * gathered,
         passes,
         shares: (stage == "step").then_some(step),
@@ -99,6 +127,7 @@ struct Plain {
     z: Vec<f64>,
     r: Vec<f64>,
     p: Vec<f64>,
+    /// The product, or its shares one after the other.
     q: Vec<f64>,
     /// The p of the next iteration.
     next: Vec<f64>,
@@ -107,30 +136,14 @@ struct Plain {
 enum Stored {
     Rows(Matrix),
     Sliced(Sliced, Vec<Part>),
-}
-
-impl Stored {
-    /// q = A p on a block of rows, and the block's part of p · q.
-    fn multiply(&self, (block, rows): (usize, &Range<usize>), p: &[f64], q: &mut [f64]) -> f64 {
-        let own = &p[rows.clone()];
-        match self {
-            Self::Rows(matrix) => kernels::multiply(matrix.block(rows), p, own, q),
-            Self::Sliced(sliced, parts) => kernels::multiply(sliced.slices(&parts[block]), p, own, q),
-        }
-    }
-
-    fn norms(&self, (block, rows): (usize, &Range<usize>), x: &[f64], z: &[f64]) -> Norms {
-        let (x, own) = (&x[rows.clone()], &z[rows.clone()]);
-        match self {
-            Self::Rows(matrix) => kernels::norms(matrix.block(rows), x, z, own),
-            Self::Sliced(sliced, parts) => kernels::norms(sliced.slices(&parts[block]), x, z, own),
-        }
-    }
+    /// With the rows of each block, whose share ends with the last of them.
+    Symmetric(Symmetric, Vec<(Range<usize>, Part)>),
 }
 
 impl Plain {
     fn new(matrix: Matrix, blocks: usize, storage: Storage) -> Self {
-        let [x, z, r, p, q, next] = [(); 6].map(|()| vec![1.0; matrix.rows()]);
+        let rows = matrix.rows();
+        let [x, z, r, p, next] = [(); 5].map(|()| vec![1.0; rows]);
         let blocks = matrix.row_blocks(blocks);
         let matrix = match storage {
             Storage::Rows => Stored::Rows(matrix),
@@ -139,9 +152,36 @@ impl Plain {
                 let parts = blocks.iter().map(|rows| sliced.push(&matrix, rows.clone())).collect();
                 Stored::Sliced(sliced, parts)
             }
-            Storage::Symmetric => unreachable!("it is not measured"),
+            Storage::Symmetric => {
+                let mut symmetric = Symmetric::default();
+                let rows = symmetric::row_blocks(&matrix, blocks.len());
+                let parts = rows.into_iter().map(|rows| (rows.clone(), symmetric.push(&matrix, rows))).collect();
+                Stored::Symmetric(symmetric, parts)
+            }
         };
-        Self { blocks, matrix, x, z, r, p, q, next }
+        let mut this = Self { blocks, matrix, x, z, r, p, q: vec![], next };
+        this.q = vec![1.0; this.shares().iter().map(Range::len).sum()];
+        this
+    }
+
+    /// The rows that each block has something of the product for.
+    fn shares(&self) -> Vec<Range<usize>> {
+        match &self.matrix {
+            Stored::Rows(_) | Stored::Sliced(..) => self.blocks.clone(),
+            Stored::Symmetric(_, parts) => parts.iter().map(|(rows, _)| 0..rows.end).collect(),
+        }
+    }
+
+    /// A block's share of the product of the matrix and a vector.
+    fn times(&self, block: usize, vector: &[f64], share: &mut [f64]) {
+        match &self.matrix {
+            Stored::Rows(matrix) => matrix.block(&self.blocks[block]).times(vector, share),
+            Stored::Sliced(sliced, parts) => sliced.slices(&parts[block]).times(vector, share),
+            Stored::Symmetric(symmetric, parts) => {
+                let (rows, part) = &parts[block];
+                symmetric.block(rows, part).times(&vector[..rows.end], share);
+            }
+        }
     }
 
     /// Seconds of each stage, and of whole steps.
@@ -189,17 +229,24 @@ impl Plain {
 
     fn multiply(&mut self) -> f64 {
         let mut q = std::mem::take(&mut self.q);
-        let parts: Vec<_> = split(&mut q, &self.blocks).into_iter().zip(self.blocks.iter().enumerate()).collect();
-        let of_block = |(q, block): (&mut [f64], _)| self.matrix.multiply(block, &self.p, q);
+        let shares = self.shares();
+        let parts: Vec<_> = split(&mut q, &shares).into_iter().zip(shares.iter().enumerate()).collect();
+        let of_block = |(q, (block, rows)): (&mut [f64], (usize, &Range<usize>))| {
+            self.times(block, &self.p, q);
+            kernels::dot(&self.p[rows.clone()], q)
+        };
         let p_dot_q = parts.into_par_iter().with_min_len(BLOCKS).map(of_block).sum();
         self.q = q;
         p_dot_q
     }
 
     fn update_residual(&mut self, alpha: f64) -> f64 {
+        let shares = self.shares();
+        let q = cut(&self.q, &shares);
         let parts: Vec<_> = split(&mut self.r, &self.blocks).into_iter().zip(&self.blocks).collect();
-        let of_block =
-            |(r, rows): (&mut [f64], &Range<usize>)| kernels::update_residual(alpha, &self.q[rows.clone()], r);
+        let of_block = |(r, rows): (&mut [f64], &Range<usize>)| {
+            kernels::update_residual_by_shares(alpha, within(&q, &shares, rows), r)
+        };
         parts.into_par_iter().with_min_len(BLOCKS).map(of_block).sum()
     }
 
@@ -213,7 +260,23 @@ impl Plain {
     }
 
     fn finish(&mut self) {
-        let of_block = |block: (usize, &Range<usize>)| self.matrix.norms(block, &self.x, &self.z).z_dot_z;
+        if let Stored::Symmetric(..) = self.matrix {
+            let mut q = std::mem::take(&mut self.q);
+            let parts: Vec<_> = split(&mut q, &self.shares()).into_iter().enumerate().collect();
+            parts.into_par_iter().with_min_len(BLOCKS).for_each(|(block, q)| self.times(block, &self.z, q));
+            self.q = q;
+        }
+        let shares = self.shares();
+        let q = cut(&self.q, &shares);
+        let of_block = |(block, rows): (usize, &Range<usize>)| {
+            let (x, own) = (&self.x[rows.clone()], &self.z[rows.clone()]);
+            match &self.matrix {
+                Stored::Rows(matrix) => kernels::norms(matrix.block(rows), x, &self.z, own),
+                Stored::Sliced(sliced, parts) => kernels::norms(sliced.slices(&parts[block]), x, &self.z, own),
+                Stored::Symmetric(..) => kernels::norms_by_shares(within(&q, &shares, rows), x, own),
+            }
+        };
+        let of_block = |block| of_block(block).z_dot_z;
         let square: f64 = self.blocks.par_iter().enumerate().with_min_len(BLOCKS).map(of_block).sum();
         let Self { blocks, x, z, .. } = self;
         let parts: Vec<_> = split(x, blocks).into_iter().zip(blocks.iter()).collect();
@@ -224,22 +287,41 @@ impl Plain {
     }
 }
 
-/// The parts of a vector that blocks of rows have.
-fn split<'a>(mut vector: &'a mut [f64], blocks: &[Range<usize>]) -> Vec<&'a mut [f64]> {
-    blocks.iter().map(|rows| vector.split_off_mut(..rows.len()).expect("blocks are within the vector")).collect()
+/// The parts of numbers that lie one after the other and are as long as these ranges.
+fn split<'a>(mut numbers: &'a mut [f64], ranges: &[Range<usize>]) -> Vec<&'a mut [f64]> {
+    ranges.iter().map(|range| numbers.split_off_mut(..range.len()).expect("as long as all of them")).collect()
+}
+
+/// As [`split`], to read.
+fn cut<'a>(mut numbers: &'a [f64], ranges: &[Range<usize>]) -> Vec<&'a [f64]> {
+    ranges.iter().map(|range| numbers.split_off(..range.len()).expect("as long as all of them")).collect()
+}
+
+/// What the shares of a product, for these rows each, have for `rows`.
+fn within<'a>(
+    product: &[&'a [f64]],
+    shares: &[Range<usize>],
+    rows: &Range<usize>,
+) -> impl DoubleEndedIterator<Item = &'a [f64]> {
+    let parts = product.iter().zip(shares).filter(|(_, own)| own.start <= rows.start && own.end > rows.start);
+    parts.map(|(part, own)| &part[rows.start - own.start..own.end.min(rows.end) - own.start])
+}
+
+fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
+    Runtime::builder().compute_units(format!("{}:CPU:1", crew.units())).submitter_hosts_unit(true).build()
 }
 
 /// Steps as a plain loop and as tasks, by turns.
 fn shares(
     crew: &Crew,
+    rt: &Runtime,
     problem: &Problem,
     (matrix, storage): (Matrix, Storage),
     plain: &mut Plain,
     effort: Effort,
 ) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
-    let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
-    let solver = Solver::new(&rt, problem, matrix, BLOCKS * units, storage)?;
+    let solver = Solver::new(rt, problem, matrix, BLOCKS * units, storage)?;
     solver.reset()?;
     solver.step(0)?;
     rt.wait()?;

@@ -139,7 +139,7 @@ pub fn square(x: &[f64]) -> f64 {
 }
 
 /// The dot product of two vectors of one length, split into as many sums as a sparse one.
-fn dot(x: &[f64], y: &[f64]) -> f64 {
+pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     let ((x_chunks, x_rest), (y_chunks, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
     let mut sums = [0.0; LANES];
     for (x, y) in x_chunks.iter().zip(y_chunks) {

@@ -54,7 +54,7 @@ impl Storage {
     }
 
     /// What all of a runtime's units can take and is likely to be fastest, for these blocks of rows.
-    pub(crate) fn of(rt: &Runtime, matrix: &Matrix, blocks: &[Range<usize>]) -> Self {
+    pub fn of(rt: &Runtime, matrix: &Matrix, blocks: &[Range<usize>]) -> Self {
         let is_core = |units: &str| units.contains("CPU") || units.contains("EMU");
         if rt.is_simulated() || !rt.configuration().split(',').all(is_core) {
             Self::Rows
