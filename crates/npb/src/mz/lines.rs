@@ -54,15 +54,13 @@ impl Lines {
     ) -> Self {
         let count = numbers.len();
         assert!((1..=MAX_LANES).contains(&count), "{count} lines in a bundle");
-        let (mut plane, mut line) = (numbers.start / lines, numbers.start % lines);
-        let mut starts = [0; MAX_LANES];
-        for (lane, start) in starts.iter_mut().enumerate() {
-            *start = plane * points + first + line * apart;
-            if lane + 1 < count {
-                line += 1;
-                (plane, line) = if line == lines { (plane + 1, 0) } else { (plane, line) };
-            }
-        }
+        let starts = std::array::from_fn(
+            #[inline(always)]
+            |lane| {
+                let number = numbers.start + lane.min(count - 1);
+                number / lines * points + first + number % lines * apart
+            },
+        );
         Self { starts, count, stride, length }
     }
 
