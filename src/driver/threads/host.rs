@@ -56,6 +56,7 @@ thread_local! {
 }
 
 impl Host {
+    /// The part that a unit's host has in this runtime.
     pub(super) fn new(
         threads: &Threads,
         unit: &ComputeUnit,
