@@ -431,3 +431,23 @@ fn what_a_parent_held_weakly_is_nothing_to_those_who_wait_for_something_else_of_
         rt.wait().unwrap();
     });
 }
+
+#[test]
+fn reductions_of_children_come_before_those_behind_their_parent() {
+    on_each(|rt| {
+        let x = rt.data(vec![0f64; 6]);
+        let add = |by: f64| move |_: &Context, (x,): (&mut [f64],)| x.iter_mut().for_each(|x| *x += by);
+        rt.task("before", (x.reduction(Sum),)).cpu(add(1.0)).submit().unwrap();
+        let (open, wait) = gate();
+        let inner = x.clone();
+        let parent = move |at: &Context, _: ((),)| {
+            wait(); // until the one behind has its turn
+            at.task("child", (inner.slice(..1).reduction(Sum),)).cpu(add(10.0)).submit().unwrap();
+        };
+        rt.task("parent", (x.slice(..2).weak_inout(),)).cpu(parent).submit().unwrap();
+        rt.task("behind", (x.reduction(Sum),)).cpu(add(100.0)).submit().unwrap();
+        drop(open);
+        assert_eq!(rt.read(&x).unwrap(), [111.0, 101.0, 101.0, 101.0, 101.0, 101.0]);
+        rt.wait().unwrap();
+    });
+}

@@ -119,10 +119,20 @@ impl Fragment {
         if self.open.is_some() {
             self.close_accumulation(part, newcomer);
         }
-        newcomer.hand_down(part, self);
+        newcomer.hand_down(part, &self.for_children());
         self.replace(newcomer);
         let (mode, others, before, order) = (Mode::WeakInout, Tasks::new(), Vec::new(), Order::Weak);
         self.open = Some(Box::new(OpenGroup { mode, others, before, order }));
+    }
+
+    /// What the children of a task that holds the part weakly begin with. They join no reductions from before their parent: by
+    /// then tasks behind it, which wait for them, may have turns there before theirs.
+    fn for_children(&self) -> Self {
+        let mut history = self.clone();
+        if let Some(open) = history.open.as_deref_mut().filter(|open| matches!(open.order, Order::Lane(_))) {
+            (open.mode, open.order) = (Mode::Inout, Order::Free);
+        }
+        history
     }
 
     /// Names those that an access of this mode would come after, and says whether they hold the part weakly.
