@@ -451,3 +451,30 @@ fn reductions_of_children_come_before_those_behind_their_parent() {
         rt.wait().unwrap();
     });
 }
+
+#[test]
+fn what_a_grandchild_failed_to_write_is_good_when_others_have_written_it() {
+    on_each(|rt| {
+        let x = rt.data(vec![0f64; 24]);
+        let (open, wait) = gate();
+        let inner = x.clone();
+        let parent = move |at: &Context, _: ((),)| {
+            wait(); // until somebody waits for all of it
+            let innermost = inner.clone();
+            let child = move |at: &Context, _: ((), &mut [f64])| {
+                at.task("fails", (innermost.slice(18..20).output(),)).cpu(|_, _| Err("no")).submit().unwrap();
+            };
+            at.task("child", (inner.slice(18..21).weak_inout(), inner.slice(12..13).inout()))
+                .cpu(child)
+                .submit()
+                .unwrap();
+            at.task("writes", (inner.slice(14..23).output(),)).cpu(|_, (x,)| x.fill(1.0)).submit().unwrap();
+        };
+        rt.task("parent", (x.weak_inout(),)).cpu(parent).submit().unwrap();
+        rt.task("adds", (x.reduction(Sum),)).cpu(|_, (x,)| x.fill(2.0)).submit().unwrap();
+        drop(open);
+        let expected: Vec<f64> = (0..24).map(|i| if (14..23).contains(&i) { 3.0 } else { 2.0 }).collect();
+        assert_eq!(rt.read(&x).unwrap(), expected);
+        assert_eq!(failed(rt.wait()), ["fails"]);
+    });
+}

@@ -274,9 +274,12 @@ impl Domain {
             let histories = domain.histories.lock();
             let Some(history) = histories.find(piece.data).filter(|_| domain.is_live()) else { continue };
             history.peek(&piece.block, |block, fragment| {
+                // Who is waited for at a part of the piece alone may hold another part weakly, where others have come since.
+                let is_part = block != piece.block;
                 let piece = Piece { block, ..piece };
+                let passes_on = |task: &TaskRef| is_part && task.shared().domain.get().is_some();
                 fragment.predecessors(piece.mode, |(task, flow), is_weak| match task.is_finished() {
-                    false if is_weak => out.push((join::at_piece(&task, flow, piece), flow)),
+                    false if is_weak || passes_on(&task) => out.push((join::at_piece(&task, flow, piece), flow)),
                     false => out.push((task, flow)),
                     true => {
                         task.pass_poison(flow, heir);
