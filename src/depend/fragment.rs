@@ -28,6 +28,7 @@ use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::Part;
 use crate::sync::Flow;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The last group and its readers. Splitting a part clones its fragment.
@@ -127,9 +128,11 @@ impl Fragment {
 
     /// What the children of a task that holds the part weakly begin with. They join no reductions from before their parent: by
     /// then tasks behind it, which wait for them, may have turns there before theirs.
-    fn for_children(&self) -> Self {
-        let mut history = self.clone();
-        if let Some(open) = history.open.as_deref_mut().filter(|open| matches!(open.order, Order::Lane(_))) {
+    fn for_children(&self) -> Cow<'_, Self> {
+        let mut history = Cow::Borrowed(self);
+        if self.open.as_ref().is_some_and(|open| matches!(open.order, Order::Lane(_)))
+            && let Some(open) = &mut history.to_mut().open
+        {
             (open.mode, open.order) = (Mode::Inout, Order::Free);
         }
         history

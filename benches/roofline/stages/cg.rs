@@ -123,6 +123,8 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
 struct Plain {
     matrix: Stored,
     blocks: Vec<Range<usize>>,
+    /// The rows that each block has something of the product for.
+    shares: Vec<Range<usize>>,
     x: Vec<f64>,
     z: Vec<f64>,
     r: Vec<f64>,
@@ -159,17 +161,12 @@ impl Plain {
                 Stored::Symmetric(symmetric, parts)
             }
         };
-        let mut this = Self { blocks, matrix, x, z, r, p, q: vec![], next };
-        this.q = vec![1.0; this.shares().iter().map(Range::len).sum()];
-        this
-    }
-
-    /// The rows that each block has something of the product for.
-    fn shares(&self) -> Vec<Range<usize>> {
-        match &self.matrix {
-            Stored::Rows(_) | Stored::Sliced(..) => self.blocks.clone(),
+        let shares = match &matrix {
+            Stored::Rows(_) | Stored::Sliced(..) => blocks.clone(),
             Stored::Symmetric(_, parts) => parts.iter().map(|(rows, _)| 0..rows.end).collect(),
-        }
+        };
+        let q = vec![1.0; shares.iter().map(Range::len).sum()];
+        Self { blocks, shares, matrix, x, z, r, p, q, next }
     }
 
     /// A block's share of the product of the matrix and a vector.
@@ -229,8 +226,7 @@ impl Plain {
 
     fn multiply(&mut self) -> f64 {
         let mut q = std::mem::take(&mut self.q);
-        let shares = self.shares();
-        let parts: Vec<_> = split(&mut q, &shares).into_iter().zip(shares.iter().enumerate()).collect();
+        let parts: Vec<_> = split(&mut q, &self.shares).into_iter().zip(self.shares.iter().enumerate()).collect();
         let of_block = |(q, (block, rows)): (&mut [f64], (usize, &Range<usize>))| {
             self.times(block, &self.p, q);
             kernels::dot(&self.p[rows.clone()], q)
@@ -241,11 +237,10 @@ impl Plain {
     }
 
     fn update_residual(&mut self, alpha: f64) -> f64 {
-        let shares = self.shares();
-        let q = cut(&self.q, &shares);
+        let q = cut(&self.q, &self.shares);
         let parts: Vec<_> = split(&mut self.r, &self.blocks).into_iter().zip(&self.blocks).collect();
         let of_block = |(r, rows): (&mut [f64], &Range<usize>)| {
-            kernels::update_residual_by_shares(alpha, within(&q, &shares, rows), r)
+            kernels::update_residual_by_shares(alpha, within(&q, &self.shares, rows), r)
         };
         parts.into_par_iter().with_min_len(BLOCKS).map(of_block).sum()
     }
@@ -262,18 +257,17 @@ impl Plain {
     fn finish(&mut self) {
         if let Stored::Symmetric(..) = self.matrix {
             let mut q = std::mem::take(&mut self.q);
-            let parts: Vec<_> = split(&mut q, &self.shares()).into_iter().enumerate().collect();
+            let parts: Vec<_> = split(&mut q, &self.shares).into_iter().enumerate().collect();
             parts.into_par_iter().with_min_len(BLOCKS).for_each(|(block, q)| self.times(block, &self.z, q));
             self.q = q;
         }
-        let shares = self.shares();
-        let q = cut(&self.q, &shares);
+        let q = cut(&self.q, &self.shares);
         let of_block = |(block, rows): (usize, &Range<usize>)| {
             let (x, own) = (&self.x[rows.clone()], &self.z[rows.clone()]);
             match &self.matrix {
                 Stored::Rows(matrix) => kernels::norms(matrix.block(rows), x, &self.z, own),
                 Stored::Sliced(sliced, parts) => kernels::norms(sliced.slices(&parts[block]), x, &self.z, own),
-                Stored::Symmetric(..) => kernels::norms_by_shares(within(&q, &shares, rows), x, own),
+                Stored::Symmetric(..) => kernels::norms_by_shares(within(&q, &self.shares, rows), x, own),
             }
         };
         let of_block = |block| of_block(block).z_dot_z;

@@ -34,7 +34,7 @@ pub enum Storage {
 
 impl Storage {
     /// Rows or slices: what is faster for products with these rows on this core, by measurement.
-    pub fn faster(matrix: &Matrix, rows: Range<usize>) -> Self {
+    fn faster(matrix: &Matrix, rows: Range<usize>) -> Self {
         const LEAST: Duration = Duration::from_millis(5);
         const TURNS: usize = 5;
         let (vector, mut product) = (vec![1.0; matrix.rows()], vec![0.0; rows.len()]);

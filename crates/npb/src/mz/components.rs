@@ -99,6 +99,15 @@ pub(crate) fn for_slabs(
     }
 }
 
+/// The same components, for as long as they are lent.
+#[inline(always)]
+pub(crate) fn reborrow<'a>(r: &'a mut ComponentsMut<'_>) -> ComponentsMut<'a> {
+    r.each_mut().map(
+        #[inline(always)]
+        |component| &mut **component,
+    )
+}
+
 /// Plane number `n` of `points` points of each component.
 #[inline(always)]
 pub(crate) fn plane_mut<'a>(r: &'a mut ComponentsMut<'_>, n: usize, points: usize) -> ComponentsMut<'a> {

@@ -9,7 +9,7 @@ use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
 use super::sweep::{LinesInPlanes, in_rows, together, vectors};
-use crate::mz::components::{ComponentsMut, Slab, components_mut, for_slabs, over_planes, plane_mut};
+use crate::mz::components::{ComponentsMut, Slab, components_mut, for_slabs, over_planes, plane_mut, reborrow};
 use crate::mz::lanes::{dispatch, vectorize, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
@@ -78,12 +78,9 @@ impl WithSimd for ToY<'_> {
                             operator.plane(k, plane_mut(&mut r, n, nx * ny));
                         }
                         let (planes, u) = (ks.len(), u.planes(ks));
-                        let again = r.each_mut().map(|component| &mut **component);
-                        vectorize(
-                            simd,
-                            LinesInPlanes::<S, 0> { simd, mesh, planes, u, r: again, bundle: &mut *bundle },
-                        );
-                        vectorize(simd, LinesInPlanes::<S, 1> { simd, mesh, planes, u, r, bundle: &mut *bundle });
+                        let lines = LinesInPlanes::<S, 0> { simd, mesh, planes, u, r: reborrow(&mut r), bundle };
+                        vectorize(simd, lines);
+                        vectorize(simd, LinesInPlanes::<S, 1> { simd, mesh, planes, u, r, bundle });
                     },
                 );
             },

@@ -18,7 +18,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
 use crate::mz::components::{
-    ComponentsMut, Slab, components, components_mut, for_planes, for_slabs, over_planes, over_rows,
+    ComponentsMut, Slab, components, components_mut, for_planes, for_slabs, over_planes, over_rows, reborrow,
 };
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::planes_together;
@@ -173,12 +173,12 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                         for_planes(
                             plane,
                             ks.start,
-                            r.each_mut().map(|component| &mut **component),
+                            reborrow(&mut r),
                             #[inline(always)]
                             |k, mut r| {
                                 let (u, mut flow) = (u.plane(k), flows.next().expect("one for each plane"));
                                 if let Some(operator) = &mut operator {
-                                    operator.plane(k, r.each_mut().map(|component| &mut **component));
+                                    operator.plane(k, reborrow(&mut r));
                                 }
                                 if TRANSFORM {
                                     enter_plane(simd, u, &mut r, &mut flow);
