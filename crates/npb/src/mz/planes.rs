@@ -1,149 +1,174 @@
-//! Five planes of a zone as the spatial operator reads them: the state, and what follows from it at each point.
+//! The planes of a zone that the spatial operator has around it, as it reads them: the state, and what follows from it.
 //!
-//! A copy, because zones often have widths that are powers of two: then neighbouring planes and components lie a
-//! multiple of the cache's way apart, and of the fifty rows a row's result depends on, no more than eight would stay in
-//! the nearest cache. Here the planes are an odd number of cache lines apart, and the first interior point of every row begins
-//! one: a vector of points, and those of its neighbours in y and z, each come from one line.
+//! A copy, in blocks: five quantities at eight neighbouring points of a row are one block of five cache lines. So all that
+//! is known of a vector of points has one address, and a row is one stream of memory. In the arrays the five components of
+//! a row are streams of their own, of which a processor foresees only so many, and in zones whose widths are powers of two
+//! they compete for the same lines of a cache.
 //!
-//! Invariant: each plane has a row of zeros before and after it, and the state has zeros between its rows if anything, so that two
-//! points away is always within.
+//! Invariant: a block begins with a point whose index in x is a multiple of eight. Where a row ends within a block, and in the
+//! blocks before the first row and after the last one, the state is some finite number or other: it is read with weight 0,
+//! which not all numbers stand.
 
 use pulp::Simd;
 
 use super::components::{Components, Slab};
 use super::lanes::{Lane, splats};
 use super::physics::{C1C5, C2};
-use super::stencil::{Far, Rows, Star};
 use super::zones::Shape;
 
-/// Fields per plane: the five components of u, v₁, v₂, v₃, pressure, and (1 − c₁c₅) q + c₁c₅ E/ρ.
-const FIELDS: usize = 10;
-/// Planes kept.
-const KEPT: usize = 5;
-/// Numbers of a cache line.
-const LINE: usize = 8;
-/// Numbers before a field's first row, so that its second point begins a line.
-const LEAD: usize = LINE - 1;
-/// Which of the quantities after the state is the pressure.
+/// Points of a block: as many numbers as a cache line has.
+const POINTS: usize = 8;
+/// Planes whose state is kept: those up to two away.
+const STATES: usize = 5;
+/// Planes whose flow is kept: those up to one away, and the one above these, which is written while they are read.
+const FLOWS: usize = 4;
+/// Which quantity of the flow is the pressure; the three before it are the velocities.
 pub(crate) const PRESSURE: usize = 3;
-/// Which is the combination of kinetic and total energy whose second difference conducts heat.
+/// Which is (1 − c₁c₅) q + c₁c₅ E/ρ, the combination of kinetic and total energy whose second difference conducts heat.
 pub(crate) const HEAT: usize = 4;
 
-/// The planes, that of k at k mod 5, its fields one after the other.
+/// Five quantities at eight points: the state, or the flow.
+type Block = [[f64; POINTS]; 5];
+
+/// The planes: plane k is number k mod [`STATES`] and number k mod [`FLOWS`].
 pub(crate) struct Planes<'a> {
     shape: Shape,
-    numbers: &'a mut [f64],
+    states: &'a mut [Block],
+    flows: &'a mut [Block],
 }
 
 impl<'a> Planes<'a> {
     /// How much scratch is needed, which has to begin at a cache line.
     pub(crate) fn numbers(shape: Shape) -> usize {
-        KEPT * FIELDS * Self::distance(shape)
+        (STATES + FLOWS) * Self::distance(shape) * size_of::<Block>() / size_of::<f64>()
     }
 
-    /// From a row to the next.
+    /// Blocks of a row.
     #[inline(always)]
-    pub(crate) fn pitch(Shape { nx, .. }: Shape) -> usize {
-        nx.next_multiple_of(LINE)
+    fn pitch(Shape { nx, .. }: Shape) -> usize {
+        nx.div_ceil(POINTS)
     }
 
-    /// Numbers of a field: its rows, the one before and the one after, and as much as vectors reach beyond.
+    /// Blocks of a plane: its rows, one before them and one after them.
     #[inline(always)]
-    fn field_numbers(shape: Shape) -> usize {
-        Self::pitch(shape) * (shape.ny + 2) + LINE
+    fn blocks(shape: Shape) -> usize {
+        Self::pitch(shape) * shape.ny + 2
     }
 
-    /// From a field of a plane to the next: an odd number of cache lines.
+    /// Blocks from a plane to the next.
+    #[inline(always)]
     fn distance(shape: Shape) -> usize {
-        let lines = Self::field_numbers(shape).div_ceil(LINE);
-        // 13 more than a multiple of 16 spreads the fifty fields over the 64 sets of a cache.
-        LINE * (lines + (13 + 16 - lines % 16) % 16)
+        let blocks = Self::blocks(shape);
+        // 41 blocks are 13 lines more than a multiple of 64: so planes are spread over the 64 sets of a cache.
+        blocks + (41 + 64 - blocks % 64) % 64
     }
 
     /// Planes of nothing yet.
     pub(crate) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
-        Self { shape, numbers: scratch }
+        let distance = Self::distance(shape);
+        let (states, flows) = bytemuck::cast_slice_mut::<f64, Block>(scratch).split_at_mut(STATES * distance);
+        for plane in states.chunks_exact_mut(distance) {
+            (plane[0], plane[Self::blocks(shape) - 1]) = (Block::default(), Block::default());
+        }
+        Self { shape, states, flows }
     }
 
     /// Reads plane `k` of the state into the place of plane k − 5.
     #[inline(always)]
     pub(crate) fn read<S: Simd>(&mut self, simd: S, u: Slab<'_>, k: usize) {
+        let plane = u.plane(k);
+        for j in 0..self.shape.ny {
+            self.read_row(simd, &plane, k, j);
+        }
+    }
+
+    /// Reads row `j` of plane `k`, whose points `plane` has.
+    #[inline(always)]
+    pub(crate) fn read_row<S: Simd>(&mut self, simd: S, plane: &Components<'_>, k: usize, j: usize) {
         let Shape { nx, ny, .. } = self.shape;
         let (pitch, distance) = (Self::pitch(self.shape), Self::distance(self.shape));
-        let u = u.plane(k);
-        let fields = &mut self.numbers[k % KEPT * FIELDS * distance..][..FIELDS * distance];
-        for state in fields.chunks_exact_mut(distance).take(5) {
-            state[LEAD..][..nx].fill(0.0);
-            state[LEAD + pitch * (ny + 1)..][..nx].fill(0.0);
-        }
-        let mut fields = fields.chunks_exact_mut(distance).map(
-            #[inline(always)]
-            |field| &mut field[LEAD + pitch..][..pitch * ny],
-        );
-        let mut fields: [&mut [f64]; FIELDS] = std::array::from_fn(|_| fields.next().expect("ten fields"));
+        let first = 1 + j * pitch;
+        let states = &mut self.states[k % STATES * distance + first..][..pitch];
+        let flows = &mut self.flows[k % FLOWS * distance + first..][..pitch];
         let constants = splats(simd, [0.5, C2, 1.0 - C1C5, C1C5]);
-        // Rows without a gap are one.
-        let (rows, length, pitch) = if pitch == nx { (1, nx * ny, nx * ny) } else { (ny, nx, pitch) };
-        for row in 0..rows {
-            // Two points away in x a row may be left: the weight there is 0, which not all numbers stand.
-            for state in &mut fields[..5] {
-                state[row * pitch + length..(row + 1) * pitch].fill(0.0);
-            }
-            // The first vector is there for the first point: from the next one on they begin at lines.
-            let (from, to) = (row * length, row * pitch);
-            derive(simd, &constants, &u, from, &mut fields, to);
-            for_vectors!(S, length - 1, |at| derive(simd, &constants, &u, from + 1 + at, &mut fields, to + 1 + at));
+        let plane: Components<'_> = tabulate!(|m| &plane[m][..nx * ny]);
+        for i in (0..nx).step_by(S::F64_LANES) {
+            let from = j * nx + i;
+            let state: [Lane<S>; 5] = if from + S::F64_LANES <= nx * ny {
+                tabulate!(|m| Lane::load(simd, plane[m], from))
+            } else {
+                tabulate!(|m| Lane::load_some(simd, plane[m], from))
+            };
+            let flow = flow(&constants, state);
+            let (block, at) = (i / POINTS, i % POINTS);
+            unroll!(5, |m| state[m].store(&mut states[block][m], at));
+            unroll!(5, |m| flow[m].store(&mut flows[block][m], at));
+        }
+        // What narrow vectors leave of the row's last block.
+        for i in (nx.next_multiple_of(S::F64_LANES)..pitch * POINTS).step_by(S::F64_LANES) {
+            unroll!(5, |m| Lane::splat(simd, 0.0).store(&mut states[i / POINTS][m], i % POINTS));
         }
     }
 
-    /// A field of a plane, with the rows before and after.
+    /// The state in row `j` of plane `k`.
     #[inline(always)]
-    fn field(&self, field: usize, k: usize) -> &[f64] {
-        let distance = Self::distance(self.shape);
-        &self.numbers[(k % KEPT * FIELDS + field) * distance..][..Self::field_numbers(self.shape)]
+    pub(crate) fn state(&self, k: usize, j: usize) -> Row<'_> {
+        self.row(&self.states[k % STATES * Self::distance(self.shape)..], j)
     }
 
-    /// Where the interior points are that vectors begin at.
+    /// The flow in row `j` of plane `k`.
     #[inline(always)]
-    fn rows(shape: Shape) -> Rows {
-        let pitch = Self::pitch(shape);
-        let length = pitch * (shape.ny - 3) + (shape.nx - 2).next_multiple_of(LINE);
-        Rows { first: LEAD + 2 * pitch + 1, pitch, length }
+    pub(crate) fn flow(&self, k: usize, j: usize) -> Row<'_> {
+        self.row(&self.flows[k % FLOWS * Self::distance(self.shape)..], j)
     }
 
-    /// A field of plane `k` and its neighbours.
     #[inline(always)]
-    pub(crate) fn star(&self, field: usize, k: usize) -> Star<'_> {
-        let planes = tabulate!(|z| self.field(field, k + z - 1));
-        Star::new(planes, Self::rows(self.shape))
-    }
-
-    /// A field two points away from those of plane `k`. Where there is no such plane, it is plane `k` itself.
-    #[inline(always)]
-    pub(crate) fn far(&self, field: usize, k: usize) -> Far<'_> {
-        let below = if k >= 2 { k - 2 } else { k };
-        let above = if k + 2 < self.shape.nz { k + 2 } else { k };
-        Far::new([self.field(field, below), self.field(field, k), self.field(field, above)], Self::rows(self.shape))
+    fn row<'b>(&self, plane: &'b [Block], j: usize) -> Row<'b> {
+        let pitch = Self::pitch(self.shape);
+        Row(&plane[j * pitch..][..pitch + 2])
     }
 }
 
-/// Reads the points from `from` on to the place `to` of all fields.
+/// The flow of a state.
 #[inline(always)]
-fn derive<S: Simd>(
-    simd: S,
-    &[half, c2, q_weight, e_weight]: &[Lane<S>; 4],
-    u: &Components<'_>,
-    from: usize,
-    fields: &mut [&mut [f64]; FIELDS],
-    to: usize,
-) {
-    let state: [Lane<S>; 5] = tabulate!(|m| Lane::load(simd, u[m], from));
+fn flow<S: Simd>(&[half, c2, q_weight, e_weight]: &[Lane<S>; 4], state: [Lane<S>; 5]) -> [Lane<S>; 5] {
     let [rho, ma, mb, mc, energy] = state;
     let inverse = rho.recip();
     let [va, vb, vc] = [ma * inverse, mb * inverse, mc * inverse];
     let kinetic = half * mc.mul_add(vc, mb.mul_add(vb, ma * va));
     let heat = inverse * energy.mul_add(e_weight, kinetic * q_weight);
-    unroll!(5, |m| state[m].store(fields[m], to));
-    let derived = [va, vb, vc, c2 * (energy - kinetic), heat];
-    unroll!(5, |m| derived[m].store(fields[5 + m], to));
+    [va, vb, vc, c2 * (energy - kinetic), heat]
+}
+
+/// A row's blocks, with one before and one after them.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a>(&'a [Block]);
+
+impl Row<'_> {
+    /// Quantity `m` at the points from the `i`-th on, where a vector begins.
+    #[inline(always)]
+    pub(crate) fn load<S: Simd>(&self, simd: S, m: usize, i: usize) -> Lane<S> {
+        Lane::load(simd, &self.0[1 + i / POINTS][m], i % POINTS)
+    }
+
+    /// The same at the points two before them, one before, one after, and two after.
+    #[inline(always)]
+    pub(crate) fn load_sides<S: Simd>(&self, simd: S, m: usize, i: usize) -> [Lane<S>; 4] {
+        let (at, lanes) = (POINTS + i, S::F64_LANES);
+        let vector = {
+            #[inline(always)]
+            |at: usize| Lane::load(simd, &self.0[at / POINTS][m], at % POINTS)
+        };
+        if let Some(sides) = Lane::sides([vector(at - lanes), vector(at), vector(at + lanes)]) {
+            return sides;
+        }
+        tabulate!(|side| {
+            let first = [at - 2, at - 1, at + 1, at + 2][side];
+            let numbers: [f64; POINTS] = tabulate!(|lane| {
+                let at = first + lane % lanes;
+                self.0[at / POINTS][m][at % POINTS]
+            });
+            Lane::load(simd, &numbers, 0)
+        })
+    }
 }

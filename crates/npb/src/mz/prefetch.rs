@@ -3,22 +3,16 @@
 //! A core waits for a few tens of lines at most, and stops at whatever asks for one more. So lines are asked for one by one, in
 //! between the arithmetic of what lies before them, not all at once.
 
-/// Has the line of number `at` of a slice, if it has one, brought to the second cache, if the processor likes to; has no other
+/// Has the line where number `at` of a slice is, or would be, brought to a near cache, if the processor likes to; has no other
 /// effect.
 #[inline(always)]
-pub(crate) fn prefetch(numbers: &[f64], at: usize) {
-    if let Some(number) = numbers.get(at) {
-        prefetch_line(number);
-    }
-}
-
-#[inline(always)]
 #[allow(unsafe_code)]
-fn prefetch_line(address: *const f64) {
+pub(crate) fn prefetch(numbers: &[f64], at: usize) {
+    let address = numbers.as_ptr().wrapping_add(at);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(address.cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

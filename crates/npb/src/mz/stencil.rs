@@ -1,82 +1,133 @@
-//! The star of points the spatial operator reads, and its constants.
+//! The star of rows the spatial operator reads, and what it computes of them.
 //!
-//! The points of a plane from its first interior one to its last, with all that lies between rows, are one slice, which ends with
-//! a whole cache line; each neighbour of these points is a slice of the same length, shifted by a point, a row or a plane. So a
-//! vector of points has its neighbours at the same place in other slices, and one check of the bounds does for all. Two
-//! points away a slice may leave the plane: where it does the weight is zero, and what is read does not matter.
+//! A point has its neighbours in x in its own row, those in y and z at the same place of other rows. Two points away a row
+//! may lie outside the zone: there the weight is zero, any row will do, and what is read does not matter.
 
 use pulp::Simd;
 
 use super::lanes::{Lane, MAX_LANES, splats};
 use super::physics::{C34, CON43, DISSIPATION, EPS4, Mesh};
+use super::planes::{HEAT, PRESSURE, Planes, Row};
 use super::zones::Shape;
 
-/// Where the interior points of a field's plane lie.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rows {
-    /// The first one, with two rows before it.
-    pub(crate) first: usize,
-    /// From a row to the next.
-    pub(crate) pitch: usize,
-    /// From the first one to the last one that vectors reach.
-    pub(crate) length: usize,
-}
-
-/// A field at the interior points of a plane, and its six neighbours: before and after in x, y, z.
-#[derive(Clone, Copy, Debug)]
+/// A row and those around it in y and z.
 pub(crate) struct Star<'a> {
-    here: &'a [f64],
-    sides: [[&'a [f64]; 2]; 3],
+    state: Row<'a>,
+    flow: Row<'a>,
+    /// In y and in z: two before, one before, one after, two after.
+    states: [[Row<'a>; 4]; 2],
+    /// In y and in z: one before, one after.
+    flows: [[Row<'a>; 2]; 2],
 }
 
 impl<'a> Star<'a> {
-    /// That of a field given by its plane below, its plane, and its plane above, each with a row before and after.
+    /// That of row (j, k).
     #[inline(always)]
-    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Rows { first: here, pitch, length }: Rows) -> Self {
+    pub(crate) fn new(planes: &'a Planes<'_>, Shape { ny, nz, .. }: Shape, j: usize, k: usize) -> Self {
+        let [south, north] = [if j < 2 { j } else { j - 2 }, if j + 2 < ny { j + 2 } else { j }];
+        let [below, above] = [if k < 2 { k } else { k - 2 }, if k + 2 < nz { k + 2 } else { k }];
         Self {
-            here: &plane[here..][..length],
-            sides: [
-                [&plane[here - 1..][..length], &plane[here + 1..][..length]],
-                [&plane[here - pitch..][..length], &plane[here + pitch..][..length]],
-                [&below[here..][..length], &above[here..][..length]],
+            state: planes.state(k, j),
+            flow: planes.flow(k, j),
+            states: [
+                [south, j - 1, j + 1, north].map(
+                    #[inline(always)]
+                    |j| planes.state(k, j),
+                ),
+                [below, k - 1, k + 1, above].map(
+                    #[inline(always)]
+                    |k| planes.state(k, j),
+                ),
             ],
+            flows: [[planes.flow(k, j - 1), planes.flow(k, j + 1)], [planes.flow(k - 1, j), planes.flow(k + 1, j)]],
         }
     }
 
-    /// The points from `at` on.
+    /// S(u) at the points from the `i`-th of the row on; at the row's ends, any numbers.
     #[inline(always)]
-    pub(crate) fn load<S: Simd>(&self, simd: S, at: usize) -> Lane<S> {
-        Lane::load(simd, self.here, at)
+    pub(crate) fn apply<S: Simd>(&self, constants: &Constants<S>, weights: &Weights<'_, S>, i: usize) -> [Lane<S>; 5] {
+        let simd = constants.simd;
+        let here = self.here(constants, weights.here(i), i);
+        let x = {
+            let states: [[Lane<S>; 4]; 5] = tabulate!(|m| self.state.load_sides(simd, m, i));
+            let flows: [[Lane<S>; 4]; 5] = tabulate!(|m| self.flow.load_sides(simd, m, i));
+            direction(
+                constants,
+                weights.sides(0, i),
+                0,
+                #[inline(always)]
+                |m, side| states[m][side],
+                #[inline(always)]
+                |m, end| flows[m][1 + end],
+            )
+        };
+        let across: [[Lane<S>; 5]; 2] = tabulate!(|d| {
+            let (states, flows) = (&self.states[d], &self.flows[d]);
+            direction(
+                constants,
+                weights.sides(1 + d, i),
+                1 + d,
+                #[inline(always)]
+                |m, side| states[side].load(simd, m, i),
+                #[inline(always)]
+                |m, end| flows[end].load(simd, m, i),
+            )
+        });
+        tabulate!(|m| (here[m] + x[m]) + (across[0][m] + across[1][m]))
     }
 
-    /// Their neighbours in direction `d`, before (0) or after (1) them.
+    /// What the points themselves contribute: the middle of all differences, with `weight` that of the dissipation.
     #[inline(always)]
-    pub(crate) fn load_side<S: Simd>(&self, simd: S, [d, end]: [usize; 2], at: usize) -> Lane<S> {
-        Lane::load(simd, self.sides[d][end], at)
+    fn here<S: Simd>(&self, constants: &Constants<S>, weight: Lane<S>, i: usize) -> [Lane<S>; 5] {
+        let simd = constants.simd;
+        let mut sums: [Lane<S>; 5] = tabulate!(|m| weight * self.state.load(simd, m, i));
+        let velocity: [Lane<S>; 3] = tabulate!(|c| self.flow.load(simd, c, i));
+        unroll!(3, |c| sums[c + 1] = constants.viscosity_here[c].mul_add(velocity[c], sums[c + 1]));
+        let kinetic: [Lane<S>; 3] = tabulate!(|c| constants.square_here[c] * velocity[c]);
+        let kinetic = kinetic[2].mul_add(velocity[2], kinetic[1].mul_add(velocity[1], kinetic[0] * velocity[0]));
+        sums[4] = constants.heat_here.mul_add(self.flow.load(simd, HEAT, i), sums[4]) + kinetic;
+        sums
     }
 }
 
-/// A field two points away: before and after in x, y, z.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Far<'a>([[&'a [f64]; 2]; 3]);
+/// What the neighbours in direction `d` contribute: their fluxes, their part in the viscous terms, and their part in the
+/// dissipation, which has the given weights. `state` is a quantity two points before, one before, one after, two after;
+/// `flow` is one before and one after.
+#[inline(always)]
+fn direction<S: Simd>(
+    constants: &Constants<S>,
+    weights: [Lane<S>; 4],
+    d: usize,
+    state: impl Fn(usize, usize) -> Lane<S>,
+    flow: impl Fn(usize, usize) -> Lane<S>,
+) -> [Lane<S>; 5] {
+    let convection = constants.convection[d];
+    let normal = [flow(d, 0), flow(d, 1)];
+    let pressure = [flow(PRESSURE, 0), flow(PRESSURE, 1)];
+    let carried = [convection * normal[0], convection * normal[1]];
+    let of_state = [weights[1] + carried[0], weights[2] - carried[1]];
+    let mut sums: [Lane<S>; 5] = tabulate!(|m| weights[3].mul_add(state(m, 3), weights[0] * state(m, 0)));
 
-impl<'a> Far<'a> {
-    /// That of a field given by its second plane below, its plane, and its second plane above, each with a row before
-    /// and after.
-    #[inline(always)]
-    pub(crate) fn new([below, plane, above]: [&'a [f64]; 3], Rows { first: here, pitch, length }: Rows) -> Self {
-        Self([
-            [&plane[here - 2..][..length], &plane[here + 2..][..length]],
-            [&plane[here - 2 * pitch..][..length], &plane[here + 2 * pitch..][..length]],
-            [&below[here..][..length], &above[here..][..length]],
-        ])
-    }
-
-    /// Those of the points from `at` on in direction `d`, before (0) or after (1) them.
-    #[inline(always)]
-    pub(crate) fn load_side<S: Simd>(&self, simd: S, [d, end]: [usize; 2], at: usize) -> Lane<S> {
-        Lane::load(simd, self.0[d][end], at)
-    }
+    sums[0] = weights[2].mul_add(state(0, 2), weights[1].mul_add(state(0, 1), sums[0]));
+    unroll!(4, |m| {
+        let (before, after) = (state(m + 1, 1), state(m + 1, 2));
+        sums[m + 1] = of_state[1].mul_add(after, of_state[0].mul_add(before, sums[m + 1]));
+        if m == d {
+            sums[0] = convection.mul_add(before - after, sums[0]);
+        }
+    });
+    unroll!(3, |c| {
+        let velocities = if c == d { normal[0] + normal[1] } else { flow(c, 0) + flow(c, 1) };
+        let mut stress = constants.viscosity[d][c] * velocities;
+        if c == d {
+            stress = convection.mul_add(pressure[0] - pressure[1], stress);
+        }
+        sums[c + 1] = sums[c + 1] + stress;
+    });
+    let squares = normal[0].mul_add(normal[0], normal[1] * normal[1]);
+    let heat = constants.square[d].mul_add(squares, constants.heat[d] * (flow(HEAT, 0) + flow(HEAT, 1)));
+    sums[4] = sums[4] + carried[1].mul_sub_from(pressure[1], carried[0].mul_add(pressure[0], heat));
+    sums
 }
 
 /// The weights of u(l−2) … u(l+2) at point `l` of a line of `n` in direction `d`: the second difference times
@@ -96,7 +147,7 @@ pub(crate) fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5]
 
 /// The weights of [`dissipation`] in a zone, by direction and position.
 pub(crate) struct DissipationWeights {
-    /// In x: each of the five by the position in a row, and zeros behind its end for vectors that reach there.
+    /// In x: each of the five by the position in a row; at the row's ends, and behind them for vectors that reach there, zeros.
     x: [Vec<f64>; 5],
     /// In y, by j.
     y: Vec<[f64; 5]>,
@@ -109,8 +160,8 @@ impl DissipationWeights {
     pub(crate) fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
         let line = |d, n| (1..n - 1).map(move |l| dissipation(mesh, d, l, n));
-        let mut x: Vec<_> = line(0, nx).collect();
-        x.resize((nx - 2).next_multiple_of(MAX_LANES), [0.0; 5]);
+        let mut x: Vec<_> = std::iter::once([0.0; 5]).chain(line(0, nx)).collect();
+        x.resize(nx.next_multiple_of(MAX_LANES), [0.0; 5]);
         let x = std::array::from_fn(|w| x.iter().map(|weights| weights[w]).collect());
         Self { x, y: line(1, ny).collect(), z: line(2, nz).collect() }
     }
@@ -159,8 +210,8 @@ impl<S: Simd> Weights<'_, S> {
 /// The constants of the operator that are the same on all rows.
 pub(crate) struct Constants<S: Simd> {
     pub(crate) simd: S,
-    /// Of the fluxes, by direction: 1/(2h) before the point, −1/(2h) after it.
-    pub(crate) convection: [[Lane<S>; 2]; 3],
+    /// Of the fluxes, by direction: 1/(2h), before the point; after it, less that.
+    pub(crate) convection: [Lane<S>; 3],
     /// Of a neighbour's velocity, by direction and component.
     pub(crate) viscosity: [[Lane<S>; 3]; 3],
     /// Of a neighbour's (1 − c₁c₅) q + c₁c₅ E/ρ, by direction.
@@ -184,7 +235,7 @@ impl<S: Simd> Constants<S> {
         let of_velocity = [0, 1, 2].map(|c| -2.0 * (viscosity[0][c] + viscosity[1][c] + viscosity[2][c]));
         Self {
             simd,
-            convection: tabulate!(|d| splats(simd, [0.5 / mesh.h[d], -0.5 / mesh.h[d]])),
+            convection: splats(simd, mesh.h.map(|h| 0.5 / h)),
             viscosity: tabulate!(|d| splats(simd, viscosity[d])),
             heat: splats(simd, heat),
             square: splats(simd, heat.map(|heat| heat / 6.0)),

@@ -1,11 +1,18 @@
 //! Initial state, exchange, forcing and residual, which the three benchmarks share.
 
 use ndarray::Array4;
+use pulp::{Simd, WithSimd};
 
 use super::golden::Golden;
 use crate::mz::classes::{Benchmark, Class};
-use crate::mz::operator::{residual, scaled_residual};
+use crate::mz::components::{Slab, components_mut, for_planes};
+use crate::mz::initial::exact_state;
+use crate::mz::lanes::{MAX_LANES, dispatch};
+use crate::mz::operator::{Operator, residual, scaled_residual};
+use crate::mz::physics::Mesh;
 use crate::mz::plain::Zones;
+use crate::mz::planes::Planes;
+use crate::mz::zones::Shape;
 
 /// The first right-hand side: BT and SP scale it by dt and take it after an exchange, LU does neither.
 #[test]
@@ -52,6 +59,43 @@ fn threads_change_nothing() {
             for threads in [2, 3, 7] {
                 assert_eq!(on(threads), one, "{threads} threads, {:?}", zone.mesh.shape);
             }
+        }
+    }
+}
+
+/// The residual of the exact solution without forcing, where scratch memory holds `rubbish`.
+struct Residual<'a>(&'a Mesh, f64);
+
+impl WithSimd for Residual<'_> {
+    type Output = Array4<f64>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Array4<f64> {
+        let Self(mesh, rubbish) = self;
+        let Shape { nx, ny, nz } = mesh.shape;
+        let (u, none) = (exact_state(mesh), Array4::zeros(mesh.shape.array()));
+        let mut r = none.clone();
+        let mut scratch = vec![rubbish; Planes::numbers(mesh.shape)];
+        let (of_u, of_none) = (u.view(), none.view());
+        let mut operator = Operator::new(simd, mesh, Slab::new(0, &of_u), Slab::new(0, &of_none), 1.0, &mut scratch, 1);
+        for_planes(nx * ny, 0, components_mut(r.view_mut()), |k, r| {
+            if (1..nz - 1).contains(&k) {
+                operator.plane(k, r);
+            }
+        });
+        r
+    }
+}
+
+#[test]
+fn what_scratch_memory_held_is_not_read() {
+    for nx in 10..=20 {
+        let shape = Shape { nx, ny: 7, nz: 6 };
+        let mesh = Mesh::new(Benchmark::Lu, shape, [4 * nx, 28, 6], [4, 4], 0.01);
+        for most in [4, MAX_LANES] {
+            let [clean, soiled] = [0.0, f64::NAN].map(|rubbish| dispatch(most, Residual(&mesh, rubbish)));
+            assert_eq!(clean, soiled, "rows of {nx} points, vectors of up to {most}");
+            assert!(clean.iter().any(|number| number.abs() > 1e-3));
         }
     }
 }

@@ -1,0 +1,221 @@
+//! A vector of numbers with the operators of one.
+
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
+
+use pulp::Simd;
+
+use super::native::{self, is_avx512};
+use super::splats;
+
+/// One number per lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane<S: Simd> {
+    pub(super) simd: S,
+    pub(super) value: S::f64s,
+}
+
+impl<S: Simd> Lane<S> {
+    /// The lanes of a vector.
+    #[inline(always)]
+    pub(crate) fn new(simd: S, value: S::f64s) -> Self {
+        Self { simd, value }
+    }
+
+    /// The same number in every lane.
+    #[inline(always)]
+    pub(crate) fn splat(simd: S, value: f64) -> Self {
+        Self { simd, value: simd.splat_f64s(value) }
+    }
+
+    /// The numbers that begin at `at`, one per lane.
+    ///
+    /// # Panics
+    /// If fewer than the number of lanes follow.
+    #[inline(always)]
+    pub(crate) fn load(simd: S, from: &[f64], at: usize) -> Self {
+        Self { simd, value: S::as_simd_f64s(&from[at..at + S::F64_LANES]).0[0] }
+    }
+
+    /// Stores the lanes from `at` on.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    #[inline(always)]
+    pub(crate) fn store(self, to: &mut [f64], at: usize) {
+        S::as_mut_simd_f64s(&mut to[at..at + S::F64_LANES]).0[0] = self.value;
+    }
+
+    /// The numbers that begin at `at`, or as many as there are, and zeros.
+    ///
+    /// # Panics
+    /// If `at` is beyond the end.
+    #[inline(always)]
+    pub(crate) fn load_some(simd: S, from: &[f64], at: usize) -> Self {
+        let from = &from[at..];
+        if from.len() >= S::F64_LANES {
+            Self::load(simd, from, 0)
+        } else {
+            Self { simd, value: simd.partial_load_f64s(from) }
+        }
+    }
+
+    /// Stores the lanes from `at` on, or as many of them as there is room for.
+    ///
+    /// # Panics
+    /// If `at` is beyond the end.
+    #[inline(always)]
+    pub(crate) fn store_some(self, to: &mut [f64], at: usize) {
+        let to = &mut to[at..];
+        if to.len() >= S::F64_LANES {
+            self.store(to, 0);
+        } else {
+            self.simd.partial_store_f64s(to, self.value);
+        }
+    }
+
+    /// Stores those lanes from `at` on whose place is in `range`.
+    ///
+    /// # Panics
+    /// If there is no room for all lanes.
+    #[inline(always)]
+    pub(crate) fn store_within(self, to: &mut [f64], at: usize, range: &Range<usize>) {
+        if range.start <= at && at + S::F64_LANES <= range.end {
+            return self.store(to, at);
+        }
+        let [first, end] = [range.start, range.end].map(
+            #[inline(always)]
+            |place| place.saturating_sub(at).min(S::F64_LANES) as u64,
+        );
+        if first >= end {
+            return;
+        }
+        let within = self.simd.mask_between_m64s(first, end).mask();
+        let old = Self::load(self.simd, to, at);
+        Self { value: self.simd.select_f64s(within, self.value, old.value), ..self }.store(to, at);
+    }
+
+    /// The lanes two before those of the second of three neighbouring vectors, one before, one after, and two after, where the
+    /// processor can tell without memory.
+    #[inline(always)]
+    pub(crate) fn sides(neighbours: [Self; 3]) -> Option<[Self; 4]> {
+        native::sides(neighbours)
+    }
+
+    /// The instruction set.
+    #[inline(always)]
+    pub(crate) fn simd(self) -> S {
+        self.simd
+    }
+
+    /// The lanes as a vector.
+    #[inline(always)]
+    pub(crate) fn value(self) -> S::f64s {
+        self.value
+    }
+
+    /// The number in the first lane.
+    #[inline(always)]
+    pub(crate) fn first(self) -> f64 {
+        bytemuck::cast_slice::<S::f64s, f64>(&[self.value])[0]
+    }
+
+    /// `self * factor + summand`, rounded once where the processor can.
+    #[inline(always)]
+    pub(crate) fn mul_add(self, factor: Self, summand: Self) -> Self {
+        Self { value: self.simd.mul_add_e_f64s(self.value, factor.value, summand.value), ..self }
+    }
+
+    /// `minuend - self * factor`, rounded once where the processor can.
+    #[inline(always)]
+    pub(crate) fn mul_sub_from(self, factor: Self, minuend: Self) -> Self {
+        Self { value: self.simd.negate_mul_add_e_f64s(self.value, factor.value, minuend.value), ..self }
+    }
+
+    /// 1 / self. On AVX-512 by Newton's method from an estimate, in an eighth of a division's time: off by a unit or two in the
+    /// last place, and NaN where self is 0, infinite or not normal.
+    #[inline(always)]
+    pub(crate) fn recip(self) -> Self {
+        let one = Self::splat(self.simd, 1.0);
+        match native::reciprocal(self) {
+            // With x = (1 − e)/d: 1/d = x / (1 − e) = x (1 + e)(1 + e²)(1 + e⁴) …, and e < 2⁻¹⁴.
+            Some(x) => {
+                let e = self.mul_sub_from(x, one);
+                let better = e.mul_add(x, x);
+                (e * e).mul_add(better, better)
+            }
+            None => self.exact_recip(),
+        }
+    }
+
+    /// 1 / self, correctly rounded, so that it is the same at every width: for BT, whose stages take other widths in narrow
+    /// zones than its step in one, and agree with it to the last bit.
+    #[inline(always)]
+    pub(crate) fn exact_recip(self) -> Self {
+        Self { value: self.simd.div_f64s(self.simd.splat_f64s(1.0), self.value), ..self }
+    }
+
+    /// 1 / √self, as exact as [`Lane::recip`].
+    #[inline(always)]
+    pub(crate) fn recip_sqrt(self) -> Self {
+        let [one, half, second, third] = splats(self.simd, [1.0, 1.0 / 2.0, 3.0 / 8.0, 5.0 / 16.0]);
+        match native::reciprocal_root(self) {
+            // With x² = (1 − e)/d: 1/√d = x (1 − e)^(−½) = x (1 + e/2 + 3e²/8 + 5e³/16 + …), and e < 2⁻¹³.
+            Some(x) => {
+                let e = (self * x).mul_sub_from(x, one);
+                (e * x).mul_add(e.mul_add(e.mul_add(third, second), half), x)
+            }
+            None => self.sqrt().recip(),
+        }
+    }
+
+    /// √self.
+    #[inline(always)]
+    pub(crate) fn sqrt(self) -> Self {
+        Self { value: self.simd.sqrt_f64s(self.value), ..self }
+    }
+}
+
+impl<S: Simd> Add for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self { value: self.simd.add_f64s(self.value, other.value), ..self }
+    }
+}
+
+impl<S: Simd> Sub for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self { value: self.simd.sub_f64s(self.value, other.value), ..self }
+    }
+}
+
+impl<S: Simd> Mul for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Self { value: self.simd.mul_f64s(self.value, other.value), ..self }
+    }
+}
+
+/// As exact as [`Lane::recip`].
+impl<S: Simd> Div for Lane<S> {
+    type Output = Self;
+    #[expect(clippy::suspicious_arithmetic_impl, reason = "a quotient is a product with a reciprocal")]
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        if is_avx512::<S>() {
+            return self * other.recip();
+        }
+        Self { value: self.simd.div_f64s(self.value, other.value), ..self }
+    }
+}
+
+impl<S: Simd> Neg for Lane<S> {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        Self { value: self.simd.neg_f64s(self.value), ..self }
+    }
+}

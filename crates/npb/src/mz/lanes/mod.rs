@@ -1,0 +1,169 @@
+//! Formulas over as many numbers at once as the processor has lanes.
+//!
+//! [`Lane`] is one `f64` vector of whatever width `pulp` found at run time (AVX-512, AVX2, NEON, or one number
+//! at a time), with the operators of a number: what is written once as a formula runs at every width. There is no
+//! contraction behind the scenes: a fused multiply-add is written [`Lane::mul_add`].
+//!
+//! Everything here has to be inlined into a function that `pulp` entered: only there may the instructions be used, and
+//! a call that is left costs more than the arithmetic. Hence `inline(always)` on every function and closure below
+//! [`dispatch`], and the macros [`tabulate!`] and [`unroll!`], which write it on theirs, in the place of the standard
+//! library's array functions and of loops.
+
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pulp::{Arch, Scalar, Simd, WithSimd};
+
+/// The most lanes of any instruction set.
+pub(crate) const MAX_LANES: usize = 8;
+
+/// The fewest lanes of this architecture's instruction sets, apart from the portable code's one.
+const NARROWEST: usize = if cfg!(target_arch = "x86_64") { 4 } else { 2 };
+
+/// No vector has more lanes; see [`limit_lanes`].
+static LIMIT: AtomicUsize = AtomicUsize::new(MAX_LANES);
+
+/// Lets vectors have no more than `most` numbers from now on, in this process: 8 is AVX-512, 4 AVX2, 2 NEON, 1 the portable
+/// code, which needs no vectors. Processors have several of these; without a limit the widest is taken.
+///
+/// Results at different widths differ by rounding alone, which is within what the benchmarks allow, and are the same from
+/// run to run at each. To be called before a run, not during one.
+///
+/// ```
+/// npb::mz::limit_lanes(1);
+/// assert_eq!(npb::mz::lanes(), 1);
+/// ```
+///
+/// # Panics
+/// If `most` is 0.
+pub fn limit_lanes(most: usize) {
+    assert!(most > 0, "cannot compute with vectors of no numbers; try 1");
+    LIMIT.store(most, Ordering::Relaxed);
+}
+
+/// How many numbers a vector has: as many as this processor's widest within [`limit_lanes`].
+pub fn lanes() -> usize {
+    struct Lanes;
+    impl WithSimd for Lanes {
+        type Output = usize;
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            S::F64_LANES
+        }
+    }
+    dispatch(MAX_LANES, Lanes)
+}
+
+/// Runs `work` with the most lanes the processor has, but with no more than `most` and than [`limit_lanes`] allows.
+///
+/// # Panics
+/// If `most` is less than 4, which no row of a zone is.
+pub(crate) fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
+    assert!(most >= 4, "{most} numbers are not worth a vector");
+    let most = most.min(LIMIT.load(Ordering::Relaxed));
+    let work = Framed(work);
+    match Arch::new() {
+        #[cfg(target_arch = "x86_64")]
+        Arch::V4(simd) if (4..8).contains(&most) => Simd::vectorize(*simd, work),
+        _ if most < NARROWEST => Simd::vectorize(Scalar, work),
+        arch => arch.dispatch(work),
+    }
+}
+
+/// Runs `work`, which is to be a function of its own, with vectors of `simd`.
+#[inline(always)]
+pub(crate) fn vectorize<S: Simd, W: WithSimd>(simd: S, work: W) -> W::Output {
+    simd.vectorize(Framed(work))
+}
+
+/// Work in a stack frame that begins at a cache line.
+///
+/// The compiler keeps vectors that registers have no room for where the stack happens to be, aligned as the platform wants
+/// it, to 16 bytes: three times of four each of AVX-512 would lie across two lines, and some across two pages. One local
+/// variable that has to be aligned aligns the whole frame.
+struct Framed<W>(W);
+
+impl<W: WithSimd> WithSimd for Framed<W> {
+    type Output = W::Output;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> W::Output {
+        #[repr(align(64))]
+        struct Line;
+        let mut line = MaybeUninit::<(Line, u8)>::uninit();
+        black_box(&mut line);
+        self.0.with_simd(simd)
+    }
+}
+
+/// [`tabulate`] with a closure that is inlined for certain: `tabulate!(|index| element)`.
+macro_rules! tabulate {
+    (|$index:pat_param| $element:expr $(,)?) => {
+        $crate::mz::lanes::tabulate(
+            #[inline(always)]
+            |$index| $element,
+        )
+    };
+}
+
+/// [`unroll`] with a closure that is inlined for certain: `unroll!(5, |index| work)`.
+macro_rules! unroll {
+    ($times:expr, |$index:pat_param| $work:expr $(,)?) => {
+        $crate::mz::lanes::unroll::<{ $times }>(
+            #[inline(always)]
+            |$index| $work,
+        )
+    };
+}
+
+mod lane;
+mod native;
+mod scratch;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use lane::Lane;
+pub(crate) use native::is_avx512;
+pub(crate) use scratch::{Scratch, with_scratch};
+
+/// The array of what `element` says of each index: `std::array::from_fn`, but inlined and unrolled for certain, so
+/// that the index is a constant wherever it is used.
+#[inline(always)]
+pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
+    const { assert!(1 <= N && N <= MAX_LANES) };
+    let mut all = [element(0); N];
+    if N > 1 {
+        all[1] = element(1);
+    }
+    if N > 2 {
+        all[2] = element(2);
+    }
+    if N > 3 {
+        all[3] = element(3);
+    }
+    if N > 4 {
+        all[4] = element(4);
+    }
+    if N > 5 {
+        all[5] = element(5);
+    }
+    if N > 6 {
+        all[6] = element(6);
+    }
+    if N > 7 {
+        all[7] = element(7);
+    }
+    all
+}
+
+/// Calls `work` with 0 .. `N`: a loop, but unrolled for certain.
+#[inline(always)]
+pub(crate) fn unroll<const N: usize>(work: impl FnMut(usize)) {
+    let _: [(); N] = tabulate(work);
+}
+
+/// Each number in every lane of a vector of its own.
+#[inline(always)]
+pub(crate) fn splats<S: Simd, const N: usize>(simd: S, numbers: [f64; N]) -> [Lane<S>; N] {
+    tabulate!(|index| Lane::splat(simd, numbers[index]))
+}

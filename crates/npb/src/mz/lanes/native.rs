@@ -1,0 +1,80 @@
+//! What some instruction sets have and `pulp` has no common name for. Nothing elsewhere: the caller knows another way.
+
+#[cfg(target_arch = "x86_64")]
+use std::any::Any;
+#[cfg(target_arch = "x86_64")]
+use std::any::TypeId;
+
+use pulp::Simd;
+#[cfg(target_arch = "x86_64")]
+use pulp::x86::{V3, V4};
+
+use super::Lane;
+
+/// Whether vectors are those of AVX-512.
+#[inline(always)]
+pub(crate) fn is_avx512<S: Simd>() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return TypeId::of::<S>() == TypeId::of::<V4>();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// The instruction set, if it is `Known`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn known<S: Simd, Known: Simd>(simd: S) -> Option<Known> {
+    (&simd as &dyn Any).downcast_ref().copied()
+}
+
+/// A first guess at 1 / `of`, within 2⁻¹⁴ of the value, the same on every processor of a kind.
+#[inline(always)]
+pub(super) fn reciprocal<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = known::<S, V4>(of.simd) {
+        let guess = simd.avx512f._mm512_rcp14_pd(bytemuck::cast(of.value));
+        return Some(Lane { value: bytemuck::cast(guess), ..of });
+    }
+    None
+}
+
+/// A first guess at 1 / √`of`, as good.
+#[inline(always)]
+pub(super) fn reciprocal_root<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = known::<S, V4>(of.simd) {
+        let guess = simd.avx512f._mm512_rsqrt14_pd(bytemuck::cast(of.value));
+        return Some(Lane { value: bytemuck::cast(guess), ..of });
+    }
+    None
+}
+
+/// See [`Lane::sides`].
+#[inline(always)]
+pub(super) fn sides<S: Simd>(neighbours: [Lane<S>; 3]) -> Option<[Lane<S>; 4]> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = known::<S, V4>(neighbours[0].simd) {
+        let [before, here, after] = tabulate!(|n| bytemuck::cast(neighbours[n].value));
+        let simd = simd.avx512f;
+        let sides = [
+            simd._mm512_alignr_epi32::<12>(here, before),
+            simd._mm512_alignr_epi32::<14>(here, before),
+            simd._mm512_alignr_epi32::<2>(after, here),
+            simd._mm512_alignr_epi32::<4>(after, here),
+        ];
+        return Some(tabulate!(|side| Lane { value: bytemuck::cast(sides[side]), ..neighbours[1] }));
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = known::<S, V3>(neighbours[0].simd) {
+        let [before, here, after] = tabulate!(|n| bytemuck::cast(neighbours[n].value));
+        let simd = simd.avx;
+        let two_before = simd._mm256_permute2f128_pd::<0x21>(before, here);
+        let two_after = simd._mm256_permute2f128_pd::<0x21>(here, after);
+        let one_before = simd._mm256_shuffle_pd::<0b0101>(two_before, here);
+        let one_after = simd._mm256_shuffle_pd::<0b0101>(here, two_after);
+        let sides = [two_before, one_before, one_after, two_after];
+        return Some(tabulate!(|side| Lane { value: bytemuck::cast(sides[side]), ..neighbours[1] }));
+    }
+    let _ = neighbours;
+    None
+}

@@ -1,0 +1,124 @@
+//! Of vectors: what is rounded, and what lies at the ends.
+
+use pulp::{Simd, WithSimd};
+
+use super::{Lane, MAX_LANES, dispatch};
+
+/// The largest relative errors of reciprocals, their roots and quotients, in units of 2⁻⁵².
+struct Errors;
+
+impl WithSimd for Errors {
+    type Output = [f64; 3];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [f64; 3] {
+        let mut errors = [0.0f64; 3];
+        for n in 0..40_000 {
+            // Every exponent that reciprocals stand, and fractions all over.
+            let number = (1.0 + f64::from(n) * 0.618_033_988_749_895 % 1.0) * 2f64.powi(n % 2000 - 1000);
+            let lane = Lane::splat(simd, number);
+            let third = Lane::splat(simd, 1.0 / 3.0);
+            let exact = [1.0 / number, 1.0 / number.sqrt(), 1.0 / 3.0 / number];
+            let found = [lane.recip(), lane.recip_sqrt(), third / lane];
+            for ((error, exact), found) in errors.iter_mut().zip(exact).zip(found) {
+                for &found in bytemuck::cast_slice::<S::f64s, f64>(&[found.value()]) {
+                    *error = error.max(((found - exact) / exact).abs() / f64::EPSILON);
+                }
+            }
+        }
+        errors
+    }
+}
+
+#[test]
+fn reciprocals_are_good_to_the_last_places() {
+    for most in [4, MAX_LANES] {
+        let errors = dispatch(most, Errors);
+        assert!(errors.iter().all(|error| *error <= 2.0), "{errors:?} with up to {most} lanes");
+    }
+}
+
+/// Writes and reads parts of vectors.
+struct Parts<'a>(&'a [f64], &'a mut [f64]);
+
+impl WithSimd for Parts<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for at in (0..self.0.len()).step_by(S::F64_LANES) {
+            Lane::load_some(simd, self.0, at).store_some(self.1, at);
+        }
+    }
+}
+
+#[test]
+fn parts_of_vectors_end_where_slices_do() {
+    let numbers: Vec<f64> = (1..30).map(f64::from).collect();
+    for len in 0..numbers.len() {
+        for most in [4, MAX_LANES] {
+            let mut copy = vec![0.0; numbers.len()];
+            dispatch(most, Parts(&numbers[..len], &mut copy[..len]));
+            assert!(copy[..len] == numbers[..len] && copy[len..].iter().all(|number| *number == 0.0), "{len}");
+        }
+    }
+}
+
+/// The sides of every number of a slice but those of the first and of the last eight.
+struct Sides<'a>(&'a [f64]);
+
+impl WithSimd for Sides<'_> {
+    type Output = Option<Vec<[f64; 4]>>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Option<Vec<[f64; 4]>> {
+        let (numbers, lanes) = (self.0, S::F64_LANES);
+        let mut all = Vec::new();
+        for at in (8..numbers.len() - 8).step_by(lanes) {
+            let sides = Lane::sides([at - lanes, at, at + lanes].map(|at| Lane::load(simd, numbers, at)))?;
+            let sides = sides.map(|side| bytemuck::cast_slice::<S::f64s, f64>(&[side.value()]).to_vec());
+            all.extend((0..lanes).map(|lane| [0, 1, 2, 3].map(|side: usize| sides[side][lane])));
+        }
+        Some(all)
+    }
+}
+
+#[test]
+fn sides_are_the_numbers_around() {
+    let numbers: Vec<f64> = (0..40).map(f64::from).collect();
+    for most in [4, MAX_LANES] {
+        let Some(all) = dispatch(most, Sides(&numbers)) else { continue };
+        assert_eq!(all.len(), 24);
+        for (at, sides) in (8..).zip(all) {
+            assert_eq!(sides, [-2, -1, 1, 2].map(|by| f64::from(at + by)), "up to {most} lanes");
+        }
+    }
+}
+
+/// A vector of nines to be stored within a range.
+struct Within<'a>(&'a mut [f64], usize, std::ops::Range<usize>);
+
+impl WithSimd for Within<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> usize {
+        Lane::splat(simd, 9.0).store_within(self.0, self.1, &self.2);
+        S::F64_LANES
+    }
+}
+
+#[test]
+fn nothing_is_stored_outside_a_range() {
+    for (most, at, first, end) in [4, MAX_LANES].into_iter().flat_map(|most| {
+        let ranges = (0..24).flat_map(|first| (first..24).map(move |end| (first, end)));
+        ranges.flat_map(move |(first, end)| [5, 8].map(|at| (most, at, first, end)))
+    }) {
+        let mut numbers = [1.0; 24];
+        let lanes = dispatch(most, Within(&mut numbers, at, first..end));
+        for (place, number) in numbers.into_iter().enumerate() {
+            let stored = (first..end).contains(&place) && (at..at + lanes).contains(&place);
+            assert_eq!(number, if stored { 9.0 } else { 1.0 }, "{place} of {first}..{end}, {lanes} lanes from {at}");
+        }
+    }
+}
