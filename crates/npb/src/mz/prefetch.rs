@@ -3,12 +3,12 @@
 //! A core waits for a few tens of lines at most, and stops at whatever asks for one more. So lines are asked for one by one, in
 //! between the arithmetic of what lies before them, not all at once.
 
-/// Has the line where number `at` of a slice is, or would be, brought to a near cache, if the processor likes to; has no other
+/// Has the line where element `at` of a slice is, or would be, brought to a near cache, if the processor likes to; has no other
 /// effect.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub(crate) fn prefetch(numbers: &[f64], at: usize) {
-    let address = numbers.as_ptr().wrapping_add(at);
+pub(crate) fn prefetch<T>(elements: &[T], at: usize) {
+    let address = elements.as_ptr().wrapping_add(at);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
     unsafe {

@@ -16,6 +16,7 @@ use super::jacobian::{Coefficients, Flow, State};
 use super::wavefront::{Shift, Strip};
 use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
 use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::prefetch::prefetch;
 
 /// From where to where a sweep goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,22 +129,38 @@ impl<A: Access> Sweep<'_, A> {
 
         let c = Coefficients::new(simd, mesh, BACKWARD);
         let dt = Lane::splat(simd, mesh.dt);
+        // The m-th plane of the n-th strip that the sweep comes to.
+        let turn = {
+            #[inline(always)]
+            |n: usize, m: usize| match BACKWARD {
+                true => (strips - 1 - n, planes.end - 1 - m),
+                false => (n, planes.start + m),
+            }
+        };
         for n in 0..strips {
-            let number = if BACKWARD { strips - 1 - n } else { n };
-            let strip = strip_of::<S>(rows, number, *nx);
-            let mask = if number + 1 == strips { &masks[steps..] } else { &masks[..steps] };
-            let ahead = &mut ahead[number * steps * COMPONENTS..][..steps * COMPONENTS];
-            for (n, edge) in edge.chunks_exact_mut(edge_len(*nx)).enumerate().take(planes.len()) {
-                let plane = if BACKWARD { planes.end - 1 - n } else { planes.start + n };
-                let next = (n + 1 < planes.len()).then_some(if BACKWARD { plane - 1 } else { plane + 1 });
+            for (m, edge) in edge.chunks_exact_mut(edge_len(*nx)).enumerate().take(planes.len()) {
+                let (number, plane) = turn(n, m);
+                let strip = strip_of::<S>(rows, number, *nx);
+                let next =
+                    if m + 1 < planes.len() { Some(turn(n, m + 1)) } else { (n + 1 < strips).then(|| turn(n + 1, 0)) };
+                let next = next.map(|(number, plane)| (strip_of::<S>(rows, number, *nx), plane));
+
+                let mask = if number + 1 == strips { &masks[steps..] } else { &masks[..steps] };
+                let ahead = &mut ahead[number * steps * COMPONENTS..][..steps * COMPONENTS];
                 let slot = if A::KEPT { number * interior + plane - 1 } else { 0 };
-                let w = &mut w[slot * stored..][..stored];
+                let (before, from) = w.split_at_mut(slot * stored);
+                let (w, after) = from.split_at_mut(stored);
+                // What is kept of the next plane, or will be.
+                let next_w = if BACKWARD { &before[before.len().saturating_sub(stored)..] } else { &*after };
                 access.pack(simd, plane, strip, state, w);
                 let ask = {
                     #[inline(always)]
                     |step| {
-                        if let Some(next) = next {
-                            access.prefetch::<S>(next, strip, step);
+                        if let Some((strip, plane)) = next {
+                            access.prefetch::<S>(plane, strip, step);
+                        }
+                        if A::KEPT {
+                            unroll!(COMPONENTS, |c| prefetch(next_w, step * COMPONENTS + c));
                         }
                     }
                 };
