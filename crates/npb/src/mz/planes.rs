@@ -1,9 +1,12 @@
-//! The planes of a zone that the spatial operator has around it, as it reads them: the state, and what follows from it.
+//! The planes of a zone that the spatial operator has around it, as it reads them: the state, and 1/ρ.
 //!
-//! A copy, in blocks: five quantities at eight neighbouring points of a row are one block of five cache lines. So all that
+//! A copy, in blocks: six quantities at eight neighbouring points of a row are one block of six cache lines. So all that
 //! is known of a vector of points has one address, and a row is one stream of memory. In the arrays the five components of
 //! a row are streams of their own, of which a processor foresees only so many, and in zones whose widths are powers of two
 //! they compete for the same lines of a cache.
+//!
+//! Velocities, pressure and the like are found anew wherever they are used: that takes fewer cycles than to write and
+//! read them, since what limits the operator is the traffic of the nearest cache, not arithmetic.
 //!
 //! Invariant: a block begins with a point whose index in x is a multiple of eight. Where a row ends within a block, and in the
 //! blocks before the first row and after the last one, the state is some finite number or other: it is read with weight 0,
@@ -12,35 +15,29 @@
 use pulp::Simd;
 
 use super::components::{Components, Slab};
-use super::lanes::{Lane, splats};
-use super::physics::{C1C5, C2};
+use super::lanes::Lane;
 use super::zones::Shape;
 
 /// Points of a block: as many numbers as a cache line has.
 const POINTS: usize = 8;
-/// Planes whose state is kept: those up to two away.
-const STATES: usize = 5;
-/// Planes whose flow is kept: those up to one away, and the one above these, which is written while they are read.
-const FLOWS: usize = 4;
-/// Which quantity of the flow is the pressure; the three before it are the velocities.
-pub(crate) const PRESSURE: usize = 3;
-/// Which is (1 − c₁c₅) q + c₁c₅ E/ρ, the combination of kinetic and total energy whose second difference conducts heat.
-pub(crate) const HEAT: usize = 4;
+/// Planes kept: those up to two away.
+const KEPT: usize = 5;
+/// Which quantity of a block is 1/ρ, after the five of the state.
+const VOLUME: usize = 5;
 
-/// Five quantities at eight points: the state, or the flow.
-type Block = [[f64; POINTS]; 5];
+/// Six quantities at eight points.
+type Block = [[f64; POINTS]; 6];
 
-/// The planes: plane k is number k mod [`STATES`] and number k mod [`FLOWS`].
+/// The planes, that of k at k mod 5.
 pub(crate) struct Planes<'a> {
     shape: Shape,
-    states: &'a mut [Block],
-    flows: &'a mut [Block],
+    blocks: &'a mut [Block],
 }
 
 impl<'a> Planes<'a> {
     /// How much scratch is needed, which has to begin at a cache line.
     pub(crate) fn numbers(shape: Shape) -> usize {
-        (STATES + FLOWS) * Self::distance(shape) * size_of::<Block>() / size_of::<f64>()
+        KEPT * Self::distance(shape) * size_of::<Block>() / size_of::<f64>()
     }
 
     /// Blocks of a row.
@@ -59,18 +56,18 @@ impl<'a> Planes<'a> {
     #[inline(always)]
     fn distance(shape: Shape) -> usize {
         let blocks = Self::blocks(shape);
-        // 41 blocks are 13 lines more than a multiple of 64: so planes are spread over the 64 sets of a cache.
-        blocks + (41 + 64 - blocks % 64) % 64
+        // 13 blocks more than a multiple of 32 are 14 lines more than a multiple of 64: so planes are spread over the 64 sets of a
+        // cache.
+        blocks + (13 + 32 - blocks % 32) % 32
     }
 
     /// Planes of nothing yet.
     pub(crate) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
-        let distance = Self::distance(shape);
-        let (states, flows) = bytemuck::cast_slice_mut::<f64, Block>(scratch).split_at_mut(STATES * distance);
-        for plane in states.chunks_exact_mut(distance) {
+        let blocks = bytemuck::cast_slice_mut::<f64, Block>(scratch);
+        for plane in blocks.chunks_exact_mut(Self::distance(shape)) {
             (plane[0], plane[Self::blocks(shape) - 1]) = (Block::default(), Block::default());
         }
-        Self { shape, states, flows }
+        Self { shape, blocks }
     }
 
     /// Reads plane `k` of the state into the place of plane k − 5.
@@ -87,10 +84,7 @@ impl<'a> Planes<'a> {
     pub(crate) fn read_row<S: Simd>(&mut self, simd: S, plane: &Components<'_>, k: usize, j: usize) {
         let Shape { nx, ny, .. } = self.shape;
         let (pitch, distance) = (Self::pitch(self.shape), Self::distance(self.shape));
-        let first = 1 + j * pitch;
-        let states = &mut self.states[k % STATES * distance + first..][..pitch];
-        let flows = &mut self.flows[k % FLOWS * distance + first..][..pitch];
-        let constants = splats(simd, [0.5, C2, 1.0 - C1C5, C1C5]);
+        let blocks = &mut self.blocks[k % KEPT * distance + 1 + j * pitch..][..pitch];
         let plane: Components<'_> = tabulate!(|m| &plane[m][..nx * ny]);
         for i in (0..nx).step_by(S::F64_LANES) {
             let from = j * nx + i;
@@ -99,45 +93,22 @@ impl<'a> Planes<'a> {
             } else {
                 tabulate!(|m| Lane::load_some(simd, plane[m], from))
             };
-            let flow = flow(&constants, state);
-            let (block, at) = (i / POINTS, i % POINTS);
-            unroll!(5, |m| state[m].store(&mut states[block][m], at));
-            unroll!(5, |m| flow[m].store(&mut flows[block][m], at));
+            let block = &mut blocks[i / POINTS];
+            unroll!(5, |m| state[m].store(&mut block[m], i % POINTS));
+            state[0].recip().store(&mut block[VOLUME], i % POINTS);
         }
         // What narrow vectors leave of the row's last block.
         for i in (nx.next_multiple_of(S::F64_LANES)..pitch * POINTS).step_by(S::F64_LANES) {
-            unroll!(5, |m| Lane::splat(simd, 0.0).store(&mut states[i / POINTS][m], i % POINTS));
+            unroll!(5, |m| Lane::splat(simd, 0.0).store(&mut blocks[i / POINTS][m], i % POINTS));
         }
     }
 
-    /// The state in row `j` of plane `k`.
+    /// Row `j` of plane `k`.
     #[inline(always)]
-    pub(crate) fn state(&self, k: usize, j: usize) -> Row<'_> {
-        self.row(&self.states[k % STATES * Self::distance(self.shape)..], j)
-    }
-
-    /// The flow in row `j` of plane `k`.
-    #[inline(always)]
-    pub(crate) fn flow(&self, k: usize, j: usize) -> Row<'_> {
-        self.row(&self.flows[k % FLOWS * Self::distance(self.shape)..], j)
-    }
-
-    #[inline(always)]
-    fn row<'b>(&self, plane: &'b [Block], j: usize) -> Row<'b> {
+    pub(crate) fn row(&self, k: usize, j: usize) -> Row<'_> {
         let pitch = Self::pitch(self.shape);
-        Row(&plane[j * pitch..][..pitch + 2])
+        Row(&self.blocks[k % KEPT * Self::distance(self.shape) + j * pitch..][..pitch + 2])
     }
-}
-
-/// The flow of a state.
-#[inline(always)]
-fn flow<S: Simd>(&[half, c2, q_weight, e_weight]: &[Lane<S>; 4], state: [Lane<S>; 5]) -> [Lane<S>; 5] {
-    let [rho, ma, mb, mc, energy] = state;
-    let inverse = rho.recip();
-    let [va, vb, vc] = [ma * inverse, mb * inverse, mc * inverse];
-    let kinetic = half * mc.mul_add(vc, mb.mul_add(vb, ma * va));
-    let heat = inverse * energy.mul_add(e_weight, kinetic * q_weight);
-    [va, vb, vc, c2 * (energy - kinetic), heat]
 }
 
 /// A row's blocks, with one before and one after them.

@@ -6,18 +6,15 @@
 use pulp::Simd;
 
 use super::lanes::{Lane, MAX_LANES, splats};
-use super::physics::{C34, CON43, DISSIPATION, EPS4, Mesh};
-use super::planes::{HEAT, PRESSURE, Planes, Row};
+use super::physics::{C1C5, C2, C34, CON43, DISSIPATION, EPS4, Mesh};
+use super::planes::{Planes, Row};
 use super::zones::Shape;
 
 /// A row and those around it in y and z.
 pub(crate) struct Star<'a> {
-    state: Row<'a>,
-    flow: Row<'a>,
+    here: Row<'a>,
     /// In y and in z: two before, one before, one after, two after.
-    states: [[Row<'a>; 4]; 2],
-    /// In y and in z: one before, one after.
-    flows: [[Row<'a>; 2]; 2],
+    around: [[Row<'a>; 4]; 2],
 }
 
 impl<'a> Star<'a> {
@@ -26,107 +23,105 @@ impl<'a> Star<'a> {
     pub(crate) fn new(planes: &'a Planes<'_>, Shape { ny, nz, .. }: Shape, j: usize, k: usize) -> Self {
         let [south, north] = [if j < 2 { j } else { j - 2 }, if j + 2 < ny { j + 2 } else { j }];
         let [below, above] = [if k < 2 { k } else { k - 2 }, if k + 2 < nz { k + 2 } else { k }];
-        Self {
-            state: planes.state(k, j),
-            flow: planes.flow(k, j),
-            states: [
-                [south, j - 1, j + 1, north].map(
-                    #[inline(always)]
-                    |j| planes.state(k, j),
-                ),
-                [below, k - 1, k + 1, above].map(
-                    #[inline(always)]
-                    |k| planes.state(k, j),
-                ),
-            ],
-            flows: [[planes.flow(k, j - 1), planes.flow(k, j + 1)], [planes.flow(k - 1, j), planes.flow(k + 1, j)]],
-        }
+        let y = tabulate!(|side| planes.row(k, [south, j - 1, j + 1, north][side]));
+        let z = tabulate!(|side| planes.row([below, k - 1, k + 1, above][side], j));
+        Self { here: planes.row(k, j), around: [y, z] }
     }
 
     /// S(u) at the points from the `i`-th of the row on; at the row's ends, any numbers.
     #[inline(always)]
     pub(crate) fn apply<S: Simd>(&self, constants: &Constants<S>, weights: &Weights<'_, S>, i: usize) -> [Lane<S>; 5] {
         let simd = constants.simd;
-        let here = self.here(constants, weights.here(i), i);
-        let x = {
-            let states: [[Lane<S>; 4]; 5] = tabulate!(|m| self.state.load_sides(simd, m, i));
-            let flows: [[Lane<S>; 4]; 5] = tabulate!(|m| self.flow.load_sides(simd, m, i));
-            direction(
-                constants,
-                weights.sides(0, i),
-                0,
-                #[inline(always)]
-                |m, side| states[m][side],
-                #[inline(always)]
-                |m, end| flows[m][1 + end],
-            )
-        };
+        let all: [Lane<S>; 6] = tabulate!(|quantity| self.here.load(simd, quantity, i));
+        let here = here(constants, weights.here(i), all);
+        let sides: [[Lane<S>; 4]; 6] = tabulate!(|quantity| self.here.load_sides(simd, quantity, i));
+        let x = direction(
+            constants,
+            weights.sides(0, i),
+            0,
+            #[inline(always)]
+            |quantity, side| sides[quantity][side],
+        );
         let across: [[Lane<S>; 5]; 2] = tabulate!(|d| {
-            let (states, flows) = (&self.states[d], &self.flows[d]);
+            let rows = &self.around[d];
             direction(
                 constants,
                 weights.sides(1 + d, i),
                 1 + d,
                 #[inline(always)]
-                |m, side| states[side].load(simd, m, i),
-                #[inline(always)]
-                |m, end| flows[end].load(simd, m, i),
+                |quantity, side| rows[side].load(simd, quantity, i),
             )
         });
         tabulate!(|m| (here[m] + x[m]) + (across[0][m] + across[1][m]))
     }
+}
 
-    /// What the points themselves contribute: the middle of all differences, with `weight` that of the dissipation.
+/// What follows from the state at a point.
+struct Flow<S: Simd> {
+    velocity: [Lane<S>; 3],
+    pressure: Lane<S>,
+    /// (1 − c₁c₅) q + c₁c₅ E/ρ, the combination of kinetic and total energy whose second difference conducts heat.
+    heat: Lane<S>,
+}
+
+impl<S: Simd> Flow<S> {
+    /// Where the state and 1/ρ are these.
     #[inline(always)]
-    fn here<S: Simd>(&self, constants: &Constants<S>, weight: Lane<S>, i: usize) -> [Lane<S>; 5] {
-        let simd = constants.simd;
-        let mut sums: [Lane<S>; 5] = tabulate!(|m| weight * self.state.load(simd, m, i));
-        let velocity: [Lane<S>; 3] = tabulate!(|c| self.flow.load(simd, c, i));
-        unroll!(3, |c| sums[c + 1] = constants.viscosity_here[c].mul_add(velocity[c], sums[c + 1]));
-        let kinetic: [Lane<S>; 3] = tabulate!(|c| constants.square_here[c] * velocity[c]);
-        let kinetic = kinetic[2].mul_add(velocity[2], kinetic[1].mul_add(velocity[1], kinetic[0] * velocity[0]));
-        sums[4] = constants.heat_here.mul_add(self.flow.load(simd, HEAT, i), sums[4]) + kinetic;
-        sums
+    fn new(constants: &Constants<S>, [_, ma, mb, mc, energy, volume]: [Lane<S>; 6]) -> Self {
+        let [va, vb, vc] = [ma * volume, mb * volume, mc * volume];
+        let double_kinetic = vc.mul_add(mc, vb.mul_add(mb, va * ma));
+        let pressure = constants.pressure[1].mul_add(double_kinetic, constants.pressure[0] * energy);
+        let heat = constants.heat_of[1].mul_add(double_kinetic, constants.heat_of[0] * energy) * volume;
+        Self { velocity: [va, vb, vc], pressure, heat }
     }
 }
 
+/// What points themselves contribute: the middle of all differences, with `weight` that of the dissipation. `all` is their
+/// state and 1/ρ.
+#[inline(always)]
+fn here<S: Simd>(constants: &Constants<S>, weight: Lane<S>, all: [Lane<S>; 6]) -> [Lane<S>; 5] {
+    let Flow { velocity, heat, .. } = Flow::new(constants, all);
+    let mut sums: [Lane<S>; 5] = tabulate!(|m| weight * all[m]);
+    unroll!(3, |c| sums[c + 1] = constants.viscosity_here[c].mul_add(velocity[c], sums[c + 1]));
+    let squares: [Lane<S>; 3] = tabulate!(|c| constants.square_here[c] * velocity[c]);
+    let squares = squares[2].mul_add(velocity[2], squares[1].mul_add(velocity[1], squares[0] * velocity[0]));
+    sums[4] = constants.heat_here.mul_add(heat, sums[4]) + squares;
+    sums
+}
+
 /// What the neighbours in direction `d` contribute: their fluxes, their part in the viscous terms, and their part in the
-/// dissipation, which has the given weights. `state` is a quantity two points before, one before, one after, two after;
-/// `flow` is one before and one after.
+/// dissipation, which has the given weights. `quantity` is one of the state, or 1/ρ, two points before, one before, one
+/// after, two after.
 #[inline(always)]
 fn direction<S: Simd>(
     constants: &Constants<S>,
     weights: [Lane<S>; 4],
     d: usize,
-    state: impl Fn(usize, usize) -> Lane<S>,
-    flow: impl Fn(usize, usize) -> Lane<S>,
+    quantity: impl Fn(usize, usize) -> Lane<S>,
 ) -> [Lane<S>; 5] {
     let convection = constants.convection[d];
-    let normal = [flow(d, 0), flow(d, 1)];
-    let pressure = [flow(PRESSURE, 0), flow(PRESSURE, 1)];
+    let mut sums: [Lane<S>; 5] = tabulate!(|m| weights[3].mul_add(quantity(m, 3), weights[0] * quantity(m, 0)));
+
+    let (before, after): ([Lane<S>; 6], [Lane<S>; 6]) = (tabulate!(|q| quantity(q, 1)), tabulate!(|q| quantity(q, 2)));
+    let flows = [Flow::new(constants, before), Flow::new(constants, after)];
+    let normal = [flows[0].velocity[d], flows[1].velocity[d]];
     let carried = [convection * normal[0], convection * normal[1]];
     let of_state = [weights[1] + carried[0], weights[2] - carried[1]];
-    let mut sums: [Lane<S>; 5] = tabulate!(|m| weights[3].mul_add(state(m, 3), weights[0] * state(m, 0)));
 
-    sums[0] = weights[2].mul_add(state(0, 2), weights[1].mul_add(state(0, 1), sums[0]));
-    unroll!(4, |m| {
-        let (before, after) = (state(m + 1, 1), state(m + 1, 2));
-        sums[m + 1] = of_state[1].mul_add(after, of_state[0].mul_add(before, sums[m + 1]));
-        if m == d {
-            sums[0] = convection.mul_add(before - after, sums[0]);
-        }
-    });
+    sums[0] = weights[2].mul_add(after[0], weights[1].mul_add(before[0], sums[0]));
+    sums[0] = convection.mul_add(before[d + 1] - after[d + 1], sums[0]);
     unroll!(3, |c| {
-        let velocities = if c == d { normal[0] + normal[1] } else { flow(c, 0) + flow(c, 1) };
-        let mut stress = constants.viscosity[d][c] * velocities;
+        let mut stress = constants.viscosity[d][c] * (flows[0].velocity[c] + flows[1].velocity[c]);
         if c == d {
-            stress = convection.mul_add(pressure[0] - pressure[1], stress);
+            stress = convection.mul_add(flows[0].pressure - flows[1].pressure, stress);
         }
-        sums[c + 1] = sums[c + 1] + stress;
+        let convected = of_state[1].mul_add(after[c + 1], of_state[0].mul_add(before[c + 1], sums[c + 1]));
+        sums[c + 1] = convected + stress;
     });
     let squares = normal[0].mul_add(normal[0], normal[1] * normal[1]);
-    let heat = constants.square[d].mul_add(squares, constants.heat[d] * (flow(HEAT, 0) + flow(HEAT, 1)));
-    sums[4] = sums[4] + carried[1].mul_sub_from(pressure[1], carried[0].mul_add(pressure[0], heat));
+    let conducted = constants.square[d].mul_add(squares, constants.heat[d] * (flows[0].heat + flows[1].heat));
+    let work = carried[1].mul_sub_from(flows[1].pressure, carried[0].mul_add(flows[0].pressure, conducted));
+    sums[4] = of_state[1].mul_add(after[4], of_state[0].mul_add(before[4], sums[4])) + work;
     sums
 }
 
@@ -209,19 +204,22 @@ impl<S: Simd> Weights<'_, S> {
 
 /// The constants of the operator that are the same on all rows.
 pub(crate) struct Constants<S: Simd> {
-    pub(crate) simd: S,
+    simd: S,
     /// Of the fluxes, by direction: 1/(2h), before the point; after it, less that.
-    pub(crate) convection: [Lane<S>; 3],
+    convection: [Lane<S>; 3],
     /// Of a neighbour's velocity, by direction and component.
-    pub(crate) viscosity: [[Lane<S>; 3]; 3],
-    /// Of a neighbour's (1 − c₁c₅) q + c₁c₅ E/ρ, by direction.
-    pub(crate) heat: [Lane<S>; 3],
+    viscosity: [[Lane<S>; 3]; 3],
+    /// Of a neighbour's [`Flow::heat`], by direction.
+    heat: [Lane<S>; 3],
     /// Of the square of a neighbour's normal velocity, by direction.
-    pub(crate) square: [Lane<S>; 3],
+    square: [Lane<S>; 3],
     /// The same of the point itself, all directions together.
-    pub(crate) viscosity_here: [Lane<S>; 3],
-    pub(crate) heat_here: Lane<S>,
-    pub(crate) square_here: [Lane<S>; 3],
+    viscosity_here: [Lane<S>; 3],
+    heat_here: Lane<S>,
+    square_here: [Lane<S>; 3],
+    /// Of the energy and of twice the kinetic energy: the pressure, and ρ times what [`Flow::heat`] is.
+    pressure: [Lane<S>; 2],
+    heat_of: [Lane<S>; 2],
     /// Of the result.
     pub(crate) scale: Lane<S>,
 }
@@ -242,6 +240,8 @@ impl<S: Simd> Constants<S> {
             viscosity_here: splats(simd, of_velocity),
             heat_here: Lane::splat(simd, -2.0 * (heat[0] + heat[1] + heat[2])),
             square_here: splats(simd, heat.map(|heat| -heat / 3.0)),
+            pressure: splats(simd, [C2, -0.5 * C2]),
+            heat_of: splats(simd, [C1C5, 0.5 * (1.0 - C1C5)]),
             scale: Lane::splat(simd, scale),
         }
     }
