@@ -86,8 +86,14 @@ pub(crate) const fn stored(length: usize) -> usize {
     (length + 2) * STORED
 }
 
+/// Makes what a line stores ready for [`eliminate`], which leaves it so: once does for many lines.
+#[inline(always)]
+pub(crate) fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
+    rows[..2 * STORED].fill(simd.splat_f64s(0.0));
+}
+
 /// Eliminates a line of `length` interior points. `point` tells of the points 0 .. `length` − 1, and `right` their
-/// right-hand sides; both are asked once per point in ascending order.
+/// right-hand sides; both are asked once per point in ascending order. `rows` has been [`prepare`]d.
 ///
 /// # Panics
 /// If `rows` is not of the length that [`stored`] says.
@@ -102,7 +108,6 @@ pub(crate) fn eliminate<S: Simd>(
 ) {
     let Weights { outer, zero, .. } = *weights;
     assert_eq!(rows.len(), stored(length), "vectors for the rows of a line");
-    rows[..2 * STORED].fill(zero.value());
     let (mut next, mut after) = ([zero; MATRICES], [zero; MATRICES]);
     let mut before = [zero; MATRICES];
     let mut here = point(0);

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::penta::{Weights, eliminate, stored, substitute};
+use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
 use crate::mz::components::{Components, ComponentsMut};
 use crate::mz::lanes::{Lane, Scratch};
@@ -92,6 +92,7 @@ impl WithSimd for SweepX<'_, '_> {
         let (lines, length) = (ny - 2, nx - 2);
         // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
         let (points, rows) = scratch.vectors::<S>(FIELDS * nx + stored(length)).split_at_mut(FIELDS * nx);
+        prepare(simd, rows);
         let end = planes * lines;
         for begin in (0..end).step_by(S::F64_LANES) {
             let numbers = begin..end.min(begin + S::F64_LANES);
@@ -134,6 +135,7 @@ impl WithSimd for SweepY<'_, '_> {
         let c = Constants::new(simd);
         let length = ny - 2;
         let rows = scratch.vectors::<S>(stored(length));
+        prepare(simd, rows);
         let columns = columns::<S>(nx);
         for begin in columns.clone().step_by(S::F64_LANES) {
             // In place: a plane is small enough to stay where it is.
@@ -259,6 +261,7 @@ pub(crate) fn sweep_rows<S: Simd>(simd: S, mesh: &Mesh, rows: usize, planes: &mu
     let (plane, length) = (nx * ny, nz - 2);
     // Planes far apart tend to displace each other: all that is read is read once, on the way up.
     let (kept, stored) = scratch.vectors::<S>(KEPT * length + stored(length)).split_at_mut(KEPT * length);
+    prepare(simd, stored);
     let end = rows * nx;
     for begin in (0..end).step_by(S::F64_LANES) {
         let read = &*planes;

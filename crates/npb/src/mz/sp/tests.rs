@@ -4,7 +4,7 @@ use ndarray::Array4;
 use proptest::prelude::*;
 use pulp::{Simd, WithSimd};
 
-use super::penta::{Weights, eliminate, stored, substitute};
+use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::{add, transform, x_sweep, y_sweep, z_sweep};
 use crate::mz::classes::{Benchmark, Class, Fuse};
 use crate::mz::lanes::{Lane, dispatch};
@@ -86,6 +86,7 @@ impl WithSimd for Solve<'_> {
         let length = self.points.len();
         let weights = Weights::new(simd, self.mesh, self.d);
         let mut rows = vec![simd.splat_f64s(f64::NAN); stored(length)];
+        prepare(simd, &mut rows);
         let splat = |value| Lane::splat(simd, value);
         let point = |l: usize| {
             let [volume, momentum, sound] = self.points[l].map(splat);
