@@ -66,8 +66,11 @@ fn machine_table(machine: &Machine) -> Table {
         let figures = [room, format!("{:.1}", level.triad * 1e-9), format!("{:.2}", level.gathers * 1e-9)];
         table.row(&level.name, figures.map(Some));
     }
-    let peak = format!("{:.1} Gflop/s", machine.peak * 1e-9);
-    table.row(&format!("peak, vectors of {}", machine.lanes), [Some(peak), None, None]);
+    let peaks = [machine.peak, machine.peak_storing].map(|peak| format!("{:.1} Gflop/s", peak * 1e-9));
+    let names = [format!("peak, vectors of {}", machine.lanes), "beside stores".to_owned()];
+    for (name, peak) in names.into_iter().zip(peaks) {
+        table.row(&name, [Some(peak), None, None]);
+    }
     table
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Machine {
     pub(crate) lanes: usize,
     /// Operations per second, a fused multiply-add being two.
     pub(crate) peak: f64,
+    /// The same with a vector stored for every two multiply-adds.
+    pub(crate) peak_storing: f64,
     /// From the nearest to the farthest, which is memory.
     pub(crate) levels: Vec<Level>,
 }
@@ -84,14 +86,15 @@ impl Machine {
             triad: stores[0].max(stores[1]),
             gathers: gather::rate(crew, each, quick),
         });
-        let (peak, lanes) = multiply_add::peak(crew, quick);
-        Self { units, lanes, peak, levels }
+        let [peak, peak_storing] = [multiply_add::peak::<false>(crew, quick), multiply_add::peak::<true>(crew, quick)];
+        Self { units, lanes: multiply_add::lanes(), peak, peak_storing, levels }
     }
 
     /// The better of every figure of this and of another measurement of the same; what is nearer is no slower than what is
     /// farther, since nothing keeps a program from going through less memory in the way it goes through more.
     pub(crate) fn or(mut self, other: &Self) -> Self {
         self.peak = self.peak.max(other.peak);
+        self.peak_storing = self.peak_storing.max(other.peak_storing);
         for (level, other) in self.levels.iter_mut().zip(&other.levels) {
             level.triad = level.triad.max(other.triad);
             level.gathers = level.gathers.max(other.gathers);

@@ -1,4 +1,5 @@
-//! Fused multiply-adds per second: sums in registers, more of them than one takes cycles, in the widest vectors.
+//! Fused multiply-adds per second: sums in registers, more of them than one takes cycles, in the widest vectors. And the same
+//! beside stores, for which some processors use the same pipes.
 
 use std::hint::black_box;
 
@@ -9,15 +10,19 @@ use crate::crew::Crew;
 /// Sums that do not wait for one another. With two factors they fit into sixteen registers.
 const SUMS: usize = 12;
 
-/// Operations per second of all threads together, and the numbers of a vector.
-pub(super) fn peak(crew: &Crew, quick: bool) -> (f64, usize) {
+/// Numbers of a vector.
+pub(super) fn lanes() -> usize {
+    Arch::new().dispatch(Lanes)
+}
+
+/// Operations per second of all threads together; `STORING`: with a vector stored for every two multiply-adds.
+pub(super) fn peak<const STORING: bool>(crew: &Crew, quick: bool) -> f64 {
     let (times, rounds) = if quick { (2, 10_000) } else { (9, 2_000_000) };
     let pass = |(): &mut ()| {
-        black_box(Arch::new().dispatch(MultiplyAdds { rounds }));
+        black_box(Arch::new().dispatch(MultiplyAdds::<STORING> { rounds }));
     };
     let seconds = crew.time(times, || (), pass);
-    let lanes = Arch::new().dispatch(Lanes);
-    ((2 * SUMS * lanes * rounds * crew.units()) as f64 / seconds, lanes)
+    (2 * SUMS * lanes() * rounds * crew.units()) as f64 / seconds
 }
 
 struct Lanes;
@@ -31,11 +36,11 @@ impl WithSimd for Lanes {
     }
 }
 
-struct MultiplyAdds {
+struct MultiplyAdds<const STORING: bool> {
     rounds: usize,
 }
 
-impl WithSimd for MultiplyAdds {
+impl<const STORING: bool> WithSimd for MultiplyAdds<STORING> {
     type Output = f64;
 
     #[inline(always)]
@@ -43,9 +48,14 @@ impl WithSimd for MultiplyAdds {
         // They tend to 2: no number is ever too small or too large.
         let (factor, summand) = (simd.splat_f64s(black_box(0.5)), simd.splat_f64s(black_box(1.0)));
         let mut sums = [simd.splat_f64s(black_box(0.0)); SUMS];
+        let mut stored = [factor; SUMS / 2];
         for _ in 0..self.rounds {
             for sum in &mut sums {
                 *sum = simd.mul_add_e_f64s(*sum, factor, summand);
+            }
+            if STORING {
+                stored = [factor; SUMS / 2];
+                black_box(&mut stored);
             }
         }
         let mut total = simd.splat_f64s(0.0);
