@@ -15,7 +15,7 @@ use pulp::{Simd, WithSimd};
 
 use super::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
 use super::initial::exact_state;
-use super::lanes::{Lane, dispatch, with_scratch};
+use super::lanes::{Lane, dispatch, vectorize, with_scratch};
 use super::physics::{COMPONENTS, Mesh};
 use super::planes::Planes;
 use super::prefetch::prefetch;
@@ -182,8 +182,15 @@ impl<'a, S: Simd> Operator<'a, S> {
 
     /// Sets the interior of plane `k` of r, the plane above the last one computed.
     #[inline(always)]
-    pub(crate) fn plane(&mut self, k: usize, mut r: ComponentsMut<'_>) {
+    pub(crate) fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
+        vectorize(self.simd, Plane { operator: self, k, r });
+    }
+
+    #[inline(always)]
+    fn in_plane(&mut self, k: usize, mut r: ComponentsMut<'_>) {
         let Shape { nx, ny, nz } = self.mesh.shape;
+        // A copy, which what is written cannot change: so it need not be read again.
+        let constants = self.constants;
         let (simd, forcing) = (self.simd, self.forcing.plane(k));
         let (above, is_above) = if k + 2 < nz { (self.u.plane(k + 2), true) } else { (self.u.plane(k), false) };
         for j in 1..ny - 1 {
@@ -203,11 +210,26 @@ impl<'a, S: Simd> Operator<'a, S> {
                 unroll!(5, |m| prefetch(forcing[m], at + AHEAD));
                 unroll!(5, |m| prefetch(above[m], at + AHEAD + nx));
                 unroll!(5, |m| prefetch(r[m], at + AHEAD));
-                let sums = star.apply(&self.constants, &weights, i);
-                let sums: [Lane<S>; 5] =
-                    tabulate!(|m| (sums[m] + Lane::load(simd, forcing[m], at)) * self.constants.scale);
+                let sums = star.apply(&constants, &weights, i);
+                let sums: [Lane<S>; 5] = tabulate!(|m| (sums[m] + Lane::load(simd, forcing[m], at)) * constants.scale);
                 unroll!(5, |m| sums[m].store_within(r[m], at, &interior));
             }
         }
+    }
+}
+
+/// One call of [`Operator::plane`], a function of its own: registers are few, and its caller's numbers want some too.
+struct Plane<'o, 'a, 'r, S: Simd> {
+    operator: &'o mut Operator<'a, S>,
+    k: usize,
+    r: ComponentsMut<'r>,
+}
+
+impl<V: Simd> WithSimd for Plane<'_, '_, '_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.operator.in_plane(self.k, self.r);
     }
 }

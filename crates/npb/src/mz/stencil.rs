@@ -203,6 +203,7 @@ impl<S: Simd> Weights<'_, S> {
 }
 
 /// The constants of the operator that are the same on all rows.
+#[derive(Clone, Copy)]
 pub(crate) struct Constants<S: Simd> {
     simd: S,
     /// Of the fluxes, by direction: 1/(2h), before the point; after it, less that.
