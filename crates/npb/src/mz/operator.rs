@@ -4,9 +4,9 @@
 //! second and fourth differences of u as artificial dissipation (NASA report RNR-94-007, sections 3.2 and 4.2). Its
 //! stencil is a star: no point on an edge of the zone is ever read to effect.
 //!
-//! Planes of constant z are swept upwards. The state and what follows from it are kept for the planes around, each row of the
-//! topmost one read just before it is needed; then a row is one loop along x, in vectors, of which the first and the last may
-//! reach beyond the row's interior. Nothing but the interior of r is written.
+//! Planes of constant z are swept upwards. Those around are kept as blocks, each row of the topmost one read just before it is
+//! needed; then a row is one loop along x, in vectors, of which the first and the last may reach beyond the row's interior.
+//! Nothing but the interior of r is written.
 
 use std::ops::Range;
 

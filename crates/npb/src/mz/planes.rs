@@ -5,8 +5,8 @@
 //! a row are streams of their own, of which a processor foresees only so many, and in zones whose widths are powers of two
 //! they compete for the same lines of a cache.
 //!
-//! Velocities, pressure and the like are found anew wherever they are used: that takes fewer cycles than to write and
-//! read them, since what limits the operator is the traffic of the nearest cache, not arithmetic.
+//! Velocities, pressure and the like are found anew wherever they are used. To keep them in blocks of their own, which was
+//! tried, takes more time, for all the arithmetic it saves.
 //!
 //! Invariant: a block begins with a point whose index in x is a multiple of eight. Where a row ends within a block, and in the
 //! blocks before the first row and after the last one, the state is some finite number or other: it is read with weight 0,
