@@ -48,14 +48,12 @@ impl<const STORING: bool> WithSimd for MultiplyAdds<STORING> {
         // They tend to 2: no number is ever too small or too large.
         let (factor, summand) = (simd.splat_f64s(black_box(0.5)), simd.splat_f64s(black_box(1.0)));
         let mut sums = [simd.splat_f64s(black_box(0.0)); SUMS];
-        let mut stored = [factor; SUMS / 2];
         for _ in 0..self.rounds {
             for sum in &mut sums {
                 *sum = simd.mul_add_e_f64s(*sum, factor, summand);
             }
             if STORING {
-                stored = [factor; SUMS / 2];
-                black_box(&mut stored);
+                black_box(&mut [factor; SUMS / 2]);
             }
         }
         let mut total = simd.splat_f64s(0.0);
