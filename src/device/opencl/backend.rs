@@ -3,6 +3,7 @@
 use super::commands::{CommandBuffer, Commands, Node, Refusal};
 use super::library::Found;
 use super::locked::{Locked, LockedMemory};
+use super::turns::{InTurn, Turns};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, GraphNode, Pitches, Slab, no_code};
@@ -66,6 +67,7 @@ pub(in crate::device) struct OpenCl {
     locked: Option<Arc<LockedMemory>>,
     /// None where there are none, or where kernels one by one are faster.
     commands: Option<Arc<Commands>>,
+    turns: Turns,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
@@ -75,16 +77,16 @@ unsafe impl Sync for OpenCl {}
 
 /// An in-order queue, and the event of what was enqueued last.
 pub(in crate::device) struct Stream {
-    queue: CommandQueue,
-    last: Mutex<Option<Arc<Event>>>,
+    queue: InTurn<CommandQueue>,
+    last: Mutex<Option<Arc<InTurn<Event>>>>,
 }
 
 /// A kernel object, whose arguments one thread at a time may set, and its name.
-pub(in crate::device) struct Function(Mutex<Kernel>, CString);
+pub(in crate::device) struct Function(Mutex<InTurn<Kernel>>, CString);
 
 /// Owns a buffer.
 pub(in crate::device) struct Memory {
-    buffer: Buffer<u8>,
+    buffer: InTurn<Buffer<u8>>,
     commands: Option<Arc<Commands>>,
 }
 
@@ -106,7 +108,8 @@ impl OpenCl {
     }
 
     fn new(found: &Found) -> Result<Self, DeviceError> {
-        let Found { id, context, platform, name, .. } = found;
+        let Found { id, context, platform, name, turns, .. } = found;
+        let _turn = turns.take();
         let mut device = Self {
             id: *id,
             context: context.clone(),
@@ -117,9 +120,10 @@ impl OpenCl {
             limits: Limits::default(),
             locked: None,
             commands: Commands::of(context, *id).map(Arc::new),
+            turns: *turns,
         };
         if found.suits(UnitKind::Gpu) {
-            let locked = LockedMemory::new(context.clone(), *id);
+            let locked = LockedMemory::new(context.clone(), *id, *turns);
             device.locked = Some(Arc::new(locked.map_err(|error| device.failed("clCreateCommandQueue", error))?));
         }
         let asked = Device::new(*id);
@@ -157,7 +161,7 @@ impl OpenCl {
         mut module: opencl3::program::Program,
         name: &str,
         options: &str,
-    ) -> Result<opencl3::program::Program, DeviceError> {
+    ) -> Result<InTurn<opencl3::program::Program>, DeviceError> {
         module.build(&[self.id], options).map_err(|error| DeviceError::Compilation {
             program: name.to_owned(),
             device: self.name.clone(),
@@ -166,7 +170,7 @@ impl OpenCl {
                 _ => error_text(error.0).to_owned(),
             },
         })?;
-        Ok(module)
+        Ok(InTurn::new(module, self.turns))
     }
 
     /// Notes what was enqueued, which uses these buffers.
@@ -190,7 +194,7 @@ impl OpenCl {
             }
             code => self.failed(call, ClError(code)),
         })?;
-        *stream.last.lock() = Some(Arc::new(Event::new(event)));
+        *stream.last.lock() = Some(Arc::new(InTurn::new(Event::new(event), self.turns)));
         Ok(())
     }
 
@@ -259,8 +263,8 @@ impl Backend for OpenCl {
     type Memory = Memory;
     type HostMemory = Locked;
     type Stream = Stream;
-    type Event = Arc<Event>;
-    type Module = opencl3::program::Program;
+    type Event = Arc<InTurn<Event>>;
+    type Module = InTurn<opencl3::program::Program>;
     type Function = Function;
     type Graph = Arc<CommandBuffer>;
 
@@ -285,6 +289,7 @@ impl Backend for OpenCl {
     }
 
     fn allocate(&self, bytes: usize) -> Result<(Memory, usize), DeviceError> {
+        let _turn = self.turns.take();
         // SAFETY: no host memory is given.
         let buffer = unsafe { Buffer::<u8>::create(&self.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut()) };
         let buffer = buffer.map_err(|error| match error.0 {
@@ -294,10 +299,11 @@ impl Backend for OpenCl {
             _ => self.failed("clCreateBuffer", error),
         })?;
         let handle = buffer.get().expose_provenance();
-        Ok((Memory { buffer, commands: self.commands.clone() }, handle))
+        Ok((Memory { buffer: InTurn::new(buffer, self.turns), commands: self.commands.clone() }, handle))
     }
 
     fn host_memory(&self, bytes: usize) -> Result<Option<(Locked, *mut u8)>, DeviceError> {
+        let _turn = self.turns.take();
         Ok(self.locked.as_ref().and_then(|memory| memory.take(bytes)))
     }
 
@@ -306,13 +312,16 @@ impl Backend for OpenCl {
     }
 
     fn stream(&self) -> Result<Stream, DeviceError> {
+        let _turn = self.turns.take();
         #[allow(deprecated)] // its successor is not in OpenCL 1.2
         // SAFETY: the device belongs to the context.
         let queue = unsafe { CommandQueue::create(&self.context, self.id, 0) };
-        Ok(Stream { queue: queue.map_err(|error| self.failed("clCreateCommandQueue", error))?, last: Mutex::default() })
+        let queue = queue.map_err(|error| self.failed("clCreateCommandQueue", error))?;
+        Ok(Stream { queue: InTurn::new(queue, self.turns), last: Mutex::default() })
     }
 
     unsafe fn copy_in(&self, stream: &Stream, from: *const u8, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+        let _turn = self.turns.take();
         let Slab { width_bytes, from: f, to: t, .. } = slab;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let event = unsafe {
@@ -350,6 +359,7 @@ impl Backend for OpenCl {
     }
 
     unsafe fn copy_out(&self, stream: &Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError> {
+        let _turn = self.turns.take();
         let Slab { width_bytes, from: f, to: t, .. } = slab;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let event = unsafe {
@@ -387,6 +397,7 @@ impl Backend for OpenCl {
     }
 
     unsafe fn copy_across(&self, stream: &Stream, from: usize, to: usize, slab: &Slab) -> Result<(), DeviceError> {
+        let _turn = self.turns.take();
         let Slab { width_bytes, from: f, to: t, .. } = slab;
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let event = unsafe {
@@ -422,12 +433,14 @@ impl Backend for OpenCl {
     }
 
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError> {
+        let _turn = self.turns.take();
         let module = opencl3::program::Program::create_from_source(&self.context, &program.source_with(PREFIX))
             .map_err(|error| self.failed("clCreateProgramWithSource", error))?;
         self.built(module, program.name(), "-cl-std=CL1.2 -DTHALWEG_FMA")
     }
 
     fn own_module(&self, module: &Module) -> Result<Self::Module, DeviceError> {
+        let _turn = self.turns.take();
         let made = match module.code(Self::KIND) {
             Some(Code::Text(text)) => opencl3::program::Program::create_from_source(&self.context, text)
                 .map_err(|error| self.failed("clCreateProgramWithSource", error))?,
@@ -450,13 +463,17 @@ impl Backend for OpenCl {
     }
 
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Function, DeviceError> {
+        let _turn = self.turns.take();
         let name = match kernel.source {
             Source::Program(_) => format!("{PREFIX}{}", kernel.name),
             Source::Module(_) => kernel.name.to_owned(),
         };
         let created = Kernel::create(module, &name);
         let created = created.map_err(|error| self.failed("clCreateKernel", error))?;
-        Ok(Function(Mutex::new(created), CString::new(name).expect("a kernel's name is an identifier")))
+        Ok(Function(
+            Mutex::new(InTurn::new(created, self.turns)),
+            CString::new(name).expect("a kernel's name is an identifier"),
+        ))
     }
 
     unsafe fn launch(
@@ -467,6 +484,7 @@ impl Backend for OpenCl {
         groups: [u32; 3],
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError> {
+        let _turn = self.turns.take();
         let object = function.0.lock();
         self.set_arguments(object.get(), arguments)?;
         let (threads, group) = geometry(group, groups);
@@ -530,14 +548,17 @@ impl Backend for OpenCl {
     }
 
     fn after_raw(&self, stream: &Stream) {
+        let _turn = self.turns.take();
         *stream.last.lock() = None; // that there is something behind it, no event of ours says
     }
 
     fn flush(&self, stream: &Stream) -> Result<(), DeviceError> {
+        let _turn = self.turns.take();
         stream.queue.flush().map_err(|error| self.failed("clFlush", error))
     }
 
-    fn record(&self, stream: &Stream) -> Result<Arc<Event>, DeviceError> {
+    fn record(&self, stream: &Stream) -> Result<Arc<InTurn<Event>>, DeviceError> {
+        let _turn = self.turns.take();
         if stream.last.lock().is_none() {
             // SAFETY: the queue is alive, and no event is waited for.
             let marker = unsafe { enqueue_marker_with_wait_list(stream.queue.get(), 0, ptr::null()) };
@@ -547,14 +568,16 @@ impl Backend for OpenCl {
         Ok(stream.last.lock().clone().expect("something was enqueued"))
     }
 
-    fn wait(&self, stream: &Stream, event: &Arc<Event>) -> Result<(), DeviceError> {
+    fn wait(&self, stream: &Stream, event: &Arc<InTurn<Event>>) -> Result<(), DeviceError> {
+        let _turn = self.turns.take();
         let events = [event.get()];
         // SAFETY: queue and event are alive.
         let barrier = unsafe { enqueue_barrier_with_wait_list(stream.queue.get(), 1, events.as_ptr()) };
         self.enqueued(stream, "clEnqueueBarrierWithWaitList", barrier, &[])
     }
 
-    fn is_complete(&self, event: &Arc<Event>) -> Result<bool, DeviceError> {
+    fn is_complete(&self, event: &Arc<InTurn<Event>>) -> Result<bool, DeviceError> {
+        let _turn = self.turns.take();
         let status = event.command_execution_status().map_err(|error| self.failed("clGetEventInfo", error))?;
         match status.0 {
             COMPLETE => Ok(true),
@@ -569,11 +592,16 @@ impl Backend for OpenCl {
         }
     }
 
-    fn notify(&self, event: &Arc<Event>, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
+    fn notify(&self, event: &Arc<InTurn<Event>>, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
         extern "C" fn called(_: cl_event, _: cl_int, then: *mut c_void) {
             // SAFETY: made below, and an event calls back once.
             let then = unsafe { Box::from_raw(then.cast::<Box<dyn FnOnce() + Send>>()) };
             then();
+        }
+        if self.turns.are_taken() {
+            self.synchronize(event)?;
+            then();
+            return Ok(());
         }
         let then = Box::into_raw(Box::new(then));
         set_event_callback(event.get(), COMPLETE, called, then.cast()).map_err(|code| {
@@ -583,7 +611,8 @@ impl Backend for OpenCl {
         })
     }
 
-    fn synchronize(&self, event: &Arc<Event>) -> Result<(), DeviceError> {
+    fn synchronize(&self, event: &Arc<InTurn<Event>>) -> Result<(), DeviceError> {
+        let _turn = self.turns.take();
         event.wait().map_err(|error| self.failed("clWaitForEvents", error))
     }
 }

@@ -1,5 +1,6 @@
 //! Which devices there are, if there is OpenCL at all.
 
+use super::turns::Turns;
 use crate::device::survey::{DeviceFacts, Interface};
 use crate::machine::UnitKind;
 use opencl3::context::Context;
@@ -17,6 +18,7 @@ pub(in crate::device) struct Found {
     /// The number of its platform, whose devices copy among each other.
     pub(super) platform: usize,
     pub(super) name: String,
+    pub(super) turns: Turns,
     kind: cl_device_type,
     driver: String,
 }
@@ -84,6 +86,7 @@ fn look() -> Result<Vec<Found>, String> {
                 context: context.clone(),
                 platform: number,
                 name: device.name().unwrap_or_default().trim().to_owned(),
+                turns: Turns::of(platform),
                 kind: device.dev_type().unwrap_or(0),
                 driver: device.driver_version().unwrap_or_default(),
             });

@@ -8,6 +8,7 @@
 //! 1. A block is mapped from when it is made until it is freed, with its pool.
 //! 2. It is used or free, never both.
 
+use super::turns::{InTurn, Turns};
 use opencl3::command_queue::{CommandQueue, enqueue_map_buffer, enqueue_unmap_mem_object};
 use opencl3::context::Context;
 use opencl3::device::cl_device_id;
@@ -26,13 +27,14 @@ const LEAST_BYTES: usize = 4096;
 pub(super) struct LockedMemory {
     context: Arc<Context>,
     /// For mapping alone.
-    queue: CommandQueue,
+    queue: InTurn<CommandQueue>,
+    turns: Turns,
     free: Mutex<Vec<Vec<Block>>>,
 }
 
 /// A buffer and where it is mapped.
 struct Block {
-    buffer: Buffer<u8>,
+    buffer: InTurn<Buffer<u8>>,
     first: cl_mem,
 }
 
@@ -53,11 +55,11 @@ unsafe impl Send for Locked {}
 unsafe impl Sync for Locked {}
 
 impl LockedMemory {
-    pub(super) fn new(context: Arc<Context>, device: cl_device_id) -> Result<Self, ClError> {
+    pub(super) fn new(context: Arc<Context>, device: cl_device_id, turns: Turns) -> Result<Self, ClError> {
         #[allow(deprecated)] // its successor is not in OpenCL 1.2
         // SAFETY: the device belongs to the context.
         let queue = unsafe { CommandQueue::create(&context, device, 0)? };
-        Ok(Self { context, queue, free: Mutex::default() })
+        Ok(Self { context, queue: InTurn::new(queue, turns), turns, free: Mutex::default() })
     }
 
     /// A block of at least so many bytes, and its address; nothing if there is no such memory left.
@@ -84,12 +86,13 @@ impl LockedMemory {
             unsafe { enqueue_map_buffer(queue, handle, CL_BLOCKING, access, 0, bytes, &mut first, 0, ptr::null()) };
         // SAFETY: the event is ours, and nobody waits for it.
         let _ = unsafe { release_event(mapped.ok()?) };
-        Some(Block { buffer, first })
+        Some(Block { buffer: InTurn::new(buffer, self.turns), first })
     }
 }
 
 impl Drop for LockedMemory {
     fn drop(&mut self) {
+        let _turn = self.turns.take();
         for block in self.free.get_mut().drain(..).flatten() {
             let (queue, handle) = (self.queue.get(), block.buffer.get());
             // SAFETY: the buffer is mapped there, and nobody uses the block; the event is ours.

@@ -7,5 +7,6 @@ mod backend;
 mod commands;
 mod library;
 mod locked;
+mod turns;
 
 pub(super) use library::{find, survey};

@@ -1,0 +1,69 @@
+//! Calls one at a time, for platforms that can not bear several at once.
+//!
+//! OpenCL's calls may come from any thread at any time, but for the one that sets a kernel's argument (OpenCL 1.2, appendix
+//! A.2). Oclgrind keeps what is enqueued in maps without locks, and computes in whichever thread waits or flushes: with two
+//! threads its heap breaks sooner or later. There each call of this backend takes a turn; elsewhere there are no turns, and
+//! nothing is locked. Who calls OpenCL with handles of a raw body takes none: nobody else may use that interface meanwhile.
+//!
+//! Invariants:
+//! 1. A turn is taken before any lock of this backend, and within one no lock is awaited that is held across calls: so turns
+//!    and locks can not wait for each other.
+//! 2. Nothing of the platform calls back within a turn: events are waited for instead.
+//! 3. Handles are released in turn: each that this backend makes is an [`InTurn`].
+
+use opencl3::platform::Platform;
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard, const_reentrant_mutex};
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+/// One for all devices: platforms that need it share maps among theirs.
+static TURN: ReentrantMutex<()> = const_reentrant_mutex(());
+
+/// Whether there are turns.
+#[derive(Clone, Copy)]
+pub(super) struct Turns(bool);
+
+impl Turns {
+    /// Those of a platform.
+    pub(super) fn of(platform: &Platform) -> Self {
+        Self(platform.name().is_ok_and(|name| name.trim() == "Oclgrind"))
+    }
+
+    /// Whether only one call at a time is borne.
+    pub(super) fn are_taken(self) -> bool {
+        self.0
+    }
+
+    /// Waits for this thread's turn, which may have come already; until the result is dropped.
+    pub(super) fn take(self) -> Option<ReentrantMutexGuard<'static, ()>> {
+        self.0.then(|| TURN.lock())
+    }
+}
+
+/// A handle that is released when it is this thread's turn.
+pub(in crate::device) struct InTurn<T> {
+    handle: ManuallyDrop<T>,
+    turns: Turns,
+}
+
+impl<T> InTurn<T> {
+    pub(super) fn new(handle: T, turns: Turns) -> Self {
+        Self { handle: ManuallyDrop::new(handle), turns }
+    }
+}
+
+impl<T> Deref for InTurn<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.handle
+    }
+}
+
+impl<T> Drop for InTurn<T> {
+    fn drop(&mut self) {
+        let _turn = self.turns.take();
+        // SAFETY: dropped here alone, and not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.handle) };
+    }
+}
