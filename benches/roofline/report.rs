@@ -26,8 +26,18 @@ pub(crate) struct Report {
 }
 
 /// Columns of the tables of stages, after the stage's name.
-const COLUMNS: [&str; 8] =
-    ["flop/byte", "Gflop/s", "GB/s", "bound", "of the bound", "in a loop, ms", "as tasks, ms", "runtime"];
+const COLUMNS: [&str; 10] = [
+    "flop/byte",
+    "Gflop/s",
+    "GB/s",
+    "bound",
+    "of the bound",
+    "in a loop, ms",
+    "as tasks, ms",
+    "runtime",
+    "replayed, ms",
+    "runtime",
+];
 
 impl Report {
     /// The tables as Markdown.
@@ -80,6 +90,8 @@ fn stage_table(rows: &[&Row]) -> Table {
         let Row { measured, intensity, operations_per_s, bytes_per_s, bound, fraction, .. } = row;
         let has_operations = measured.work.operations > 0.0;
         let milliseconds = |seconds: f64| format!("{:.3}", seconds * 1e3);
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let (tasks, replayed) = (measured.shares.map(|shares| shares.tasks), measured.shares.and_then(|s| s.replayed));
         let figures = [
             has_operations.then(|| format!("{intensity:.2}")),
             has_operations.then(|| format!("{:.2}", operations_per_s * 1e-9)),
@@ -87,8 +99,10 @@ fn stage_table(rows: &[&Row]) -> Table {
             Some(bound.clone()),
             Some(format!("{:.0} %", fraction * 100.0)),
             measured.shares.map(|shares| milliseconds(shares.plain)),
-            measured.shares.map(|shares| milliseconds(shares.tasks)),
-            measured.shares.map(|shares| format!("{:.1} %", shares.runtime * 100.0)),
+            tasks.map(|tasks| milliseconds(tasks.seconds)),
+            tasks.map(|tasks| percent(tasks.runtime)),
+            replayed.map(|tasks| milliseconds(tasks.seconds)),
+            replayed.map(|tasks| percent(tasks.runtime)),
         ];
         table.row(&format!("{} {}", measured.program, measured.stage), figures);
     }

@@ -320,16 +320,23 @@ fn shares(
     solver.step(0)?;
     rt.wait()?;
     let steps = effort.times(1, timed(|| crew.run(|| plain.step())));
+    let mut solve = solver.record()?;
     let mut repetitions = Vec::new();
     for _ in 0..effort.repetitions {
         let in_loop = timed(|| crew.run(|| (0..steps).for_each(|_| plain.step())));
-        let start = Instant::now();
+        let as_tasks = Instant::now();
         for step in 0..steps {
             solver.step(step % problem.iterations)?;
         }
         rt.wait()?;
-        let per_step = units as f64 / steps as f64;
-        repetitions.push((in_loop * per_step, start.elapsed().as_secs_f64() * per_step));
+        let as_tasks = as_tasks.elapsed().as_secs_f64();
+        let replayed = Instant::now();
+        for step in 0..steps {
+            solver.replayed_step(&mut solve, step % problem.iterations)?;
+        }
+        rt.wait()?;
+        let replayed = replayed.elapsed().as_secs_f64();
+        repetitions.push([in_loop, as_tasks, replayed].map(|seconds| seconds * units as f64 / steps as f64));
     }
-    Ok(Shares::of(&repetitions))
+    Ok(Shares::with_replays(&repetitions))
 }

@@ -94,25 +94,49 @@ impl Measured {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Shares {
     pub(crate) plain: f64,
-    pub(crate) tasks: f64,
-    /// What the runtime takes of the tasks' time: the median over the repetitions.
+    pub(crate) tasks: Timed,
+    /// The same tasks, recorded once and replayed in each step.
+    pub(crate) replayed: Option<Timed>,
+}
+
+/// Unit seconds per step of tasks.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Timed {
+    pub(crate) seconds: f64,
+    /// What the runtime takes of them: the median over the repetitions.
     pub(crate) runtime: f64,
 }
 
 impl Shares {
     /// Of repetitions, each in a plain loop and as tasks.
     pub(crate) fn of(repetitions: &[(f64, f64)]) -> Self {
-        let median = |of: fn(&(f64, f64)) -> f64| {
-            let mut values: Vec<f64> = repetitions.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-        };
         Self {
-            plain: median(|(plain, _)| *plain),
-            tasks: median(|(_, tasks)| *tasks),
-            runtime: median(|(plain, tasks)| 1.0 - plain / tasks),
+            plain: median(repetitions.iter().map(|(plain, _)| *plain)),
+            tasks: Timed::of(repetitions),
+            replayed: None,
         }
     }
+
+    /// Of repetitions, each in a plain loop, as tasks, and as tasks that are replayed.
+    pub(crate) fn with_replays(repetitions: &[[f64; 3]]) -> Self {
+        let beside = |kind: usize| repetitions.iter().map(|times| (times[0], times[kind])).collect::<Vec<_>>();
+        Self { replayed: Some(Timed::of(&beside(2))), ..Self::of(&beside(1)) }
+    }
+}
+
+impl Timed {
+    fn of(repetitions: &[(f64, f64)]) -> Self {
+        Self {
+            seconds: median(repetitions.iter().map(|(_, tasks)| *tasks)),
+            runtime: median(repetitions.iter().map(|(plain, tasks)| 1.0 - plain / tasks)),
+        }
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// How much is measured.

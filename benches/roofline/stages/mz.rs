@@ -146,6 +146,7 @@ fn shares(
     crew.run(|| zones.step(fuse, 1));
     let steps = effort.times(1, start.elapsed().as_secs_f64());
 
+    let mut recorded = program.record()?;
     let (mut total, mut stages) = (Vec::new(), Vec::<(Stopwatch, Stopwatch)>::new());
     let of_units = |start: Instant| start.elapsed().as_secs_f64() * units as f64 / steps as f64;
     for _ in 0..effort.repetitions {
@@ -159,8 +160,14 @@ fn shares(
             program.step(Exchange::Together)?;
         }
         rt.wait()?;
-        total.push((in_loop, of_units(start)));
+        let as_tasks = of_units(start);
         stages.push((plain, program.log().stages().clone()));
+        let start = Instant::now();
+        for _ in 0..steps {
+            recorded.replay()?;
+        }
+        rt.wait()?;
+        total.push([in_loop, as_tasks, of_units(start)]);
     }
     let names: Vec<&'static str> =
         stages.first().map(|(plain, _)| plain.0.keys().copied().collect()).unwrap_or_default();
@@ -169,5 +176,5 @@ fn shares(
         let both: Vec<_> = stages.iter().map(|(plain, tasks)| (of(plain), of(tasks))).collect();
         (name, Shares::of(&both))
     };
-    Ok(OfStep { stages: names.into_iter().map(of_stage).collect(), total: Some(Shares::of(&total)) })
+    Ok(OfStep { stages: names.into_iter().map(of_stage).collect(), total: Some(Shares::with_replays(&total)) })
 }
