@@ -160,7 +160,9 @@ impl Tiled {
         let Some(span) = self.tiling.span(block) else { return };
         span.for_each(|place| self.tile(place).repeat(writes, tasks));
         if !span.is_exact() {
-            tasks.iter().for_each(|task| self.keep_strip(task.shared().id, task.address(), block));
+            // A join reads all of its tiles: its strips would be taken for those of the task that it was made for.
+            let read_alone = tasks.iter().filter(|task| !task.shared().join);
+            read_alone.for_each(|task| self.keep_strip(task.shared().id, task.address(), block));
         }
     }
 
