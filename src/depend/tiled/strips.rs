@@ -82,9 +82,7 @@ impl OfTasks {
             if readers[..n].iter().any(|other| is_same(&other)) {
                 continue; // was named
             }
-            // A join, which has the number of the task that it was made for, stands for all that its tasks have read.
-            let of_task = if task.shared().join { None } else { self.0.get(&task.shared().id) };
-            let of_task = of_task.into_iter().flatten().filter(|strip| strip.overlaps(tile));
+            let of_task = self.0.get(&task.shared().id).into_iter().flatten().filter(|strip| strip.overlaps(tile));
             match of_task.clone().count() == readers.iter().filter(is_same).count() {
                 true => of_task.for_each(|strip| found(task, *strip)),
                 false => found(task, *tile),

@@ -1,13 +1,13 @@
-//! Calls one at a time, for platforms that can not bear several at once.
+//! Calls one at a time, for platforms that cannot bear several at once.
 //!
 //! OpenCL's calls may come from any thread at any time, but for the one that sets a kernel's argument (OpenCL 1.2, appendix
 //! A.2). Oclgrind keeps what is enqueued in maps without locks, and computes in whichever thread waits or flushes: with two
 //! threads its heap breaks sooner or later. There each call of this backend takes a turn; elsewhere there are no turns, and
-//! nothing is locked. Who calls OpenCL with handles of a raw body takes none: nobody else may use that interface meanwhile.
+//! nothing is locked. A body that calls OpenCL itself takes no turn: under such a platform nothing else may use it meanwhile.
 //!
 //! Invariants:
 //! 1. A turn is taken before any lock of this backend, and within one no lock is awaited that is held across calls: so turns
-//!    and locks can not wait for each other.
+//!    and locks cannot wait for each other.
 //! 2. Nothing of the platform calls back within a turn: events are waited for instead.
 //! 3. Handles are released in turn: each that this backend makes is an [`InTurn`].
 
