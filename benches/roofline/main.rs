@@ -19,6 +19,9 @@ mod plot;
 mod report;
 mod roof;
 mod stages;
+#[path = "../harness/statistics.rs"]
+#[allow(dead_code)] // of the statistics only the median is used
+mod statistics;
 
 use std::error::Error;
 use std::num::NonZeroUsize;

@@ -3,7 +3,6 @@
 
 use std::error::Error;
 use std::ops::Range;
-use std::time::Instant;
 
 use npb_cg::kernels::{self, Product};
 use npb_cg::sliced::{Part, Sliced, WINDOW};
@@ -13,7 +12,7 @@ use rayon::prelude::*;
 use thalweg::Runtime;
 use thalweg::error::BuildError;
 
-use super::{Effort, Measured, Shares, Work, timed};
+use super::{Effort, Measured, Shares, Work, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
@@ -324,18 +323,8 @@ fn shares(
     let mut repetitions = Vec::new();
     for _ in 0..effort.repetitions {
         let in_loop = timed(|| crew.run(|| (0..steps).for_each(|_| plain.step())));
-        let as_tasks = Instant::now();
-        for step in 0..steps {
-            solver.step(step % problem.iterations)?;
-        }
-        rt.wait()?;
-        let as_tasks = as_tasks.elapsed().as_secs_f64();
-        let replayed = Instant::now();
-        for step in 0..steps {
-            solver.replayed_step(&mut solve, step % problem.iterations)?;
-        }
-        rt.wait()?;
-        let replayed = replayed.elapsed().as_secs_f64();
+        let as_tasks = timed_tasks(rt, steps, |step| Ok(solver.step(step % problem.iterations)?))?;
+        let replayed = timed_tasks(rt, steps, |step| Ok(solver.replayed_step(&mut solve, step % problem.iterations)?))?;
         repetitions.push([in_loop, as_tasks, replayed].map(|seconds| seconds * units as f64 / steps as f64));
     }
     Ok(Shares::with_replays(&repetitions))

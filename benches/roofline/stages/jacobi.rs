@@ -2,13 +2,12 @@
 
 use std::error::Error;
 use std::mem;
-use std::time::Instant;
 
 use ndarray::{Array2, Axis, s};
 use rayon::prelude::*;
 use thalweg::prelude::*;
 
-use super::{Effort, Measured, Shares, Work, timed};
+use super::{Effort, Measured, Shares, Work, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
@@ -103,13 +102,9 @@ fn shares(crew: &Crew, side: usize, band: usize, plain: &mut Plain, effort: Effo
     let mut repetitions = Vec::new();
     for _ in 0..effort.repetitions {
         let in_loop = timed(|| crew.run(|| (0..sweeps).for_each(|_| plain.sweep())));
-        let begin = Instant::now();
-        for _ in 0..sweeps {
-            sweep()?;
-        }
-        rt.wait()?;
+        let as_tasks = timed_tasks(&rt, sweeps, |_| Ok(sweep()?))?;
         let per_sweep = units as f64 / sweeps as f64;
-        repetitions.push((in_loop * per_sweep, begin.elapsed().as_secs_f64() * per_sweep));
+        repetitions.push((in_loop * per_sweep, as_tasks * per_sweep));
     }
     Ok(Shares::of(&repetitions))
 }

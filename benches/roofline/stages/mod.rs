@@ -12,11 +12,15 @@ pub(crate) mod lu;
 pub(crate) mod mz;
 pub(crate) mod sp;
 
+use std::error::Error;
 use std::iter::Sum;
 use std::ops::{Add, Mul};
 use std::time::Instant;
 
 use serde::Serialize;
+use thalweg::Runtime;
+
+use crate::statistics::median;
 
 /// What a stage does in a pass over all of a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -111,7 +115,7 @@ impl Shares {
     /// Of repetitions, each in a plain loop and as tasks.
     pub(crate) fn of(repetitions: &[(f64, f64)]) -> Self {
         Self {
-            plain: median(repetitions.iter().map(|(plain, _)| *plain)),
+            plain: middle(repetitions.iter().map(|(plain, _)| *plain)),
             tasks: Timed::of(repetitions),
             replayed: None,
         }
@@ -127,16 +131,15 @@ impl Shares {
 impl Timed {
     fn of(repetitions: &[(f64, f64)]) -> Self {
         Self {
-            seconds: median(repetitions.iter().map(|(_, tasks)| *tasks)),
-            runtime: median(repetitions.iter().map(|(plain, tasks)| 1.0 - plain / tasks)),
+            seconds: middle(repetitions.iter().map(|(_, tasks)| *tasks)),
+            runtime: middle(repetitions.iter().map(|(plain, tasks)| 1.0 - plain / tasks)),
         }
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// The median, which of nothing is no number.
+fn middle(values: impl Iterator<Item = f64>) -> f64 {
+    median(&values.collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
 /// How much is measured.
@@ -155,6 +158,18 @@ impl Effort {
     pub(crate) fn times(&self, least: usize, seconds: f64) -> usize {
         ((self.seconds / seconds) as usize).clamp(least, 2000)
     }
+}
+
+/// The seconds until so many steps of tasks have ended, of which `submit` submits one.
+fn timed_tasks(
+    rt: &Runtime,
+    steps: usize,
+    submit: impl FnMut(usize) -> Result<(), Box<dyn Error>>,
+) -> Result<f64, Box<dyn Error>> {
+    let start = Instant::now();
+    (0..steps).try_for_each(submit)?;
+    rt.wait()?;
+    Ok(start.elapsed().as_secs_f64())
 }
 
 /// The seconds that `work` takes.

@@ -1,12 +1,11 @@
 //! What BT, SP and LU have in common: the stages that are the same in all, and how they are measured.
 
 use std::error::Error;
-use std::time::Instant;
 
 use npb::mz::{Benchmark, Exchange, Fuse, Problem, Program, Settings, Shape, Stopwatch, Zones, plain_stages};
 use thalweg::Runtime;
 
-use super::{Effort, Measured, Shares, Work, bt, lu, sp, timed};
+use super::{Effort, Measured, Shares, Work, bt, lu, sp, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
@@ -142,32 +141,18 @@ fn shares(
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
     let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false, replay: false });
     program.prepare()?;
-    let start = Instant::now();
-    crew.run(|| zones.step(fuse, 1));
-    let steps = effort.times(1, start.elapsed().as_secs_f64());
+    let steps = effort.times(1, timed(|| drop(crew.run(|| zones.step(fuse, 1)))));
 
     let mut recorded = program.record()?;
     let (mut total, mut stages) = (Vec::new(), Vec::<(Stopwatch, Stopwatch)>::new());
-    let of_units = |start: Instant| start.elapsed().as_secs_f64() * units as f64 / steps as f64;
     for _ in 0..effort.repetitions {
         let mut plain = Stopwatch::default();
-        let start = Instant::now();
-        crew.run(|| (0..steps).for_each(|_| plain += &zones.step(fuse, 1)));
-        let in_loop = of_units(start);
+        let in_loop = timed(|| crew.run(|| (0..steps).for_each(|_| plain += &zones.step(fuse, 1))));
         program.log().clear();
-        let start = Instant::now();
-        for _ in 0..steps {
-            program.step(Exchange::Together)?;
-        }
-        rt.wait()?;
-        let as_tasks = of_units(start);
+        let as_tasks = timed_tasks(&rt, steps, |_| program.step(Exchange::Together).map(drop))?;
         stages.push((plain, program.log().stages().clone()));
-        let start = Instant::now();
-        for _ in 0..steps {
-            recorded.replay()?;
-        }
-        rt.wait()?;
-        total.push([in_loop, as_tasks, of_units(start)]);
+        let replayed = timed_tasks(&rt, steps, |_| Ok(recorded.replay()?))?;
+        total.push([in_loop, as_tasks, replayed].map(|seconds| seconds * units as f64 / steps as f64));
     }
     let names: Vec<&'static str> =
         stages.first().map(|(plain, _)| plain.0.keys().copied().collect()).unwrap_or_default();

@@ -9,7 +9,8 @@
 //! 1. A turn is taken before any lock of this backend, and within one no lock is awaited that is held across calls: so turns
 //!    and locks cannot wait for each other.
 //! 2. Nothing of the platform calls back within a turn: events are waited for instead.
-//! 3. Handles are released in turn: each that this backend makes is an [`InTurn`].
+//! 3. Handles are released in turn: each that this backend makes is an [`InTurn`], but for those in buffers of commands, which no
+//!    such platform has.
 
 use opencl3::platform::Platform;
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard, const_reentrant_mutex};
