@@ -375,10 +375,11 @@ pub(super) fn flow(mode: Mode) -> Flow {
 }
 
 /// Makes room for one more task in a list of those that are waited for with this flow: forgets who need not be waited
-/// for, and if that is not enough, puts a join in the place of all.
+/// for, and if that is not enough, puts a join in the place of all but the newcomer and its siblings. Those may be many, so it is
+/// tried again with twice as many only.
 #[inline]
 pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
-    if list.len() >= MOST && !newcomer.keeps_finished() {
+    if list.len() >= MOST && list.len().is_power_of_two() && !newcomer.keeps_finished() {
         shorten(list, flow, newcomer);
     }
 }
@@ -405,10 +406,14 @@ fn add_to_several(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
 #[cold]
 fn shorten(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
     list.retain(|task| matters(task, flow));
-    if list.len() > MOST / 2 {
-        let join = newcomer.join(list.drain(..).map(|task| (task, flow)).collect());
-        forget(list);
-        list.push(join);
+    let joined: Vec<_> =
+        list.iter().filter(|task| !newcomer.is_sibling(task)).map(|task| (task.clone(), flow)).collect();
+    if joined.len() > MOST / 2 {
+        list.retain(|task| newcomer.is_sibling(task));
+        if list.is_empty() {
+            forget(list);
+        }
+        list.push(newcomer.join(joined));
     }
 }
 

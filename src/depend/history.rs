@@ -138,12 +138,31 @@ impl History {
                     return self.enter_region(index, access, newcomer);
                 }
                 indexed.enter(access.block, access.mode, newcomer);
+                if access.mode.writes() && access.block.contains(&access.datum.whole()) && indexed.is_short() {
+                    self.begin_again(access, newcomer);
+                }
             }
             Form::Indexed(indexed) => {
                 self.form = Form::Parts(indexed.to_parts(access.datum.whole(), access.datum.ndim()));
                 self.enter_region(index, access, newcomer);
             }
         }
+    }
+
+    /// The newcomer has waited for all that others did, and overwrites all of it: nothing else needs to be known.
+    #[cold]
+    fn begin_again(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
+        if Recent::suits(access.block)
+            && let Some(whole) = NarrowBlock::new(access.block)
+        {
+            self.form = Form::Recent(Recent::of_writer(whole, newcomer.share()));
+        }
+    }
+
+    /// Whether the history is a list.
+    #[cfg(test)]
+    pub(super) fn is_recent(&self) -> bool {
+        matches!(self.form, Form::Recent(_))
     }
 
     /// The history if it is by tiles.

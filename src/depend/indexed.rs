@@ -9,7 +9,8 @@
 //! read a block after a part was written, and overlaps it, is one of the part's readers.
 //!
 //! Tasks that join each other (groups) have no place here; with the first of them, the history goes over to parts. Where all
-//! that is written are tiles of one extent, it goes over to those ([`super::tiled`]).
+//! that is written are tiles of one extent, it goes over to those ([`super::tiled`]). Where a write of all comes soon after the
+//! one before, it begins again as a list ([`super::recent`]), of that one.
 //!
 //! Invariants:
 //! 1. Every element belongs to one part of `written`, with the task that wrote it last and when.
@@ -18,6 +19,7 @@
 
 use super::fragment::{self, Fragment};
 use super::join::{Tasks, matters};
+use super::recent::Recent;
 use super::register::Newcomer;
 use super::tiled::Tiled;
 use super::{Mode, TaskRef};
@@ -47,6 +49,8 @@ pub(super) struct Indexed {
     boxes: BoxSet,
     /// Counts the accesses.
     now: u64,
+    /// When all of it was written last.
+    whole_at: u64,
     /// So many entries are swept before they get more.
     sweep_at: usize,
     /// When they were swept last.
@@ -79,10 +83,19 @@ impl Indexed {
             by_block: FxHashMap::default(),
             boxes: BoxSet::new(&whole),
             now: 0,
+            whole_at: 0,
             sweep_at: FIRST_SWEEP,
             swept_at: 0,
             compare_at: WORTH_TILES,
         }
+    }
+
+    /// Now that all of it is written: whether so few accesses have come since it last was that a list would have held them.
+    #[inline]
+    pub(super) fn is_short(&mut self) -> bool {
+        let since = self.now - self.whole_at;
+        self.whole_at = self.now;
+        since < Recent::MOST as u64
     }
 
     /// Whether accesses of this mode can be entered.

@@ -3,8 +3,9 @@
 //! Parts ([`super::fragment`]) answer exactly for every element, whatever the program does, but blocks that cross each
 //! other cut a data object into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the
 //! whole zone visits each of them. As a list the same history is nine entries, one cache line each, and nothing is ever
-//! cut. So data begin like this, and go over to an index ([`super::indexed`]), for good, when the list gets long or
-//! tasks come that join each other.
+//! cut. So data begin like this, and go over to an index ([`super::indexed`]) when the list gets long or tasks come that join
+//! each other. It may be long once, as when a recording has shown all the parts that its tasks use: so they come back with a
+//! write of all, if few accesses came since the one before.
 //!
 //! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far as
 //! later writes have left it visible.
@@ -24,8 +25,8 @@ use crate::region::{Block, NarrowBlock};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
 
-/// The most entries; searching more costs more than looking parts up.
-const MOST: usize = 16;
+/// As [`Recent::MOST`].
+const MOST: usize = Recent::MOST;
 
 /// After forgetting, at most so many may be left: else the list would be full again too soon.
 const LEAVE: usize = MOST / 2;
@@ -50,9 +51,17 @@ impl Entry {
 }
 
 impl Recent {
+    /// The most entries; searching more costs more than looking parts up.
+    pub(super) const MOST: usize = 16;
+
     /// Whether the history of a data object of several dimensions can begin like this.
     pub(super) fn suits(whole: &Block) -> bool {
         NarrowBlock::holds(whole)
+    }
+
+    /// The history of a data object of which a task has written this, and nobody anything since.
+    pub(super) fn of_writer(block: NarrowBlock, task: TaskRef) -> Self {
+        Self(vec![Entry { block, writes: true, tasks: Tasks::from_iter([task]) }])
     }
 
     /// Whether an access of this mode can be entered.

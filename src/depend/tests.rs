@@ -247,7 +247,8 @@ fn block() -> impl Strategy<Value = Block> {
         let some = (0..len, 0..=len).prop_map(move |(lo, extent)| lo..(lo + extent).min(len));
         prop_oneof![3 => Just(0..len), 2 => some, 3 => (0..len).prop_map(|at| at..at + 1)]
     };
-    (side(6), side(5), side(3), side(2)).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]))
+    let some = (side(6), side(5), side(3), side(2)).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]));
+    prop_oneof![7 => some, 1 => Just(Block::whole(&SHAPE))]
 }
 
 /// Mostly what programs declare that work in tiles: a tile, some tiles, all, a tile with its halo, a face.
@@ -340,6 +341,35 @@ fn a_take_that_is_refused_leaves_the_history_as_it_was() {
         let poisoned: Vec<bool> = program.tasks.iter().map(|task| task.poison().is_some()).collect();
         assert_eq!(poisoned, [true, false, true, true, false]);
     }
+}
+
+/// What many accesses in a row have made long is short again when they are few, step by step.
+#[test]
+fn a_history_that_was_long_once_is_a_list_again() {
+    let mut program = Program::over(&SHAPE);
+    let whole = program.datum.whole();
+    let part = |n: usize| Block::new(&[n % 6..n % 6 + 1, n % 5..n % 5 + 1, 0..3, 0..2]);
+    let is_recent = |program: &Program| program.datum.history.lock().is_recent();
+    let step = |program: &mut Program, reads: usize| {
+        program.submit(&[(Mode::Inout, whole)]);
+        (0..reads).for_each(|n| _ = program.submit(&[(Mode::In, part(n))]));
+    };
+    step(&mut program, 30);
+    assert!(!is_recent(&program));
+    (0..3).for_each(|_| step(&mut program, 30));
+    assert!(!is_recent(&program), "it would be long again at once");
+    step(&mut program, 8);
+    step(&mut program, 8);
+    assert!(is_recent(&program));
+    // Nothing is lost by it: the next step waits for the readers, and these for the writer.
+    let (writer, ready) = (program.tasks.len() as u64 - 9, program.ready());
+    let next = program.tasks.len() as u64;
+    assert_eq!(program.submit(&[(Mode::Inout, whole)]), 9);
+    assert_eq!((program.ready(), program.tasks[writer as usize].is_finished()), (ready, false));
+    while let Some(first) = program.ready().first().copied().filter(|first| *first < next) {
+        program.finish(first);
+    }
+    assert_eq!(program.ready(), [next]);
 }
 
 proptest! {

@@ -116,6 +116,7 @@ pub(super) fn enter(
         histories[data] = Some(history);
     }
     let mut entered = Entered { tasks: 0, ready: Vec::new(), joins: Vec::new() };
+    let mut eldest = None;
     for (number, part) in frozen.border.iter().enumerate() {
         let history = histories[part.data].as_mut().expect("all of them are locked");
         let mut enter = |mode, gate: Option<Gate>| {
@@ -125,7 +126,8 @@ pub(super) fn enter(
             if let Some(Some(cause)) = poison.get(number) {
                 task.set_poison(cause.clone());
             }
-            let mut newcomer = Newcomer::new(&mut task, &records, None);
+            let eldest = *eldest.get_or_insert(task.shared().id);
+            let mut newcomer = Newcomer::new(&mut task, &records, None).with_siblings_since(eldest);
             history.enter(0, &records[0], &mut newcomer);
             let left = newcomer.settle();
             entered.joins.extend(left.into_iter().flat_map(|left| left.joins));

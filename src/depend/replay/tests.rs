@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::depend::hand_made::{datum, task};
+use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Freezer, Fringe, Keeps, Kinds, Mode};
+use crate::ids::DataId;
+use crate::region::Block;
 
-struct Whole(Arc<Datum>);
+struct Keep(Arc<Datum>);
 
-impl Keeps for Whole {
+impl Keeps for Keep {
     fn datum(&self) -> &Datum {
         &self.0
     }
@@ -15,12 +18,15 @@ impl Keeps for Whole {
 /// How many failures there were when a round began, and when it ended.
 const FAILURES: (u64, u64) = (0, 1);
 
-/// A recording of one task that updates all of a data object.
-fn update(x: &Arc<Datum>) -> Arc<Replays> {
-    let (mut fringe, block) = (Fringe::default(), x.whole());
-    fringe.enter(0, &AccessRecord { datum: x, block: &block, mode: Mode::Inout });
+/// A recording of one task.
+fn one(x: &Arc<Datum>, accesses: &[(Mode, Block)]) -> Arc<Replays> {
+    let mut fringe = Fringe::default();
+    accesses.iter().for_each(|(mode, block)| fringe.enter(0, &AccessRecord { datum: x, block, mode: *mode }));
     let mut freezer = Freezer::new(fringe);
-    freezer.add(task(0, Kinds::NONE, &[]), vec![(Whole(x.clone()), block, Mode::Inout)]);
+    freezer.add(
+        task(0, Kinds::NONE, &[]),
+        accesses.iter().map(|(mode, block)| (Keep(x.clone()), *block, *mode)).collect(),
+    );
     Replays::new(freezer)
 }
 
@@ -51,7 +57,7 @@ fn settle(aftermath: Aftermath, ready: &mut Vec<OwnedTask>) -> Vec<bool> {
 #[test]
 fn gates_that_are_ready_only_when_their_batch_has_ended_have_its_poison() {
     let x = datum(0, 8);
-    let replays = update(&x);
+    let replays = one(&x, &[(Mode::Inout, x.whole())]);
     let mut ready = vec![];
     let entered = replays.enter(round(), FAILURES.0, &mut |task| ready.push(task)).unwrap();
     assert_eq!(settle(entered, &mut ready), [false], "the entry");
@@ -66,4 +72,31 @@ fn gates_that_are_ready_only_when_their_batch_has_ended_have_its_poison() {
     assert!(second.is_poisoned(), "it updates what the first has not left");
     assert_eq!(settle(end(&replays, second), &mut ready), []);
     assert_eq!(settle(behind_first, &mut ready), [true, true]);
+}
+
+#[test]
+fn gates_of_a_batch_do_not_wait_for_each_other_in_joins() {
+    const TILE: usize = 8;
+    const SIDE: usize = 6;
+    let x = Arc::new(Datum::new(DataId(0), &[SIDE * TILE; 2], 8, false));
+    let mut writers = vec![];
+    for (i, j) in (0..SIDE).flat_map(|i| (0..SIDE).map(move |j| (i, j))) {
+        let tile = Block::new(&[i * TILE..(i + 1) * TILE, j * TILE..(j + 1) * TILE]);
+        let mut writer = task((i * SIDE + j) as u64, Kinds::NONE, &[]);
+        register(&mut writer, &[AccessRecord { datum: &x, block: &tile, mode: Mode::Out }], None, None).unwrap();
+        writers.extend(writer.commit());
+    }
+    writers.into_iter().for_each(|writer| writer.finish(|_| unreachable!("nobody is behind it")));
+    assert!(x.history.lock().by_tiles().is_some());
+    // More than a list of readers holds, of one tile; and of the same tile the last row is written.
+    let read = (0..3).flat_map(|i| (0..TILE).map(move |j| (Mode::In, Block::new(&[i..i + 1, j..j + 1]))));
+    let accesses: Vec<_> = read.chain([(Mode::Out, Block::new(&[TILE - 1..TILE, 0..TILE]))]).collect();
+    let replays = one(&x, &accesses);
+    for _ in 0..2 {
+        let mut ready = vec![];
+        let entered = replays.enter(round(), FAILURES.0, &mut |task| ready.push(task)).unwrap();
+        settle(entered, &mut ready);
+        let task = ready.pop().expect("nobody is before it");
+        settle(end(&replays, task), &mut ready);
+    }
 }

@@ -168,18 +168,22 @@ impl Tiled {
     #[cold]
     pub(super) fn to_indexed(&self) -> Option<Indexed> {
         let mut indexed = Indexed::new(self.whole);
-        indexed.repeat(&self.whole, true, self.others.plain()?.0);
-        let strips = self.strips.of_tasks();
-        // Readers come last, those of the others as readers of all: who has overwritten what they read has waited for them.
-        let mut readers = vec![(self.whole, self.others.plain()?.1)];
+        let (writer, read_by) = self.others.plain()?;
+        // Who reads the others has read all of it, whatever strips beside: where a strip is read a tile has a fragment of its own.
+        indexed.repeat(&self.whole, true, writer);
+        indexed.repeat(&self.whole, false, read_by);
+        let (strips, mut readers) = (self.strips.of_tasks(), Vec::new());
         for (tile, fragment) in self.own() {
             let (writer, read_by) = fragment.plain()?;
             indexed.repeat(&tile, true, writer);
             readers.push((tile, read_by));
         }
         for (tile, tasks) in readers {
+            // Of a strip what is in the tile alone: others of its tiles may have been written since.
             strips.for_each_reader(tasks, &tile, |task, read| {
-                indexed.repeat(&read, false, std::slice::from_ref(task));
+                if let Some(part) = read.intersection(&tile) {
+                    indexed.repeat(&part, false, std::slice::from_ref(task));
+                }
             });
         }
         indexed.stay_for_now();
@@ -347,6 +351,74 @@ mod tests {
         let face = Block::new(&[0..1, 0..TILE]);
         program.submit(&[(Mode::In, face), (Mode::In, tile(0, 0))]);
         assert_eq!(program.submit(&[(Mode::Inout, Block::new(&[4..5, 0..2 * TILE]))]), 1);
+    }
+
+    #[test]
+    fn who_reads_all_and_a_part_of_a_tile_reads_it_all() {
+        let mut program = written(6);
+        let whole = program.datum.whole();
+        program.submit(&[(Mode::Out, whole)]);
+        program.submit(&[(Mode::In, whole), (Mode::In, Block::new(&[0..1, 0..TILE]))]);
+        let edges = program.submit(&[(Mode::Out, Block::new(&[5 * TILE + 4..5 * TILE + 5, 0..2 * TILE]))]);
+        assert_eq!((edges, size(&program)), (2, None), "after who wrote and who read all");
+    }
+
+    /// Makes the history one with an index, and then one by parts, by accesses to rows at the end that fit no tile.
+    fn to_parts_by_the_way(program: &mut Program) {
+        let row = |at| Block::new(&[6 * TILE - at..6 * TILE - at + 1, 0..2]);
+        program.submit(&[(Mode::Out, row(1))]);
+        program.submit(&[(Mode::Commutative, row(2))]);
+        assert_eq!(size(program), None);
+    }
+
+    #[test]
+    fn who_has_read_before_a_tile_was_written_is_none_of_its_readers() {
+        for reads_all in [false, true] {
+            let mut program = written(6);
+            if reads_all {
+                program.submit(&[(Mode::Out, program.datum.whole())]);
+                program.finish(36);
+            }
+            let first = program.tasks.len() as u64;
+            let read = if reads_all { program.datum.whole() } else { Block::new(&[0..1, 0..3 * TILE]) };
+            program.submit(&[(Mode::In, read)]);
+            program.submit(&[(Mode::Out, tile(0, 0))]);
+            to_parts_by_the_way(&mut program);
+            program.submit(&[(Mode::Out, tile(0, 0))]);
+            program.finish(first);
+            let (writer, last) = (first + 1, first + 4);
+            assert!(program.ready().contains(&writer) && !program.ready().contains(&last), "reads all: {reads_all}");
+            program.finish(writer);
+            assert!(program.ready().contains(&last));
+        }
+    }
+
+    #[test]
+    fn a_join_stands_for_all_that_its_tasks_have_read() {
+        for readers in 1..=crate::depend::join::MOST as u64 + 2 {
+            let mut program = written(6);
+            let first = program.tasks.len() as u64;
+            (0..readers).for_each(|_| _ = program.submit(&[(Mode::In, tile(1, 1))]));
+            program.submit(&[(Mode::In, Block::new(&[TILE..TILE + 1, TILE..3 * TILE]))]);
+            program.submit(&[(Mode::Out, Block::new(&[2 * TILE - 1..2 * TILE, TILE..2 * TILE]))]);
+            (first + 1..=first + readers).for_each(|number| program.finish(number));
+            assert_eq!(program.ready(), [first], "{readers} readers");
+            program.finish(first);
+            assert_eq!(program.ready(), [first + readers + 1], "{readers} readers");
+        }
+    }
+
+    #[test]
+    fn no_task_waits_for_itself_in_a_join_that_it_comes_into() {
+        let row = |at: usize| Block::new(&[at..at + 1, 0..TILE]);
+        for others in 0..=crate::depend::join::MOST as u64 + 1 {
+            let mut program = written(6);
+            let first = program.tasks.len() as u64;
+            (0..others).for_each(|_| _ = program.submit(&[(Mode::In, row(0))]));
+            program.submit(&[(Mode::In, row(1)), (Mode::In, row(2)), (Mode::In, row(3)), (Mode::Out, row(5))]);
+            (first..first + others).for_each(|number| program.finish(number));
+            assert_eq!(program.ready(), [first + others], "{others} others");
+        }
     }
 
     #[test]

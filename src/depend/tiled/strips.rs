@@ -19,14 +19,15 @@ pub(super) struct Strips {
 
 /// A part of one or several tiles, and who has read it.
 struct Strip {
+    /// A join may have the same: that of the task that it was made for.
     task: TaskId,
     /// A later task may have the same.
     address: usize,
     block: NarrowBlock,
 }
 
-/// The strips of each task.
-pub(super) struct OfTasks(FxHashMap<TaskId, Vec<Block>>);
+/// The strips of each task, by its number and its address. A join of those who have read a tile has none: it has read all of it.
+pub(super) struct OfTasks(FxHashMap<(TaskId, usize), Vec<Block>>);
 
 impl Default for Strips {
     fn default() -> Self {
@@ -65,8 +66,10 @@ impl Strips {
     }
 
     pub(super) fn of_tasks(&self) -> OfTasks {
-        let mut strips: FxHashMap<TaskId, Vec<Block>> = FxHashMap::default();
-        self.all.iter().for_each(|strip| strips.entry(strip.task).or_default().push(strip.block.widen()));
+        let mut strips: FxHashMap<_, Vec<Block>> = FxHashMap::default();
+        for Strip { task, address, block } in &self.all {
+            strips.entry((*task, *address)).or_default().push(block.widen());
+        }
         OfTasks(strips)
     }
 }
@@ -82,7 +85,8 @@ impl OfTasks {
             if readers[..n].iter().any(|other| is_same(&other)) {
                 continue; // was named
             }
-            let of_task = self.0.get(&task.shared().id).into_iter().flatten().filter(|strip| strip.overlaps(tile));
+            let of_task = self.0.get(&(task.shared().id, task.address()));
+            let of_task = of_task.into_iter().flatten().filter(|strip| strip.overlaps(tile));
             match of_task.clone().count() == readers.iter().filter(is_same).count() {
                 true => of_task.for_each(|strip| found(task, *strip)),
                 false => found(task, *tile),
