@@ -182,6 +182,22 @@ impl Fragment {
         (self.open.is_none() && !self.has_weak_readers).then_some((self.first.as_slice(), &self.readers))
     }
 
+    /// The writer and the readers as far as they matter, if they say all that a newcomer has to know: no group does that could be
+    /// joined, or has something to combine, and nobody holds the part weakly.
+    pub(super) fn settled(&self) -> Option<(Option<&TaskRef>, impl Iterator<Item = &TaskRef>)> {
+        let is_over = match self.open.as_deref() {
+            None => false,
+            Some(OpenGroup { order: Order::Replicas(_), .. }) => return None,
+            Some(open) if self.first.iter().chain(&open.others).any(|task| matters(task, Flow::Value)) => return None,
+            Some(_) => true,
+        };
+        let readers = || self.readers.iter().filter(|task| matters(task, Flow::Order));
+        if self.has_weak_readers && readers().any(|task| task.shared().domain.get().is_some()) {
+            return None;
+        }
+        Some((self.first.as_ref().filter(|first| !is_over && matters(first, Flow::Value)), readers()))
+    }
+
     pub(super) fn readers(&self) -> &[TaskRef] {
         &self.readers
     }

@@ -1,7 +1,7 @@
 //! The history of one data: who accessed which part last.
 //!
-//! Four forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it from the
-//! start, others as soon as tasks join each other. As a list of the latest accesses it is fast for blocks that cross each
+//! Four forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it for good,
+//! others as long as tasks join each other. As a list of the latest accesses it is fast for blocks that cross each
 //! other, as long as they are few; with an index it is for many; by tiles it is fastest, where all that is written are tiles.
 
 use super::fragment::{self, Fragment};
@@ -9,6 +9,7 @@ use super::indexed::Indexed;
 use super::join::Tasks;
 use super::recent::Recent;
 use super::register::Newcomer;
+use super::settled::{self, Costs};
 use super::tiled::Tiled;
 use super::{AccessRecord, Mode, TaskRef};
 use crate::region::{Block, NarrowBlock, Part, RegionMap};
@@ -17,6 +18,8 @@ use crate::sync::Flow;
 /// The accesses to one data object, as far as newcomers may have to wait for them.
 pub(super) struct History {
     form: Form,
+    /// While it is by parts.
+    costs: Costs,
     /// Tasks whose region is empty: who gives the memory up waits for them, nobody else does.
     onlookers: Option<Box<Tasks>>,
 }
@@ -40,7 +43,7 @@ impl History {
             _ if Recent::suits(&whole) => Form::Recent(Recent::default()),
             _ => Form::Indexed(Box::new(Indexed::new(whole))),
         };
-        Self { form, onlookers: None }
+        Self { form, costs: Costs::default(), onlookers: None }
     }
 
     /// Enters the `index`-th access of `newcomer`.
@@ -107,8 +110,15 @@ impl History {
     fn enter_region(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         match &mut self.form {
             Form::Parts(parts) => {
-                if enter_parts(parts, index, access, newcomer) == 0 {
+                let visited = enter_parts(parts, index, access, newcomer);
+                if visited == 0 {
                     self.look_on(newcomer);
+                } else if let Some(boxes) = parts.boxes()
+                    && self.costs.count(access.mode, visited, boxes)
+                    && !newcomer.keeps_finished()
+                    && let Some(indexed) = settled::to_indexed(parts, access.datum.whole())
+                {
+                    self.form = Form::Indexed(Box::new(indexed));
                 }
             }
             Form::Recent(recent) => {

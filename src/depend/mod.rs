@@ -38,6 +38,7 @@ mod recent;
 mod reduction;
 mod register;
 mod replay;
+mod settled;
 mod sources;
 #[cfg(test)]
 mod tests;

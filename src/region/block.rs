@@ -138,6 +138,13 @@ impl Block {
         self.is_empty() || (0..d.saturating_sub(1)).all(|outer| self.range(outer).len() == 1)
     }
 
+    /// The smallest box that holds both.
+    pub(crate) fn hull(&self, other: &Self) -> Self {
+        let lo = std::array::from_fn(|d| self.lo[d].min(other.lo[d]));
+        let hi = std::array::from_fn(|d| self.hi[d].max(other.hi[d]));
+        Self { lo, hi }
+    }
+
     /// The elements common to both, if there are any.
     #[inline]
     pub fn intersection(&self, other: &Self) -> Option<Self> {

@@ -91,6 +91,11 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
+    /// How many boxes there are, in more than one dimension.
+    pub(crate) fn boxes(&self) -> Option<usize> {
+        if let Self::Grid(map) = self { Some(map.len()) } else { None }
+    }
+
     /// Visits every part inside `block`, after splitting the parts that cross its faces.
     #[inline]
     pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Part<'_>, &mut V)) {

@@ -283,8 +283,8 @@ impl<'a> Oracle<'a> {
         let (mode, mut is_skipped, mut is_behind_weak) = (access.mode, false, false);
         self.each(&access.part, |x, _| match mode {
             Mode::WeakIn => {}
-            // What is accumulated is combined before children come.
-            Mode::WeakInout => x.group = x.group.filter(|(mode, _)| *mode != Mode::Accumulate),
+            // Children join no reductions from before their parent; what is accumulated is combined before they come.
+            Mode::WeakInout => x.group = x.group.filter(|(mode, _)| !matches!(mode, Mode::Accumulate | Mode::Sum)),
             Mode::After | Mode::Out => x.group = None,
             Mode::In | Mode::Inout => {
                 is_skipped |= x.is_poisoned;

@@ -79,6 +79,7 @@ pub(crate) const ALL: &[Cliff] = &[
         grids::tiles_after_halves,
     ),
     time("tiles-halos", 1250, "n tiles with the halo around each: submitting a task", grids::halos),
+    time("tiles-group", 1250, "the same after a group: submitting a task", grids::halos_after_a_group),
     count(
         "join-combining",
         1 << 18,

@@ -1,0 +1,143 @@
+//! The way back from parts: where tasks have joined each other, and none of them matters any more.
+//!
+//! Groups and weak accesses need a history by parts ([`super::fragment`]), in which blocks that cross each other are cut. As a rule
+//! they come once: an array is filled together, and then swept with halos for the rest of the program. So a history by parts counts
+//! what accesses cost, and becomes one with an index ([`super::indexed`]) when that is as much as it costs to go over.
+//!
+//! What never happens here: nothing is forgotten that a newcomer would have to wait for, or learn a failure of.
+//!
+//! Invariant: attempts cost no more than the accesses before them, however often groups come back.
+
+use super::fragment::Fragment;
+use super::indexed::Indexed;
+use super::{Mode, TaskRef};
+use crate::region::{Block, RegionMap};
+use rustc_hash::FxHashMap;
+
+/// Where there are fewer parts, an attempt comes as late as with so many.
+const FEW: usize = if cfg!(test) { 4 } else { 64 };
+
+/// An attempt costs no more than so many accesses for each part that there is.
+const ACCESSES_PER_PART: usize = 4;
+
+/// What accesses have cost since the last attempt or the last group: one each, and as much as [`ACCESSES_PER_PART`] for each part
+/// beyond one that they have visited.
+#[derive(Default)]
+pub(super) struct Costs(usize);
+
+/// The parts that each task has written, or read, in the order in which they were met.
+#[derive(Default)]
+struct OfTasks {
+    all: Vec<(TaskRef, Vec<Block>)>,
+    by_address: FxHashMap<usize, usize>,
+}
+
+impl Costs {
+    /// Counts an access that has visited so many parts; whether it is time for an attempt, there being so many in all.
+    pub(super) fn count(&mut self, mode: Mode, visited: usize, parts: usize) -> bool {
+        if !Indexed::takes(mode) {
+            self.0 = 0;
+            return false;
+        }
+        self.0 += 1 + ACCESSES_PER_PART * (visited - 1);
+        let is_time = self.0 > ACCESSES_PER_PART * parts.max(FEW);
+        if is_time {
+            self.0 = 0;
+        }
+        is_time
+    }
+}
+
+/// The same history with an index, unless a group still matters somewhere.
+#[cold]
+pub(super) fn to_indexed(parts: &RegionMap<Fragment>, whole: Block) -> Option<Indexed> {
+    let (mut written, mut read, mut are_settled) = (OfTasks::default(), OfTasks::default(), true);
+    parts.peek(&whole, |part, fragment| match fragment.settled() {
+        Some((writer, readers)) => {
+            writer.into_iter().for_each(|task| written.add(task, part));
+            readers.for_each(|task| read.add(task, part));
+        }
+        None => are_settled = false,
+    });
+    if !are_settled {
+        return None;
+    }
+    let mut indexed = Indexed::new(whole);
+    // Readers come last: none is there that has read before its part was written.
+    written.for_each_block(|task, block| indexed.repeat(block, true, std::slice::from_ref(task)));
+    read.for_each_block(|task, block| indexed.repeat(block, false, std::slice::from_ref(task)));
+    Some(indexed)
+}
+
+impl OfTasks {
+    /// Adds a part; the parts come one after the other, and a task may be named more than once for each.
+    fn add(&mut self, task: &TaskRef, part: Block) {
+        let at = *self.by_address.entry(task.address()).or_insert_with(|| {
+            self.all.push((task.clone(), Vec::new()));
+            self.all.len() - 1
+        });
+        let parts = &mut self.all[at].1;
+        if parts.last() != Some(&part) {
+            parts.push(part);
+        }
+    }
+
+    /// Names each task's parts, as one block if they are one that was cut.
+    fn for_each_block(&self, mut found: impl FnMut(&TaskRef, &Block)) {
+        for (task, parts) in &self.all {
+            let around = parts[1..].iter().fold(parts[0], |around, part| around.hull(part));
+            match around.volume() == parts.iter().map(Block::volume).sum() {
+                true => found(task, &around),
+                false => parts.iter().for_each(|part| found(task, part)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::depend::tests::Program;
+    use crate::depend::{Mode, OpId};
+    use crate::region::Block;
+
+    const TILE: usize = 8;
+    const SIDE: usize = 6;
+
+    /// Reads each tile with its halo, and then updates each.
+    fn sweep(program: &mut Program) {
+        let along = |at: usize| at * TILE..(at + 1) * TILE;
+        let around = |at: usize| (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(SIDE * TILE);
+        let tiles = || (0..SIDE).flat_map(|i| (0..SIDE).map(move |j| (i, j)));
+        tiles().for_each(|(i, j)| _ = program.submit(&[(Mode::In, Block::new(&[around(i), around(j)]))]));
+        tiles().for_each(|(i, j)| _ = program.submit(&[(Mode::Inout, Block::new(&[along(i), along(j)]))]));
+    }
+
+    #[test]
+    fn tiles_come_back_when_a_group_has_ended() {
+        for group in [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1))] {
+            let mut program = Program::over(&[SIDE * TILE; 2]);
+            let row = Block::new(&[SIDE * TILE - 1..SIDE * TILE, 0..TILE]);
+            (0..2).for_each(|_| _ = program.submit(&[(group, row)]));
+            let tile_of_row = Block::new(&[(SIDE - 1) * TILE..SIDE * TILE, 0..TILE]);
+            (0..100).for_each(|_| _ = program.submit(&[(Mode::Inout, Block::new(&[0..TILE, 0..TILE]))]));
+            let by_tiles = |program: &Program| program.datum.history.lock().by_tiles().is_some();
+            assert!(!by_tiles(&program), "{group} is pending");
+            (0..2).for_each(|number| program.finish(number));
+            (0..3).for_each(|_| sweep(&mut program));
+            assert!(by_tiles(&program), "{group} has ended");
+            assert_eq!(program.submit(&[(Mode::In, tile_of_row)]), 1, "who has written it last");
+        }
+    }
+
+    #[test]
+    fn what_was_accumulated_is_combined_first() {
+        let mut program = Program::over(&[SIDE * TILE; 2]);
+        let row = Block::new(&[SIDE * TILE - 1..SIDE * TILE, 0..TILE]);
+        program.submit(&[(Mode::Reduction(OpId(1 | 3 << 30)), row)]);
+        program.finish(0);
+        for _ in 0..20 {
+            (0..TILE).for_each(|i| _ = program.submit(&[(Mode::In, Block::new(&[i..i + 3, i..i + 3]))]));
+        }
+        assert!(program.datum.history.lock().longest_list() > 0, "it is by parts");
+    }
+}
