@@ -51,7 +51,7 @@ pub(crate) struct Oracle<'a> {
     told: BTreeSet<usize>,
     /// Of which a body was told; a wait that had begun before may tell of them again.
     told_inside: BTreeSet<usize>,
-    /// Those that other threads have submitted: who is told of them follows from nothing.
+    /// Those that other threads have submitted, and those that may have been skipped: who is told of them follows from nothing.
     aside: BTreeSet<usize>,
     given_up: HashSet<usize>,
 }
@@ -258,6 +258,10 @@ impl<'a> Oracle<'a> {
         if is_lost && !is_skipped {
             self.failures.insert(task.name);
             place.untold.insert(task.name);
+        } else if is_unsure && is_given_up && !begins {
+            // Skipped, or given up before: the one is no failure of its own, the other is.
+            self.failures.insert(task.name);
+            self.aside.insert(task.name);
         }
         for Access { part, mode } in task.accesses.iter().rev() {
             self.each(part, |x, k| leave(*mode, x, h, k, is_lost));
