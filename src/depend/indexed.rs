@@ -21,6 +21,7 @@ use super::fragment::{self, Fragment};
 use super::join::{Tasks, matters};
 use super::recent::Recent;
 use super::register::Newcomer;
+use super::shares::Shares;
 use super::tiled::Tiled;
 use super::{Mode, TaskRef};
 use crate::region::{Block, BlockMap, BoxSet, RegionMap, Tiling};
@@ -55,8 +56,8 @@ pub(super) struct Indexed {
     sweep_at: usize,
     /// When they were swept last.
     swept_at: u64,
-    /// Parts are compared with tiles when there are so many.
-    compare_at: usize,
+    /// Parts are compared with tiles when there are so many, and when so many accesses have come.
+    compare_at: (usize, u64),
 }
 
 /// Who wrote a part last, and when; and when it was written before that.
@@ -86,7 +87,7 @@ impl Indexed {
             whole_at: 0,
             sweep_at: FIRST_SWEEP,
             swept_at: 0,
-            compare_at: WORTH_TILES,
+            compare_at: (WORTH_TILES, u64::MAX),
         }
     }
 
@@ -150,34 +151,45 @@ impl Indexed {
     /// Before `block` is written: the same history by tiles, if it is one and all that was written is made of them.
     #[inline]
     pub(super) fn try_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
-        if self.written.len() >= self.compare_at { self.compare_with_tiles(whole, block) } else { None }
+        let (parts, now) = self.compare_at;
+        if self.written.len() >= parts || self.now >= now { self.compare_with_tiles(whole, block) } else { None }
     }
 
-    /// It was by tiles, and does not become so again before there are several times as many parts.
+    /// It was by tiles, and does not become so again before there are several times as many parts, or many sweeps have passed.
     pub(super) fn stay_for_now(&mut self) {
-        self.compare_at = 4 * self.written.len().max(WORTH_TILES);
+        let parts = self.written.len().max(WORTH_TILES);
+        self.compare_at = (4 * parts, self.now + 64 * parts as u64);
     }
 
     #[cold]
     fn compare_with_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let parts = self.written.len();
-        self.compare_at = parts + parts / 4 + WORTH_TILES; // a block at the array's end may be shorter than others
+        // A block at the array's end may be shorter than others; and what was written first may be no tiles, but overwritten by them.
+        self.compare_at = (parts + parts / 4 + WORTH_TILES, self.now + 4 * parts as u64);
         let tiling = Tiling::new(whole, block).filter(|tiling| tiling.len() <= Tiled::most_tiles(parts))?;
         let tiles = |block: &Block| tiling.span(block).map_or(0, |span| span.len());
-        if !self.written.parts().all(|(part, _)| tiling.span(part).is_some_and(|span| span.is_exact())) {
+        let is_exact = |block: &Block| tiling.span(block).is_some_and(|span| span.is_exact());
+        if self.written.parts().filter(|(part, _)| is_exact(part)).count() < parts / 4 {
             return None;
         }
-        let most = self.written.parts().max_by_key(|(part, _)| tiles(part)).and_then(|(_, written)| written.by.clone());
-        let address = |task: &Option<TaskRef>| task.as_ref().map(TaskRef::address);
-        let others = || self.written.parts().filter(|(_, written)| address(&written.by) != address(&most));
+        let address = |task: &Option<TaskRef>| task.as_ref().map_or(0, TaskRef::address);
+        let mut written = Shares::default();
+        self.written
+            .parts()
+            .for_each(|(part, written_by)| written.add(address(&written_by.by), || &written_by.by, *part));
+        if !written.blocks().all(|(_, block)| is_exact(&block)) {
+            return None;
+        }
+        let most = written.blocks().max_by_key(|(_, block)| tiles(block)).and_then(|(task, _)| (*task).clone());
+        let others = || written.blocks().filter(|(task, _)| address(task) != address(&most));
         let readers = || self.read.iter().filter(|read| !read.tasks.is_empty());
-        let met = others().map(|(part, _)| tiles(part)).sum::<usize>()
+        let met = others().map(|(_, block)| tiles(&block)).sum::<usize>()
             + readers().map(|read| tiles(&read.block)).sum::<usize>();
         if met > 16 * (parts + self.read.len()) {
             return None;
         }
         let mut tiled = Tiled::new(*whole, tiling, most.as_slice());
-        others().for_each(|(part, written)| tiled.repeat(part, true, written.by.as_slice()));
+        others().for_each(|(task, block)| tiled.repeat(&block, true, task.as_slice()));
         for read in readers() {
             let (mut all, mut some) = (true, Vec::new());
             self.written.peek(&read.block, |common, written| match written.at < read.at {
@@ -328,11 +340,16 @@ mod tests {
         (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(side * TILE)
     }
 
-    /// A program over a square of tiles in which another block was written before, so that they are not all that is written.
+    /// A program over a square of tiles in which another block was written before.
     fn over_tiles(side: usize) -> Program {
         let mut program = Program::over(&[side * TILE, side * TILE]);
-        program.submit(&[(Mode::Out, Block::new(&[3..7, 0..3]))]);
+        write_no_tile(&mut program);
         program
+    }
+
+    /// What is written next is not all tiles.
+    fn write_no_tile(program: &mut Program) {
+        program.submit(&[(Mode::Out, Block::new(&[3..7, 0..3]))]);
     }
 
     /// Submits a task per tile of a square that reads it with its halo, then one that updates it; the edges and the nodes
@@ -354,7 +371,11 @@ mod tests {
     fn tiles_with_halos_cost_the_same_however_many_there_are() {
         let late = |side: usize| {
             let mut program = over_tiles(side);
-            (0..6).map(|_| sweep(&mut program, side)).last().expect("there are six")
+            let sweep_and_write = |_| {
+                write_no_tile(&mut program);
+                sweep(&mut program, side)
+            };
+            (0..6).map(sweep_and_write).last().expect("there are six")
         };
         let ((few_edges, few_nodes), (many_edges, many_nodes)) = (late(8), late(24));
         // A reader comes after nine writers; a writer after nine readers and a writer.
@@ -364,10 +385,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_no_tile_and_is_overwritten_by_tiles_does_not_matter_any_more() {
+        for side in [3, 6, 20] {
+            let mut program = over_tiles(side);
+            let by_tiles = |program: &Program| program.datum.history.lock().by_tiles().is_some();
+            assert!(!by_tiles(&program));
+            (0..2).for_each(|_| _ = sweep(&mut program, side));
+            assert!(by_tiles(&program), "{side}² tiles");
+        }
+    }
+
+    #[test]
     fn a_write_of_all_costs_what_is_there_and_leaves_little() {
         let per_tile = |side: usize| {
             let mut program = over_tiles(side);
             sweep(&mut program, side);
+            write_no_tile(&mut program);
             let before = LOOKED_AT.get();
             for _ in 0..3 {
                 program.submit(&[(Mode::Out, program.datum.whole())]);

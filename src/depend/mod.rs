@@ -39,6 +39,7 @@ mod reduction;
 mod register;
 mod replay;
 mod settled;
+mod shares;
 mod sources;
 #[cfg(test)]
 mod tests;

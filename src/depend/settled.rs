@@ -8,11 +8,11 @@
 //!
 //! Invariant: attempts cost no more than the accesses before them, however often groups come back.
 
+use super::Mode;
 use super::fragment::Fragment;
 use super::indexed::Indexed;
-use super::{Mode, TaskRef};
+use super::shares::Shares;
 use crate::region::{Block, RegionMap};
-use rustc_hash::FxHashMap;
 
 /// Where there are fewer parts, an attempt comes as late as with so many.
 const FEW: usize = if cfg!(test) { 4 } else { 64 };
@@ -24,13 +24,6 @@ const ACCESSES_PER_PART: usize = 4;
 /// beyond one that they have visited.
 #[derive(Default)]
 pub(super) struct Costs(usize);
-
-/// The parts that each task has written, or read, in the order in which they were met.
-#[derive(Default)]
-struct OfTasks {
-    all: Vec<(TaskRef, Vec<Block>)>,
-    by_address: FxHashMap<usize, usize>,
-}
 
 impl Costs {
     /// Counts an access that has visited so many parts; whether it is time for an attempt, there being so many in all.
@@ -51,11 +44,11 @@ impl Costs {
 /// The same history with an index, unless a group still matters somewhere.
 #[cold]
 pub(super) fn to_indexed(parts: &RegionMap<Fragment>, whole: Block) -> Option<Indexed> {
-    let (mut written, mut read, mut are_settled) = (OfTasks::default(), OfTasks::default(), true);
+    let (mut written, mut read, mut are_settled) = (Shares::default(), Shares::default(), true);
     parts.peek(&whole, |part, fragment| match fragment.settled() {
         Some((writer, readers)) => {
-            writer.into_iter().for_each(|task| written.add(task, part));
-            readers.for_each(|task| read.add(task, part));
+            writer.into_iter().for_each(|task| written.add(task.address(), || task.clone(), part));
+            readers.for_each(|task| read.add(task.address(), || task.clone(), part));
         }
         None => are_settled = false,
     });
@@ -64,34 +57,9 @@ pub(super) fn to_indexed(parts: &RegionMap<Fragment>, whole: Block) -> Option<In
     }
     let mut indexed = Indexed::new(whole);
     // Readers come last: none is there that has read before its part was written.
-    written.for_each_block(|task, block| indexed.repeat(block, true, std::slice::from_ref(task)));
-    read.for_each_block(|task, block| indexed.repeat(block, false, std::slice::from_ref(task)));
+    written.blocks().for_each(|(task, block)| indexed.repeat(&block, true, std::slice::from_ref(task)));
+    read.blocks().for_each(|(task, block)| indexed.repeat(&block, false, std::slice::from_ref(task)));
     Some(indexed)
-}
-
-impl OfTasks {
-    /// Adds a part; the parts come one after the other, and a task may be named more than once for each.
-    fn add(&mut self, task: &TaskRef, part: Block) {
-        let at = *self.by_address.entry(task.address()).or_insert_with(|| {
-            self.all.push((task.clone(), Vec::new()));
-            self.all.len() - 1
-        });
-        let parts = &mut self.all[at].1;
-        if parts.last() != Some(&part) {
-            parts.push(part);
-        }
-    }
-
-    /// Names each task's parts, as one block if they are one that was cut.
-    fn for_each_block(&self, mut found: impl FnMut(&TaskRef, &Block)) {
-        for (task, parts) in &self.all {
-            let around = parts[1..].iter().fold(parts[0], |around, part| around.hull(part));
-            match around.volume() == parts.iter().map(Block::volume).sum() {
-                true => found(task, &around),
-                false => parts.iter().for_each(|part| found(task, part)),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -79,23 +79,39 @@ fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
 /// Nanoseconds to submit a task that reads a tile of one array with a halo around it and writes the tile of another, as
 /// sweeps of a stencil do; two sweeps, forth and back.
 pub(super) fn halos(n: usize) -> Result<f64> {
-    stencil(n, false)
+    stencil(n, &Before::Nothing)
 }
 
 /// The same, when two tasks have added to the first rows of each array.
 pub(super) fn halos_after_a_group(n: usize) -> Result<f64> {
-    stencil(n, true)
+    stencil(n, &Before::Group)
 }
 
-fn stencil(n: usize, has_groups: bool) -> Result<f64> {
+/// The same, when a task is pending that writes the first row of each array.
+pub(super) fn halos_after_a_row(n: usize) -> Result<f64> {
+    stencil(n, &Before::Row)
+}
+
+/// What a stencil comes after.
+#[derive(PartialEq)]
+enum Before {
+    Nothing,
+    Group,
+    Row,
+}
+
+fn stencil(n: usize, before: &Before) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let (rows, columns) = (ROWS * TILE, n / ROWS * TILE);
     let [a, b] = [0, 1].map(|_| rt.zeros::<u8, _>((rows, columns)));
-    for x in [&a, &b, &a, &b].into_iter().filter(|_| has_groups) {
-        rt.task("add", (x.block((0..2, 0..columns)).commutative(),)).cpu(|_, _| ()).submit()?;
+    for x in [&a, &b, &a, &b].into_iter().filter(|_| *before == Before::Group) {
+        rt.task("add", (x.block((0..2, 0..)).commutative(),)).cpu(|_, _| ()).submit()?;
     }
     rt.wait()?;
     let (open, gate) = closed_gate(&rt)?;
+    for x in [&a, &b].into_iter().filter(|_| *before == Before::Row) {
+        rt.task("row", (x.block((0, 0..)).output(), gate.input())).cpu(|_, _| ()).submit()?;
+    }
     let along = |at: usize| at * TILE..(at + 1) * TILE;
     let around = |at: usize, end: usize| (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(end);
     let order = by_rows(n);

@@ -80,6 +80,7 @@ pub(crate) const ALL: &[Cliff] = &[
     ),
     time("tiles-halos", 1250, "n tiles with the halo around each: submitting a task", grids::halos),
     time("tiles-group", 1250, "the same after a group: submitting a task", grids::halos_after_a_group),
+    time("tiles-row", 1250, "the same while a row is to be written: submitting a task", grids::halos_after_a_row),
     count(
         "join-combining",
         1 << 18,

@@ -1,0 +1,43 @@
+//! What each of several tasks has written, or read, of an array that is kept in parts: whole again where it was cut.
+//!
+//! Nothing of a history is known here but tasks' addresses, and nothing is kept beyond the change of a history's form.
+
+use crate::region::Block;
+use rustc_hash::FxHashMap;
+
+/// The parts of each task, in the order in which the tasks were met.
+pub(super) struct Shares<T> {
+    all: Vec<(T, Vec<Block>)>,
+    by_address: FxHashMap<usize, usize>,
+}
+
+impl<T> Default for Shares<T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_address: FxHashMap::default() }
+    }
+}
+
+impl<T> Shares<T> {
+    /// Adds a part to those of the task at this address; the parts come one after the other, and a task may be named more than once for
+    /// each.
+    pub(super) fn add(&mut self, address: usize, task: impl FnOnce() -> T, part: Block) {
+        let at = *self.by_address.entry(address).or_insert_with(|| {
+            self.all.push((task(), Vec::new()));
+            self.all.len() - 1
+        });
+        let parts = &mut self.all[at].1;
+        if parts.last() != Some(&part) {
+            parts.push(part);
+        }
+    }
+
+    /// Each task with its parts, as one block if that is what they are parts of.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (&T, Block)> {
+        self.all.iter().flat_map(|(task, parts)| {
+            let around = parts[1..].iter().fold(parts[0], |around, part| around.hull(part));
+            let is_one = around.volume() == parts.iter().map(Block::volume).sum();
+            let (one, several) = if is_one { (Some(around), &[][..]) } else { (None, &parts[..]) };
+            one.into_iter().chain(several.iter().copied()).map(move |block| (task, block))
+        })
+    }
+}
