@@ -422,14 +422,21 @@ fn add_to_several(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
 #[cold]
 fn shorten(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
     list.retain(|task| matters(task, flow));
-    let joined: Vec<_> =
-        list.iter().filter(|task| !newcomer.is_sibling(task)).map(|task| (task.clone(), flow)).collect();
-    if joined.len() > MOST / 2 {
-        list.retain(|task| newcomer.is_sibling(task));
-        if list.is_empty() {
-            forget(list);
+    if list.len() <= MOST / 2 {
+        return;
+    }
+    let (mut others, mut siblings) = (Vec::with_capacity(list.len()), Tasks::new());
+    for task in list.drain(..) {
+        match newcomer.is_sibling(&task) {
+            true => siblings.push(task),
+            false => others.push((task, flow)),
         }
-        list.push(newcomer.join(joined));
+    }
+    forget(list);
+    list.append(&mut siblings);
+    match others.len() > MOST / 2 {
+        true => list.push(newcomer.join(others)),
+        false => list.extend(others.into_iter().map(|(task, _)| task)),
     }
 }
 

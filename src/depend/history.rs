@@ -18,10 +18,17 @@ use crate::sync::Flow;
 /// The accesses to one data object, as far as newcomers may have to wait for them.
 pub(super) struct History {
     form: Form,
-    /// While it is by parts.
+    /// Apart, so that what all tasks look at stays in few cache lines.
+    beside: Option<Box<Beside>>,
+}
+
+/// What few histories have.
+#[derive(Default)]
+struct Beside {
+    /// Of accesses by parts in several dimensions.
     costs: Costs,
     /// Tasks whose region is empty: who gives the memory up waits for them, nobody else does.
-    onlookers: Option<Box<Tasks>>,
+    onlookers: Tasks,
 }
 
 enum Form {
@@ -43,7 +50,7 @@ impl History {
             _ if Recent::suits(&whole) => Form::Recent(Recent::default()),
             _ => Form::Indexed(Box::new(Indexed::new(whole))),
         };
-        Self { form, costs: Costs::default(), onlookers: None }
+        Self { form, beside: None }
     }
 
     /// Enters the `index`-th access of `newcomer`.
@@ -81,7 +88,7 @@ impl History {
             Form::Indexed(indexed) => indexed.wait_for_all(access.block, flow, newcomer),
             Form::Tiled(tiled) => tiled.wait_for_all(flow, newcomer),
         }
-        for task in self.onlookers.iter().flat_map(|tasks| tasks.iter()) {
+        for task in self.beside.iter().flat_map(|beside| &beside.onlookers) {
             newcomer.wait_for(task, Flow::Order);
         }
     }
@@ -103,7 +110,7 @@ impl History {
 
     /// Whether a task that has not ended names the data object and touches none of it.
     pub(super) fn is_looked_on(&self) -> bool {
-        self.onlookers.iter().flat_map(|tasks| tasks.iter()).any(|task| !task.is_finished())
+        self.beside.iter().flat_map(|beside| &beside.onlookers).any(|task| !task.is_finished())
     }
 
     #[inline(never)] // or else the path of data in one part gets longer
@@ -114,7 +121,7 @@ impl History {
                 if visited == 0 {
                     self.look_on(newcomer);
                 } else if let Some(boxes) = parts.boxes()
-                    && self.costs.count(access.mode, visited, boxes)
+                    && self.beside.get_or_insert_default().costs.count(access.mode, visited, boxes)
                     && !newcomer.keeps_finished()
                     && let Some(indexed) = settled::to_indexed(parts, access.datum.whole())
                 {
@@ -193,7 +200,7 @@ impl History {
     /// Enters an access to nothing.
     #[cold]
     fn look_on(&mut self, newcomer: &mut Newcomer<'_>) {
-        let onlookers = self.onlookers.get_or_insert_default();
+        let onlookers = &mut self.beside.get_or_insert_default().onlookers;
         fragment::make_room(onlookers, Flow::Order, newcomer);
         onlookers.push(newcomer.share());
     }

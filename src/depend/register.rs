@@ -106,8 +106,6 @@ pub(super) struct Newcomer<'a> {
     /// The predecessor met last, as [`seen`] gives it. Nothing once there may be a new task at the address of one that has
     /// gone: when a join is made, or another lock taken.
     latest: usize,
-    /// Of tasks that are entered together the first, by number; else above all numbers.
-    eldest: TaskId,
     recorder: Option<&'a Recorder>,
     after: Option<&'a mut Vec<TaskId>>,
     last_join: LastJoin,
@@ -123,14 +121,8 @@ impl<'a> Newcomer<'a> {
         recorder: Option<&'a Recorder>,
     ) -> Self {
         let stamp = stamp(task.shared().id);
-        let (last_join, leftover, eldest) = (LastJoin::default(), None, TaskId(u64::MAX));
-        Self { task, accesses, current: 0, stamp, latest: 0, eldest, recorder, after: None, last_join, leftover }
-    }
-
-    /// Says that it is one of several tasks that are entered together, of which `eldest` is the first: none of them can begin
-    /// before all can. Nobody else whose number is as high has come into their histories.
-    pub(super) fn with_siblings_since(self, eldest: TaskId) -> Self {
-        Self { eldest, ..self }
+        let (last_join, leftover) = (LastJoin::default(), None);
+        Self { task, accesses, current: 0, stamp, latest: 0, recorder, after: None, last_join, leftover }
     }
 
     /// Enters one of the accesses, which probably comes next to the one that its history was entered with last.
@@ -364,7 +356,8 @@ impl Newcomer<'_> {
     /// Whether it is this task, or is entered together with it. Such a task comes into no join: one of a tile's readers is waited for
     /// at all parts of the tile, also by a sibling of theirs that shares no element with them.
     pub(super) fn is_sibling(&self, task: &TaskRef) -> bool {
-        task.address() == self.task.address() || task.shared().id >= self.eldest
+        let eldest = self.task.owned().side.as_ref().and_then(|side| side.eldest);
+        task.address() == self.task.address() || eldest.is_some_and(|eldest| task.shared().id >= eldest)
     }
 
     /// A task that stands for all of these.

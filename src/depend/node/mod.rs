@@ -193,6 +193,9 @@ pub(crate) struct Side {
     pub(crate) membership: Option<Membership>,
     /// If it stands at the border of a graph that runs again and again.
     pub(crate) gate: Option<Gate>,
+    /// The first of the tasks that are entered together with it, of which none can begin before all can: nobody else with as high a
+    /// number has come into their histories.
+    pub(crate) eldest: Option<TaskId>,
     /// Who has left what it finds, if it wants to know.
     pub(crate) sources: Option<Arc<Sources>>,
 }

@@ -127,7 +127,8 @@ pub(super) fn enter(
                 task.set_poison(cause.clone());
             }
             let eldest = *eldest.get_or_insert(task.shared().id);
-            let mut newcomer = Newcomer::new(&mut task, &records, None).with_siblings_since(eldest);
+            task.owned_mut().iter_mut().for_each(|side| side.eldest = Some(eldest));
+            let mut newcomer = Newcomer::new(&mut task, &records, None);
             history.enter(0, &records[0], &mut newcomer);
             let left = newcomer.settle();
             entered.joins.extend(left.into_iter().flat_map(|left| left.joins));
