@@ -60,7 +60,6 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
 
     /// What a group can have.
-    #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "functions of loops alone ask"))]
     fn limits(&self) -> Limits {
         Limits::default()
     }
