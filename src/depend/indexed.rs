@@ -19,7 +19,7 @@
 
 use super::fragment::{self, Fragment};
 use super::join::{Tasks, matters};
-use super::recent::Recent;
+use super::recent;
 use super::register::Newcomer;
 use super::shares::Shares;
 use super::tiled::Tiled;
@@ -96,7 +96,7 @@ impl Indexed {
     pub(super) fn is_short(&mut self) -> bool {
         let since = self.now - self.whole_at;
         self.whole_at = self.now;
-        since < Recent::MOST as u64
+        since < recent::MOST as u64
     }
 
     /// Whether accesses of this mode can be entered.
@@ -177,19 +177,20 @@ impl Indexed {
         self.written
             .parts()
             .for_each(|(part, written_by)| written.add(address(&written_by.by), || &written_by.by, *part));
-        if !written.blocks().all(|(_, block)| is_exact(&block)) {
+        let written: Vec<_> = written.blocks().collect();
+        if !written.iter().all(|(_, block)| is_exact(block)) {
             return None;
         }
-        let most = written.blocks().max_by_key(|(_, block)| tiles(block)).and_then(|(task, _)| (*task).clone());
-        let others = || written.blocks().filter(|(task, _)| address(task) != address(&most));
+        let most = written.iter().max_by_key(|(_, block)| tiles(block)).map_or(&None, |(task, _)| **task);
+        let others = || written.iter().filter(|(task, _)| address(task) != address(most));
         let readers = || self.read.iter().filter(|read| !read.tasks.is_empty());
-        let met = others().map(|(_, block)| tiles(&block)).sum::<usize>()
+        let met = others().map(|(_, block)| tiles(block)).sum::<usize>()
             + readers().map(|read| tiles(&read.block)).sum::<usize>();
         if met > 16 * (parts + self.read.len()) {
             return None;
         }
         let mut tiled = Tiled::new(*whole, tiling, most.as_slice());
-        others().for_each(|(task, block)| tiled.repeat(&block, true, task.as_slice()));
+        others().for_each(|(task, block)| tiled.repeat(block, true, task.as_slice()));
         for read in readers() {
             let (mut all, mut some) = (true, Vec::new());
             self.written.peek(&read.block, |common, written| match written.at < read.at {
@@ -328,17 +329,8 @@ mod tests {
     use crate::depend::Mode;
     use crate::depend::tests::Program;
     use crate::region::{Block, LOOKED_AT};
-    use std::ops::Range;
 
     const TILE: usize = 8;
-
-    fn tile(at: usize) -> Range<usize> {
-        at * TILE..(at + 1) * TILE
-    }
-
-    fn with_halo(at: usize, side: usize) -> Range<usize> {
-        (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(side * TILE)
-    }
 
     /// A program over a square of tiles in which another block was written before.
     fn over_tiles(side: usize) -> Program {
@@ -352,19 +344,12 @@ mod tests {
         program.submit(&[(Mode::Out, Block::new(&[3..7, 0..3]))]);
     }
 
-    /// Submits a task per tile of a square that reads it with its halo, then one that updates it; the edges and the nodes
-    /// of trees that are looked at, per task.
+    /// Sweeps over all tiles; the edges and the nodes of trees that are looked at, per task.
     fn sweep(program: &mut Program, side: usize) -> (f64, f64) {
-        let (mut edges, before) = (0, LOOKED_AT.get());
-        let tiles = || (0..side).flat_map(|i| (0..side).map(move |j| (i, j)));
-        for (i, j) in tiles() {
-            edges += program.submit(&[(Mode::In, Block::new(&[with_halo(i, side), with_halo(j, side)]))]);
-        }
-        for (i, j) in tiles() {
-            edges += program.submit(&[(Mode::Inout, Block::new(&[tile(i), tile(j)]))]);
-        }
+        let before = LOOKED_AT.get();
+        let [reads, updates] = program.sweep(TILE, side);
         let tasks = (2 * side * side) as f64;
-        (edges as f64 / tasks, (LOOKED_AT.get() - before) as f64 / tasks)
+        ((reads + updates) as f64 / tasks, (LOOKED_AT.get() - before) as f64 / tasks)
     }
 
     #[test]
@@ -390,7 +375,7 @@ mod tests {
             let mut program = over_tiles(side);
             let by_tiles = |program: &Program| program.datum.history.lock().by_tiles().is_some();
             assert!(!by_tiles(&program));
-            (0..2).for_each(|_| _ = sweep(&mut program, side));
+            (0..2).for_each(|_| _ = program.sweep(TILE, side));
             assert!(by_tiles(&program), "{side}² tiles");
         }
     }
@@ -399,7 +384,7 @@ mod tests {
     fn a_write_of_all_costs_what_is_there_and_leaves_little() {
         let per_tile = |side: usize| {
             let mut program = over_tiles(side);
-            sweep(&mut program, side);
+            program.sweep(TILE, side);
             write_no_tile(&mut program);
             let before = LOOKED_AT.get();
             for _ in 0..3 {

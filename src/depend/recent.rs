@@ -25,8 +25,8 @@ use crate::region::{Block, NarrowBlock};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
 
-/// As [`Recent::MOST`].
-const MOST: usize = Recent::MOST;
+/// The most entries; searching more costs more than looking parts up.
+pub(super) const MOST: usize = 16;
 
 /// After forgetting, at most so many may be left: else the list would be full again too soon.
 const LEAVE: usize = MOST / 2;
@@ -51,9 +51,6 @@ impl Entry {
 }
 
 impl Recent {
-    /// The most entries; searching more costs more than looking parts up.
-    pub(super) const MOST: usize = 16;
-
     /// Whether the history of a data object of several dimensions can begin like this.
     pub(super) fn suits(whole: &Block) -> bool {
         NarrowBlock::holds(whole)

@@ -71,15 +71,6 @@ mod tests {
     const TILE: usize = 8;
     const SIDE: usize = 6;
 
-    /// Reads each tile with its halo, and then updates each.
-    fn sweep(program: &mut Program) {
-        let along = |at: usize| at * TILE..(at + 1) * TILE;
-        let around = |at: usize| (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(SIDE * TILE);
-        let tiles = || (0..SIDE).flat_map(|i| (0..SIDE).map(move |j| (i, j)));
-        tiles().for_each(|(i, j)| _ = program.submit(&[(Mode::In, Block::new(&[around(i), around(j)]))]));
-        tiles().for_each(|(i, j)| _ = program.submit(&[(Mode::Inout, Block::new(&[along(i), along(j)]))]));
-    }
-
     #[test]
     fn tiles_come_back_when_a_group_has_ended() {
         for group in [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1))] {
@@ -91,7 +82,7 @@ mod tests {
             let by_tiles = |program: &Program| program.datum.history.lock().by_tiles().is_some();
             assert!(!by_tiles(&program), "{group} is pending");
             (0..2).for_each(|number| program.finish(number));
-            (0..3).for_each(|_| sweep(&mut program));
+            (0..3).for_each(|_| _ = program.sweep(TILE, SIDE));
             assert!(by_tiles(&program), "{group} has ended");
             assert_eq!(program.submit(&[(Mode::In, tile_of_row)]), 1, "who has written it last");
         }

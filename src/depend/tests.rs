@@ -30,6 +30,17 @@ impl Program {
         self.submit_with(None, accesses)
     }
 
+    /// Submits a task for each tile of a square that reads it with its halo, and then one for each that updates it; how many edges
+    /// both took.
+    pub(super) fn sweep(&mut self, tile: usize, side: usize) -> [u64; 2] {
+        let along = |at: usize| at * tile..(at + 1) * tile;
+        let around = |at: usize| (at * tile).saturating_sub(1)..((at + 1) * tile + 1).min(side * tile);
+        let tiles = || (0..side).flat_map(|i| (0..side).map(move |j| (i, j)));
+        let reads = tiles().map(|(i, j)| self.submit(&[(Mode::In, Block::new(&[around(i), around(j)]))])).sum();
+        let updates = tiles().map(|(i, j)| self.submit(&[(Mode::Inout, Block::new(&[along(i), along(j)]))])).sum();
+        [reads, updates]
+    }
+
     /// Submits a task that gives the memory up.
     pub(super) fn give_up(&mut self) -> u64 {
         let side = Side { forget: Some(self.datum.id), ..Side::default() };

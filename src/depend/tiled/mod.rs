@@ -311,17 +311,10 @@ mod tests {
     fn tiles_with_halos_come_after_their_neighbours() {
         let side = 12;
         let mut program = written(side);
-        let with_halo = |at: usize| (at * TILE).saturating_sub(1)..((at + 1) * TILE + 1).min(side * TILE);
-        let mut edges = 0;
-        for (i, j) in square(side) {
-            edges += program.submit(&[(Mode::In, Block::new(&[with_halo(i), with_halo(j)]))]);
-        }
-        assert_eq!(edges, 0, "all are finished");
-        for (i, j) in square(side) {
-            edges += program.submit(&[(Mode::Inout, tile(i, j))]);
-        }
+        let [reads, updates] = program.sweep(TILE, side);
+        assert_eq!(reads, 0, "all are finished");
         let along = 3 * side - 2; // pairs of neighbours, and of a tile and itself
-        assert_eq!(edges, (along * along) as u64);
+        assert_eq!(updates, (along * along) as u64);
         assert_eq!(size(&program), Some((side * side, side * side)));
     }
 
