@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use ndarray::{ArrayView4, ArrayViewMut4, Axis};
+use ndarray::{ArrayView4, ArrayViewMut4, Axis, Zip};
 
 use super::physics::COMPONENTS;
 use super::zones::Shape;
@@ -53,12 +53,21 @@ pub(crate) fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     (0..COMPONENTS, 1..nz - 1, y, x)
 }
 
-/// Copies a face: a box with one index along the axis across it.
+/// Copies a zone's outer faces from its neighbours' inner ones, both in the order of [`Side::ALL`]. Each is a box with one index
+/// along the axis across it.
 ///
 /// # Panics
-/// If the two differ in shape.
-pub(crate) fn copy(to: ArrayViewMut4<'_, f64>, from: &ArrayView4<'_, f64>) {
-    // The loop goes along the last axis, which a face in x does not have.
-    let across = if to.dim().3 == 1 { Axis(3) } else { Axis(2) };
-    to.index_axis_move(across, 0).assign(&from.index_axis(across, 0));
+/// If a face differs in shape from what it is copied from.
+pub(crate) fn receive(to: [ArrayViewMut4<'_, f64>; 4], from: [ArrayView4<'_, f64>; 4]) {
+    // Loops go along the last axis, which a face in x does not have.
+    let [west, east, south, north] = to;
+    let [mut west, mut east] = [west, east].map(|face| face.index_axis_move(Axis(3), 0));
+    let [from_west, from_east, from_south, from_north] = from;
+    let [from_west, from_east] = [from_west, from_east].map(|face| face.index_axis_move(Axis(3), 0));
+    // The end of a row and the beginning of the next are side by side in memory, so both are written at a time.
+    let both = Zip::from(&mut west).and(&from_west).and(&mut east).and(&from_east);
+    both.for_each(|west, &from_west, east, &from_east| (*west, *east) = (from_west, from_east));
+    for (face, from) in [(south, from_south), (north, from_north)] {
+        face.index_axis_move(Axis(2), 0).assign(&from.index_axis(Axis(2), 0));
+    }
 }

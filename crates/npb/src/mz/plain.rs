@@ -9,7 +9,7 @@ use ndarray::{Array4, ArrayView4, s};
 use rayon::prelude::*;
 
 use super::classes::{Benchmark, Problem};
-use super::exchange::copy;
+use super::exchange::receive;
 use super::initial::initialise;
 use super::norms::{error_norms, residual_norms, surface_integral};
 use super::operator::{force, residual};
@@ -143,10 +143,11 @@ impl Zones {
         share(&self.owners, self.units, faces, |number, [to_west, to_east, to_south, to_north]| {
             let Neighbours { west, east, south, north } = neighbours[number];
             each(&mut || {
-                copy(to_west.view_mut(), &interiors[west].slice(s![.., .., .., -1..]));
-                copy(to_east.view_mut(), &interiors[east].slice(s![.., .., .., ..1]));
-                copy(to_south.view_mut(), &interiors[south].slice(s![.., .., -1.., ..]));
-                copy(to_north.view_mut(), &interiors[north].slice(s![.., .., ..1, ..]));
+                let to = [to_west.view_mut(), to_east.view_mut(), to_south.view_mut(), to_north.view_mut()];
+                let west = interiors[west].slice(s![.., .., .., -1..]);
+                let east = interiors[east].slice(s![.., .., .., ..1]);
+                let south = interiors[south].slice(s![.., .., -1.., ..]);
+                receive(to, [west, east, south, interiors[north].slice(s![.., .., ..1, ..])]);
             });
         });
     }

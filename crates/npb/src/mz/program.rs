@@ -17,7 +17,7 @@ use thalweg::task::IterationSpace;
 use crate::Result;
 use crate::front::{Front, Hints, Place};
 use crate::mz::classes::{Benchmark, Fuse, Problem};
-use crate::mz::exchange::{Side, copy, inner_face, outer_face};
+use crate::mz::exchange::{Side, inner_face, outer_face, receive};
 use crate::mz::gpu;
 use crate::mz::initial::initialise;
 use crate::mz::log::Log;
@@ -268,8 +268,7 @@ impl<'rt> Program<'rt> {
             beside,
             move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
                 log.timed("exchange", unit, number, || {
-                    let faces = [(to_west, west), (to_east, east), (to_south, south), (to_north, north)];
-                    faces.into_iter().for_each(|(to, from)| copy(to, &from));
+                    receive([to_west, to_east, to_south, to_north], [west, east, south, north]);
                 });
             },
             |k, (west, east, south, north, to_west, to_east, to_south, to_north)| {

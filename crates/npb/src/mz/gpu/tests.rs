@@ -7,7 +7,7 @@ use ndarray::{Array4, ArrayView4, ArrayViewMut4, Axis, s};
 use thalweg::prelude::*;
 
 use crate::mz::classes::{Benchmark, Class, Fuse};
-use crate::mz::exchange::{Side, copy, inner_face, outer_face};
+use crate::mz::exchange::{Side, inner_face, outer_face};
 use crate::mz::initial::exact_state;
 use crate::mz::operator::{residual, scaled_residual};
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -142,7 +142,7 @@ fn faces_are_copied(rt: &Runtime) {
             .unwrap();
         let source = fields[neighbour].clone();
         let ((m, z, y, x), (tm, tz, ty, tx)) = (from, to);
-        copy(fields[0].slice_mut(s![tm, tz, ty, tx]), &source.slice(s![m, z, y, x]));
+        fields[0].slice_mut(s![tm, tz, ty, tx]).assign(&source.slice(s![m, z, y, x]));
     }
     for (data, field) in data.into_iter().zip(&fields) {
         assert_eq!(found(rt, data), field);

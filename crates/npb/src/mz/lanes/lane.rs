@@ -59,6 +59,13 @@ impl<S: Simd> Lane<S> {
         }
     }
 
+    /// These lanes, the first `count` of them replaced by those of `other`.
+    #[inline(always)]
+    pub(crate) fn with_first(self, count: usize, other: Self) -> Self {
+        let first = self.simd.mask_between_m64s(0, count as u64).mask();
+        Self { value: self.simd.select_f64s(first, other.value, self.value), ..self }
+    }
+
     /// Stores the lanes from `at` on, or as many of them as there is room for.
     ///
     /// # Panics

@@ -5,6 +5,7 @@
 //! [`step`] does them all, plane by plane as far as lines lie in planes. Source: NASA reports RNR-94-007, section 4.4,
 //! and NAS-03-010.
 
+mod columns;
 mod penta;
 mod sweep;
 mod transforms;
@@ -188,24 +189,12 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                             },
                         );
                         drop(flows);
+                        let (u, flow, scratch) = (u.planes(ks), &FlowPlane { volume, sound }, &mut bundles);
                         if X {
-                            let flow = &FlowPlane { volume, sound };
-                            let (u, r, scratch) = (u.planes(ks.clone()), &mut r, &mut bundles);
-                            vectorize(simd, SweepX { mesh, planes, u, flow, r, scratch });
+                            vectorize(simd, SweepX { mesh, planes, u, flow, r: &mut r, scratch: &mut *scratch });
                         }
                         if Y {
-                            let mut flows = self::flows(volume, sound, plane);
-                            for_planes(
-                                plane,
-                                ks.start,
-                                r,
-                                #[inline(always)]
-                                |k, mut r| {
-                                    let flow = &flows.next().expect("one for each plane");
-                                    let (u, r, scratch) = (u.plane(k), &mut r, &mut bundles);
-                                    vectorize(simd, SweepY { mesh, u, flow, r, scratch });
-                                },
-                            );
+                            vectorize(simd, SweepY { mesh, planes, u, flow, r: &mut r, scratch });
                         }
                     },
                 );

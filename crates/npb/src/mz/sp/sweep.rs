@@ -1,16 +1,15 @@
 //! The sweeps of SP within planes of constant z and within rows of constant y, as many lines at once as there are lanes.
 //!
 //! What all lines of a plane need of the flow, 1/ρ and the speed of sound, is found once per plane. Lines in x of several
-//! planes are solved together where those of one would leave lanes idle. The transform that follows a sweep is applied to
+//! planes are solved together where those of one would leave lanes idle, and lines in y. The transform that follows a sweep is applied to
 //! each point of the solution on its way out.
 //!
 //! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
 //! would have lanes to spare, is solved by zero.
 
-use std::ops::Range;
-
 use pulp::{Simd, WithSimd};
 
+use super::columns::{Columns, Divided, Few, Together, solved};
 use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
 use crate::mz::components::{Components, ComponentsMut};
@@ -115,9 +114,10 @@ impl WithSimd for SweepX<'_, '_> {
     }
 }
 
-/// Solves the lines in y of one plane, and transforms the solution into waves in z.
+/// Solves the lines in y of some planes, and transforms the solution into waves in z.
 pub(crate) struct SweepY<'a, 'r> {
     pub(crate) mesh: &'a Mesh,
+    pub(crate) planes: usize,
     pub(crate) u: Components<'a>,
     pub(crate) flow: &'a FlowPlane<'a>,
     pub(crate) r: &'a mut ComponentsMut<'r>,
@@ -129,51 +129,75 @@ impl WithSimd for SweepY<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { mesh, u, flow, r, scratch } = self;
+        let Self { mesh, planes, u, flow, r, scratch } = self;
         let Shape { nx, ny, .. } = mesh.shape;
-        let weights = Weights::new(simd, mesh, 1);
-        let c = Constants::new(simd);
-        let length = ny - 2;
-        let rows = scratch.vectors::<S>(stored(length));
+        let lines =
+            LinesInY { length: ny - 2, nx, weights: Weights::new(simd, mesh, 1), constants: Constants::new(simd) };
+        let rows = scratch.vectors::<S>(stored(lines.length));
         prepare(simd, rows);
-        let columns = columns::<S>(nx);
-        for begin in columns.clone().step_by(S::F64_LANES) {
-            // In place: a plane is small enough to stay where it is.
-            let part = |j: usize| (j + 1) * nx + begin..(j + 1) * nx + columns.end;
-            eliminate(
-                simd,
-                &weights,
-                length,
-                rows,
-                #[inline(always)]
-                |j| {
-                    let part = part(j);
-                    let fields = [&*flow.volume, u[2], &*flow.sound];
-                    let [volume, momentum, sound] = tabulate!(|f| Lane::load_some(simd, &fields[f][part.clone()], 0));
-                    weights.point(volume, momentum, sound)
-                },
-                #[inline(always)]
-                |j| tabulate!(|m| Lane::load_some(simd, &r[m][part(j)], 0)),
-            );
-            substitute(
-                simd,
-                length,
-                rows,
-                #[inline(always)]
-                |j, solution| {
-                    let solution = y_to_z(&c, solution);
-                    unroll!(COMPONENTS, |m| solution[m].store_some(&mut r[m][part(j)], 0));
-                },
-            );
+        let solved = solved::<S>(nx);
+        for begin in (0..planes * solved.len()).step_by(S::F64_LANES) {
+            let (plane, column) = (begin / solved.len(), begin % solved.len());
+            let at = |plane, column| plane * nx * ny + nx + solved.start + column;
+            let (first, count) = (at(plane, column), solved.len() - column);
+            // Each kind is code of its own: the choice would cost more than what it is about.
+            if count >= S::F64_LANES {
+                lines.solve(simd, Together { first }, (&u, flow, r), rows);
+            } else if plane + 1 < planes {
+                lines.solve(simd, Divided { first, count, second: at(plane + 1, 0) - count }, (&u, flow, r), rows);
+            } else {
+                lines.solve(simd, Few { first, count }, (&u, flow, r), rows);
+            }
         }
     }
 }
 
-/// The columns of a row that are solved: with those at the boundary if that makes them fill vectors.
-#[inline(always)]
-fn columns<S: Simd>(nx: usize) -> Range<usize> {
-    let whole = (nx - 2).next_multiple_of(S::F64_LANES);
-    if (nx - 1..=nx).contains(&whole) { 0..whole } else { 1..nx - 1 }
+/// What the lines in y of a zone have in common.
+struct LinesInY<S: Simd> {
+    /// Interior points of a line.
+    length: usize,
+    /// From one to the next.
+    nx: usize,
+    weights: Weights<S>,
+    constants: Constants<S>,
+}
+
+impl<S: Simd> LinesInY<S> {
+    /// Solves as many lines as there are lanes, in place: planes are small enough to stay where they are.
+    #[inline(always)]
+    fn solve(
+        &self,
+        simd: S,
+        columns: impl Columns,
+        (u, flow, r): (&Components<'_>, &FlowPlane<'_>, &mut ComponentsMut<'_>),
+        rows: &mut [S::f64s],
+    ) {
+        let Self { length, nx, weights, constants } = self;
+        eliminate(
+            simd,
+            weights,
+            *length,
+            rows,
+            #[inline(always)]
+            |j| {
+                let fields = [&*flow.volume, u[2], &*flow.sound];
+                let [volume, momentum, sound] = tabulate!(|f| columns.load(simd, fields[f], j * nx));
+                weights.point(volume, momentum, sound)
+            },
+            #[inline(always)]
+            |j| tabulate!(|m| columns.load(simd, r[m], j * nx)),
+        );
+        substitute(
+            simd,
+            *length,
+            rows,
+            #[inline(always)]
+            |j, solution| {
+                let solution = y_to_z(constants, solution);
+                unroll!(COMPONENTS, |m| columns.store(solution[m], r[m], j * nx));
+            },
+        );
+    }
 }
 
 /// Solves the lines of a bundle. The right-hand side is replaced by what `transform` makes of the solution at each
