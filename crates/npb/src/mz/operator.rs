@@ -6,7 +6,7 @@
 //!
 //! Planes of constant z are swept upwards. Those around are kept as blocks, each row of the topmost one read just before it is
 //! needed; then a row is one loop along x, in vectors, of which the first and the last may reach beyond the row's interior.
-//! Nothing but the interior of r is written.
+//! Of r, the interior is written, and zeros at the ends of its rows, where r is 0 in all that uses it.
 
 use std::ops::Range;
 
@@ -22,7 +22,8 @@ use super::prefetch::prefetch;
 use super::stencil::{Constants, DissipationWeights, Star};
 use super::zones::Shape;
 
-/// Sets the interior of `r` to S(u) + forcing, on `threads` threads. All arrays are `[5, nz, ny, nx]`.
+/// Sets the interior of `r` to S(u) + forcing, on `threads` threads; of its boundary nothing is changed but to 0. All arrays are
+/// `[5, nz, ny, nx]`.
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
@@ -180,7 +181,7 @@ impl<'a, S: Simd> Operator<'a, S> {
         Self { simd, mesh, u, forcing, constants, weights, planes }
     }
 
-    /// Sets the interior of plane `k` of r, the plane above the last one computed.
+    /// Sets the interior of plane `k` of r, the plane above the last one computed, and the ends of its rows to 0.
     #[inline(always)]
     pub(crate) fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
         vectorize(self.simd, Plane { operator: self, k, r });
@@ -212,7 +213,7 @@ impl<'a, S: Simd> Operator<'a, S> {
                 unroll!(5, |m| prefetch(r[m], at + AHEAD));
                 let sums = star.apply(&constants, &weights, i);
                 let sums: [Lane<S>; 5] = tabulate!(|m| (sums[m] + Lane::load(simd, forcing[m], at)) * constants.scale);
-                unroll!(5, |m| sums[m].store_within(r[m], at, &interior));
+                unroll!(5, |m| sums[m].store_or_zero(r[m], at, &interior));
             }
         }
     }

@@ -89,16 +89,38 @@ impl<S: Simd> Lane<S> {
         if range.start <= at && at + S::F64_LANES <= range.end {
             return self.store(to, at);
         }
+        let Some(within) = self.within(at, range) else { return };
+        let old = Self::load(self.simd, to, at);
+        Self { value: self.simd.select_f64s(within, self.value, old.value), ..self }.store(to, at);
+    }
+
+    /// Stores the lanes from `at` on, those whose place is not in `range` as zeros.
+    ///
+    /// # Panics
+    /// If there is no room for all lanes.
+    #[inline(always)]
+    pub(crate) fn store_or_zero(self, to: &mut [f64], at: usize, range: &Range<usize>) {
+        if range.start <= at && at + S::F64_LANES <= range.end {
+            return self.store(to, at);
+        }
+        let value = match self.within(at, range) {
+            Some(within) => self.simd.select_f64s(within, self.value, self.simd.splat_f64s(0.0)),
+            None => self.simd.splat_f64s(0.0),
+        };
+        Self { value, ..self }.store(to, at);
+    }
+
+    /// Which lanes have their place in `range`, if the first one's is `at`; `None` if none has.
+    #[inline(always)]
+    fn within(self, at: usize, range: &Range<usize>) -> Option<S::m64s> {
         let [first, end] = [range.start, range.end].map(
             #[inline(always)]
             |place| place.saturating_sub(at).min(S::F64_LANES) as u64,
         );
-        if first >= end {
-            return;
-        }
-        let within = self.simd.mask_between_m64s(first, end).mask();
-        let old = Self::load(self.simd, to, at);
-        Self { value: self.simd.select_f64s(within, self.value, old.value), ..self }.store(to, at);
+        (first < end).then(
+            #[inline(always)]
+            || self.simd.mask_between_m64s(first, end).mask(),
+        )
     }
 
     /// The lanes two before those of the second of three neighbouring vectors, one before, one after, and two after, where the

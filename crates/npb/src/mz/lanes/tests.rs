@@ -95,15 +95,17 @@ fn sides_are_the_numbers_around() {
     }
 }
 
-/// A vector of nines to be stored within a range.
-struct Within<'a>(&'a mut [f64], usize, std::ops::Range<usize>);
+/// A vector of nines to be stored within a range: in the first slice, and with zeros outside in the second.
+struct Within<'a>(&'a mut [f64], &'a mut [f64], usize, std::ops::Range<usize>);
 
 impl WithSimd for Within<'_> {
     type Output = usize;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> usize {
-        Lane::splat(simd, 9.0).store_within(self.0, self.1, &self.2);
+        let Self(numbers, zeroed, at, range) = self;
+        Lane::splat(simd, 9.0).store_within(numbers, at, &range);
+        Lane::splat(simd, 9.0).store_or_zero(zeroed, at, &range);
         S::F64_LANES
     }
 }
@@ -114,11 +116,16 @@ fn nothing_is_stored_outside_a_range() {
         let ranges = (0..24).flat_map(|first| (first..24).map(move |end| (first, end)));
         ranges.flat_map(move |(first, end)| [5, 8].map(|at| (most, at, first, end)))
     }) {
-        let mut numbers = [1.0; 24];
-        let lanes = dispatch(most, Within(&mut numbers, at, first..end));
-        for (place, number) in numbers.into_iter().enumerate() {
-            let stored = (first..end).contains(&place) && (at..at + lanes).contains(&place);
-            assert_eq!(number, if stored { 9.0 } else { 1.0 }, "{place} of {first}..{end}, {lanes} lanes from {at}");
+        let (mut numbers, mut zeroed) = ([1.0; 24], [1.0; 24]);
+        let lanes = dispatch(most, Within(&mut numbers, &mut zeroed, at, first..end));
+        for (place, numbers) in numbers.into_iter().zip(zeroed).enumerate() {
+            let (in_range, in_lanes) = ((first..end).contains(&place), (at..at + lanes).contains(&place));
+            let expected = match (in_lanes, in_range) {
+                (true, true) => (9.0, 9.0),
+                (true, false) => (1.0, 0.0),
+                (false, _) => (1.0, 1.0),
+            };
+            assert_eq!(numbers, expected, "{place} of {first}..{end}, {lanes} lanes from {at}");
         }
     }
 }
