@@ -313,7 +313,7 @@ fn shares(
     plain: &mut Plain,
     effort: Effort,
 ) -> Result<Shares, Box<dyn Error>> {
-    let units = crew.units();
+    let (units, effort) = (crew.units(), effort.in_turns());
     let solver = Solver::new(rt, problem, matrix, BLOCKS * units, storage)?;
     solver.reset()?;
     solver.step(0)?;

@@ -86,7 +86,7 @@ fn bands(u: &Data<f64, Ix2>, band: usize) -> Partition<'_, f64, Ix2> {
 
 /// Sweeps as a plain loop and as tasks, by turns.
 fn shares(crew: &Crew, side: usize, band: usize, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
-    let units = crew.units();
+    let (units, effort) = (crew.units(), effort.in_turns());
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
     let (mut old, mut new) = (rt.array(start(side)), rt.array(start(side)));
     let mut sweep = || -> Result<(), SubmitError> {

@@ -143,6 +143,8 @@ fn middle(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// How much is measured.
+///
+/// What else happens on a machine comes and goes within seconds: a repetition is many short turns rather than a long one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     /// Passes of each stage at least.
@@ -157,6 +159,12 @@ impl Effort {
     /// How many passes, or steps, of which one takes `seconds`.
     pub(crate) fn times(&self, least: usize, seconds: f64) -> usize {
         ((self.seconds / seconds) as usize).clamp(least, 2000)
+    }
+
+    /// The same with each repetition cut into turns.
+    pub(crate) fn in_turns(self) -> Self {
+        const TURNS: usize = 5;
+        Self { repetitions: TURNS * self.repetitions, seconds: self.seconds / TURNS as f64, ..self }
     }
 }
 

@@ -137,7 +137,7 @@ fn shares(
     zones: &mut Zones,
     effort: Effort,
 ) -> Result<OfStep, Box<dyn Error>> {
-    let units = crew.units();
+    let (units, effort) = (crew.units(), effort.in_turns());
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
     let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false, replay: false });
     program.prepare()?;
