@@ -313,15 +313,15 @@ fn shares(
     plain: &mut Plain,
     effort: Effort,
 ) -> Result<Shares, Box<dyn Error>> {
-    let (units, effort) = (crew.units(), effort.in_turns());
+    let units = crew.units();
     let solver = Solver::new(rt, problem, matrix, BLOCKS * units, storage)?;
     solver.reset()?;
     solver.step(0)?;
     rt.wait()?;
-    let steps = effort.times(1, timed(|| crew.run(|| plain.step())));
+    let (turns, steps) = effort.turns(timed(|| crew.run(|| plain.step())));
     let mut solve = solver.record()?;
     let mut repetitions = Vec::new();
-    for _ in 0..effort.repetitions {
+    for _ in 0..turns {
         let in_loop = timed(|| crew.run(|| (0..steps).for_each(|_| plain.step())));
         let as_tasks = timed_tasks(rt, steps, |step| Ok(solver.step(step % problem.iterations)?))?;
         let replayed = timed_tasks(rt, steps, |step| Ok(solver.replayed_step(&mut solve, step % problem.iterations)?))?;

@@ -86,7 +86,7 @@ fn bands(u: &Data<f64, Ix2>, band: usize) -> Partition<'_, f64, Ix2> {
 
 /// Sweeps as a plain loop and as tasks, by turns.
 fn shares(crew: &Crew, side: usize, band: usize, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
-    let (units, effort) = (crew.units(), effort.in_turns());
+    let units = crew.units();
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
     let (mut old, mut new) = (rt.array(start(side)), rt.array(start(side)));
     let mut sweep = || -> Result<(), SubmitError> {
@@ -98,9 +98,9 @@ fn shares(crew: &Crew, side: usize, band: usize, plain: &mut Plain, effort: Effo
     };
     sweep()?;
     rt.wait()?;
-    let sweeps = effort.times(1, timed(|| crew.run(|| plain.sweep())));
+    let (turns, sweeps) = effort.turns(timed(|| crew.run(|| plain.sweep())));
     let mut repetitions = Vec::new();
-    for _ in 0..effort.repetitions {
+    for _ in 0..turns {
         let in_loop = timed(|| crew.run(|| (0..sweeps).for_each(|_| plain.sweep())));
         let as_tasks = timed_tasks(&rt, sweeps, |_| Ok(sweep()?))?;
         let per_sweep = units as f64 / sweeps as f64;

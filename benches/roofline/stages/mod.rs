@@ -144,7 +144,7 @@ fn middle(values: impl Iterator<Item = f64>) -> f64 {
 
 /// How much is measured.
 ///
-/// What else happens on a machine comes and goes within seconds: a repetition is many short turns rather than a long one.
+/// What else happens on a machine comes and goes within seconds: a repetition is some short turns rather than a long one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     /// Passes of each stage at least.
@@ -161,10 +161,14 @@ impl Effort {
         ((self.seconds / seconds) as usize).clamp(least, 2000)
     }
 
-    /// The same with each repetition cut into turns.
-    pub(crate) fn in_turns(self) -> Self {
-        const TURNS: usize = 5;
-        Self { repetitions: TURNS * self.repetitions, seconds: self.seconds / TURNS as f64, ..self }
+    /// How many turns there are beside a plain loop, and how many steps each has, of which one takes `seconds`.
+    pub(crate) fn turns(&self, seconds: f64) -> (usize, usize) {
+        /// With fewer steps in a turn, its beginning and its end would count.
+        const LEAST: usize = 20;
+        const MOST_TURNS: usize = 5;
+        let steps = self.times(1, seconds);
+        let turns = (steps / LEAST).clamp(1, MOST_TURNS);
+        (turns * self.repetitions, steps / turns)
     }
 }
 

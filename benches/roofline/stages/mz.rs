@@ -137,15 +137,15 @@ fn shares(
     zones: &mut Zones,
     effort: Effort,
 ) -> Result<OfStep, Box<dyn Error>> {
-    let (units, effort) = (crew.units(), effort.in_turns());
+    let units = crew.units();
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
     let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false, replay: false });
     program.prepare()?;
-    let steps = effort.times(1, timed(|| drop(crew.run(|| zones.step(fuse, 1)))));
+    let (turns, steps) = effort.turns(timed(|| drop(crew.run(|| zones.step(fuse, 1)))));
 
     let mut recorded = program.record()?;
     let (mut total, mut stages) = (Vec::new(), Vec::<(Stopwatch, Stopwatch)>::new());
-    for _ in 0..effort.repetitions {
+    for _ in 0..turns {
         let mut plain = Stopwatch::default();
         let in_loop = timed(|| crew.run(|| (0..steps).for_each(|_| plain += &zones.step(fuse, 1))));
         program.log().clear();
