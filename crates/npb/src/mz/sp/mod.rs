@@ -28,7 +28,7 @@ use crate::mz::passes;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
-use sweep::{FlowPlane, Rows, SweepX, SweepY, enter_plane, find_flow, sweep_rows};
+use sweep::{FlowPlane, Rows, Sweep, enter_plane, find_flow, sweep_rows};
 
 pub(crate) use crate::mz::bt::add;
 
@@ -170,7 +170,8 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                     |ks, mut r| {
                         let planes = ks.len();
                         let (volume, sound) = (&mut volume[..planes * plane], &mut sound[..planes * plane]);
-                        let mut flows = flows(volume, sound, plane);
+                        let flows = volume.chunks_exact_mut(plane).zip(sound.chunks_exact_mut(plane));
+                        let mut flows = flows.map(|(volume, sound)| FlowPlane { volume, sound });
                         for_planes(
                             plane,
                             ks.start,
@@ -188,25 +189,18 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                                 }
                             },
                         );
-                        drop(flows);
                         let (u, flow, scratch) = (u.planes(ks), &FlowPlane { volume, sound }, &mut bundles);
                         if X {
-                            vectorize(simd, SweepX { mesh, planes, u, flow, r: &mut r, scratch: &mut *scratch });
+                            vectorize(simd, Sweep::<0> { mesh, planes, u, flow, r: &mut r, scratch: &mut *scratch });
                         }
                         if Y {
-                            vectorize(simd, SweepY { mesh, planes, u, flow, r: &mut r, scratch });
+                            vectorize(simd, Sweep::<1> { mesh, planes, u, flow, r: &mut r, scratch });
                         }
                     },
                 );
             },
         );
     }
-}
-
-/// The flow of some planes, plane by plane.
-fn flows<'a>(volume: &'a mut [f64], sound: &'a mut [f64], plane: usize) -> impl Iterator<Item = FlowPlane<'a>> {
-    let planes = volume.chunks_exact_mut(plane).zip(sound.chunks_exact_mut(plane));
-    planes.map(|(volume, sound)| FlowPlane { volume, sound })
 }
 
 /// The rows of a block: lines in z.

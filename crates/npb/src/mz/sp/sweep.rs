@@ -69,8 +69,8 @@ pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut Component
     }
 }
 
-/// Solves the lines in x of some planes, and transforms the solution into waves in y.
-pub(crate) struct SweepX<'a, 'r> {
+/// Solves the lines in direction `D` of some planes, x (0) or y (1), and transforms the solution into waves in the next one.
+pub(crate) struct Sweep<'a, 'r, const D: usize> {
     pub(crate) mesh: &'a Mesh,
     pub(crate) planes: usize,
     pub(crate) u: Components<'a>,
@@ -79,7 +79,7 @@ pub(crate) struct SweepX<'a, 'r> {
     pub(crate) scratch: &'a mut Scratch,
 }
 
-impl WithSimd for SweepX<'_, '_> {
+impl WithSimd for Sweep<'_, '_, 0> {
     type Output = ();
 
     #[inline(always)]
@@ -114,17 +114,7 @@ impl WithSimd for SweepX<'_, '_> {
     }
 }
 
-/// Solves the lines in y of some planes, and transforms the solution into waves in z.
-pub(crate) struct SweepY<'a, 'r> {
-    pub(crate) mesh: &'a Mesh,
-    pub(crate) planes: usize,
-    pub(crate) u: Components<'a>,
-    pub(crate) flow: &'a FlowPlane<'a>,
-    pub(crate) r: &'a mut ComponentsMut<'r>,
-    pub(crate) scratch: &'a mut Scratch,
-}
-
-impl WithSimd for SweepY<'_, '_> {
+impl WithSimd for Sweep<'_, '_, 1> {
     type Output = ();
 
     #[inline(always)]
