@@ -10,6 +10,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use rayon::prelude::*;
 
 use super::physics::COMPONENTS;
+use super::prefetch::prefetch;
 use super::rows::{Block, blocks, divide};
 
 /// A flat slice per component.
@@ -149,6 +150,37 @@ impl<'a> Slab<'a> {
             #[inline(always)]
             |component| &component[(planes.start - self.first) * self.points..][..planes.len() * self.points],
         )
+    }
+}
+
+/// Where a sweep in z reads and writes, per plane from the first interior one on.
+pub(crate) enum Rows<'a, 'r> {
+    /// The state is read, the right-hand side replaced: a stage of its own.
+    Replace {
+        /// The state's points from the first row on, planes a plane of the zone apart.
+        u: Components<'a>,
+        /// The right-hand side.
+        r: &'a mut [ComponentsMut<'r>],
+    },
+    /// The right-hand side is read, and the solution added to the state: the end of a step.
+    Add {
+        /// The state.
+        u: &'a mut [ComponentsMut<'r>],
+        /// The right-hand side's points from the first row on, planes a plane of the zone apart.
+        r: Components<'a>,
+    },
+}
+
+impl Rows<'_, '_> {
+    /// Asks for plane `k`, of `points` points, at one of its points.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, k: usize, points: usize, point: usize) {
+        let (near, far) = match self {
+            Rows::Replace { u, r } => (&r[k], u),
+            Rows::Add { u, r } => (&u[k], r),
+        };
+        unroll!(COMPONENTS, |m| prefetch(near[m], point));
+        unroll!(COMPONENTS, |m| prefetch(far[m], k * points + point));
     }
 }
 

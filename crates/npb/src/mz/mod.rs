@@ -20,6 +20,7 @@ mod lanes;
 
 mod bt;
 mod classes;
+mod columns;
 mod components;
 mod exchange;
 mod gpu;

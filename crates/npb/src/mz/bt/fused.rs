@@ -8,9 +8,9 @@ use std::ops::Range;
 use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
-use super::sweep::{LinesInPlanes, in_rows, together, vectors};
-use crate::mz::components::{ComponentsMut, Slab, components_mut, for_slabs, over_planes, plane_mut, reborrow};
-use crate::mz::lanes::{dispatch, vectorize, with_scratch};
+use super::sweep::{in_rows, sweep, together, vectors};
+use crate::mz::components::{ComponentsMut, Slab, components_mut, for_slabs, over_planes, plane_mut};
+use crate::mz::lanes::{dispatch, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
 use crate::mz::physics::Mesh;
@@ -62,7 +62,7 @@ impl WithSimd for ToY<'_> {
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let of_bundle = vectors(nx.max(ny)) * S::F64_LANES;
+                let of_bundle = vectors(nx, ny) * S::F64_LANES;
                 let of_planes = Planes::numbers(mesh.shape);
                 let (planes, bundle) = scratch.numbers(of_planes + of_bundle).split_at_mut(of_planes);
                 let bundle = bytemuck::cast_slice_mut::<f64, S::f64s>(bundle);
@@ -78,9 +78,8 @@ impl WithSimd for ToY<'_> {
                             operator.plane(k, plane_mut(&mut r, n, nx * ny));
                         }
                         let (planes, u) = (ks.len(), u.planes(ks));
-                        let lines = LinesInPlanes::<S, 0> { simd, mesh, planes, u, r: reborrow(&mut r), bundle };
-                        vectorize(simd, lines);
-                        vectorize(simd, LinesInPlanes::<S, 1> { simd, mesh, planes, u, r, bundle });
+                        sweep::<S, 0>(simd, mesh, planes, u, &mut r, bundle);
+                        sweep::<S, 1>(simd, mesh, planes, u, &mut r, bundle);
                     },
                 );
             },

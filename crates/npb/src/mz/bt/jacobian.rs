@@ -29,6 +29,11 @@ pub(super) struct Weights<S: Simd> {
     viscous: Lane<S>,
     /// dt D/h²: dissipation.
     dissipation: Lane<S>,
+    /// 1 + twice the dissipation.
+    diagonal: Lane<S>,
+    /// c₂ times the inviscid weight, and minus that.
+    pressure: Lane<S>,
+    minus_pressure: Lane<S>,
 }
 
 impl<S: Simd> Weights<S> {
@@ -41,51 +46,43 @@ impl<S: Simd> Weights<S> {
             inviscid: Lane::splat(simd, 0.5 * mesh.dt / mesh.h[d]),
             viscous: Lane::splat(simd, C34 * square),
             dissipation: Lane::splat(simd, DISSIPATION[d] * square),
+            diagonal: Lane::splat(simd, 1.0 + 2.0 * DISSIPATION[d] * square),
+            pressure: Lane::splat(simd, C2 * 0.5 * mesh.dt / mesh.h[d]),
+            minus_pressure: Lane::splat(simd, -C2 * 0.5 * mesh.dt / mesh.h[d]),
         }
     }
 }
 
-/// A block that couples a point to the next one of its line, without its zeros.
-pub(super) struct Coupling<S: Simd> {
-    /// Density: its coefficients of density and normal momentum.
-    density: [Lane<S>; 2],
-    /// Each transverse momentum: of density, itself, normal momentum.
-    transverse: [[Lane<S>; 3]; 2],
-    /// Normal momentum: of all.
-    normal: Vector<S>,
-    /// Energy: of all.
-    energy: Vector<S>,
+/// What a point's blocks are made of, column by column: A is the inviscid Jacobian, N the viscous one, both weighted.
+///
+/// What an addition or one multiplication makes of these is made when it is needed: a vector that is stored costs as much as
+/// two multiplications. With c₁ = 1 + c₂, the weighted c₁v and (2 − c₂)v are sums of v and c₂v.
+#[derive(Clone, Copy)]
+pub(super) struct Jacobians<S: Simd> {
+    /// The velocity, normal last.
+    velocity: [Lane<S>; 3],
+    /// The normal velocity with the weight of A: as it is, and times c₂.
+    convection: [Lane<S>; 2],
+    /// A: the coefficients of density for normal momentum and energy.
+    of_density: [Lane<S>; 2],
+    /// A: the coefficient of normal momentum for energy.
+    of_normal: Lane<S>,
+    /// N: the coefficients of a transverse momentum, the normal one and energy for themselves.
+    diffusion: [Lane<S>; 3],
+    /// N: minus the coefficient of density for energy.
+    conduction: Lane<S>,
 }
 
-/// What a point contributes to the system of its line; A and N are the inviscid and viscous Jacobians, weighted, N
-/// with the dissipation on its diagonal.
-pub(super) struct Blocks<S: Simd> {
-    /// A + N: minus the coefficients in the next point's equations.
-    pub(super) to_next: Coupling<S>,
-    /// A − N: the coefficients in the previous point's equations.
-    pub(super) to_previous: Coupling<S>,
-    /// I + 2N, by rows: the coefficients in its own.
-    pub(super) own: Own<S>,
-}
+/// A column of a block; `None` where an entry is always zero.
+pub(super) type Column<S> = [Option<Lane<S>>; 5];
 
-/// The diagonal block I + 2N without its zeros.
-pub(super) struct Own<S: Simd> {
-    /// The diagonal of density.
-    density: Lane<S>,
-    /// Each momentum, normal last: the coefficients of density and of itself.
-    momentum: [[Lane<S>; 2]; 3],
-    /// Energy: of all.
-    energy: Vector<S>,
-}
-
-impl<S: Simd> Blocks<S> {
+impl<S: Simd> Jacobians<S> {
     /// Those of a point with the state `u`.
     #[inline(always)]
     pub(super) fn new(weights: &Weights<S>, u: Vector<S>) -> Self {
-        let Weights { simd, inviscid, viscous, dissipation } = *weights;
-        let [half_c2, c2, two_less_c2, c1] = splats(simd, [0.5 * C2, C2, 2.0 - C2, C1]);
-        let [con43, con43_less, one_less, c1c5] = splats(simd, [CON43, CON43 - C1C5, 1.0 - C1C5, C1C5]);
-        let [one, two] = splats(simd, [1.0, 2.0]);
+        let Weights { simd, inviscid: w, viscous, .. } = *weights;
+        let [half_c2, c2, c1] = splats(simd, [0.5 * C2, C2, C1]);
+        let [con43, c1c5] = splats(simd, [CON43, C1C5]);
         let [rho, ma, mb, mn, energy] = u;
         let inverse = rho.exact_recip();
         let [va, vb, vn, e] = [ma * inverse, mb * inverse, mn * inverse, energy * inverse];
@@ -93,120 +90,96 @@ impl<S: Simd> Blocks<S> {
         let normal_square = vn * vn;
         let double_q = transverse_squares + normal_square;
 
-        // A, weighted by dt/(2h).
-        let w = inviscid;
-        let [wa, wb, wn] = [va * w, vb * w, vn * w];
+        let wn = vn * w;
         let c2wn = c2 * wn;
-        let a_transverse = [-(va * wn), -(vb * wn)];
-        let a_normal_density = w * (half_c2 * double_q - normal_square);
         let c1e = c1 * e;
-        let a_energy_density = wn * c2.mul_add(double_q, -c1e);
-        let a_energy_normal = w * (c1e - half_c2.mul_add(double_q, c2 * normal_square));
 
-        // N, weighted by dt/h².
         let g = viscous * inverse;
         let g43 = con43 * g;
-        let h = one_less * g;
-        let h43 = con43_less * g;
         let heat = c1c5 * g;
-        let [ga, gb] = [va * g, vb * g];
-        let gn = g43 * vn;
-        let [ha, hb] = [va * h, vb * h];
-        let hn = h43 * vn;
-        let conduction = heat.mul_add(e, h43.mul_add(normal_square, h * transverse_squares));
-        let d = dissipation;
-
-        let to_next = Coupling {
-            density: [d, w],
-            transverse: [[a_transverse[0] - ga, wn + g + d, wa], [a_transverse[1] - gb, wn + g + d, wb]],
-            normal: [a_normal_density - gn, -(c2 * wa), -(c2 * wb), two_less_c2.mul_add(wn, g43 + d), c2 * w],
-            energy: [
-                a_energy_density - conduction,
-                c2wn.mul_sub_from(va, ha),
-                c2wn.mul_sub_from(vb, hb),
-                a_energy_normal + hn,
-                c1.mul_add(wn, heat + d),
-            ],
-        };
-        let to_previous = Coupling {
-            density: [-d, w],
-            transverse: [[a_transverse[0] + ga, wn - (g + d), wa], [a_transverse[1] + gb, wn - (g + d), wb]],
-            normal: [a_normal_density + gn, -(c2 * wa), -(c2 * wb), two_less_c2.mul_add(wn, -(g43 + d)), c2 * w],
-            energy: [
-                a_energy_density + conduction,
-                -(c2wn.mul_add(va, ha)),
-                -(c2wn.mul_add(vb, hb)),
-                a_energy_normal - hn,
-                c1.mul_add(wn, -(heat + d)),
-            ],
-        };
-        let diagonal = two.mul_add(d, one);
-        let own = Own {
-            density: diagonal,
-            momentum: [
-                [-(two * ga), two.mul_add(g, diagonal)],
-                [-(two * gb), two.mul_add(g, diagonal)],
-                [-(two * gn), two.mul_add(g43, diagonal)],
-            ],
-            energy: [-(two * conduction), two * ha, two * hb, two * hn, two.mul_add(heat, diagonal)],
-        };
-        Self { to_next, to_previous, own }
+        let conduction = heat.mul_add(e, (g43 - heat).mul_add(normal_square, (g - heat) * transverse_squares));
+        Self {
+            velocity: [va, vb, vn],
+            convection: [wn, c2wn],
+            of_density: [w * (half_c2 * double_q - normal_square), wn * c2.mul_add(double_q, -c1e)],
+            of_normal: w * (c1e - half_c2.mul_add(double_q, c2 * normal_square)),
+            diffusion: [g, g43, heat],
+            conduction,
+        }
     }
-}
 
-impl<S: Simd> Coupling<S> {
-    /// `sum` + this block times `x`.
+    /// Column `column` of A + N, dissipation on N's diagonal: minus the coefficients in the next point's equations.
     #[inline(always)]
-    pub(super) fn mul_add(&self, x: Vector<S>, sum: Vector<S>) -> Vector<S> {
-        [
-            self.density[1].mul_add(x[3], self.density[0].mul_add(x[0], sum[0])),
-            sparse_dot(self.transverse[0], [x[0], x[1], x[3]], sum[1]),
-            sparse_dot(self.transverse[1], [x[0], x[2], x[3]], sum[2]),
-            dot(self.normal, x, sum[3]),
-            dot(self.energy, x, sum[4]),
-        ]
+    pub(super) fn next(&self, weights: &Weights<S>, column: usize) -> Column<S> {
+        self.coupling(
+            weights,
+            column,
+            #[inline(always)]
+            |viscous| viscous,
+        )
     }
 
-    /// The columns of the block; `None` where an entry is always zero.
+    /// Column `column` of A − N: the coefficients in the previous point's equations.
     #[inline(always)]
-    pub(super) fn columns(&self) -> [[Option<Lane<S>>; 5]; 5] {
-        let [a, b] = self.transverse;
-        let (normal, energy) = (self.normal, self.energy);
-        [
-            [Some(self.density[0]), Some(a[0]), Some(b[0]), Some(normal[0]), Some(energy[0])],
-            [None, Some(a[1]), None, Some(normal[1]), Some(energy[1])],
-            [None, None, Some(b[1]), Some(normal[2]), Some(energy[2])],
-            [Some(self.density[1]), Some(a[2]), Some(b[2]), Some(normal[3]), Some(energy[3])],
-            [None, None, None, Some(normal[4]), Some(energy[4])],
-        ]
+    pub(super) fn previous(&self, weights: &Weights<S>, column: usize) -> Column<S> {
+        self.coupling(
+            weights,
+            column,
+            #[inline(always)]
+            |viscous| -viscous,
+        )
     }
-}
 
-impl<S: Simd> Own<S> {
-    /// The columns of the block; `None` where an entry is always zero.
+    /// Column `column` of A + N, of which N has the sign that `signed` gives it.
     #[inline(always)]
-    pub(super) fn columns(&self) -> [[Option<Lane<S>>; 5]; 5] {
-        let [a, b, normal] = self.momentum;
-        let energy = self.energy;
-        [
-            [Some(self.density), Some(a[0]), Some(b[0]), Some(normal[0]), Some(energy[0])],
-            [None, Some(a[1]), None, None, Some(energy[1])],
-            [None, None, Some(b[1]), None, Some(energy[2])],
-            [None, None, None, Some(normal[1]), Some(energy[3])],
-            [None, None, None, None, Some(energy[4])],
-        ]
+    fn coupling(&self, weights: &Weights<S>, column: usize, signed: impl Fn(Lane<S>) -> Lane<S>) -> Column<S> {
+        let Weights { inviscid: w, dissipation, pressure, minus_pressure, .. } = *weights;
+        let Self { velocity: [va, vb, vn], convection: [wn, c2wn], of_density, of_normal, diffusion, conduction } =
+            *self;
+        let [g, g43, heat] = tabulate!(|n| signed(diffusion[n]));
+        let (d, conduction) = (signed(dissipation), signed(conduction));
+        match column {
+            0 => {
+                let transverse = -g - wn;
+                [
+                    Some(d),
+                    Some(va * transverse),
+                    Some(vb * transverse),
+                    Some(g43.mul_sub_from(vn, of_density[0])),
+                    Some(of_density[1] - conduction),
+                ]
+            }
+            1 => [None, Some(wn + (g + d)), None, Some(minus_pressure * va), Some(((g - heat) - c2wn) * va)],
+            2 => [None, None, Some(wn + (g + d)), Some(minus_pressure * vb), Some(((g - heat) - c2wn) * vb)],
+            3 => [
+                Some(w),
+                Some(w * va),
+                Some(w * vb),
+                Some(((wn - c2wn) + wn) + (g43 + d)),
+                Some((g43 - heat).mul_add(vn, of_normal)),
+            ],
+            _ => [None, None, None, Some(pressure), Some((wn + c2wn) + (heat + d))],
+        }
     }
-}
 
-/// `sum` + the product of a row with three entries and a vector.
-#[inline(always)]
-fn sparse_dot<S: Simd>(row: [Lane<S>; 3], x: [Lane<S>; 3], sum: Lane<S>) -> Lane<S> {
-    row[2].mul_add(x[2], row[1].mul_add(x[1], row[0].mul_add(x[0], sum)))
-}
-
-/// `sum` + the product of a row and a vector, in two sums so that neither waits long for the other.
-#[inline(always)]
-fn dot<S: Simd>(row: Vector<S>, x: Vector<S>, sum: Lane<S>) -> Lane<S> {
-    let even = row[4].mul_add(x[4], row[2].mul_add(x[2], row[0].mul_add(x[0], sum)));
-    even + row[3].mul_add(x[3], row[1] * x[1])
+    /// Column `column` of I + 2N: the coefficients in the point's own equations.
+    #[inline(always)]
+    pub(super) fn own(&self, weights: &Weights<S>, column: usize) -> Column<S> {
+        let diagonal = weights.diagonal;
+        let Self { velocity: [va, vb, vn], diffusion: [g, g43, heat], conduction, .. } = *self;
+        let (g2, g43_2, heat2) = (g + g, g43 + g43, heat + heat);
+        match column {
+            0 => [
+                Some(diagonal),
+                Some(-(g2 * va)),
+                Some(-(g2 * vb)),
+                Some(-(g43_2 * vn)),
+                Some(-(conduction + conduction)),
+            ],
+            1 => [None, Some(g2 + diagonal), None, None, Some((g2 - heat2) * va)],
+            2 => [None, None, Some(g2 + diagonal), None, Some((g2 - heat2) * vb)],
+            3 => [None, None, None, Some(g43_2 + diagonal), Some((g43_2 - heat2) * vn)],
+            _ => [None, None, None, None, Some(heat2 + diagonal)],
+        }
+    }
 }

@@ -1,19 +1,24 @@
 //! The sweeps of BT: every line of a direction solved, as many at once as there are lanes.
 //!
 //! Lines in x and y lie within a plane of constant z, lines in z within rows of constant y; so threads share out planes or
-//! rows. The state is only read; the right-hand side is replaced by the solution, on the interior.
+//! rows. The state is only read; the right-hand side is replaced by the solution, on the interior. Lines in x are packed side
+//! by side, those in y and z solved where they are.
+//!
+//! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
+//! would have lanes to spare, is solved by zero.
 
 use std::ops::Range;
 
 use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
-use super::jacobian::{Weights, order};
-use super::tridiagonal::{POINT, STORED, solve};
+use super::jacobian::{Vector, Weights, order};
+use super::tridiagonal::{eliminate, stored, substitute};
+use crate::mz::columns::{Bundle, Columns, bundles, solved};
 use crate::mz::components::{
-    Components, ComponentsMut, Slab, components, components_mut, for_slabs, over_planes, over_rows,
+    Components, ComponentsMut, Rows, Slab, components, components_mut, for_slabs, over_planes, over_rows, reborrow,
 };
-use crate::mz::lanes::{MAX_LANES, dispatch, vectorize, with_scratch};
+use crate::mz::lanes::{Lane, dispatch, vectorize, with_scratch};
 use crate::mz::lines::{Lines, planes_together};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::zones::Shape;
@@ -26,7 +31,7 @@ pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
     let plane = mesh.shape.nx * mesh.shape.ny;
     let u = Slab::new(0, u);
     over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
-        dispatch(MAX_LANES, InPlanes::<0> { mesh, u, first: planes.start, r });
+        dispatch(mesh.shape.nx - 2, InPlanes::<0> { mesh, u, first: planes.start, r });
     });
 }
 
@@ -38,7 +43,7 @@ pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
     let plane = mesh.shape.nx * mesh.shape.ny;
     let u = Slab::new(0, u);
     over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
-        dispatch(MAX_LANES, InPlanes::<1> { mesh, u, first: planes.start, r });
+        dispatch(mesh.shape.nx - 2, InPlanes::<1> { mesh, u, first: planes.start, r });
     });
 }
 
@@ -49,8 +54,9 @@ pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, mut r: ArrayViewMut4<'_, f64>, threads: usize) {
     let u = u.slice(s![.., 1..-1, .., ..]);
     let u = components(&u);
-    over_rows(threads, r.slice_mut(s![.., 1..-1, 1..-1, ..]), 1, |rows, target| {
-        dispatch(MAX_LANES, InRows::<false> { mesh, target, rows, other: u });
+    over_rows(threads, r.slice_mut(s![.., 1..-1, 1..-1, ..]), 1, |rows, r| {
+        let u = u.map(|component| &component[rows.start * mesh.shape.nx..]);
+        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Replace { u, r } });
     });
 }
 
@@ -70,10 +76,14 @@ pub(crate) fn in_rows(
     let of = |rows| [COMPONENTS, nz - 2, rows, nx];
     assert_eq!([u.shape(), r.shape()], [of(rows.len()), of(ny)], "shapes in rows {rows:?}");
     let r = components(r);
-    over_rows(threads, u, rows.start, |rows, target| {
-        dispatch(MAX_LANES, InRows::<true> { mesh, target, rows, other: r });
+    over_rows(threads, u, rows.start, |rows, u| {
+        let r = r.map(|component| &component[rows.start * nx..]);
+        dispatch(nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Add { u, r } });
     });
 }
+
+/// Vectors of a packed point: state and right-hand side, in the order of the direction.
+const POINT: usize = 10;
 
 /// The planes of `r` from `first` on: lines in direction `D`, x or y.
 struct InPlanes<'a, const D: usize> {
@@ -93,16 +103,16 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let bundle = scratch.vectors::<S>(vectors(nx.max(ny)));
+                let scratch = scratch.vectors::<S>(vectors(nx, ny));
                 for_slabs(
                     nx * ny,
                     together::<S>(mesh),
                     first,
                     r,
                     #[inline(always)]
-                    |ks, r| {
+                    |ks, mut r| {
                         let planes = ks.len();
-                        vectorize(simd, LinesInPlanes::<S, D> { simd, mesh, planes, u: u.planes(ks), r, bundle });
+                        sweep::<S, D>(simd, mesh, planes, u.planes(ks), &mut r, scratch);
                     },
                 );
             },
@@ -116,96 +126,215 @@ pub(super) fn together<S: Simd>(mesh: &Mesh) -> usize {
     planes_together(S::F64_LANES, nx * ny, &[ny - 2, nx - 2])
 }
 
-/// How many vectors of scratch a line of `length` points takes.
-pub(super) fn vectors(length: usize) -> usize {
-    (POINT + STORED) * length
+/// How many vectors of scratch the lines in planes of `nx` × `ny` points take.
+pub(super) fn vectors(nx: usize, ny: usize) -> usize {
+    (POINT * nx + stored(nx)).max(stored(ny))
 }
 
-/// The lines in direction `D`, x or y, of some planes of constant z, with scratch of [`vectors`].
-pub(super) struct LinesInPlanes<'a, S: Simd, const D: usize> {
-    pub(super) simd: S,
-    pub(super) mesh: &'a Mesh,
-    pub(super) planes: usize,
-    pub(super) u: Components<'a>,
-    pub(super) r: ComponentsMut<'a>,
-    pub(super) bundle: &'a mut [S::f64s],
+/// Solves the lines in direction `D`, x (0) or y (1), of some planes of constant z, with scratch of [`vectors`].
+#[inline(always)]
+pub(super) fn sweep<S: Simd, const D: usize>(
+    simd: S,
+    mesh: &Mesh,
+    planes: usize,
+    u: Components<'_>,
+    r: &mut ComponentsMut<'_>,
+    scratch: &mut [S::f64s],
+) {
+    const { assert!(D < 2, "lines within planes") };
+    if D == 0 {
+        vectorize(simd, LinesInX { simd, mesh, planes, u, r: reborrow(r), scratch });
+    } else {
+        vectorize(simd, LinesInY { simd, mesh, planes, u, r: reborrow(r), scratch });
+    }
 }
 
-impl<V: Simd, const D: usize> WithSimd for LinesInPlanes<'_, V, D> {
+/// The lines in x of some planes.
+struct LinesInX<'a, S: Simd> {
+    simd: S,
+    mesh: &'a Mesh,
+    planes: usize,
+    u: Components<'a>,
+    r: ComponentsMut<'a>,
+    scratch: &'a mut [S::f64s],
+}
+
+impl<V: Simd> WithSimd for LinesInX<'_, V> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { simd, mesh, planes, u, r, bundle } = self;
+        let Self { simd, mesh, planes, u, r, scratch } = self;
         let Shape { nx, ny, .. } = mesh.shape;
-        let weights = Weights::new(simd, mesh, D);
-        let (lines, length) = if D == 0 { (ny - 2, nx - 2) } else { (nx - 2, ny - 2) };
-        let [apart, stride] = if D == 0 { [nx, 1] } else { [1, nx] };
-        let (points, stored) = bundle[..vectors(length)].split_at_mut(POINT * length);
+        let weights = Weights::new(simd, mesh, 0);
+        let (lines, length) = (ny - 2, nx - 2);
+        let (points, rows) = scratch[..POINT * length + stored(length)].split_at_mut(POINT * length);
         let end = planes * lines;
         for begin in (0..end).step_by(V::F64_LANES) {
             let numbers = begin..end.min(begin + V::F64_LANES);
-            let lines = Lines::in_planes((nx + 1, apart, lines), nx * ny, numbers, (stride, length));
-            for (m, component) in order(D).into_iter().enumerate() {
+            let lines = Lines::in_planes((nx + 1, nx, lines), nx * ny, numbers, length);
+            for (m, component) in order(0).into_iter().enumerate() {
                 lines.pack(simd, u[component], points, (m, POINT));
                 lines.pack(simd, r[component], points, (m + 5, POINT));
             }
-            solve(simd, &weights, points, stored);
-            for (m, component) in order(D).into_iter().enumerate() {
+            eliminate(
+                simd,
+                &weights,
+                length,
+                rows,
+                #[inline(always)]
+                |l| vector(simd, &points[l * POINT..][..5]),
+                #[inline(always)]
+                |l| vector(simd, &points[l * POINT + 5..][..5]),
+            );
+            substitute(
+                simd,
+                rows,
+                #[inline(always)]
+                |l, solution| {
+                    let point = &mut points[l * POINT + 5..][..5];
+                    unroll!(5, |m| point[m] = solution[m].value());
+                },
+            );
+            for (m, component) in order(0).into_iter().enumerate() {
                 lines.unpack(simd, r[component], points, (m + 5, POINT));
             }
         }
     }
 }
 
-/// Lines in z through a range of rows. Of state and right-hand side, `target` is the one that the solution goes to,
-/// given by its rows per interior plane, and `other` the interior planes of the one that is only read. `ADD`: the solution is added to the state.
-struct InRows<'a, 'r, const ADD: bool> {
-    mesh: &'a Mesh,
-    target: &'a mut [ComponentsMut<'r>],
-    rows: Range<usize>,
-    other: Components<'a>,
+/// Five vectors.
+#[inline(always)]
+fn vector<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
+    tabulate!(|m| Lane::new(simd, from[m]))
 }
 
-impl<const ADD: bool> WithSimd for InRows<'_, '_, ADD> {
+/// The lines in y of some planes.
+struct LinesInY<'a, S: Simd> {
+    simd: S,
+    mesh: &'a Mesh,
+    planes: usize,
+    u: Components<'a>,
+    r: ComponentsMut<'a>,
+    scratch: &'a mut [S::f64s],
+}
+
+impl<V: Simd> WithSimd for LinesInY<'_, V> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { mesh, target, rows, other } = self;
-        let Shape { nx, ny, nz } = mesh.shape;
-        let weights = Weights::new(simd, mesh, 2);
-        let (plane, length, width) = (nx * ny, nz - 2, nx - 2);
-        let total = rows.len() * width;
-        let [of_target, of_other] = if ADD { [0, 5] } else { [5, 0] };
+    fn with_simd<S: Simd>(mut self, _: S) {
+        let Shape { nx, ny, .. } = self.mesh.shape;
+        let weights = Weights::new(self.simd, self.mesh, 1);
+        let columns = solved::<V>(nx);
+        for bundle in bundles::<V>(self.planes, nx * ny, nx + columns.start..nx + columns.end) {
+            // Each kind is code of its own: the choice would cost more than what it is about.
+            match bundle {
+                Bundle::Together(columns) => self.solve(&weights, columns),
+                Bundle::Divided(columns) => self.solve(&weights, columns),
+                Bundle::Few(columns) => self.solve(&weights, columns),
+            }
+        }
+    }
+}
+
+impl<S: Simd> LinesInY<'_, S> {
+    /// Solves as many lines as there are lanes, where they are.
+    #[inline(always)]
+    fn solve(&mut self, weights: &Weights<S>, columns: impl Columns) {
+        let Self { simd, mesh, u, r, scratch, .. } = self;
+        let Shape { nx, ny, .. } = mesh.shape;
+        let (length, order) = (ny - 2, order(1));
+        let rows = &mut scratch[..stored(length)];
+        eliminate(
+            *simd,
+            weights,
+            length,
+            rows,
+            #[inline(always)]
+            |j| tabulate!(|m| columns.load(*simd, u[order[m]], j * nx)),
+            #[inline(always)]
+            |j| tabulate!(|m| columns.load(*simd, r[order[m]], j * nx)),
+        );
+        substitute(
+            *simd,
+            rows,
+            #[inline(always)]
+            |j, solution| unroll!(5, |m| columns.store(solution[m], r[order[m]], j * nx)),
+        );
+    }
+}
+
+/// Lines in z through rows.
+struct InRows<'a, 'b, 'r> {
+    mesh: &'a Mesh,
+    rows: usize,
+    planes: Rows<'b, 'r>,
+}
+
+impl WithSimd for InRows<'_, '_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let Shape { nx, nz, .. } = self.mesh.shape;
+        let weights = Weights::new(simd, self.mesh, 2);
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let (points, stored) = scratch.vectors::<S>(vectors(length)).split_at_mut(POINT * length);
-                for begin in (0..total).step_by(S::F64_LANES) {
-                    let count = S::F64_LANES.min(total - begin);
-                    // Lines are counted through the rows, so that only the very last bundle may be short.
-                    let starts: [usize; MAX_LANES] = std::array::from_fn(|lane| {
-                        let line = (begin + lane).min(total - 1);
-                        line / width * nx + line % width + 1
-                    });
-                    let in_rows = Lines::new(&starts[..count], 0, length);
-                    let in_zone = Lines::new(&starts.map(|start| start + rows.start * nx)[..count], plane, length);
-                    for (m, component) in order(2).into_iter().enumerate() {
-                        in_rows.pack_planes::<S>(target, component, points, (m + of_target, POINT));
-                        in_zone.pack(simd, other[component], points, (m + of_other, POINT));
-                    }
-                    solve(simd, &weights, points, stored);
-                    if ADD {
-                        for point in points.chunks_exact_mut(POINT) {
-                            let (state, solution) = point.split_at_mut(5);
-                            unroll!(5, |m| solution[m] = simd.add_f64s(state[m], solution[m]));
-                        }
-                    }
-                    for (m, component) in order(2).into_iter().enumerate() {
-                        in_rows.unpack_planes::<S>(target, component, points, (m + 5, POINT));
+                let scratch = scratch.vectors::<S>(stored(nz - 2));
+                for bundle in bundles::<S>(self.rows, nx, solved::<S>(nx)) {
+                    match bundle {
+                        Bundle::Together(columns) => self.solve(&weights, columns, simd, scratch),
+                        Bundle::Divided(columns) => self.solve(&weights, columns, simd, scratch),
+                        Bundle::Few(columns) => self.solve(&weights, columns, simd, scratch),
                     }
                 }
+            },
+        );
+    }
+}
+
+impl InRows<'_, '_, '_> {
+    /// Solves as many lines as there are lanes, where they are.
+    #[inline(always)]
+    fn solve<S: Simd>(&mut self, weights: &Weights<S>, columns: impl Columns, simd: S, scratch: &mut [S::f64s]) {
+        let Self { mesh, planes, .. } = self;
+        let Shape { nx, ny, nz } = mesh.shape;
+        let (plane, order) = (nx * ny, order(2));
+        let read = &*planes;
+        eliminate(
+            simd,
+            weights,
+            nz - 2,
+            scratch,
+            #[inline(always)]
+            |k| {
+                tabulate!(|m| match read {
+                    Rows::Replace { u, .. } => columns.load(simd, u[order[m]], k * plane),
+                    Rows::Add { u, .. } => columns.load(simd, u[k][order[m]], 0),
+                })
+            },
+            #[inline(always)]
+            |k| {
+                tabulate!(|m| match read {
+                    Rows::Replace { r, .. } => columns.load(simd, r[k][order[m]], 0),
+                    Rows::Add { r, .. } => columns.load(simd, r[order[m]], k * plane),
+                })
+            },
+        );
+        substitute(
+            simd,
+            scratch,
+            #[inline(always)]
+            |k, solution| {
+                unroll!(5, |m| match planes {
+                    Rows::Replace { r, .. } => columns.store(solution[m], r[k][order[m]], 0),
+                    Rows::Add { u, .. } => {
+                        let u = &mut *u[k][order[m]];
+                        columns.store(columns.load(simd, u, 0) + solution[m], u, 0);
+                    }
+                });
             },
         );
     }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use pulp::{Simd, WithSimd};
 
-use super::jacobian::{Blocks, Coupling, Vector, Weights};
-use super::tridiagonal::{POINT, STORED, solve};
+use super::jacobian::{Column, Jacobians, Vector, Weights};
+use super::tridiagonal::{eliminate, stored, substitute};
 use crate::mz::classes::{Benchmark, Class};
 use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch, tabulate};
 use crate::mz::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION, Mesh};
@@ -26,29 +26,27 @@ impl WithSimd for Deviation<'_> {
         let Self { mesh, direction, states, rights } = self;
         let length = states.len();
         let weights = Weights::new(simd, mesh, direction);
-        let mut scratch = Scratch::default();
-        let (points, stored) = scratch.vectors::<S>((POINT + STORED) * length).split_at_mut(POINT * length);
-        for (point, (state, right)) in points.chunks_exact_mut(POINT).zip(states.iter().zip(rights)) {
-            for (field, &number) in point.iter_mut().zip(state.iter().chain(right)) {
-                *field = simd.splat_f64s(number);
-            }
-        }
-        solve(simd, &weights, points, stored);
-        let number = |lanes: Lane<S>| bytemuck::cast_slice::<S::f64s, f64>(&[lanes.value()])[S::F64_LANES - 1];
-        let x: Vec<[f64; 5]> = points
-            .chunks_exact(POINT)
-            .map(|point| [5, 6, 7, 8, 9].map(|m| number(Lane::new(simd, point[m]))))
-            .collect();
-
         let vector = |numbers: [f64; 5]| -> Vector<S> { tabulate(|m| Lane::splat(simd, numbers[m])) };
-        let dense = |columns: [[Option<Lane<S>>; 5]; 5]| -> [[f64; 5]; 5] {
+        let number = |lanes: Lane<S>| bytemuck::cast_slice::<S::f64s, f64>(&[lanes.value()])[S::F64_LANES - 1];
+        let mut scratch = Scratch::default();
+        let rows = scratch.vectors::<S>(stored(length));
+        eliminate(simd, &weights, length, rows, |l| vector(states[l]), |l| vector(rights[l]));
+        let mut x = vec![[f64::NAN; 5]; length];
+        substitute(simd, rows, |l, solution| x[l] = solution.map(number));
+
+        let dense = |column: &dyn Fn(usize) -> Column<S>| -> [[f64; 5]; 5] {
+            let columns = [0, 1, 2, 3, 4].map(column);
             [0, 1, 2, 3, 4].map(|row| [0, 1, 2, 3, 4].map(|column| columns[column][row].map_or(0.0, number)))
         };
         let blocks: Vec<_> = states
             .iter()
             .map(|&state| {
-                let Blocks { to_next, to_previous, own } = Blocks::new(&weights, vector(state));
-                [dense(to_next.columns()), dense(own.columns()), dense(to_previous.columns())]
+                let at = Jacobians::new(&weights, vector(state));
+                [
+                    dense(&|column| at.next(&weights, column)),
+                    dense(&|column| at.own(&weights, column)),
+                    dense(&|column| at.previous(&weights, column)),
+                ]
             })
             .collect();
         let (mut of_solution, mut of_blocks) = (0.0_f64, 0.0_f64);
@@ -133,23 +131,4 @@ proptest! {
             prop_assert!(of_blocks < 1e-7, "blocks deviate by {}", of_blocks);
         }
     }
-}
-
-#[test]
-fn a_coupling_multiplies_as_its_columns_say() {
-    let mesh = Benchmark::Bt.problem(Class::W).meshes(Benchmark::Bt)[5];
-    let weights = Weights::new(pulp::Scalar, &mesh, 1);
-    let lanes = |numbers: [f64; 5]| -> Vector<pulp::Scalar> { tabulate(|m| Lane::splat(pulp::Scalar, numbers[m])) };
-    let Blocks { to_next, to_previous, .. } = Blocks::new(&weights, lanes([1.5, 0.3, -0.7, 1.1, 20.0]));
-    let check = |coupling: Coupling<pulp::Scalar>| {
-        let (x, sum) = ([0.2, -0.9, 0.5, 1.3, -0.4], [1.0, 2.0, 3.0, 4.0, 5.0]);
-        let result = coupling.mul_add(lanes(x), lanes(sum));
-        for row in 0..5 {
-            let terms =
-                (0..5).map(|column| coupling.columns()[column][row].map_or(0.0, |entry| entry.value()) * x[column]);
-            assert!((result[row].value() - sum[row] - terms.sum::<f64>()).abs() < 1e-14);
-        }
-    };
-    check(to_next);
-    check(to_previous);
 }

@@ -1,68 +1,125 @@
 //! Block-tridiagonal systems along lines, one line per lane: block Thomas elimination without pivoting.
 //!
-//! The blocks are formed from the state as elimination passes, and never stored; only the one block per point that
-//! substitution needs is. Source: NASA report RNR-94-007, section 4.3.1; the elimination is the textbook's.
+//! The blocks are formed from the state as elimination passes; of a point only what substitution needs is kept: one block,
+//! and the right-hand side. Source: NASA report RNR-94-007, section 4.3.1; the elimination is the textbook's.
+//!
+//! A block has 25 vectors, AVX-512 32 registers, and a vector that is stored for want of one costs as much as two
+//! multiply-adds (`docs/results/roofline.md`). So elimination goes in phases that have one block in registers each, and
+//! read all else from memory, which costs nothing beside arithmetic: [`reread`] ends a phase.
+
+use std::hint::black_box;
 
 use pulp::Simd;
 
-use super::block5::{Block, Factors};
-use super::jacobian::{Blocks, Vector, Weights};
+use super::block5::Factors;
+use super::jacobian::{Column, Jacobians, Vector, Weights};
 use crate::mz::lanes::Lane;
 
-/// Vectors per point of packed lines: state and right-hand side, in the order of the direction.
-pub(super) const POINT: usize = 10;
-type Point<V> = [V; POINT];
-
-/// Vectors per point that substitution needs: the columns of a block.
-pub(super) const STORED: usize = 25;
+/// Vectors per point that substitution needs: the columns of a block, and the right-hand side.
+const STORED: usize = RIGHT + 5;
+const RIGHT: usize = 25;
 type Stored<V> = [V; STORED];
 
-/// Replaces the right-hand sides at the interior `points` of lines by the solution of their systems; the unknowns
-/// at the ends of the lines, beyond the points, are zero. `stored` is scratch for as many points.
+/// How many vectors of scratch a line of `length` points takes.
+pub(super) const fn stored(length: usize) -> usize {
+    STORED * length
+}
+
+/// Eliminates the blocks below the diagonal, on lines of `length` interior points with a state and a right-hand side at each;
+/// the unknowns at the ends of the lines, beyond the points, are zero. Both are asked for once at each point, the state first.
 ///
 /// # Panics
-/// If `points` or `stored` are no whole numbers of points.
+/// If `rows` has not the length that [`stored`] says.
 #[inline(always)]
-pub(super) fn solve<S: Simd>(simd: S, weights: &Weights<S>, points: &mut [S::f64s], stored: &mut [S::f64s]) {
-    let points: &mut [Point<S::f64s>] = bytemuck::cast_slice_mut(points);
-    let stored: &mut [Stored<S::f64s>] = bytemuck::cast_slice_mut(stored);
-    let Some((first, rest)) = points.split_first_mut() else { return };
-    let zero = Lane::splat(simd, 0.0);
-
-    let blocks = Blocks::new(weights, load(simd, &first[..5]));
-    let own = blocks.own.columns();
-    let mut factors = Factors::new(tabulate!(|column| dense(own[column], zero)));
-    let mut y = factors.solve(load(simd, &first[5..]));
-    put(y, &mut first[5..]);
-    let mut to_next = blocks.to_next;
-
-    for (point, stored) in rest.iter_mut().zip(stored.iter_mut()) {
-        let blocks = Blocks::new(weights, load(simd, &point[..5]));
-        let (own, above) = (blocks.own.columns(), blocks.to_previous.columns());
-        let block: Block<S> = tabulate!(|column| {
-            let eliminated = factors.solve_sparse(above[column]);
-            put(eliminated, &mut stored[5 * column..][..5]);
-            to_next.mul_add(eliminated, dense(own[column], zero))
-        });
-        y = to_next.mul_add(y, load(simd, &point[5..]));
-        factors = Factors::new(block);
-        y = factors.solve(y);
-        put(y, &mut point[5..]);
-        to_next = blocks.to_next;
+pub(super) fn eliminate<S: Simd>(
+    simd: S,
+    weights: &Weights<S>,
+    length: usize,
+    rows: &mut [S::f64s],
+    state: impl Fn(usize) -> Vector<S>,
+    right: impl Fn(usize) -> Vector<S>,
+) {
+    let rows: &mut [Stored<S::f64s>] = bytemuck::cast_slice_mut(rows);
+    assert_eq!(rows.len(), length, "rows of lines of {length} points");
+    if length == 0 {
+        return;
     }
-
-    let mut x = y;
-    let before = points.len() - 1;
-    for (point, stored) in points[..before].iter_mut().zip(&stored[..before]).rev() {
-        let mut next = load(simd, &point[5..]);
+    let [mut a, mut b, mut c] = [Jacobians::new(weights, state(0)); 3];
+    let (mut before, mut here, mut after) = (&mut a, &mut b, &mut c);
+    let mut factors = Factors::new(tabulate!(|column| dense(simd, here.own(weights, column))));
+    put(factors.solve(right(0)), &mut rows[0][RIGHT..]);
+    if length > 1 {
+        *after = Jacobians::new(weights, state(1));
+    }
+    for l in 1..length {
+        (before, here, after) = (here, after, before);
+        let (last, row) = rows[l - 1..=l].split_at_mut(1);
+        let (last, row) = (&mut last[0], &mut row[0]);
         unroll!(5, |column| {
-            unroll!(5, |row| {
-                next[row] = Lane::new(simd, stored[5 * column + row]).mul_sub_from(x[column], next[row]);
-            })
+            reread(here);
+            put(factors.solve_sparse(here.previous(weights, column)), &mut last[5 * column..][..5]);
+        });
+        if l + 1 < length {
+            *after = Jacobians::new(weights, state(l + 1));
+        }
+
+        reread(last);
+        let mut sum = right(l);
+        unroll!(5, |middle| {
+            let entries = before.next(weights, middle);
+            let factor = Lane::new(simd, last[RIGHT + middle]);
+            unroll!(5, |row| if let Some(entry) = entries[row] {
+                sum[row] = entry.mul_add(factor, sum[row]);
+            });
+        });
+        put(sum, &mut row[RIGHT..]);
+
+        reread(here);
+        let mut block: [Column<S>; 5] = tabulate!(|column| here.own(weights, column));
+        unroll!(5, |middle| {
+            reread(before);
+            let entries = before.next(weights, middle);
+            unroll!(5, |column| {
+                let factor = Lane::new(simd, last[5 * column + middle]);
+                unroll!(5, |row| if let Some(entry) = entries[row] {
+                    block[column][row] = Some(match block[column][row] {
+                        Some(sum) => entry.mul_add(factor, sum),
+                        None => entry * factor,
+                    });
+                });
+            });
+        });
+        factors = Factors::new(tabulate!(|column| dense(simd, block[column])));
+        reread(row);
+        put(factors.solve(load(simd, &row[RIGHT..])), &mut row[RIGHT..]);
+        reread(row);
+    }
+}
+
+/// Finds the solution of what [`eliminate`] left, and gives it to `put` point by point, the last one first.
+///
+/// # Panics
+/// If `rows` is not the one that [`eliminate`] was given.
+#[inline(always)]
+pub(super) fn substitute<S: Simd>(simd: S, rows: &[S::f64s], mut put: impl FnMut(usize, Vector<S>)) {
+    let rows: &[Stored<S::f64s>] = bytemuck::cast_slice(rows);
+    let Some((last, others)) = rows.split_last() else { return };
+    let mut x = load(simd, &last[RIGHT..]);
+    put(others.len(), x);
+    for (l, row) in others.iter().enumerate().rev() {
+        let mut next = load(simd, &row[RIGHT..]);
+        unroll!(5, |column| {
+            unroll!(5, |m| next[m] = Lane::new(simd, row[5 * column + m]).mul_sub_from(x[column], next[m]))
         });
         x = next;
-        put(x, &mut point[5..]);
+        put(l, x);
     }
+}
+
+/// Ends a phase: what lies in memory, this and all else, is read from there when it is needed again.
+#[inline(always)]
+fn reread<T>(memory: &mut T) {
+    black_box(memory);
 }
 
 /// Five vectors.
@@ -79,9 +136,9 @@ fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
 
 /// A column with its zeros.
 #[inline(always)]
-fn dense<S: Simd>(column: [Option<Lane<S>>; 5], zero: Lane<S>) -> Vector<S> {
+fn dense<S: Simd>(simd: S, column: Column<S>) -> Vector<S> {
     tabulate!(|row| match column[row] {
         Some(entry) => entry,
-        None => zero,
+        None => Lane::splat(simd, 0.0),
     })
 }

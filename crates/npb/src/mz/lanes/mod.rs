@@ -121,10 +121,12 @@ mod native;
 mod scratch;
 #[cfg(test)]
 mod tests;
+mod transpose;
 
 pub(crate) use lane::Lane;
 pub(crate) use native::is_avx512;
 pub(crate) use scratch::{Scratch, with_scratch};
+pub(crate) use transpose::transpose;
 
 /// The array of what `element` says of each index: `std::array::from_fn`, but inlined and unrolled for certain, so
 /// that the index is a constant wherever it is used.

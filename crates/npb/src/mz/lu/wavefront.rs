@@ -13,8 +13,7 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use crate::mz::lanes::{Lane, MAX_LANES, is_avx512};
-use crate::mz::lines::transpose;
+use crate::mz::lanes::{Lane, MAX_LANES, is_avx512, transpose};
 
 /// Up to as many neighbouring rows of a plane as there are lanes.
 #[derive(Clone, Copy, Debug)]

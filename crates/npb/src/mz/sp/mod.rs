@@ -5,7 +5,6 @@
 //! [`step`] does them all, plane by plane as far as lines lie in planes. Source: NASA reports RNR-94-007, section 4.4,
 //! and NAS-03-010.
 
-mod columns;
 mod penta;
 mod sweep;
 mod transforms;
@@ -19,7 +18,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
 use crate::mz::components::{
-    ComponentsMut, Slab, components, components_mut, for_planes, for_slabs, over_planes, over_rows, reborrow,
+    ComponentsMut, Rows, Slab, components, components_mut, for_planes, for_slabs, over_planes, over_rows, reborrow,
 };
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::planes_together;
@@ -28,7 +27,7 @@ use crate::mz::passes;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
-use sweep::{FlowPlane, Rows, Sweep, enter_plane, find_flow, sweep_rows};
+use sweep::{FlowPlane, Sweep, enter_plane, find_flow, sweep_rows};
 
 pub(crate) use crate::mz::bt::add;
 

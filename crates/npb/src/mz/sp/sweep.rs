@@ -9,14 +9,13 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::columns::{Columns, Divided, Few, Together, solved};
 use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
-use crate::mz::components::{Components, ComponentsMut};
+use crate::mz::columns::{Bundle, Columns, bundles, solved};
+use crate::mz::components::{Components, ComponentsMut, Rows};
 use crate::mz::lanes::{Lane, Scratch};
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::prefetch::prefetch;
 use crate::mz::zones::Shape;
 
 /// Fields of a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, the right-hand side.
@@ -95,7 +94,7 @@ impl WithSimd for Sweep<'_, '_, 0> {
         let end = planes * lines;
         for begin in (0..end).step_by(S::F64_LANES) {
             let numbers = begin..end.min(begin + S::F64_LANES);
-            let lines = Lines::in_planes((nx, nx, lines), nx * ny, numbers, (1, nx));
+            let lines = Lines::in_planes((nx, nx, lines), nx * ny, numbers, nx);
             lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
             lines.pack(simd, u[1], points, (MOMENTUM, FIELDS));
             lines.pack(simd, flow.sound, points, (SOUND, FIELDS));
@@ -125,18 +124,13 @@ impl WithSimd for Sweep<'_, '_, 1> {
             LinesInY { length: ny - 2, nx, weights: Weights::new(simd, mesh, 1), constants: Constants::new(simd) };
         let rows = scratch.vectors::<S>(stored(lines.length));
         prepare(simd, rows);
-        let solved = solved::<S>(nx);
-        for begin in (0..planes * solved.len()).step_by(S::F64_LANES) {
-            let (plane, column) = (begin / solved.len(), begin % solved.len());
-            let at = |plane, column| plane * nx * ny + nx + solved.start + column;
-            let (first, count) = (at(plane, column), solved.len() - column);
+        let columns = solved::<S>(nx);
+        for bundle in bundles::<S>(planes, nx * ny, nx + columns.start..nx + columns.end) {
             // Each kind is code of its own: the choice would cost more than what it is about.
-            if count >= S::F64_LANES {
-                lines.solve(simd, Together { first }, (&u, flow, r), rows);
-            } else if plane + 1 < planes {
-                lines.solve(simd, Divided { first, count, second: at(plane + 1, 0) - count }, (&u, flow, r), rows);
-            } else {
-                lines.solve(simd, Few { first, count }, (&u, flow, r), rows);
+            match bundle {
+                Bundle::Together(columns) => lines.solve(simd, columns, (&u, flow, r), rows),
+                Bundle::Divided(columns) => lines.solve(simd, columns, (&u, flow, r), rows),
+                Bundle::Few(columns) => lines.solve(simd, columns, (&u, flow, r), rows),
             }
         }
     }
@@ -233,37 +227,6 @@ fn solve<S: Simd>(
 #[inline(always)]
 fn vectors<S: Simd>(simd: S, point: &[S::f64s], field: usize) -> State<S> {
     tabulate!(|m| Lane::new(simd, point[field + m]))
-}
-
-/// Where the sweep in z reads and writes, per plane from the first interior one on.
-pub(crate) enum Rows<'a, 'r> {
-    /// The state is read, the right-hand side replaced: a stage of its own.
-    Replace {
-        /// The state's points from the first row on, planes a plane of the zone apart.
-        u: Components<'a>,
-        /// The right-hand side.
-        r: &'a mut [ComponentsMut<'r>],
-    },
-    /// The right-hand side is read, and the solution added to the state: the end of a step.
-    Add {
-        /// The state.
-        u: &'a mut [ComponentsMut<'r>],
-        /// The right-hand side's points from the first row on, planes a plane of the zone apart.
-        r: Components<'a>,
-    },
-}
-
-impl Rows<'_, '_> {
-    /// Asks for plane `k`, of `points` points, at one of its points.
-    #[inline(always)]
-    fn prefetch(&self, k: usize, points: usize, point: usize) {
-        let (near, far) = match self {
-            Rows::Replace { u, r } => (&r[k], u),
-            Rows::Add { u, r } => (&u[k], r),
-        };
-        unroll!(COMPONENTS, |m| prefetch(near[m], point));
-        unroll!(COMPONENTS, |m| prefetch(far[m], k * points + point));
-    }
 }
 
 /// Solves the lines in z of `rows` rows, and transforms the solution back to the conserved quantities.

@@ -6,12 +6,13 @@ use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 use crate::mz::lanes::{MAX_LANES, Scratch, dispatch};
 use crate::mz::lines::{Lines, planes_together};
 
+/// Points between the rows.
+const APART: usize = 2;
+
 /// Packs lines, doubles every number, and unpacks them.
 struct Double<'a> {
     lines: usize,
     length: usize,
-    apart: usize,
-    stride: usize,
     numbers: &'a mut [f64],
 }
 
@@ -20,14 +21,13 @@ impl WithSimd for Double<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { lines, length, apart, stride, numbers } = self;
+        let Self { lines, length, numbers } = self;
         let mut scratch = Scratch::default();
         // Two fields, of which the second is the one in use.
         let bundle = scratch.vectors::<S>(2 * length);
         for begin in (0..lines).step_by(S::F64_LANES) {
-            let count = S::F64_LANES.min(lines - begin);
-            let starts: Vec<usize> = (begin..begin + count).map(|line| 3 + line * apart).collect();
-            let lines = Lines::new(&starts, stride, length);
+            let some = begin..lines.min(begin + S::F64_LANES);
+            let lines = Lines::in_planes((3, length + APART, lines), numbers.len(), some, length);
             lines.pack(simd, numbers, bundle, (1, 2));
             for point in bundle.chunks_exact_mut(2) {
                 point[1] = simd.add_f64s(point[1], point[1]);
@@ -39,20 +39,17 @@ impl WithSimd for Double<'_> {
 
 proptest! {
     #[test]
-    fn every_number_of_every_line_is_visited_once(lines in 1usize..20, length in 1usize..20, along in any::<bool>()) {
-        // Either along the rows of an array or along its columns.
-        let (apart, stride) = if along { (length + 2, 1) } else { (1, lines + 3) };
-        let size = 3 + lines * apart + length * stride;
-        let before: Vec<f64> = (0..size).map(|index| index as f64 + 1.0).collect();
+    fn every_number_of_every_line_is_visited_once(lines in 1usize..20, length in 1usize..20) {
+        let before: Vec<f64> = (0..3 + lines * (length + APART)).map(|index| index as f64 + 1.0).collect();
         let mut expected = before.clone();
         for line in 0..lines {
             for l in 0..length {
-                expected[3 + line * apart + l * stride] *= 2.0;
+                expected[3 + line * (length + APART) + l] *= 2.0;
             }
         }
         for width in [0, 1, 2, 4, 8] {
             let mut numbers = before.clone();
-            let work = Double { lines, length, apart, stride, numbers: &mut numbers };
+            let work = Double { lines, length, numbers: &mut numbers };
             // Whatever this machine has, and every width that some machine has.
             match width {
                 0 => dispatch(MAX_LANES, work),
@@ -78,8 +75,8 @@ impl WithSimd for Places {
         let numbers: Vec<f64> = (0..MAX_LANES * LENGTH).map(|index| index as f64).collect();
         let mut scratch = Scratch::default();
         let bundle = scratch.vectors::<S>(LENGTH);
-        let starts: Vec<usize> = (0..S::F64_LANES).map(|lane| lane * LENGTH).collect();
-        Lines::new(&starts, 1, LENGTH).pack(simd, &numbers, bundle, (0, 1));
+        let lines = Lines::in_planes((0, LENGTH, MAX_LANES), numbers.len(), 0..S::F64_LANES, LENGTH);
+        lines.pack(simd, &numbers, bundle, (0, 1));
         for (l, point) in bundle.iter().enumerate() {
             let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(point));
             let expected: Vec<f64> = (0..S::F64_LANES).map(|lane| (lane * LENGTH + l) as f64).collect();

@@ -1,7 +1,8 @@
-//! Columns of planes, one in every lane: lines in y, which are solved where they are.
+//! Columns side by side, one in every lane: lines in y and in z, which are solved where they are.
 //!
-//! Neighbouring columns are a vector in memory. Where a plane's fill no vectors, its last ones share one with the first ones of
-//! the next plane: two vectors are read, and each gives its lanes. Nothing but these columns is ever changed.
+//! Neighbouring columns are a vector in memory. They come in rows: those in y have one in each plane, those in z one for each y. Where
+//! a row's fill no vectors, its last ones share one with the first ones of the next row: two vectors are read, and each gives its
+//! lanes. Nothing but these columns is ever changed.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use pulp::Simd;
 use crate::mz::lanes::Lane;
 
 /// A column in every lane. Both functions take how far a point is from the first one of its column.
-pub(super) trait Columns: Copy {
+pub(crate) trait Columns: Copy {
     /// A point of each column.
     ///
     /// # Panics
@@ -26,28 +27,28 @@ pub(super) trait Columns: Copy {
 
 /// Side by side, as many as there are lanes.
 #[derive(Clone, Copy)]
-pub(super) struct Together {
+pub(crate) struct Together {
     /// The first column's first point.
-    pub(super) first: usize,
+    pub(crate) first: usize,
 }
 
 /// Side by side, fewer than there are lanes; the others hold zeros.
 #[derive(Clone, Copy)]
-pub(super) struct Few {
+pub(crate) struct Few {
     /// The first column's first point.
-    pub(super) first: usize,
-    pub(super) count: usize,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
 }
 
-/// The last ones of a plane, and the first ones of the next.
+/// The last ones of a row, and the first ones of the next.
 #[derive(Clone, Copy)]
-pub(super) struct Divided {
+pub(crate) struct Divided {
     /// The first column's first point.
-    pub(super) first: usize,
-    /// How many are in the first plane.
-    pub(super) count: usize,
-    /// What the first column's first point would be if all of them were in the second plane.
-    pub(super) second: usize,
+    pub(crate) first: usize,
+    /// How many are in the first row.
+    pub(crate) count: usize,
+    /// What the first column's first point would be if all of them were in the second row.
+    pub(crate) second: usize,
 }
 
 impl Columns for Together {
@@ -89,9 +90,41 @@ impl Columns for Divided {
     }
 }
 
-/// The columns of a plane that are solved: with those at the boundary if that makes them fill vectors.
+/// As many columns as there are lanes, or what is left of them.
+pub(crate) enum Bundle {
+    Together(Together),
+    Divided(Divided),
+    Few(Few),
+}
+
+/// The columns of `rows` rows that lie `apart` points from one another, of each the columns `columns`, bundle by bundle.
+///
+/// # Panics
+/// If a row has fewer columns than there are lanes.
 #[inline(always)]
-pub(super) fn solved<S: Simd>(nx: usize) -> Range<usize> {
+pub(crate) fn bundles<S: Simd>(rows: usize, apart: usize, columns: Range<usize>) -> impl Iterator<Item = Bundle> {
+    let (lanes, width) = (S::F64_LANES, columns.len());
+    assert!(width >= lanes, "{width} columns of a row for {lanes} lanes");
+    (0..rows * width).step_by(lanes).map(
+        #[inline(always)]
+        move |begin| {
+            let (row, column) = (begin / width, begin % width);
+            let at = |row, column| row * apart + columns.start + column;
+            let (first, count) = (at(row, column), width - column);
+            if count >= lanes {
+                Bundle::Together(Together { first })
+            } else if row + 1 < rows {
+                Bundle::Divided(Divided { first, count, second: at(row + 1, 0) - count })
+            } else {
+                Bundle::Few(Few { first, count })
+            }
+        },
+    )
+}
+
+/// The columns of a row that are solved: with those at the boundary if that makes them fill vectors.
+#[inline(always)]
+pub(crate) fn solved<S: Simd>(nx: usize) -> Range<usize> {
     let whole = (nx - 2).next_multiple_of(S::F64_LANES);
     if (nx - 1..=nx).contains(&whole) { 0..whole } else { 1..nx - 1 }
 }
@@ -161,5 +194,57 @@ mod tests {
         AddHundred(&mut check).with_simd(Scalar256b);
         AddHundred(&mut check).with_simd(Scalar512b);
         assert!(tried >= 1 + 1 + 7 + 15, "{tried} kinds of columns");
+    }
+
+    /// Adds one to the first point of each column of some rows.
+    struct Count<'a> {
+        rows: usize,
+        columns: Range<usize>,
+        counts: &'a mut [f64],
+    }
+
+    impl WithSimd for Count<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) {
+            let Self { rows, columns, counts } = self;
+            for bundle in bundles::<S>(rows, APART, columns) {
+                match bundle {
+                    Bundle::Together(columns) => count(simd, columns, counts),
+                    Bundle::Divided(columns) => count(simd, columns, counts),
+                    Bundle::Few(columns) => count(simd, columns, counts),
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn count<S: Simd>(simd: S, columns: impl Columns, counts: &mut [f64]) {
+        columns.store(columns.load(simd, counts, 0) + Lane::splat(simd, 1.0), counts, 0);
+    }
+
+    /// From a row to the next.
+    const APART: usize = 40;
+
+    #[test]
+    fn bundles_have_every_column_once() {
+        for (rows, columns) in (0..5).flat_map(|rows| (8..24).map(move |width| (rows, 3..3 + width))) {
+            for lanes in [0, 1, 4, 8] {
+                let mut counts = vec![0.0; 5 * APART];
+                let work = Count { rows, columns: columns.clone(), counts: &mut counts };
+                match lanes {
+                    0 => dispatch(MAX_LANES, work),
+                    1 => work.with_simd(Scalar),
+                    4 => work.with_simd(Scalar256b),
+                    _ => work.with_simd(Scalar512b),
+                }
+                for (place, count) in counts.into_iter().enumerate() {
+                    let (row, column) = (place / APART, place % APART);
+                    let expected = f64::from(u8::from(row < rows && columns.contains(&column)));
+                    assert_eq!(count, expected, "column {column} of row {row}: {rows} rows of {columns:?}");
+                }
+            }
+        }
     }
 }

@@ -1,0 +1,28 @@
+//! Squares of numbers, rows to columns.
+
+use pulp::Simd;
+
+/// The columns of the square whose rows are these vectors, of as many lanes as there are of them: 4, or the 8 of AVX-512.
+///
+/// Bits of places show that the steps for 8 are right. Say that the element at row (b2 b1 b0) and column (c2 c1 c0) is in vector
+/// (b2 b1 b0) at lane (c2 c1 c0). `deinterleave` takes four vectors v = (v1 v0) with lanes (h m l) to vectors (m l) with lanes
+/// (v1 h v0), and two vectors v to vectors l with lanes (h m v). So the first step, of vectors (b1 b0), gives vectors (b2 c1 c0)
+/// with lanes (b1 c2 b0), the second, of vectors (b2 c0), vectors (c2 c1 b0) with lanes (b2 b1 c0), and the third, of vectors b0,
+/// vectors (c2 c1 c0) with lanes (b2 b1 b0).
+#[inline(always)]
+pub(crate) fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
+    const { assert!(N == 4 || N == 8) };
+    let [a, b, c, d] = simd.deinterleave_shfl_f64s([rows[0], rows[1], rows[2], rows[3]]);
+    if N == 4 {
+        return tabulate!(|i| [a, b, c, d][i]);
+    }
+    let [e, f, g, h] = simd.deinterleave_shfl_f64s([rows[4], rows[5], rows[6], rows[7]]);
+    let [a, b, c, d, e, f, g, h] = {
+        let [a, b, e, f] = simd.deinterleave_shfl_f64s([a, b, e, f]);
+        let [c, d, g, h] = simd.deinterleave_shfl_f64s([c, d, g, h]);
+        [a, b, c, d, e, f, g, h]
+    };
+    let pairs = [[a, b], [c, d], [e, f], [g, h]];
+    let pairs: [[S::f64s; 2]; 4] = tabulate!(|i| simd.deinterleave_shfl_f64s(pairs[i]));
+    tabulate!(|i| pairs[i / 2][i % 2])
+}
