@@ -203,7 +203,7 @@ impl<'a, S: Simd> Operator<'a, S> {
                 }
             }
             let weights = self.weights.row(simd, j, k);
-            let star = Star::new(&self.planes, self.mesh.shape, j, k);
+            let star = Star::new(&self.planes, self.weights.outer(j, k), j, k);
             let [row, interior] = [j * nx..(j + 1) * nx, j * nx + 1..(j + 1) * nx - 1];
             for i in (0..nx).step_by(S::F64_LANES) {
                 // The processor does not foresee the first lines of many short rows, and a row is too short to wait for them.

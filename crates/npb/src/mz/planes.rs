@@ -37,7 +37,7 @@ pub(crate) struct Planes<'a> {
 impl<'a> Planes<'a> {
     /// How much scratch is needed, which has to begin at a cache line.
     pub(crate) fn numbers(shape: Shape) -> usize {
-        KEPT * Self::distance(shape) * size_of::<Block>() / size_of::<f64>()
+        (KEPT * Self::distance(shape) + Self::pitch(shape) + 2) * size_of::<Block>() / size_of::<f64>()
     }
 
     /// Blocks of a row.
@@ -64,7 +64,9 @@ impl<'a> Planes<'a> {
     /// Planes of nothing yet.
     pub(crate) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
         let blocks = bytemuck::cast_slice_mut::<f64, Block>(scratch);
-        for plane in blocks.chunks_exact_mut(Self::distance(shape)) {
+        let (planes, zeros) = blocks.split_at_mut(KEPT * Self::distance(shape));
+        zeros.fill(Block::default());
+        for plane in planes.chunks_exact_mut(Self::distance(shape)) {
             (plane[0], plane[Self::blocks(shape) - 1]) = (Block::default(), Block::default());
         }
         Self { shape, blocks }
@@ -108,6 +110,12 @@ impl<'a> Planes<'a> {
     pub(crate) fn row(&self, k: usize, j: usize) -> Row<'_> {
         let pitch = Self::pitch(self.shape);
         Row(&self.blocks[k % KEPT * Self::distance(self.shape) + j * pitch..][..pitch + 2])
+    }
+
+    /// A row of zeros.
+    #[inline(always)]
+    pub(crate) fn zeros(&self) -> Row<'_> {
+        Row(&self.blocks[KEPT * Self::distance(self.shape)..][..Self::pitch(self.shape) + 2])
     }
 }
 

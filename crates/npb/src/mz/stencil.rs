@@ -1,7 +1,7 @@
 //! The star of rows the spatial operator reads, and what it computes of them.
 //!
-//! A point has its neighbours in x in its own row, those in y and z at the same place of other rows. Two points away a row
-//! may lie outside the zone: there the weight is zero, any row will do, and what is read does not matter.
+//! A point has its neighbours in x in its own row, those in y and z at the same place of other rows. Two points away in y or z the
+//! weight is the same on both sides, so that one sum of both is weighed; where it is zero, a row of zeros takes the other's place.
 
 use pulp::Simd;
 
@@ -18,13 +18,17 @@ pub(crate) struct Star<'a> {
 }
 
 impl<'a> Star<'a> {
-    /// That of row (j, k).
+    /// That of row (j, k). `outer` tells, in y and in z, whether the points two before have any weight, and those two after.
     #[inline(always)]
-    pub(crate) fn new(planes: &'a Planes<'_>, Shape { ny, nz, .. }: Shape, j: usize, k: usize) -> Self {
-        let [south, north] = [if j < 2 { j } else { j - 2 }, if j + 2 < ny { j + 2 } else { j }];
-        let [below, above] = [if k < 2 { k } else { k - 2 }, if k + 2 < nz { k + 2 } else { k }];
-        let y = tabulate!(|side| planes.row(k, [south, j - 1, j + 1, north][side]));
-        let z = tabulate!(|side| planes.row([below, k - 1, k + 1, above][side], j));
+    pub(crate) fn new(planes: &'a Planes<'_>, outer: [[bool; 2]; 2], j: usize, k: usize) -> Self {
+        let [[is_south, is_north], [is_below, is_above]] = outer;
+        let none = planes.zeros();
+        let south = if is_south { planes.row(k, j - 2) } else { none };
+        let north = if is_north { planes.row(k, j + 2) } else { none };
+        let below = if is_below { planes.row(k - 2, j) } else { none };
+        let above = if is_above { planes.row(k + 2, j) } else { none };
+        let y = [south, planes.row(k, j - 1), planes.row(k, j + 1), north];
+        let z = [below, planes.row(k - 1, j), planes.row(k + 1, j), above];
         Self { here: planes.row(k, j), around: [y, z] }
     }
 
@@ -33,26 +37,34 @@ impl<'a> Star<'a> {
     pub(crate) fn apply<S: Simd>(&self, constants: &Constants<S>, weights: &Weights<'_, S>, i: usize) -> [Lane<S>; 5] {
         let simd = constants.simd;
         let all: [Lane<S>; 6] = tabulate!(|quantity| self.here.load(simd, quantity, i));
-        let here = here(constants, weights.here(i), all);
+        let mut sums = here(constants, weights.here(i), all);
         let sides: [[Lane<S>; 4]; 6] = tabulate!(|quantity| self.here.load_sides(simd, quantity, i));
-        let x = direction(
+        let outer = weights.outer(i);
+        unroll!(5, |m| sums[m] = outer[1].mul_add(sides[m][3], outer[0].mul_add(sides[m][0], sums[m])));
+        let mut sums = direction(
             constants,
-            weights.sides(0, i),
+            weights.beside(0, i),
             0,
+            sums,
             #[inline(always)]
-            |quantity, side| sides[quantity][side],
+            |quantity, side| sides[quantity][1 + side],
         );
-        let across: [[Lane<S>; 5]; 2] = tabulate!(|d| {
-            let rows = &self.around[d];
-            direction(
+        unroll!(2, |d| {
+            let [first, before, after, last] = self.around[d];
+            unroll!(5, |m| {
+                let outer = first.load(simd, m, i) + last.load(simd, m, i);
+                sums[m] = constants.outer.mul_add(outer, sums[m]);
+            });
+            sums = direction(
                 constants,
-                weights.sides(1 + d, i),
+                weights.beside(1 + d, i),
                 1 + d,
+                sums,
                 #[inline(always)]
-                |quantity, side| rows[side].load(simd, quantity, i),
-            )
+                |quantity, side| [before, after][side].load(simd, quantity, i),
+            );
         });
-        tabulate!(|m| (here[m] + x[m]) + (across[0][m] + across[1][m]))
+        sums
     }
 }
 
@@ -89,39 +101,44 @@ fn here<S: Simd>(constants: &Constants<S>, weight: Lane<S>, all: [Lane<S>; 6]) -
     sums
 }
 
-/// What the neighbours in direction `d` contribute: their fluxes, their part in the viscous terms, and their part in the
-/// dissipation, which has the given weights. `quantity` is one of the state, or 1/ρ, two points before, one before, one
-/// after, two after.
+/// Adds to `sums` what the neighbours in direction `d` contribute: their fluxes, their part in the viscous terms, and their part in
+/// the dissipation, which has the given weights. `quantity` is one of the state, or 1/ρ, one point before and one after.
 #[inline(always)]
 fn direction<S: Simd>(
     constants: &Constants<S>,
-    weights: [Lane<S>; 4],
+    weights: [Lane<S>; 2],
     d: usize,
+    mut sums: [Lane<S>; 5],
     quantity: impl Fn(usize, usize) -> Lane<S>,
 ) -> [Lane<S>; 5] {
     let convection = constants.convection[d];
-    let mut sums: [Lane<S>; 5] = tabulate!(|m| weights[3].mul_add(quantity(m, 3), weights[0] * quantity(m, 0)));
-
-    let (before, after): ([Lane<S>; 6], [Lane<S>; 6]) = (tabulate!(|q| quantity(q, 1)), tabulate!(|q| quantity(q, 2)));
-    let flows = [Flow::new(constants, before), Flow::new(constants, after)];
-    let normal = [flows[0].velocity[d], flows[1].velocity[d]];
-    let carried = [convection * normal[0], convection * normal[1]];
-    let of_state = [weights[1] + carried[0], weights[2] - carried[1]];
-
-    sums[0] = weights[2].mul_add(after[0], weights[1].mul_add(before[0], sums[0]));
-    sums[0] = convection.mul_add(before[d + 1] - after[d + 1], sums[0]);
-    unroll!(3, |c| {
-        let mut stress = constants.viscosity[d][c] * (flows[0].velocity[c] + flows[1].velocity[c]);
-        if c == d {
-            stress = convection.mul_add(flows[0].pressure - flows[1].pressure, stress);
+    let mut one = {
+        #[inline(always)]
+        |side: usize| {
+            let all: [Lane<S>; 6] = tabulate!(|q| quantity(q, side));
+            let flow = Flow::new(constants, all);
+            let carried = convection * flow.velocity[d];
+            let of_state = if side == 0 { weights[0] + carried } else { weights[1] - carried };
+            sums[0] = weights[side].mul_add(all[0], sums[0]);
+            unroll!(4, |m| sums[m + 1] = of_state.mul_add(all[m + 1], sums[m + 1]));
+            sums[4] = if side == 0 {
+                carried.mul_add(flow.pressure, sums[4])
+            } else {
+                carried.mul_sub_from(flow.pressure, sums[4])
+            };
+            (flow, all[d + 1])
         }
-        let convected = of_state[1].mul_add(after[c + 1], of_state[0].mul_add(before[c + 1], sums[c + 1]));
-        sums[c + 1] = convected + stress;
+    };
+    let (before, mass_before) = one(0);
+    let (after, mass_after) = one(1);
+    sums[0] = convection.mul_add(mass_before - mass_after, sums[0]);
+    sums[d + 1] = convection.mul_add(before.pressure - after.pressure, sums[d + 1]);
+    unroll!(3, |c| {
+        sums[c + 1] = constants.viscosity[d][c].mul_add(before.velocity[c] + after.velocity[c], sums[c + 1]);
     });
-    let squares = normal[0].mul_add(normal[0], normal[1] * normal[1]);
-    let conducted = constants.square[d].mul_add(squares, constants.heat[d] * (flows[0].heat + flows[1].heat));
-    let work = carried[1].mul_sub_from(flows[1].pressure, carried[0].mul_add(flows[0].pressure, conducted));
-    sums[4] = of_state[1].mul_add(after[4], of_state[0].mul_add(before[4], sums[4])) + work;
+    let [first, second] = [before.velocity[d], after.velocity[d]];
+    sums[4] = constants.square[d].mul_add(first.mul_add(first, second * second), sums[4]);
+    sums[4] = constants.heat[d].mul_add(before.heat + after.heat, sums[4]);
     sums
 }
 
@@ -161,6 +178,15 @@ impl DissipationWeights {
         Self { x, y: line(1, ny).collect(), z: line(2, nz).collect() }
     }
 
+    /// Whether the points two before row (j, k) have any weight, and those two after, in y and in z.
+    #[inline(always)]
+    pub(crate) fn outer(&self, j: usize, k: usize) -> [[bool; 2]; 2] {
+        [self.y[j - 1], self.z[k - 1]].map(
+            #[inline(always)]
+            |weights| [weights[0] != 0.0, weights[4] != 0.0],
+        )
+    }
+
     /// Those of row (j, k).
     #[inline(always)]
     pub(crate) fn row<S: Simd>(&self, simd: S, j: usize, k: usize) -> Weights<'_, S> {
@@ -168,7 +194,7 @@ impl DissipationWeights {
         Weights {
             simd,
             x: tabulate!(|w| &self.x[w][..length]),
-            across: [splats(simd, [y[0], y[1], y[3], y[4]]), splats(simd, [z[0], z[1], z[3], z[4]])],
+            across: [splats(simd, [y[1], y[3]]), splats(simd, [z[1], z[3]])],
             here: Lane::splat(simd, y[2] + z[2]),
         }
     }
@@ -179,8 +205,8 @@ pub(crate) struct Weights<'a, S: Simd> {
     simd: S,
     /// In x, by the position in the row: those of the points −2 … +2.
     x: [&'a [f64]; 5],
-    /// In y and z: those of the points −2, −1, +1, +2.
-    across: [[Lane<S>; 4]; 2],
+    /// In y and z: those of the points −1 and +1.
+    across: [[Lane<S>; 2]; 2],
     /// In y and z: that of the point itself.
     here: Lane<S>,
 }
@@ -192,13 +218,19 @@ impl<S: Simd> Weights<'_, S> {
         Lane::load(self.simd, self.x[2], i) + self.here
     }
 
-    /// The weights of the points −2, −1, +1, +2 in direction `d`, from the `i`-th point of the row on.
+    /// The weights of the points −1 and +1 in direction `d`, from the `i`-th point of the row on.
     #[inline(always)]
-    pub(crate) fn sides(&self, d: usize, i: usize) -> [Lane<S>; 4] {
+    pub(crate) fn beside(&self, d: usize, i: usize) -> [Lane<S>; 2] {
         match d {
-            0 => tabulate!(|w| Lane::load(self.simd, self.x[w + w / 2], i)),
+            0 => tabulate!(|side| Lane::load(self.simd, self.x[1 + 2 * side], i)),
             _ => self.across[d - 1],
         }
+    }
+
+    /// The weights of the points −2 and +2 in x, from the `i`-th point of the row on.
+    #[inline(always)]
+    pub(crate) fn outer(&self, i: usize) -> [Lane<S>; 2] {
+        tabulate!(|side| Lane::load(self.simd, self.x[4 * side], i))
     }
 }
 
@@ -221,6 +253,8 @@ pub(crate) struct Constants<S: Simd> {
     /// Of the energy and of twice the kinetic energy: the pressure, and ρ times what [`Flow::heat`] is.
     pressure: [Lane<S>; 2],
     heat_of: [Lane<S>; 2],
+    /// Of what is two points away in y or z.
+    outer: Lane<S>,
     /// Of the result.
     pub(crate) scale: Lane<S>,
 }
@@ -243,6 +277,7 @@ impl<S: Simd> Constants<S> {
             square_here: splats(simd, heat.map(|heat| -heat / 3.0)),
             pressure: splats(simd, [C2, -0.5 * C2]),
             heat_of: splats(simd, [C1C5, 0.5 * (1.0 - C1C5)]),
+            outer: Lane::splat(simd, -EPS4),
             scale: Lane::splat(simd, scale),
         }
     }
