@@ -82,6 +82,14 @@ impl Strip {
         ((self.row + lane.min(self.count - 1)) * self.nx + step + 1).wrapping_sub(lane)
     }
 
+    /// Where in the plane all lanes are during `N` steps from `step` on: each begins `nx` − 1 points after the one before. Beyond any
+    /// plane if not all lanes have rows.
+    #[inline(always)]
+    fn block<const N: usize>(&self, step: usize) -> Range<usize> {
+        let first = self.place(step, 0);
+        if self.count == N { first..first + (N - 1) * (self.nx - 1) + N } else { usize::MAX..usize::MAX }
+    }
+
     /// Copies the rows of one component of a plane into field `field` of a bundle of `fields` fields per step.
     ///
     /// # Panics
@@ -118,7 +126,11 @@ impl Strip {
         (field, fields): (usize, usize),
     ) {
         for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
-            let rows: [S::f64s; N] = tabulate!(|lane| load_near(simd, plane, self.place(number * N, lane)).value());
+            let step = number * N;
+            let rows: [S::f64s; N] = match plane.get(self.block::<N>(step)) {
+                Some(rows) => tabulate!(|lane| Lane::load(simd, rows, lane * (self.nx - 1)).value()),
+                None => tabulate!(|lane| load_near(simd, plane, self.place(step, lane)).value()),
+            };
             let columns = transpose(simd, rows);
             unroll!(N, |i| block[i * fields + field] = columns[i]);
         }
@@ -174,17 +186,21 @@ impl Strip {
             let step = number * N;
             let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + field]);
             let rows = transpose(simd, columns);
+            if inside.contains(&step) {
+                let plane = &mut plane[self.place(step, 0)..];
+                unroll!(N, |lane| if lane < self.count {
+                    let (place, new) = (lane * (self.nx - 1), Lane::new(simd, rows[lane]));
+                    update(Lane::load(simd, plane, place), new).store(plane, place);
+                });
+                continue;
+            }
             unroll!(N, |lane| if lane < self.count {
                 let (place, new) = (self.place(step, lane), Lane::new(simd, rows[lane]));
-                if inside.contains(&step) {
-                    update(Lane::load(simd, plane, place), new).store(plane, place);
-                } else {
-                    let (begin, end) = (lane.saturating_sub(step), (self.nx - 2 + lane).saturating_sub(step));
-                    let interior = simd.mask_between_m64s(begin as u64, end as u64).mask();
-                    let old = load_near(simd, plane, place);
-                    let new = simd.select_f64s(interior, update(old, new).value(), old.value());
-                    store_near(Lane::new(simd, new), plane, place);
-                }
+                let (begin, end) = (lane.saturating_sub(step), (self.nx - 2 + lane).saturating_sub(step));
+                let interior = simd.mask_between_m64s(begin as u64, end as u64).mask();
+                let old = load_near(simd, plane, place);
+                let new = simd.select_f64s(interior, update(old, new).value(), old.value());
+                store_near(Lane::new(simd, new), plane, place);
             });
         }
     }
