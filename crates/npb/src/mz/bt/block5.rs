@@ -11,16 +11,26 @@ use crate::mz::lanes::Lane;
 /// A block's columns.
 pub(super) type Block<S> = [Vector<S>; 5];
 
-/// The triangular factors of a block: below the diagonal those of the unit lower one, above it the upper one's; on the
-/// diagonal the reciprocals of the pivots.
+/// The triangular factors of a block: below the diagonal those of the unit lower one, above it those of the upper one, its rows
+/// divided by their pivots; on the diagonal the reciprocals of the pivots.
+///
+/// A line's points wait for one another's factors and solutions. So each pivot is one multiply-add behind the reciprocal of the one
+/// before, and each row of a solution one behind the row below.
 pub(super) struct Factors<S: Simd>(Block<S>);
 
 impl<S: Simd> Factors<S> {
     /// Factors a block.
     #[inline(always)]
     pub(super) fn new(mut block: Block<S>) -> Self {
+        let mut inverse = block[0][0].exact_recip();
         unroll!(5, |pivot| {
-            let inverse = block[pivot][pivot].exact_recip();
+            let next = pivot + 1;
+            let next_inverse = if next < 5 {
+                let product = block[pivot][next] * block[next][pivot];
+                product.mul_sub_from(inverse, block[next][next]).exact_recip()
+            } else {
+                inverse
+            };
             block[pivot][pivot] = inverse;
             unroll!(5, |row| {
                 if row > pivot {
@@ -31,12 +41,14 @@ impl<S: Simd> Factors<S> {
                 if column > pivot {
                     let top = block[column][pivot];
                     unroll!(5, |row| {
-                        if row > pivot {
+                        if row > pivot && (row, column) != (next, next) {
                             block[column][row] = block[pivot][row].mul_sub_from(top, block[column][row]);
                         }
                     });
+                    block[column][pivot] = top * inverse;
                 }
             });
+            inverse = next_inverse;
         });
         Self(block)
     }
@@ -68,17 +80,16 @@ impl<S: Simd> Factors<S> {
         unroll!(5, |below| {
             if below > 0 {
                 let row = 4 - below;
-                let mut sum = match right[row] {
-                    Some(value) => factors[4][row].mul_sub_from(last, value),
+                x[row] = match right[row] {
+                    Some(value) => factors[4][row].mul_sub_from(last, value * factors[row][row]),
                     None => -(factors[4][row] * last),
                 };
                 unroll!(5, |above| {
                     if above > 0 && above < below {
                         let column = 4 - above;
-                        sum = factors[column][row].mul_sub_from(x[column], sum);
+                        x[row] = factors[column][row].mul_sub_from(x[column], x[row]);
                     }
                 });
-                x[row] = sum * factors[row][row];
             }
         });
         x
