@@ -10,7 +10,7 @@
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
 //! | `operator`, `stencil`, `passes`, `physics`, `initial`, `exchange`, `norms` | what they share |
-//! | `lanes`, `lines`, `rows`, `planes`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
+//! | `lanes`, `lines`, `columns`, `rows`, `planes`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
