@@ -97,6 +97,19 @@ pub(crate) enum Bundle {
     Few(Few),
 }
 
+/// Does `$work` with the columns of a bundle. Each kind is code of its own: the choice at every point would cost more than what it is
+/// about.
+macro_rules! with_columns {
+    ($bundle:expr, |$columns:ident| $work:expr) => {
+        match $bundle {
+            $crate::mz::columns::Bundle::Together($columns) => $work,
+            $crate::mz::columns::Bundle::Divided($columns) => $work,
+            $crate::mz::columns::Bundle::Few($columns) => $work,
+        }
+    };
+}
+pub(crate) use with_columns;
+
 /// The columns of `rows` rows that lie `apart` points from one another, of each the columns `columns`, bundle by bundle.
 ///
 /// # Panics
@@ -210,11 +223,7 @@ mod tests {
         fn with_simd<S: Simd>(self, simd: S) {
             let Self { rows, columns, counts } = self;
             for bundle in bundles::<S>(rows, APART, columns) {
-                match bundle {
-                    Bundle::Together(columns) => count(simd, columns, counts),
-                    Bundle::Divided(columns) => count(simd, columns, counts),
-                    Bundle::Few(columns) => count(simd, columns, counts),
-                }
+                with_columns!(bundle, |columns| count(simd, columns, counts));
             }
         }
     }

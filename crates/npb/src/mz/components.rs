@@ -10,8 +10,6 @@ use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use rayon::prelude::*;
 
 use super::physics::COMPONENTS;
-use super::prefetch::prefetch;
-use super::rows::{Block, blocks, divide};
 
 /// A flat slice per component.
 pub(crate) type Components<'a> = [&'a [f64]; COMPONENTS];
@@ -153,37 +151,6 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// Where a sweep in z reads and writes, per plane from the first interior one on.
-pub(crate) enum Rows<'a, 'r> {
-    /// The state is read, the right-hand side replaced: a stage of its own.
-    Replace {
-        /// The state's points from the first row on, planes a plane of the zone apart.
-        u: Components<'a>,
-        /// The right-hand side.
-        r: &'a mut [ComponentsMut<'r>],
-    },
-    /// The right-hand side is read, and the solution added to the state: the end of a step.
-    Add {
-        /// The state.
-        u: &'a mut [ComponentsMut<'r>],
-        /// The right-hand side's points from the first row on, planes a plane of the zone apart.
-        r: Components<'a>,
-    },
-}
-
-impl Rows<'_, '_> {
-    /// Asks for plane `k`, of `points` points, at one of its points.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, k: usize, points: usize, point: usize) {
-        let (near, far) = match self {
-            Rows::Replace { u, r } => (&r[k], u),
-            Rows::Add { u, r } => (&u[k], r),
-        };
-        unroll!(COMPONENTS, |m| prefetch(near[m], point));
-        unroll!(COMPONENTS, |m| prefetch(far[m], k * points + point));
-    }
-}
-
 /// Both halves of pairs.
 fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
     let mut seconds = Vec::with_capacity(N);
@@ -192,27 +159,4 @@ fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
         first
     });
     (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("as many seconds as firsts")))
-}
-
-/// Runs `work` on the rows of `target`, which are the zone's from number `first` on, divided among `threads` threads. It
-/// is given a range of the zone's rows and, for each plane of `target`, the components' points in these rows.
-///
-/// # Panics
-/// If rows are not contiguous, or `work` panics.
-pub(crate) fn over_rows(
-    threads: usize,
-    target: ArrayViewMut4<'_, f64>,
-    first: usize,
-    work: impl Fn(Range<usize>, &mut [ComponentsMut<'_>]) + Sync,
-) {
-    let ranges = divide(0..target.len_of(Axis(2)), threads, 1);
-    let blocks = blocks(target, &ranges);
-    let work = |(Range { start, end }, mut block): (Range<usize>, Block<'_>)| {
-        work(first + start..first + end, &mut block);
-    };
-    if threads <= 1 {
-        ranges.into_iter().zip(blocks).for_each(work);
-    } else {
-        ranges.into_par_iter().zip(blocks).for_each(work);
-    }
 }

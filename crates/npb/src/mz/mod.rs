@@ -9,7 +9,7 @@
 //! | `plain`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
-//! | `operator`, `stencil`, `passes`, `physics`, `initial`, `exchange`, `norms` | what they share |
+//! | `operator`, `stencil`, `passes`, `in_z`, `physics`, `initial`, `exchange`, `norms` | what they share |
 //! | `lanes`, `lines`, `columns`, `rows`, `planes`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
@@ -24,6 +24,7 @@ mod columns;
 mod components;
 mod exchange;
 mod gpu;
+mod in_z;
 mod initial;
 mod lines;
 mod log;

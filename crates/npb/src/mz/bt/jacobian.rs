@@ -31,24 +31,24 @@ pub(super) struct Weights<S: Simd> {
     dissipation: Lane<S>,
     /// 1 + twice the dissipation.
     diagonal: Lane<S>,
-    /// c₂ times the inviscid weight, and minus that.
+    /// c₂ times the inviscid weight.
     pressure: Lane<S>,
-    minus_pressure: Lane<S>,
 }
 
 impl<S: Simd> Weights<S> {
     /// Those of direction `d`.
     #[inline(always)]
     pub(super) fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
+        let inviscid = 0.5 * mesh.dt / mesh.h[d];
         let square = mesh.dt / (mesh.h[d] * mesh.h[d]);
+        let dissipation = DISSIPATION[d] * square;
         Self {
             simd,
-            inviscid: Lane::splat(simd, 0.5 * mesh.dt / mesh.h[d]),
+            inviscid: Lane::splat(simd, inviscid),
             viscous: Lane::splat(simd, C34 * square),
-            dissipation: Lane::splat(simd, DISSIPATION[d] * square),
-            diagonal: Lane::splat(simd, 1.0 + 2.0 * DISSIPATION[d] * square),
-            pressure: Lane::splat(simd, C2 * 0.5 * mesh.dt / mesh.h[d]),
-            minus_pressure: Lane::splat(simd, -C2 * 0.5 * mesh.dt / mesh.h[d]),
+            dissipation: Lane::splat(simd, dissipation),
+            diagonal: Lane::splat(simd, 1.0 + 2.0 * dissipation),
+            pressure: Lane::splat(simd, C2 * inviscid),
         }
     }
 }
@@ -133,7 +133,8 @@ impl<S: Simd> Jacobians<S> {
     /// Column `column` of A + N, of which N has the sign that `signed` gives it.
     #[inline(always)]
     fn coupling(&self, weights: &Weights<S>, column: usize, signed: impl Fn(Lane<S>) -> Lane<S>) -> Column<S> {
-        let Weights { inviscid: w, dissipation, pressure, minus_pressure, .. } = *weights;
+        let Weights { inviscid: w, dissipation, pressure, .. } = *weights;
+        let minus_pressure = -pressure;
         let Self { velocity: [va, vb, vn], convection: [wn, c2wn], of_density, of_normal, diffusion, conduction } =
             *self;
         let [g, g43, heat] = tabulate!(|n| signed(diffusion[n]));

@@ -9,18 +9,17 @@
 
 use std::ops::Range;
 
-use ndarray::{ArrayView4, ArrayViewMut4, s};
+use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
-use super::jacobian::{Vector, Weights, order};
-use super::tridiagonal::{eliminate, stored, substitute};
-use crate::mz::columns::{Bundle, Columns, bundles, solved};
-use crate::mz::components::{
-    Components, ComponentsMut, Rows, Slab, components, components_mut, for_slabs, over_planes, over_rows, reborrow,
-};
-use crate::mz::lanes::{Lane, dispatch, vectorize, with_scratch};
+use super::jacobian::{Weights, order};
+use super::tridiagonal::{eliminate, load, put, stored, substitute};
+use crate::mz::columns::{Columns, bundles, solved, with_columns};
+use crate::mz::components::{Components, ComponentsMut, Slab, components_mut, for_slabs, over_planes, reborrow};
+use crate::mz::in_z::{self, InZ, Rows};
+use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::{Lines, planes_together};
-use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::physics::Mesh;
 use crate::mz::zones::Shape;
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces.
@@ -28,43 +27,26 @@ use crate::mz::zones::Shape;
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
 pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    let plane = mesh.shape.nx * mesh.shape.ny;
-    let u = Slab::new(0, u);
-    over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
-        dispatch(mesh.shape.nx - 2, InPlanes::<0> { mesh, u, first: planes.start, r });
-    });
+    sweep_planes::<0>(mesh, u, r, threads);
 }
 
 /// Solves all lines in y for the right-hand side `r`, which the solution replaces.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+/// As [`x_sweep`].
 pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
-    let plane = mesh.shape.nx * mesh.shape.ny;
-    let u = Slab::new(0, u);
-    over_planes(threads, components_mut(r), plane, 1..mesh.shape.nz - 1, |planes, r| {
-        dispatch(mesh.shape.nx - 2, InPlanes::<1> { mesh, u, first: planes.start, r });
-    });
+    sweep_planes::<1>(mesh, u, r, threads);
 }
 
 /// Solves all lines in z for the right-hand side `r`, which the solution replaces.
 ///
 /// # Panics
-/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, mut r: ArrayViewMut4<'_, f64>, threads: usize) {
-    let u = u.slice(s![.., 1..-1, .., ..]);
-    let u = components(&u);
-    over_rows(threads, r.slice_mut(s![.., 1..-1, 1..-1, ..]), 1, |rows, r| {
-        let u = u.map(|component| &component[rows.start * mesh.shape.nx..]);
-        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Replace { u, r } });
-    });
+/// As [`x_sweep`].
+pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
-/// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`: the end of
-/// a step. Both are given in the interior planes, `u` in these rows.
-///
-/// # Panics
-/// If an array does not have this shape, a row of `u`, or a component of `r`, is not contiguous.
+/// The end of a step, which updates `u` in the rows `rows`: [`in_z::add`].
 pub(crate) fn in_rows(
     mesh: &Mesh,
     rows: Range<usize>,
@@ -72,13 +54,15 @@ pub(crate) fn in_rows(
     r: &ArrayView4<'_, f64>,
     threads: usize,
 ) {
+    in_z::add(LinesInZ, mesh, rows, u, r, threads);
+}
+
+/// Solves all lines in direction `D`, x or y.
+fn sweep_planes<const D: usize>(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     let Shape { nx, ny, nz } = mesh.shape;
-    let of = |rows| [COMPONENTS, nz - 2, rows, nx];
-    assert_eq!([u.shape(), r.shape()], [of(rows.len()), of(ny)], "shapes in rows {rows:?}");
-    let r = components(r);
-    over_rows(threads, u, rows.start, |rows, u| {
-        let r = r.map(|component| &component[rows.start * nx..]);
-        dispatch(nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Add { u, r } });
+    let u = Slab::new(0, u);
+    over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
+        dispatch(nx - 2, InPlanes::<D> { mesh, u, first: planes.start, r });
     });
 }
 
@@ -142,15 +126,16 @@ pub(super) fn sweep<S: Simd, const D: usize>(
     scratch: &mut [S::f64s],
 ) {
     const { assert!(D < 2, "lines within planes") };
+    let r = reborrow(r);
     if D == 0 {
-        vectorize(simd, LinesInX { simd, mesh, planes, u, r: reborrow(r), scratch });
+        vectorize(simd, LinesInPlanes::<S, 0> { simd, mesh, planes, u, r, scratch });
     } else {
-        vectorize(simd, LinesInY { simd, mesh, planes, u, r: reborrow(r), scratch });
+        vectorize(simd, LinesInPlanes::<S, 1> { simd, mesh, planes, u, r, scratch });
     }
 }
 
-/// The lines in x of some planes.
-struct LinesInX<'a, S: Simd> {
+/// The lines in direction `D` of some planes.
+struct LinesInPlanes<'a, S: Simd, const D: usize> {
     simd: S,
     mesh: &'a Mesh,
     planes: usize,
@@ -159,7 +144,7 @@ struct LinesInX<'a, S: Simd> {
     scratch: &'a mut [S::f64s],
 }
 
-impl<V: Simd> WithSimd for LinesInX<'_, V> {
+impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 0> {
     type Output = ();
 
     #[inline(always)]
@@ -183,18 +168,15 @@ impl<V: Simd> WithSimd for LinesInX<'_, V> {
                 length,
                 rows,
                 #[inline(always)]
-                |l| vector(simd, &points[l * POINT..][..5]),
+                |l| load(simd, &points[l * POINT..][..5]),
                 #[inline(always)]
-                |l| vector(simd, &points[l * POINT + 5..][..5]),
+                |l| load(simd, &points[l * POINT + 5..][..5]),
             );
             substitute(
                 simd,
                 rows,
                 #[inline(always)]
-                |l, solution| {
-                    let point = &mut points[l * POINT + 5..][..5];
-                    unroll!(5, |m| point[m] = solution[m].value());
-                },
+                |l, solution| put(solution, &mut points[l * POINT + 5..][..5]),
             );
             for (m, component) in order(0).into_iter().enumerate() {
                 lines.unpack(simd, r[component], points, (m + 5, POINT));
@@ -203,23 +185,7 @@ impl<V: Simd> WithSimd for LinesInX<'_, V> {
     }
 }
 
-/// Five vectors.
-#[inline(always)]
-fn vector<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
-    tabulate!(|m| Lane::new(simd, from[m]))
-}
-
-/// The lines in y of some planes.
-struct LinesInY<'a, S: Simd> {
-    simd: S,
-    mesh: &'a Mesh,
-    planes: usize,
-    u: Components<'a>,
-    r: ComponentsMut<'a>,
-    scratch: &'a mut [S::f64s],
-}
-
-impl<V: Simd> WithSimd for LinesInY<'_, V> {
+impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 1> {
     type Output = ();
 
     #[inline(always)]
@@ -228,17 +194,12 @@ impl<V: Simd> WithSimd for LinesInY<'_, V> {
         let weights = Weights::new(self.simd, self.mesh, 1);
         let columns = solved::<V>(nx);
         for bundle in bundles::<V>(self.planes, nx * ny, nx + columns.start..nx + columns.end) {
-            // Each kind is code of its own: the choice would cost more than what it is about.
-            match bundle {
-                Bundle::Together(columns) => self.solve(&weights, columns),
-                Bundle::Divided(columns) => self.solve(&weights, columns),
-                Bundle::Few(columns) => self.solve(&weights, columns),
-            }
+            with_columns!(bundle, |columns| self.solve(&weights, columns));
         }
     }
 }
 
-impl<S: Simd> LinesInY<'_, S> {
+impl<S: Simd> LinesInPlanes<'_, S, 1> {
     /// Solves as many lines as there are lanes, where they are.
     #[inline(always)]
     fn solve(&mut self, weights: &Weights<S>, columns: impl Columns) {
@@ -265,41 +226,34 @@ impl<S: Simd> LinesInY<'_, S> {
     }
 }
 
-/// Lines in z through rows.
-struct InRows<'a, 'b, 'r> {
-    mesh: &'a Mesh,
-    rows: usize,
-    planes: Rows<'b, 'r>,
-}
+/// Solves the lines in z.
+#[derive(Clone, Copy)]
+struct LinesInZ;
 
-impl WithSimd for InRows<'_, '_, '_> {
-    type Output = ();
-
+impl InZ for LinesInZ {
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        let Shape { nx, nz, .. } = self.mesh.shape;
-        let weights = Weights::new(simd, self.mesh, 2);
-        with_scratch(
-            #[inline(always)]
-            |scratch| {
-                let scratch = scratch.vectors::<S>(stored(nz - 2));
-                for bundle in bundles::<S>(self.rows, nx, solved::<S>(nx)) {
-                    match bundle {
-                        Bundle::Together(columns) => self.solve(&weights, columns, simd, scratch),
-                        Bundle::Divided(columns) => self.solve(&weights, columns, simd, scratch),
-                        Bundle::Few(columns) => self.solve(&weights, columns, simd, scratch),
-                    }
-                }
-            },
-        );
+    fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch) {
+        let Shape { nx, nz, .. } = mesh.shape;
+        let weights = Weights::new(simd, mesh, 2);
+        let scratch = scratch.vectors::<S>(stored(nz - 2));
+        for bundle in bundles::<S>(rows, nx, solved::<S>(nx)) {
+            with_columns!(bundle, |columns| self.solve(simd, mesh, &weights, columns, planes, scratch));
+        }
     }
 }
 
-impl InRows<'_, '_, '_> {
+impl LinesInZ {
     /// Solves as many lines as there are lanes, where they are.
     #[inline(always)]
-    fn solve<S: Simd>(&mut self, weights: &Weights<S>, columns: impl Columns, simd: S, scratch: &mut [S::f64s]) {
-        let Self { mesh, planes, .. } = self;
+    fn solve<S: Simd>(
+        self,
+        simd: S,
+        mesh: &Mesh,
+        weights: &Weights<S>,
+        columns: impl Columns,
+        planes: &mut Rows<'_, '_>,
+        scratch: &mut [S::f64s],
+    ) {
         let Shape { nx, ny, nz } = mesh.shape;
         let (plane, order) = (nx * ny, order(2));
         let read = &*planes;

@@ -124,13 +124,13 @@ fn reread<T>(memory: &mut T) {
 
 /// Five vectors.
 #[inline(always)]
-fn load<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
+pub(super) fn load<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
     tabulate!(|m| Lane::new(simd, from[m]))
 }
 
 /// Stores five vectors.
 #[inline(always)]
-fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
+pub(super) fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
     unroll!(5, |m| to[m] = x[m].value());
 }
 

@@ -82,12 +82,12 @@ impl Strip {
         ((self.row + lane.min(self.count - 1)) * self.nx + step + 1).wrapping_sub(lane)
     }
 
-    /// Where in the plane all lanes are during `N` steps from `step` on: each begins `nx` − 1 points after the one before. Beyond any
-    /// plane if not all lanes have rows.
+    /// Where in the plane all lanes are during `N` steps from `step` on, if all have rows: each begins `nx` − 1 points after the one
+    /// before.
     #[inline(always)]
-    fn block<const N: usize>(&self, step: usize) -> Range<usize> {
+    fn block<const N: usize>(&self, step: usize) -> Option<Range<usize>> {
         let first = self.place(step, 0);
-        if self.count == N { first..first + (N - 1) * (self.nx - 1) + N } else { usize::MAX..usize::MAX }
+        (self.count == N).then_some(first..first + (N - 1) * (self.nx - 1) + N)
     }
 
     /// Copies the rows of one component of a plane into field `field` of a bundle of `fields` fields per step.
@@ -127,7 +127,10 @@ impl Strip {
     ) {
         for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
             let step = number * N;
-            let rows: [S::f64s; N] = match plane.get(self.block::<N>(step)) {
+            let rows: [S::f64s; N] = match self.block::<N>(step).and_then(
+                #[inline(always)]
+                |block| plane.get(block),
+            ) {
                 Some(rows) => tabulate!(|lane| Lane::load(simd, rows, lane * (self.nx - 1)).value()),
                 None => tabulate!(|lane| load_near(simd, plane, self.place(step, lane)).value()),
             };

@@ -14,20 +14,19 @@ mod tests;
 
 use std::ops::Range;
 
-use ndarray::{ArrayView4, ArrayViewMut4, s};
+use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
-use crate::mz::components::{
-    ComponentsMut, Rows, Slab, components, components_mut, for_planes, for_slabs, over_planes, over_rows, reborrow,
-};
+use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, for_slabs, over_planes, reborrow};
+use crate::mz::in_z;
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::planes_together;
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
-use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::physics::Mesh;
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
-use sweep::{FlowPlane, Sweep, enter_plane, find_flow, sweep_rows};
+use sweep::{FlowPlane, LinesInZ, Sweep, enter_plane, find_flow};
 
 pub(crate) use crate::mz::bt::add;
 
@@ -59,13 +58,8 @@ pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 ///
 /// # Panics
 /// As [`transform`].
-pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, mut r: ArrayViewMut4<'_, f64>, threads: usize) {
-    let u = u.slice(s![.., 1..-1, .., ..]);
-    let u = components(&u);
-    over_rows(threads, r.slice_mut(s![.., 1..-1, 1..-1, ..]), 1, |rows, r| {
-        let u = u.map(|component| &component[rows.start * mesh.shape.nx..]);
-        dispatch(mesh.shape.nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Replace { u, r } });
-    });
+pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+    in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
 /// A whole step of a zone whose faces have been exchanged: [`passes::step`].
@@ -94,11 +88,7 @@ pub(crate) fn in_planes(
     });
 }
 
-/// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`: the end of
-/// a step. Both are given in the interior planes, `u` in these rows.
-///
-/// # Panics
-/// If an array does not have this shape, a row of `u`, or a component of `r`, is not contiguous.
+/// The end of a step, which updates `u` in the rows `rows`: [`in_z::add`].
 pub(crate) fn in_rows(
     mesh: &Mesh,
     rows: Range<usize>,
@@ -106,14 +96,7 @@ pub(crate) fn in_rows(
     r: &ArrayView4<'_, f64>,
     threads: usize,
 ) {
-    let Shape { nx, ny, nz } = mesh.shape;
-    let of = |rows| [COMPONENTS, nz - 2, rows, nx];
-    assert_eq!([u.shape(), r.shape()], [of(rows.len()), of(ny)], "shapes in rows {rows:?}");
-    let r = components(r);
-    over_rows(threads, u, rows.start, |rows, u| {
-        let r = r.map(|component| &component[rows.start * nx..]);
-        dispatch(nx - 2, InRows { mesh, rows: rows.len(), planes: Rows::Add { u, r } });
-    });
+    in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
 
 /// Runs one of the stages that lie within planes of constant z: the transform into waves, the sweep in x, or that in y.
@@ -198,25 +181,6 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                     },
                 );
             },
-        );
-    }
-}
-
-/// The rows of a block: lines in z.
-struct InRows<'a, 'b, 'r> {
-    mesh: &'a Mesh,
-    rows: usize,
-    planes: Rows<'b, 'r>,
-}
-
-impl WithSimd for InRows<'_, '_, '_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
-        with_scratch(
-            #[inline(always)]
-            |scratch| sweep_rows(simd, self.mesh, self.rows, &mut self.planes, scratch),
         );
     }
 }

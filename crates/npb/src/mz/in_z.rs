@@ -1,0 +1,140 @@
+//! The sweep in z of BT and SP: the lines through rows of constant y, which are dealt out to threads.
+//!
+//! What is the same in both is here: how the arrays are cut, and how the sweep ends, in the right-hand side or in the state. How lines are
+//! solved is the method's own business ([`InZ`]).
+
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4, Axis, s};
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::components::{Components, ComponentsMut, components};
+use super::lanes::{Scratch, dispatch, with_scratch};
+use super::physics::{COMPONENTS, Mesh};
+use super::prefetch::prefetch;
+use super::rows::{Block, blocks, divide};
+use super::zones::Shape;
+
+/// A method that solves lines in z.
+pub(crate) trait InZ: Copy + Sync {
+    /// Solves those of `rows` rows.
+    fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch);
+}
+
+/// Where a sweep in z reads and writes, per plane from the first interior one on.
+pub(crate) enum Rows<'a, 'r> {
+    /// The state is read, the right-hand side replaced: a stage of its own.
+    Replace {
+        /// The state's points from the first row on, planes a plane of the zone apart.
+        u: Components<'a>,
+        /// The right-hand side.
+        r: &'a mut [ComponentsMut<'r>],
+    },
+    /// The right-hand side is read, and the solution added to the state: the end of a step.
+    Add {
+        /// The state.
+        u: &'a mut [ComponentsMut<'r>],
+        /// The right-hand side's points from the first row on, planes a plane of the zone apart.
+        r: Components<'a>,
+    },
+}
+
+impl Rows<'_, '_> {
+    /// Asks for plane `k`, of `points` points, at one of its points.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, k: usize, points: usize, point: usize) {
+        let (near, far) = match self {
+            Rows::Replace { u, r } => (&r[k], u),
+            Rows::Add { u, r } => (&u[k], r),
+        };
+        unroll!(COMPONENTS, |m| prefetch(near[m], point));
+        unroll!(COMPONENTS, |m| prefetch(far[m], k * points + point));
+    }
+}
+
+/// Solves all lines in z for the right-hand side `r`, which the solution replaces.
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn replace(
+    method: impl InZ,
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    mut r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    let nx = mesh.shape.nx;
+    let u = u.slice(s![.., 1..-1, .., ..]);
+    let u = components(&u);
+    over_rows(threads, r.slice_mut(s![.., 1..-1, 1..-1, ..]), 1, |rows, r| {
+        let u = u.map(|component| &component[rows.start * nx..]);
+        dispatch(nx - 2, Sweep { method, mesh, rows: rows.len(), planes: Rows::Replace { u, r } });
+    });
+}
+
+/// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`: the end of
+/// a step. Both are given in the interior planes, `u` in these rows.
+///
+/// # Panics
+/// If an array does not have this shape, a row of `u`, or a component of `r`, is not contiguous.
+pub(crate) fn add(
+    method: impl InZ,
+    mesh: &Mesh,
+    rows: Range<usize>,
+    u: ArrayViewMut4<'_, f64>,
+    r: &ArrayView4<'_, f64>,
+    threads: usize,
+) {
+    let Shape { nx, ny, nz } = mesh.shape;
+    let of = |rows| [COMPONENTS, nz - 2, rows, nx];
+    assert_eq!([u.shape(), r.shape()], [of(rows.len()), of(ny)], "shapes in rows {rows:?}");
+    let r = components(r);
+    over_rows(threads, u, rows.start, |rows, u| {
+        let r = r.map(|component| &component[rows.start * nx..]);
+        dispatch(nx - 2, Sweep { method, mesh, rows: rows.len(), planes: Rows::Add { u, r } });
+    });
+}
+
+/// One call of [`InZ::sweep`].
+struct Sweep<'a, 'b, 'r, M> {
+    method: M,
+    mesh: &'a Mesh,
+    rows: usize,
+    planes: Rows<'b, 'r>,
+}
+
+impl<M: InZ> WithSimd for Sweep<'_, '_, '_, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        with_scratch(
+            #[inline(always)]
+            |scratch| self.method.sweep(simd, self.mesh, self.rows, &mut self.planes, scratch),
+        );
+    }
+}
+
+/// Runs `work` on the rows of `target`, which are the zone's from number `first` on, divided among `threads` threads. It
+/// is given a range of the zone's rows and, for each plane of `target`, the components' points in these rows.
+///
+/// # Panics
+/// If rows are not contiguous, or `work` panics.
+fn over_rows(
+    threads: usize,
+    target: ArrayViewMut4<'_, f64>,
+    first: usize,
+    work: impl Fn(Range<usize>, &mut [ComponentsMut<'_>]) + Sync,
+) {
+    let ranges = divide(0..target.len_of(Axis(2)), threads, 1);
+    let blocks = blocks(target, &ranges);
+    let work = |(Range { start, end }, mut block): (Range<usize>, Block<'_>)| {
+        work(first + start..first + end, &mut block);
+    };
+    if threads <= 1 {
+        ranges.into_iter().zip(blocks).for_each(work);
+    } else {
+        ranges.into_par_iter().zip(blocks).for_each(work);
+    }
+}
