@@ -18,7 +18,7 @@
 
 use super::fragment;
 use super::indexed::Indexed;
-use super::join::{Tasks, matters};
+use super::join::{self, Tasks, matters};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::{Block, NarrowBlock};
@@ -58,7 +58,7 @@ impl Recent {
 
     /// The history of a data object of which a task has written this, and nobody anything since.
     pub(super) fn of_writer(block: NarrowBlock, task: TaskRef) -> Self {
-        Self(vec![Entry { block, writes: true, tasks: Tasks::from_iter([task]) }])
+        Self(vec![Entry { block, writes: true, tasks: join::just(task) }])
     }
 
     /// Whether an access of this mode can be entered.
@@ -72,26 +72,24 @@ impl Recent {
     #[inline]
     pub(super) fn enter(&mut self, region: NarrowBlock, mode: Mode, newcomer: &mut Newcomer<'_>) {
         let (writes, flow) = (mode.writes(), super::fragment::flow(mode));
-        let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
-        let (mut same_readers, mut ordered, mut covered) = (None, false, false);
+        let (mut same_readers, mut ordered, mut covered, mut is_newest) = (None, false, false, true);
         for (index, Entry { block, writes: wrote, tasks }) in self.0.iter().enumerate().rev() {
             if !block.overlaps(&region) {
                 continue;
             }
             covered |= writes && region.contains(block);
-            let is_hidden = || !covers.is_empty() && block.is_covered_within(&region, &covers);
             if *wrote {
-                if !ordered && !is_hidden() {
+                if !ordered && (is_newest || self.is_visible_in(&region, index)) {
                     wait_for_all(tasks, flow, newcomer);
                 }
-                covers.push(*block);
+                is_newest = false;
             } else if writes {
-                if !is_hidden() {
+                if is_newest || self.is_visible_in(&region, index) {
                     wait_for_all(tasks, Flow::Order, newcomer);
                     // Who overwrites all that readers had needs no order with those that they came after.
                     ordered |= mode == Mode::Out && block.contains(&region);
                 }
-            } else if covers.is_empty() && *block == region {
+            } else if is_newest && *block == region {
                 same_readers = Some(index);
             }
         }
@@ -100,7 +98,7 @@ impl Recent {
         }
         match same_readers {
             Some(index) => fragment::add_reader(&mut self.0[index].tasks, newcomer),
-            None => self.0.push(Entry { block: region, writes, tasks: Tasks::from_iter([newcomer.share()]) }),
+            None => self.0.push(Entry { block: region, writes, tasks: join::just(newcomer.share()) }),
         }
     }
 
@@ -132,15 +130,18 @@ impl Recent {
         }
     }
 
+    /// Whether later writes have left some of an entry visible that is in `region`.
+    #[inline]
+    fn is_visible_in(&self, region: &NarrowBlock, index: usize) -> bool {
+        let later_writes = self.0[index + 1..].iter().filter(|entry| entry.writes).map(|entry| &entry.block);
+        !self.0[index].block.is_covered_within(region, later_writes)
+    }
+
     /// Which entries are not covered by later writes.
     fn visible(&self) -> [bool; MOST] {
-        let mut covers: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
         let mut visible = [false; MOST];
-        for (entry, visible) in self.0.iter().zip(&mut visible).rev() {
-            *visible = !entry.block.is_covered_within(&entry.block, &covers);
-            if entry.writes {
-                covers.push(entry.block);
-            }
+        for (index, Entry { block, .. }) in self.0.iter().enumerate() {
+            visible[index] = self.is_visible_in(block, index);
         }
         visible
     }

@@ -1,30 +1,33 @@
-//! Blocks in half the space, for code that compares many of them: both corners fill half a cache line.
+//! Blocks in half the space, for code that compares many of them: both corners fill half a cache line, and each is one vector.
 //!
-//! Nothing else is done here, and a block whose indices do not fit into 32 bits stays a [`Block`].
+//! Nothing else is done here, and a block whose indices do not fit into 31 bits stays a [`Block`].
 //!
 //! Invariant: no block is empty.
 
 use super::Block;
 use super::block::MAX_DIMS;
 
-/// A [`Block`] that is not empty and whose indices fit into 32 bits.
+/// A [`Block`] that is not empty and whose indices fit into 31 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NarrowBlock {
-    lo: [u32; MAX_DIMS],
-    hi: [u32; MAX_DIMS],
+    lo: Corner,
+    hi: Corner,
 }
+
+/// Signed, since every processor compares such vectors.
+type Corner = [i32; MAX_DIMS];
 
 impl NarrowBlock {
     /// Whether all blocks inside `whole` are narrow.
     pub(crate) fn holds(whole: &Block) -> bool {
-        whole.hi().iter().all(|&end| u32::try_from(end).is_ok())
+        whole.hi().iter().all(|&end| i32::try_from(end).is_ok())
     }
 
     /// The same block, unless that is empty; it must lie in one that [`holds`](Self::holds) such.
     #[inline]
     pub(crate) fn new(block: &Block) -> Option<Self> {
-        let narrow = |corner: &[usize; MAX_DIMS]| corner.map(|index| index as u32);
-        (!block.is_empty()).then(|| Self { lo: narrow(block.lo()), hi: narrow(block.hi()) })
+        let narrow = |[i, j, k, l]: [usize; MAX_DIMS]| [i as i32, j as i32, k as i32, l as i32];
+        Self { lo: narrow(*block.lo()), hi: narrow(*block.hi()) }.unless_empty()
     }
 
     /// The same block.
@@ -36,39 +39,58 @@ impl NarrowBlock {
     /// Whether the two share an element.
     #[inline]
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        // From the innermost dimension on: most programs cut there as well, and few in the outermost of several.
-        (0..MAX_DIMS).rev().all(|d| self.lo[d] < other.hi[d] && other.lo[d] < self.hi[d])
+        are_below(&self.lo, &other.hi) & are_below(&other.lo, &self.hi)
     }
 
     /// Whether every element of `other` is one of this block.
     #[inline]
     pub(crate) fn contains(&self, other: &Self) -> bool {
-        (0..MAX_DIMS).rev().all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d])
+        let sticks_out = |d: usize| (other.lo[d] < self.lo[d]) | (self.hi[d] < other.hi[d]);
+        !(0..MAX_DIMS).fold(false, |any, d| any | sticks_out(d))
     }
 
     /// Whether every element that is common to this block and `region` is one of some of the `covers`.
     #[inline]
-    pub(crate) fn is_covered_within(&self, region: &Self, covers: &[Self]) -> bool {
-        covers.iter().any(|cover| cover.overlaps(self))
-            && is_covered(self.widen().intersection(&region.widen()), covers)
+    pub(crate) fn is_covered_within<'a>(&self, region: &Self, covers: impl Iterator<Item = &'a Self> + Clone) -> bool {
+        covers.clone().any(|cover| cover.overlaps(self))
+            && self.intersection(region).is_none_or(|common| common.is_covered(covers))
+    }
+
+    fn is_covered<'a>(&self, mut covers: impl Iterator<Item = &'a Self> + Clone) -> bool {
+        // Mostly the first element tells.
+        let corner = Self { lo: self.lo, hi: self.lo.map(|index| index + 1) };
+        if !covers.clone().any(|cover| cover.contains(&corner)) {
+            return false;
+        }
+        let Some(first) = covers.find(|cover| cover.overlaps(self)) else { return false };
+        let mut covered = true;
+        self.widen().subtract(&first.widen(), |piece| {
+            covered = covered && Self::new(&piece).is_none_or(|piece| piece.is_covered(covers.clone()));
+        });
+        covered
+    }
+
+    /// The elements common to both, if there are any.
+    #[inline]
+    fn intersection(&self, other: &Self) -> Option<Self> {
+        let (mut lo, mut hi) = (self.lo, self.hi);
+        for d in 0..MAX_DIMS {
+            (lo[d], hi[d]) = (lo[d].max(other.lo[d]), hi[d].min(other.hi[d]));
+        }
+        Self { lo, hi }.unless_empty()
+    }
+
+    #[inline]
+    fn unless_empty(self) -> Option<Self> {
+        are_below(&self.lo, &self.hi).then_some(self)
     }
 }
 
-fn is_covered(block: Option<Block>, covers: &[NarrowBlock]) -> bool {
-    let Some(narrow) = block.as_ref().and_then(NarrowBlock::new) else { return true };
-    // Mostly the first element tells.
-    let corner = NarrowBlock { lo: narrow.lo, hi: narrow.lo.map(|index| index + 1) };
-    if !covers.iter().any(|cover| cover.contains(&corner)) {
-        return false;
-    }
-    let mut covered = true;
-    match covers.iter().position(|cover| cover.overlaps(&narrow)) {
-        Some(first) => narrow.widen().subtract(&covers[first].widen(), |piece| {
-            covered = covered && is_covered(Some(piece), &covers[first + 1..]);
-        }),
-        None => covered = false,
-    }
-    covered
+/// Whether each index is smaller than its counterpart. No index is left out: branches would take longer than one comparison
+/// of vectors.
+#[inline]
+fn are_below(these: &Corner, those: &Corner) -> bool {
+    (0..MAX_DIMS).fold(true, |all, d| all & (these[d] < those[d]))
 }
 
 #[cfg(test)]
@@ -101,14 +123,14 @@ mod tests {
             let expected = { elements }.filter(|e| b.contains(e)).all(|element| covers.iter().any(|cover| cover.contains(&element)));
             let covers: Vec<_> = covers.iter().map(narrow).collect();
             if a.overlaps(&b) {
-                prop_assert_eq!(narrow(&a).is_covered_within(&narrow(&b), &covers), expected);
+                prop_assert_eq!(narrow(&a).is_covered_within(&narrow(&b), covers.iter()), expected);
             }
         }
     }
 
     #[test]
     fn the_largest_indices_are_compared_as_well_as_the_smallest() {
-        let most = (1 << 32) - 1;
+        let most = (1 << 31) - 1;
         let [all, end, start] =
             [0..most, most - 1..most, 0..1].map(|range| narrow(&Block::new(&[0..1, 0..most, range])));
         assert!(all.contains(&end) && all.contains(&start) && !end.contains(&all));
@@ -118,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_than_32_bits_is_not_narrow() {
-        assert!(NarrowBlock::holds(&Block::whole(&[5, (1 << 32) - 1])));
-        assert!(!NarrowBlock::holds(&Block::whole(&[5, 1 << 32])));
+    fn what_has_more_than_31_bits_is_not_narrow() {
+        assert!(NarrowBlock::holds(&Block::whole(&[5, (1 << 31) - 1])));
+        assert!(!NarrowBlock::holds(&Block::whole(&[5, 1 << 31])));
     }
 }

@@ -18,8 +18,7 @@ use crate::sched::{self, Model};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
-const WINDOW_PER_UNIT: usize = 512;
-const LEAST_WINDOW: usize = 1024;
+const WINDOW_PER_UNIT: usize = 256;
 
 impl Builder {
     /// The scheduler, for this machine.
@@ -76,7 +75,7 @@ impl Builder {
 
     /// What all threads will share.
     pub(super) fn shared(&mut self, machine: Machine, placement: Option<Placement>) -> Result<Shared, BuildError> {
-        let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
+        let window = self.window.unwrap_or(WINDOW_PER_UNIT * machine.num_units());
         if window == 0 {
             let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
             return Err(BuildError::Argument { argument: "window", problem });
