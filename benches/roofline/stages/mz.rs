@@ -2,7 +2,9 @@
 
 use std::error::Error;
 
-use npb::mz::{Benchmark, Exchange, Fuse, Problem, Program, Settings, Shape, Stopwatch, Zones, plain_stages};
+use npb::mz::{
+    Benchmark, Exchange, Fuse, PlainLoop, Problem, Program, Settings, Shape, Stopwatch, Zones, plain_stages,
+};
 use thalweg::Runtime;
 
 use super::{Effort, Measured, Shares, Work, bt, lu, sp, timed, timed_tasks};
@@ -70,12 +72,12 @@ pub(crate) fn measure(
     let mut zones = crew.run(|| {
         let mut zones = Zones::dealt(benchmark, &problem, crew.units());
         zones.begin();
-        zones.step(Fuse::Stages, 1);
+        zones.in_loop().step(Fuse::Stages, 1);
         zones
     });
-    let passes = crew.run(|| passes(&mut zones, effort));
-    let stages = shares(crew, benchmark, &problem, Fuse::Stages, &mut zones, effort)?;
-    let step = shares(crew, benchmark, &problem, Fuse::Step, &mut zones, effort)?;
+    let passes = crew.run(|| passes(benchmark, zones.in_loop(), effort));
+    let stages = shares(crew, benchmark, &problem, Fuse::Stages, effort)?;
+    let step = shares(crew, benchmark, &problem, Fuse::Step, effort)?;
     let arrays = if benchmark == Benchmark::Lu { 4.0 } else { 3.0 };
     let resident: f64 = zones.zones().iter().map(|zone| arrays * FIELD * points(zone.shape())).sum();
     let measured = |(stage, passes)| Measured {
@@ -97,9 +99,9 @@ pub(crate) fn measure(
 }
 
 /// Seconds of passes of each stage through all zones, and of whole steps.
-fn passes(zones: &mut Zones, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
-    let stages = plain_stages(zones.benchmark(), Fuse::Stages);
-    let [step] = plain_stages(zones.benchmark(), Fuse::Step) else { unreachable!("a step is one piece") };
+fn passes(benchmark: Benchmark, mut zones: PlainLoop<'_>, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
+    let stages = plain_stages(benchmark, Fuse::Stages);
+    let [step] = plain_stages(benchmark, Fuse::Step) else { unreachable!("a step is one piece") };
     let mut seconds = vec![("exchange", Vec::new())];
     seconds.extend(stages.iter().map(|stage| (stage.name, Vec::new())));
     seconds.push((step.name, Vec::new()));
@@ -128,26 +130,33 @@ impl OfStep {
     }
 }
 
-/// Steps as a plain loop and as tasks, by turns, on arrays that lie alike.
+/// Steps as a plain loop and as tasks, by turns, on the same arrays.
 fn shares(
     crew: &Crew,
     benchmark: Benchmark,
     problem: &Problem,
     fuse: Fuse,
-    zones: &mut Zones,
     effort: Effort,
 ) -> Result<OfStep, Box<dyn Error>> {
     let units = crew.units();
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()?;
     let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false, replay: false });
     program.prepare()?;
-    let (turns, steps) = effort.turns(timed(|| drop(crew.run(|| zones.step(fuse, 1)))));
+    let in_loop = |steps: usize| {
+        program.in_loop(units, |mut zones| {
+            crew.run(|| {
+                let mut plain = Stopwatch::default();
+                let seconds = timed(|| (0..steps).for_each(|_| plain += &zones.step(fuse, 1)));
+                (seconds, plain)
+            })
+        })
+    };
+    let (turns, steps) = effort.turns(in_loop(1)?.0);
 
     let mut recorded = program.record()?;
     let (mut total, mut stages) = (Vec::new(), Vec::<(Stopwatch, Stopwatch)>::new());
     for _ in 0..turns {
-        let mut plain = Stopwatch::default();
-        let in_loop = timed(|| crew.run(|| (0..steps).for_each(|_| plain += &zones.step(fuse, 1))));
+        let (in_loop, plain) = in_loop(steps)?;
         program.log().clear();
         let as_tasks = timed_tasks(&rt, steps, |_| program.step(Exchange::Together).map(drop))?;
         stages.push((plain, program.log().stages().clone()));

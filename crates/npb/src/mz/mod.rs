@@ -6,7 +6,7 @@
 //! | files | what is in them |
 //! | --- | --- |
 //! | `program`, `stages`, `nested`, `log` | the run as tasks: the only part that knows of the runtime |
-//! | `plain`, `serial`, `placement` | the same as a plain loop |
+//! | `plain`, `plain_loop`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
 //! | `operator`, `stencil`, `passes`, `in_z`, `physics`, `initial`, `exchange`, `norms` | what they share |
@@ -36,6 +36,7 @@ mod passes;
 mod physics;
 mod placement;
 mod plain;
+mod plain_loop;
 mod planes;
 mod prefetch;
 mod program;
@@ -56,6 +57,7 @@ pub use lanes::{lanes, limit_lanes};
 pub use log::Log;
 pub use physics::{COMPONENTS, Mesh};
 pub use plain::{Zone, Zones};
+pub use plain_loop::{PlainLoop, ZoneMut};
 pub use program::{Exchange, Periods, Program, Settings, Times};
 pub use report::{banner, bytes_needed};
 pub use serial::{PlainStage, Run, plain_stages, run as run_serially};

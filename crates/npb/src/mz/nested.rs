@@ -185,7 +185,7 @@ mod tests {
             (Benchmark::Sp, sp::step, sp::in_planes, sp::in_rows),
         ] {
             let mut zones = Zones::new(benchmark, &benchmark.problem(Class::W));
-            zones.exchange();
+            zones.in_loop().exchange();
             let zone = zones.zones.remove(5);
             let mesh = zone.mesh;
             let (interior, all_rows) = (1..mesh.shape.nz - 1, 1..mesh.shape.ny - 1);

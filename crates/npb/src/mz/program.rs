@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ndarray::ArrayViewMut4;
 use thalweg::prelude::*;
 use thalweg::sched::Neighbour;
 use thalweg::task::IterationSpace;
@@ -24,6 +25,7 @@ use crate::mz::log::Log;
 use crate::mz::norms::{error_norms, residual_norms, surface_integral};
 use crate::mz::operator;
 use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::plain_loop::{PlainLoop, ZoneMut};
 use crate::mz::stages::RESIDUAL;
 use crate::mz::verify::Norms;
 use crate::mz::zones::Neighbours;
@@ -96,6 +98,12 @@ pub(crate) struct Zone {
     pub(super) r: Field,
     /// LU's correction, where its sweeps are tasks of their own.
     pub(super) w: Option<Field>,
+}
+
+impl Zone {
+    fn fields(&self) -> impl Iterator<Item = &Field> {
+        [&self.u, &self.forcing, &self.r].into_iter().chain(&self.w)
+    }
 }
 
 /// What a zone gets from its neighbours in a step: a face from each.
@@ -246,6 +254,34 @@ impl<'rt> Program<'rt> {
             self.zones.iter().try_for_each(|zone| self.exchange(recorder, zone))?;
             self.zones.iter().try_for_each(|zone| self.advance(recorder, zone))
         })
+    }
+
+    /// Does `work` on the zones' arrays in a plain loop, dealt to `units` units as [`Zones::dealt`](super::Zones::dealt) has it, in
+    /// one task on one unit that holds them all: what steps are measured against, on the same arrays. Tasks submitted before come
+    /// before.
+    ///
+    /// # Errors
+    /// If the task is refused or fails, or is only simulated.
+    pub fn in_loop<R: Send>(&self, units: usize, work: impl FnOnce(PlainLoop<'_>) -> R + Send) -> Result<R> {
+        let accesses: Vec<_> = self.zones.iter().flat_map(Zone::fields).map(|field| field.inout()).collect();
+        let mut result = None;
+        let body = |arrays: Vec<ArrayViewMut4<'_, f64>>| {
+            let mut arrays = arrays.into_iter();
+            let mut next = || arrays.next().expect("every field of every zone is held");
+            let zone = |Zone { mesh, w, .. }: &Zone| ZoneMut {
+                mesh: *mesh,
+                u: next(),
+                forcing: next(),
+                r: next(),
+                w: w.is_some().then(&mut next),
+            };
+            let zones = self.zones.iter().map(zone).collect();
+            result = Some(work(PlainLoop::new(self.benchmark, zones, &self.neighbours, units)));
+        };
+        self.rt
+            .scope(|scope| scope.task("loop", accesses).host(move |_, arrays| body(arrays)).submit().map(drop))??;
+        Ok(result
+            .ok_or("cannot run a plain loop: the task was only simulated; try a runtime without a simulated machine")?)
     }
 
     /// Copies a zone's outer faces from its neighbours' inner ones, where the zone resides: only the computation is shared

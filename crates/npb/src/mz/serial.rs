@@ -1,13 +1,13 @@
 //! A run as a plain loop over the zones, without the runtime.
 
-use std::sync::Mutex;
 use std::time::Instant;
 
-use ndarray::{Array4, s};
+use ndarray::s;
 
 use super::classes::{Benchmark, Fuse, Problem};
 use super::operator::{residual, scaled_residual};
-use super::plain::{Zone, Zones};
+use super::plain::Zones;
+use super::plain_loop::ZoneMut;
 use super::stopwatch::Stopwatch;
 use super::verify::Norms;
 use super::zones::Shape;
@@ -18,17 +18,17 @@ use super::{bt, lu, sp};
 pub struct PlainStage {
     /// As the tasks' log has it.
     pub name: &'static str,
-    work: fn(&mut Zone, usize),
+    work: fn(&mut ZoneMut<'_>, usize),
 }
 
 impl PlainStage {
     /// Does the stage's work on a zone, on `threads` threads.
-    pub fn run(&self, zone: &mut Zone, threads: usize) {
+    pub fn run(&self, zone: &mut ZoneMut<'_>, threads: usize) {
         (self.work)(zone, threads);
     }
 }
 
-const fn stage(name: &'static str, work: fn(&mut Zone, usize)) -> PlainStage {
+const fn stage(name: &'static str, work: fn(&mut ZoneMut<'_>, usize)) -> PlainStage {
     PlainStage { name, work }
 }
 
@@ -95,15 +95,15 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
             &const {
                 [
                     stage("forward", |z, threads| {
-                        let w = z.w.get_or_insert_with(|| Array4::zeros(z.r.raw_dim()));
+                        let w = z.w.as_mut().expect(HAS_CORRECTION);
                         lu::forward(&z.mesh, &z.u.view(), &z.r.view(), w.view_mut(), threads);
                     }),
                     stage("backward", |z, threads| {
-                        let w = z.w.as_mut().expect("the forward sweep comes first");
+                        let w = z.w.as_mut().expect(HAS_CORRECTION);
                         lu::backward(&z.mesh, &z.u.view(), w.view_mut(), threads);
                     }),
                     stage("add", |z, threads| {
-                        let w = z.w.as_ref().expect("the forward sweep comes first");
+                        let w = z.w.as_ref().expect(HAS_CORRECTION);
                         lu::add(&w.view(), z.u.view_mut(), threads);
                     }),
                     RESIDUAL,
@@ -112,6 +112,8 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
         }
     }
 }
+
+const HAS_CORRECTION: &str = "LU's zones have room for its correction";
 
 const RESIDUAL: PlainStage = stage("residual", |z, threads| {
     residual(&z.mesh, &z.u.view(), &z.forcing.view(), z.r.view_mut(), threads);
@@ -122,35 +124,17 @@ const SCALED_RESIDUAL: PlainStage = stage("residual", |z, threads| {
 });
 
 /// What planes have for themselves, of all interior planes.
-fn in_planes(Zone { mesh, u, forcing, r, .. }: &mut Zone, work: super::passes::InPlanes, threads: usize) {
+fn in_planes(ZoneMut { mesh, u, forcing, r, .. }: &mut ZoneMut<'_>, work: super::passes::InPlanes, threads: usize) {
     let interior = s![.., 1..-1, .., ..];
     let planes = 1..mesh.shape.nz - 1;
     work(mesh, planes, &u.view(), &forcing.slice(interior), r.slice_mut(interior), threads);
 }
 
 /// What rows have for themselves, of all interior rows.
-fn in_rows(Zone { mesh, u, r, .. }: &mut Zone, work: super::passes::InRows, threads: usize) {
+fn in_rows(ZoneMut { mesh, u, r, .. }: &mut ZoneMut<'_>, work: super::passes::InRows, threads: usize) {
     let Shape { ny, .. } = mesh.shape;
     let (u, r) = (u.slice_mut(s![.., 1..-1, 1..-1, ..]), r.slice(s![.., 1..-1, .., ..]));
     work(mesh, 1..ny - 1, u, &r, threads);
-}
-
-impl Zones {
-    /// One step: the exchange, then every zone's own step, each zone on `threads` threads. Gives the seconds of each of its
-    /// pieces, over all units together.
-    pub fn step(&mut self, fuse: Fuse, threads: usize) -> Stopwatch {
-        let watch = Mutex::new(Stopwatch::default());
-        let timed = |name, work: &mut dyn FnMut()| {
-            let start = Instant::now();
-            work();
-            let time = start.elapsed();
-            watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(name, time);
-        };
-        self.exchange_with(|copies| timed("exchange", copies));
-        let stages = plain_stages(self.benchmark(), fuse);
-        self.each(|zone| stages.iter().for_each(|stage| timed(stage.name, &mut || stage.run(zone, threads))));
-        watch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
 }
 
 /// What came of a run.
@@ -169,13 +153,13 @@ pub struct Run {
 pub fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize, fuse: Fuse) -> Run {
     let mut zones = Zones::new(benchmark, problem);
     zones.begin();
-    zones.step(fuse, threads);
+    zones.in_loop().step(fuse, threads);
     zones.initialise();
     zones.begin();
     let mut stages = Stopwatch::default();
     let start = Instant::now();
     for _ in 0..steps {
-        stages += &zones.step(fuse, threads);
+        stages += &zones.in_loop().step(fuse, threads);
     }
     let mut seconds = start.elapsed().as_secs_f64();
     let norms = zones.norms();

@@ -24,7 +24,7 @@ fn first_step(class: Class) -> Zones {
     for zone in &mut zones.zones {
         find_residual(zone, 1);
     }
-    zones.exchange();
+    zones.in_loop().exchange();
     zones
 }
 
@@ -56,7 +56,7 @@ fn stages_give_the_known_sums() {
             find_residual(zone, 1);
             check("rsd1", &zone.r);
         }
-        zones.exchange();
+        zones.in_loop().exchange();
     }
 }
 

@@ -14,7 +14,7 @@ fn every_stage_has_the_known_sums() {
     let known = golden.zones();
     let mut zones = Zones::new(Benchmark::Bt, &Benchmark::Bt.problem(Class::S));
     for step in 1..=2 {
-        zones.exchange();
+        zones.in_loop().exchange();
         for (number, zone) in zones.zones.iter_mut().enumerate() {
             let mesh = zone.mesh;
             let check = |stage: &str, array: &ndarray::Array4<f64>| {

@@ -2,6 +2,7 @@
 
 mod bt;
 pub(crate) mod golden;
+mod in_loop;
 mod lines;
 mod operator;
 mod replay;

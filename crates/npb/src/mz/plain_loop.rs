@@ -1,0 +1,206 @@
+//! The steps of a run as a plain loop over the zones: the functions of the tasks, without the runtime.
+//!
+//! It goes over arrays that others have, so that a loop and tasks can be measured on the same ones: how arrays lie in memory makes
+//! more of a difference than what the runtime costs. Zones are dealt to units once and stay there; nothing is ever taken over from
+//! a unit that is late.
+//!
+//! Invariant: whatever the number of units, every function is given the same numbers; so results agree to the last bit.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use ndarray::{ArrayView4, ArrayViewMut4, s};
+use rayon::prelude::*;
+
+use super::classes::{Benchmark, Fuse};
+use super::exchange::receive;
+use super::physics::Mesh;
+use super::serial::plain_stages;
+use super::stopwatch::Stopwatch;
+use super::zones::{Neighbours, Shape};
+
+/// A zone and its arrays, all of shape `[5, nz, ny, nx]`, for who works on them.
+#[derive(Debug)]
+pub struct ZoneMut<'a> {
+    pub(crate) mesh: Mesh,
+    /// The state.
+    pub(crate) u: ArrayViewMut4<'a, f64>,
+    /// The forcing term.
+    pub(crate) forcing: ArrayViewMut4<'a, f64>,
+    /// The right-hand side; zero on the boundary.
+    pub(crate) r: ArrayViewMut4<'a, f64>,
+    /// LU's correction, where its sweeps are stages of their own.
+    pub(crate) w: Option<ArrayViewMut4<'a, f64>>,
+}
+
+impl ZoneMut<'_> {
+    /// The zone's points.
+    pub fn shape(&self) -> Shape {
+        self.mesh.shape
+    }
+}
+
+/// All zones of a run, for a loop over them.
+///
+/// ```
+/// use npb::mz::{Benchmark, Class, Fuse, Zones, plain_stages};
+///
+/// let mut zones = Zones::new(Benchmark::Sp, &Benchmark::Sp.problem(Class::S));
+/// zones.begin();
+/// let mut plain = zones.in_loop();
+/// plain.exchange();
+/// for stage in plain_stages(Benchmark::Sp, Fuse::Stages) {
+///     plain.each(|zone| stage.run(zone, 1));
+/// }
+/// assert!(zones.norms().residual[0] > 0.0);
+/// ```
+#[derive(Debug)]
+pub struct PlainLoop<'a> {
+    benchmark: Benchmark,
+    /// In the order of their numbers.
+    zones: Vec<ZoneMut<'a>>,
+    neighbours: &'a [Neighbours],
+    /// The zones' units.
+    owners: Vec<usize>,
+    units: usize,
+}
+
+impl<'a> PlainLoop<'a> {
+    /// A loop over these zones, dealt to `units` units by their size. Each unit's work is an item of a parallel iterator of
+    /// rayon's: to be used from within a pool of as many threads.
+    pub(crate) fn new(
+        benchmark: Benchmark,
+        zones: Vec<ZoneMut<'a>>,
+        neighbours: &'a [Neighbours],
+        units: usize,
+    ) -> Self {
+        let owners = deal(&zones, units);
+        Self { benchmark, zones, neighbours, owners, units }
+    }
+
+    /// Does `work` on every zone, each unit on its own ones.
+    pub fn each(&mut self, work: impl Fn(&mut ZoneMut<'a>) + Sync) {
+        share(&self.owners, self.units, self.zones.iter_mut(), |_, zone| work(zone));
+    }
+
+    /// Copies the outer faces of all zones from their neighbours.
+    pub fn exchange(&mut self) {
+        self.exchange_with(|copies| copies());
+    }
+
+    /// [`Zones::exchange`], the copies to each zone done by `each`.
+    fn exchange_with(&mut self, each: impl Fn(&mut dyn FnMut()) + Sync) {
+        let mut faces = Vec::with_capacity(self.zones.len());
+        let mut interiors = Vec::with_capacity(self.zones.len());
+        for ZoneMut { u, .. } in &mut self.zones {
+            let (west, east, south, north, interior) = u.multi_slice_mut((
+                s![.., 1..-1, 1..-1, ..1],
+                s![.., 1..-1, 1..-1, -1..],
+                s![.., 1..-1, ..1, 1..-1],
+                s![.., 1..-1, -1.., 1..-1],
+                s![.., 1..-1, 1..-1, 1..-1],
+            ));
+            faces.push([west, east, south, north]);
+            interiors.push(interior);
+        }
+        let interiors: Vec<ArrayView4<'_, f64>> = interiors.iter().map(|interior| interior.view()).collect();
+        let neighbours = self.neighbours;
+        share(&self.owners, self.units, faces, |number, [to_west, to_east, to_south, to_north]| {
+            let Neighbours { west, east, south, north } = neighbours[number];
+            each(&mut || {
+                let to = [to_west.view_mut(), to_east.view_mut(), to_south.view_mut(), to_north.view_mut()];
+                let west = interiors[west].slice(s![.., .., .., -1..]);
+                let east = interiors[east].slice(s![.., .., .., ..1]);
+                let south = interiors[south].slice(s![.., .., -1.., ..]);
+                receive(to, [west, east, south, interiors[north].slice(s![.., .., ..1, ..])]);
+            });
+        });
+    }
+
+    /// One step: the exchange, then every zone's own step, each zone on `threads` threads. Gives the seconds of each of its
+    /// pieces, over all units together.
+    pub fn step(&mut self, fuse: Fuse, threads: usize) -> Stopwatch {
+        let watch = Mutex::new(Stopwatch::default());
+        let timed = |name, work: &mut dyn FnMut()| {
+            let start = Instant::now();
+            work();
+            let time = start.elapsed();
+            watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(name, time);
+        };
+        self.exchange_with(|copies| timed("exchange", copies));
+        let stages = plain_stages(self.benchmark, fuse);
+        self.each(|zone| stages.iter().for_each(|stage| timed(stage.name, &mut || stage.run(zone, threads))));
+        watch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A unit for each zone: the largest first, to the unit that has least.
+fn deal(zones: &[ZoneMut<'_>], units: usize) -> Vec<usize> {
+    let size = |zone: usize| zones[zone].shape().points();
+    let mut order: Vec<usize> = (0..zones.len()).collect();
+    order.sort_by_key(|&zone| std::cmp::Reverse(size(zone)));
+    let (mut points, mut owners) = (vec![0; units.max(1)], vec![0; zones.len()]);
+    for zone in order {
+        let least = (0..points.len()).min_by_key(|&unit| points[unit]).unwrap_or(0);
+        owners[zone] = least;
+        points[least] += size(zone);
+    }
+    owners
+}
+
+/// Does `work` on every item, each unit on its own ones, in the order of their numbers.
+fn share<T: Send>(
+    owners: &[usize],
+    units: usize,
+    items: impl IntoIterator<Item = T>,
+    work: impl Fn(usize, &mut T) + Sync,
+) {
+    if units <= 1 {
+        items.into_iter().enumerate().for_each(|(number, mut item)| work(number, &mut item));
+        return;
+    }
+    let mut shares: Vec<Vec<(usize, T)>> = (0..units).map(|_| Vec::new()).collect();
+    for (number, item) in items.into_iter().enumerate() {
+        shares[owners[number]].push((number, item));
+    }
+    shares.into_par_iter().with_max_len(1).for_each(|share| {
+        share.into_iter().for_each(|(number, mut item)| work(number, &mut item));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mz::classes::Class;
+    use crate::mz::plain::Zones;
+    use crate::mz::serial::run;
+
+    #[test]
+    fn zones_that_are_dealt_give_the_same_bits() {
+        for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
+            let problem = benchmark.problem(Class::S);
+            let one = run(benchmark, &problem, 2, 1, Fuse::Step).norms;
+            for units in [2, 3, 7] {
+                let mut zones = Zones::dealt(benchmark, &problem, units);
+                zones.begin();
+                for _ in 0..2 {
+                    zones.in_loop().step(Fuse::Stages, 1);
+                }
+                assert_eq!(zones.norms(), one, "{benchmark:?}, {units} units");
+            }
+        }
+    }
+
+    #[test]
+    fn units_have_about_as_many_points() {
+        let mut zones = Zones::dealt(Benchmark::Bt, &Benchmark::Bt.problem(Class::W), 2);
+        let plain = zones.in_loop();
+        let points = |unit| -> usize {
+            let of_unit = plain.zones.iter().zip(&plain.owners).filter(|(_, owner)| **owner == unit);
+            of_unit.map(|(zone, _)| zone.shape().points()).sum()
+        };
+        let (one, other) = (points(0), points(1));
+        assert!(one.abs_diff(other) * 50 < one + other, "{one} and {other}");
+        assert_eq!(deal(&[], 3), []);
+    }
+}
