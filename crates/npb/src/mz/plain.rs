@@ -85,16 +85,6 @@ impl Zones {
         zones
     }
 
-    /// Which of the three they are of.
-    pub fn benchmark(&self) -> Benchmark {
-        self.benchmark
-    }
-
-    /// How many units they are dealt to.
-    pub fn units(&self) -> usize {
-        self.units
-    }
-
     /// The zones, in the order of their numbers.
     pub fn zones(&self) -> &[Zone] {
         &self.zones

@@ -88,7 +88,7 @@ impl<'a> PlainLoop<'a> {
         self.exchange_with(|copies| copies());
     }
 
-    /// [`Zones::exchange`], the copies to each zone done by `each`.
+    /// As [`exchange`](Self::exchange), the copies to each zone done by `each`.
     fn exchange_with(&mut self, each: impl Fn(&mut dyn FnMut()) + Sync) {
         let mut faces = Vec::with_capacity(self.zones.len());
         let mut interiors = Vec::with_capacity(self.zones.len());
