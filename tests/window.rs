@@ -44,7 +44,7 @@ fn the_window_holds_back_a_submitter_that_hosts_nothing() {
 }
 
 #[test]
-fn by_default_256_tasks_of_each_unit_may_be_pending() {
+fn by_default_256_tasks_may_be_pending_on_one_unit() {
     // Nobody but the submitter runs anything, so that times do not matter.
     let most = most_pending(&builder("1:CPU:1", true).build().unwrap(), 5000, || ());
     assert!((256..=256 + 32).contains(&most), "{most} tasks pending");
