@@ -286,8 +286,8 @@ impl Builder {
     }
 
     /// How many tasks may be pending before a submission waits until half of them have finished. A submitter that hosts
-    /// a unit executes some meanwhile. The default is 512 per unit: enough to look ahead, and small enough for caches; and
-    /// 256 for one unit alone. Submissions inside bodies do not wait.
+    /// a unit executes some meanwhile. The default is 512 per unit and at least 1024: enough to look ahead, and small
+    /// enough for caches. Submissions inside bodies do not wait.
     ///
     /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything
     /// waits for what is yet to be submitted, submission goes on after a while: four times as long as a task took

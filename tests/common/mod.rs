@@ -37,17 +37,12 @@ pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
 
 /// Runs `test` on every mix under every scheduler, hosted by the submitter or not, watched and checked for conflicts.
 pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
-    for_each_mix_with(|builder| builder, test);
-}
-
-/// The same, of runtimes with these settings.
-pub fn for_each_mix_with(settings: fn(Builder) -> Builder, test: impl Fn(&Runtime) + Clone + Send + 'static) {
     for units in MIXES {
         for scheduler in SCHEDULERS {
             for hosts in [false, true] {
                 let test = test.clone();
                 watched(&format!("{units} {scheduler} hosts={hosts}"), move || {
-                    let builder = settings(Runtime::builder().compute_units(units).scheduler(scheduler));
+                    let builder = Runtime::builder().compute_units(units).scheduler(scheduler);
                     let rt = builder.submitter_hosts_unit(hosts).detect_conflicts(true).build().unwrap();
                     test(&rt);
                     assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());

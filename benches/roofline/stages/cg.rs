@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use thalweg::Runtime;
 use thalweg::error::BuildError;
 
-use super::{Effort, Measured, Shares, Work, timed, timed_tasks};
+use super::{Effort, Measured, PENDING, Shares, Work, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
@@ -301,7 +301,8 @@ fn within<'a>(
 }
 
 fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
-    Runtime::builder().compute_units(format!("{}:CPU:1", crew.units())).submitter_hosts_unit(true).build()
+    let builder = Runtime::builder().compute_units(format!("{}:CPU:1", crew.units())).window(PENDING * crew.units());
+    builder.submitter_hosts_unit(true).build()
 }
 
 /// Steps as a plain loop and as tasks, by turns.

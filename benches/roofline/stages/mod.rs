@@ -172,6 +172,9 @@ impl Effort {
     }
 }
 
+/// Tasks that may be pending for each unit: few enough that what the runtime keeps of them stays in the second cache, and several steps.
+pub(crate) const PENDING: usize = 256;
+
 /// The seconds until so many steps of tasks have ended, of which `submit` submits one.
 fn timed_tasks(
     rt: &Runtime,

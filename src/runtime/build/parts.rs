@@ -19,8 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
 const WINDOW_PER_UNIT: usize = 512;
-/// One unit runs one task after the other: there is nothing to find by looking further ahead.
-const WINDOW_ALONE: usize = 256;
+const LEAST_WINDOW: usize = 1024;
 
 impl Builder {
     /// The scheduler, for this machine.
@@ -77,10 +76,7 @@ impl Builder {
 
     /// What all threads will share.
     pub(super) fn shared(&mut self, machine: Machine, placement: Option<Placement>) -> Result<Shared, BuildError> {
-        let window = self.window.unwrap_or(match machine.num_units() {
-            1 => WINDOW_ALONE,
-            units => WINDOW_PER_UNIT * units,
-        });
+        let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
         if window == 0 {
             let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
             return Err(BuildError::Argument { argument: "window", problem });
