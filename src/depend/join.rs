@@ -32,14 +32,6 @@ pub(super) const WORTH_A_JOIN: usize = MOST / 2;
 /// Tasks in a history.
 pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
 
-/// A list of one.
-#[inline]
-pub(super) fn just(task: TaskRef) -> Tasks {
-    let mut tasks = Tasks::new(); // from an iterator it takes four times as long
-    tasks.push(task);
-    tasks
-}
-
 /// A task, and what it is waited for.
 pub(super) type Predecessor = (TaskRef, Flow);
 

@@ -18,12 +18,13 @@
 
 use super::fragment;
 use super::indexed::Indexed;
-use super::join::{self, Tasks, matters};
+use super::join::{Tasks, matters};
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::{Block, NarrowBlock};
 use crate::sync::Flow;
 use arrayvec::ArrayVec;
+use smallvec::smallvec;
 
 /// The most entries; searching more costs more than looking parts up.
 pub(super) const MOST: usize = 16;
@@ -58,7 +59,7 @@ impl Recent {
 
     /// The history of a data object of which a task has written this, and nobody anything since.
     pub(super) fn of_writer(block: NarrowBlock, task: TaskRef) -> Self {
-        Self(vec![Entry { block, writes: true, tasks: join::just(task) }])
+        Self(vec![Entry { block, writes: true, tasks: smallvec![task] }])
     }
 
     /// Whether an access of this mode can be entered.
@@ -98,7 +99,7 @@ impl Recent {
         }
         match same_readers {
             Some(index) => fragment::add_reader(&mut self.0[index].tasks, newcomer),
-            None => self.0.push(Entry { block: region, writes, tasks: join::just(newcomer.share()) }),
+            None => self.0.push(Entry { block: region, writes, tasks: smallvec![newcomer.share()] }),
         }
     }
 

@@ -10,9 +10,8 @@ use npb_cg::symmetric::{self, Symmetric};
 use npb_cg::{Matrix, Problem, Solver, Storage};
 use rayon::prelude::*;
 use thalweg::Runtime;
-use thalweg::error::BuildError;
 
-use super::{Effort, Measured, PENDING, Shares, Work, timed, timed_tasks};
+use super::{Effort, Measured, Shares, Work, runtime, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
@@ -298,11 +297,6 @@ fn within<'a>(
 ) -> impl DoubleEndedIterator<Item = &'a [f64]> {
     let parts = product.iter().zip(shares).filter(|(_, own)| own.start <= rows.start && own.end > rows.start);
     parts.map(|(part, own)| &part[rows.start - own.start..own.end.min(rows.end) - own.start])
-}
-
-fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
-    let builder = Runtime::builder().compute_units(format!("{}:CPU:1", crew.units())).window(PENDING * crew.units());
-    builder.submitter_hosts_unit(true).build()
 }
 
 /// Steps as a plain loop and as tasks, by turns.

@@ -7,7 +7,7 @@ use ndarray::{Array2, Axis, s};
 use rayon::prelude::*;
 use thalweg::prelude::*;
 
-use super::{Effort, Measured, PENDING, Shares, Work, timed, timed_tasks};
+use super::{Effort, Measured, Shares, Work, runtime, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
@@ -87,8 +87,7 @@ fn bands(u: &Data<f64, Ix2>, band: usize) -> Partition<'_, f64, Ix2> {
 /// Sweeps as a plain loop and as tasks, by turns.
 fn shares(crew: &Crew, side: usize, band: usize, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
-    let builder = Runtime::builder().compute_units(format!("{units}:CPU:1")).window(PENDING * units);
-    let rt = builder.submitter_hosts_unit(true).build()?;
+    let rt = runtime(crew)?;
     let (mut old, mut new) = (rt.array(start(side)), rt.array(start(side)));
     let mut sweep = || -> Result<(), SubmitError> {
         mem::swap(&mut old, &mut new);

@@ -19,7 +19,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 use thalweg::Runtime;
+use thalweg::error::BuildError;
 
+use crate::crew::Crew;
 use crate::statistics::median;
 
 /// What a stage does in a pass over all of a problem.
@@ -172,8 +174,14 @@ impl Effort {
     }
 }
 
-/// Tasks that may be pending for each unit: few enough that what the runtime keeps of them stays in the second cache, and several steps.
-pub(crate) const PENDING: usize = 256;
+/// A runtime with a unit of one core for each of the crew's threads.
+fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
+    /// For each unit: few enough that what the runtime keeps of them stays in the second cache, and several steps.
+    const PENDING: usize = 256;
+    let units = crew.units();
+    let builder = Runtime::builder().compute_units(format!("{units}:CPU:1")).window(PENDING * units);
+    builder.submitter_hosts_unit(true).build()
+}
 
 /// The seconds until so many steps of tasks have ended, of which `submit` submits one.
 fn timed_tasks(

@@ -5,9 +5,8 @@ use std::error::Error;
 use npb::mz::{
     Benchmark, Exchange, Fuse, PlainLoop, Problem, Program, Settings, Shape, Stopwatch, Zones, plain_stages,
 };
-use thalweg::Runtime;
 
-use super::{Effort, Measured, PENDING, Shares, Work, bt, lu, sp, timed, timed_tasks};
+use super::{Effort, Measured, Shares, Work, bt, lu, runtime, sp, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
@@ -139,8 +138,7 @@ fn shares(
     effort: Effort,
 ) -> Result<OfStep, Box<dyn Error>> {
     let units = crew.units();
-    let builder = Runtime::builder().compute_units(format!("{units}:CPU:1")).window(PENDING * units);
-    let rt = builder.submitter_hosts_unit(true).build()?;
+    let rt = runtime(crew)?;
     let program = Program::new(&rt, benchmark, problem, Settings { steps: 1, fuse, periods: false, replay: false });
     program.prepare()?;
     let in_loop = |steps: usize| {
