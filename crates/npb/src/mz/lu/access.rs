@@ -3,50 +3,94 @@
 use pulp::Simd;
 
 use super::ssor::Access;
-use super::wavefront::Strip;
+use super::wavefront::{Rows, Strip, Turn};
 use super::{UPDATE, update};
-use crate::mz::components::{Components, ComponentsMut};
+use crate::mz::components::Components;
 use crate::mz::lanes::Lane;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::prefetch;
 use crate::mz::rows::Block;
 
-/// The points of one plane of constant z.
+/// Packs a turn's rows of an array.
 #[inline(always)]
-fn plane<'a>(mesh: &Mesh, component: &'a [f64], k: usize) -> &'a [f64] {
+fn pack<S: Simd>(
+    simd: S,
+    (mesh, array): (&Mesh, &Components<'_>),
+    (strip, turn): (Strip, Turn<usize>),
+    bundle: &mut [S::f64s],
+) {
     let points = mesh.shape.nx * mesh.shape.ny;
-    &component[k * points..(k + 1) * points]
-}
-
-/// Packs a plane's rows of an array.
-#[inline(always)]
-fn pack<S: Simd>(simd: S, (mesh, array, k): (&Mesh, &Components<'_>, usize), strip: Strip, bundle: &mut [S::f64s]) {
-    for (m, component) in array.iter().enumerate() {
-        strip.pack(simd, plane(mesh, component, k), bundle, (m, COMPONENTS));
+    for (m, numbers) in array.iter().enumerate() {
+        let rows = turn.map(
+            #[inline(always)]
+            |k| Rows { numbers: &numbers[..], first: k * points + strip.begin(0) },
+        );
+        strip.pack(simd, rows, bundle, (m, COMPONENTS));
     }
 }
 
-/// Packs a strip's rows of a plane of a block.
+/// Packs a turn's rows of a block whose first row is `first`.
 #[inline(always)]
-fn pack_block<S: Simd>(simd: S, plane: &ComponentsMut<'_>, strip: Strip, bundle: &mut [S::f64s]) {
-    for (m, component) in plane.iter().enumerate() {
-        strip.pack(simd, component, bundle, (m, COMPONENTS));
+fn pack_block<S: Simd>(
+    simd: S,
+    (block, first): (&Block<'_>, usize),
+    (strip, turn): (Strip, Turn<usize>),
+    bundle: &mut [S::f64s],
+) {
+    let planes = turn.map(
+        #[inline(always)]
+        |k| &block[k],
+    );
+    for m in 0..COMPONENTS {
+        let rows = planes.map(
+            #[inline(always)]
+            |plane| Rows { numbers: &*plane[m], first: strip.begin(first) },
+        );
+        strip.pack(simd, rows, bundle, (m, COMPONENTS));
     }
 }
 
-/// Asks for a plane of an array at one of its points.
+/// Updates a turn's rows of a block whose first row is `first`.
 #[inline(always)]
-fn ask(mesh: &Mesh, array: &Components<'_>, k: usize, point: usize) {
+fn unpack_block<S: Simd>(
+    simd: S,
+    (block, first): (&mut Block<'_>, usize),
+    (strip, turn): (Strip, Turn<usize>),
+    bundle: &[S::f64s],
+    update: impl Fn(Lane<S>, Lane<S>) -> Lane<S> + Copy,
+) {
+    let first = strip.begin(first);
+    let above = turn.begins.unwrap_or(block.len());
+    let (below, from) = block.split_at_mut(above);
+    for m in 0..COMPONENTS {
+        let turn = Turn {
+            ends: turn.ends.map(
+                #[inline(always)]
+                |k| Rows { numbers: &mut *below[k][m], first },
+            ),
+            begins: turn.begins.map(
+                #[inline(always)]
+                |_| Rows { numbers: &mut *from[0][m], first },
+            ),
+        };
+        strip.unpack(simd, turn, bundle, (m, COMPONENTS), update);
+    }
+}
+
+/// Asks for a step's share of a strip's rows in a plane of an array.
+#[inline(always)]
+fn ask<S: Simd>((mesh, array): (&Mesh, &Components<'_>), (strip, plane): (Strip, usize), step: usize) {
+    let point = plane * mesh.shape.nx * mesh.shape.ny + strip.begin(0) + step * S::F64_LANES;
     for component in array {
-        prefetch(plane(mesh, component, k), point);
+        prefetch(component, point);
     }
 }
 
-/// Asks for a plane of a block at one of its points.
+/// Asks for a step's share of a strip's rows in a plane of a block whose first row is `first`.
 #[inline(always)]
-fn ask_block(plane: &ComponentsMut<'_>, point: usize) {
-    for component in plane {
-        prefetch(component, point);
+fn ask_block<S: Simd>((block, first): (&Block<'_>, usize), (strip, plane): (Strip, usize), step: usize) {
+    for component in &block[plane] {
+        prefetch(component, strip.begin(first) + step * S::F64_LANES);
     }
 }
 
@@ -66,36 +110,33 @@ impl Access for Stage<'_> {
     const KEPT: bool = false;
 
     #[inline(always)]
-    fn prefetch<S: Simd>(&self, at: usize, strip: Strip, step: usize) {
-        let point = strip.share::<S>(step);
-        ask(self.mesh, &self.u, at, point);
+    fn prefetch<S: Simd>(&self, at: (Strip, usize), step: usize) {
+        ask::<S>((self.mesh, &self.u), at, step);
         match &self.r {
-            Some(r) => ask(self.mesh, r, at, point),
-            None => ask_block(&self.block[at], strip.within(self.first).share::<S>(step)),
+            Some(r) => ask::<S>((self.mesh, r), at, step),
+            None => ask_block::<S>((&self.block, self.first), at, step),
         }
     }
 
     #[inline(always)]
-    fn pack<S: Simd>(&self, simd: S, at: usize, strip: Strip, state: &mut [S::f64s], w: &mut [S::f64s]) {
-        pack(simd, (self.mesh, &self.u, at), strip, state);
+    fn pack<S: Simd>(&self, simd: S, at: (Strip, Turn<usize>), state: &mut [S::f64s], w: &mut [S::f64s]) {
+        pack(simd, (self.mesh, &self.u), at, state);
         match &self.r {
-            Some(r) => pack(simd, (self.mesh, r, at), strip, w),
-            None => pack_block(simd, &self.block[at], strip.within(self.first), w),
+            Some(r) => pack(simd, (self.mesh, r), at, w),
+            None => pack_block(simd, (&self.block, self.first), at, w),
         }
     }
 
     #[inline(always)]
-    fn unpack<S: Simd>(&mut self, simd: S, at: usize, strip: Strip, w: &[S::f64s]) {
-        for (m, component) in self.block[at].iter_mut().enumerate() {
-            strip.within(self.first).unpack(
-                simd,
-                component,
-                w,
-                (m, COMPONENTS),
-                #[inline(always)]
-                |_, new| new,
-            );
-        }
+    fn unpack<S: Simd>(&mut self, simd: S, at: (Strip, Turn<usize>), w: &[S::f64s]) {
+        unpack_block(
+            simd,
+            (&mut self.block, self.first),
+            at,
+            w,
+            #[inline(always)]
+            |_, new| new,
+        );
     }
 }
 
@@ -111,20 +152,19 @@ impl Access for Gather<'_> {
     const KEPT: bool = true;
 
     #[inline(always)]
-    fn prefetch<S: Simd>(&self, at: usize, strip: Strip, step: usize) {
-        let point = strip.share::<S>(step);
-        ask(self.mesh, &self.u, at, point);
-        ask(self.mesh, &self.r, at, point);
+    fn prefetch<S: Simd>(&self, at: (Strip, usize), step: usize) {
+        ask::<S>((self.mesh, &self.u), at, step);
+        ask::<S>((self.mesh, &self.r), at, step);
     }
 
     #[inline(always)]
-    fn pack<S: Simd>(&self, simd: S, at: usize, strip: Strip, state: &mut [S::f64s], w: &mut [S::f64s]) {
-        pack(simd, (self.mesh, &self.u, at), strip, state);
-        pack(simd, (self.mesh, &self.r, at), strip, w);
+    fn pack<S: Simd>(&self, simd: S, at: (Strip, Turn<usize>), state: &mut [S::f64s], w: &mut [S::f64s]) {
+        pack(simd, (self.mesh, &self.u), at, state);
+        pack(simd, (self.mesh, &self.r), at, w);
     }
 
     #[inline(always)]
-    fn unpack<S: Simd>(&mut self, _: S, _: usize, _: Strip, _: &[S::f64s]) {}
+    fn unpack<S: Simd>(&mut self, _: S, _: (Strip, Turn<usize>), _: &[S::f64s]) {}
 }
 
 /// The backward sweep that finds w in its bundles, and updates u.
@@ -139,27 +179,25 @@ impl Access for Scatter<'_> {
     const KEPT: bool = true;
 
     #[inline(always)]
-    fn prefetch<S: Simd>(&self, at: usize, strip: Strip, step: usize) {
-        ask_block(&self.block[at], strip.within(self.first).share::<S>(step));
+    fn prefetch<S: Simd>(&self, at: (Strip, usize), step: usize) {
+        ask_block::<S>((&self.block, self.first), at, step);
     }
 
     #[inline(always)]
-    fn pack<S: Simd>(&self, simd: S, at: usize, strip: Strip, state: &mut [S::f64s], _: &mut [S::f64s]) {
-        pack_block(simd, &self.block[at], strip.within(self.first), state);
+    fn pack<S: Simd>(&self, simd: S, at: (Strip, Turn<usize>), state: &mut [S::f64s], _: &mut [S::f64s]) {
+        pack_block(simd, (&self.block, self.first), at, state);
     }
 
     #[inline(always)]
-    fn unpack<S: Simd>(&mut self, simd: S, at: usize, strip: Strip, w: &[S::f64s]) {
+    fn unpack<S: Simd>(&mut self, simd: S, at: (Strip, Turn<usize>), w: &[S::f64s]) {
         let factor = Lane::splat(simd, UPDATE);
-        for (m, u) in self.block[at].iter_mut().enumerate() {
-            strip.within(self.first).unpack(
-                simd,
-                u,
-                w,
-                (m, COMPONENTS),
-                #[inline(always)]
-                |u, w| update(factor, w, u),
-            );
-        }
+        unpack_block(
+            simd,
+            (&mut self.block, self.first),
+            at,
+            w,
+            #[inline(always)]
+            |u, w| update(factor, w, u),
+        );
     }
 }

@@ -27,10 +27,9 @@ use crate::mz::lanes::{Lane, MAX_LANES, dispatch};
 use crate::mz::operator::residual;
 use crate::mz::physics::Mesh;
 use crate::mz::rows::{blocks, divide};
-use crate::mz::zones::Shape;
 use access::{Gather, Scatter, Stage};
 use jacobian::OMEGA;
-use ssor::{Access, Direction, Front};
+use ssor::{Access, Direction, Front, Slabs};
 
 /// The factor of w in the update of u.
 pub(crate) const UPDATE: f64 = 1.0 / (OMEGA * (2.0 - OMEGA));
@@ -64,14 +63,13 @@ impl Fronts {
         rows: &[Range<usize>],
         mut accesses: Vec<A>,
     ) {
-        let Shape { nx, nz, .. } = mesh.shape;
-        let (first, last) = (1, nz - 1);
+        let planes = 1..mesh.shape.nz - 1;
         let blocks = rows.len();
-        let slab = if blocks == 1 { last - first } else { (last - first).div_ceil(SLABS_PER_BLOCK * blocks) };
-        let slabs = (last - first).div_ceil(slab);
+        let share = if blocks == 1 { planes.len() } else { planes.len().div_ceil(SLABS_PER_BLOCK * blocks) };
+        let slabs = Slabs::new(planes, share);
         self.0.resize_with(blocks, Front::default);
         for (front, rows) in self.0.iter_mut().zip(rows) {
-            front.prepare(nx, rows.clone(), slab);
+            front.prepare(mesh.shape.nx, rows.clone(), &slabs);
         }
 
         // In order of the sweep, like the slabs.
@@ -80,14 +78,15 @@ impl Fronts {
             fronts.reverse();
         }
         let mut waves = move || {
+            let slabs = slabs.count();
             for wave in 0..slabs + blocks - 1 {
                 let one = |(block, (front, access)): (usize, &mut (&mut Front, &mut A))| {
                     let Some(number) = wave.checked_sub(block).filter(|&number| number < slabs) else { return };
-                    let planes = match direction {
-                        Direction::Forward => first + number * slab..(first + (number + 1) * slab).min(last),
-                        Direction::Backward => (last - (number * slab + slab).min(last - first))..last - number * slab,
+                    let slab = match direction {
+                        Direction::Forward => number,
+                        Direction::Backward => slabs - 1 - number,
                     };
-                    front.sweep(mesh, direction, planes, number == 0, *access);
+                    front.sweep(mesh, direction, slab, *access);
                 };
                 if blocks == 1 {
                     fronts.iter_mut().enumerate().for_each(one);

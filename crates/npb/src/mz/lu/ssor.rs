@@ -1,10 +1,10 @@
 //! One sweep of symmetric successive over-relaxation through a block of rows, strip after strip.
 //!
 //! Forward, w ← D⁻¹ (Δt r + contributions of the points before); backward, w ← w + D⁻¹ (contributions of the points
-//! after). A strip (see [`super::wavefront`]) goes through all planes before the next one does. When a point's w is found,
-//! its contributions to the three next points are computed at once, since they share most of the work: in x they stay in
-//! registers; in y they shift by a lane, and leave the strip through its plane's `edge`; in z they wait in `ahead` for
-//! the next plane, where the strip has the same steps.
+//! after). A strip (see [`super::wavefront`]) goes through all planes of a slab before the next one does. When a point's w is
+//! found, its contributions to the three next points are computed at once, since they share most of the work: in x they stay in
+//! registers; in y they shift by a lane, and leave the strip through the slab's `edge`; in z they wait in `ahead` for the next
+//! turn, in which the strip is at the same points of the next plane at the same steps.
 //!
 //! Invariant: at lanes outside the interior w is exactly 0, so they contribute exactly 0.
 
@@ -13,7 +13,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use super::jacobian::{Coefficients, Flow, State};
-use super::wavefront::{Shift, Strip};
+use super::wavefront::{Shift, Strip, Turn, turn_len};
 use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::prefetch;
@@ -27,6 +27,38 @@ pub(crate) enum Direction {
     Backward,
 }
 
+/// The planes that a zone's blocks of rows sweep at a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slabs {
+    /// All planes.
+    planes: Range<usize>,
+    /// How many are in a slab, but for the last one.
+    share: usize,
+}
+
+impl Slabs {
+    /// Cuts planes into slabs of `share` planes.
+    pub(crate) fn new(planes: Range<usize>, share: usize) -> Self {
+        Self { planes, share }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.planes.len().div_ceil(self.share)
+    }
+
+    /// The planes of the `number`-th slab from below.
+    fn planes(&self, number: usize) -> Range<usize> {
+        let first = self.planes.start + number * self.share;
+        first..(first + self.share).min(self.planes.end)
+    }
+
+    /// How many steps a strip takes through all slabs below the `number`-th, if rows have `nx` points.
+    fn steps_below<S: Simd>(&self, number: usize, nx: usize) -> usize {
+        (number * self.share).min(self.planes.len()) * turn_len::<S>(nx) + number * S::F64_LANES
+    }
+}
+
 /// A block of rows during a step, with its scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Front {
@@ -34,57 +66,49 @@ pub(crate) struct Front {
     nx: usize,
     /// The rows of the block.
     rows: Range<usize>,
-    /// The state in one strip of one plane.
+    slabs: Slabs,
+    /// The state in one turn of one strip.
     state: Scratch,
-    /// w in one strip of one plane, or in all strips of all planes.
+    /// w in one turn of one strip, or in all turns of all strips.
     w: Scratch,
     /// Per strip: what the plane before contributes, `[step][component]`.
     ahead: Scratch,
-    /// Where lanes are at interior points, of the first strip and of the last one, which may have fewer rows.
+    /// Where lanes are at interior points in a slab's first turn, in its last one and in all others, of the first strip and of the
+    /// last one, which may have fewer rows.
     masks: Scratch,
-    /// Per plane of a slab: what enters from the block before, and later what leaves for the one after.
+    /// Of a slab: what enters from the block before, and later what leaves for the one after.
     pub(crate) edge: Vec<f64>,
 }
 
-/// Where a sweep's numbers come from and go to; `at` is the number of the plane.
+/// Where a sweep's numbers come from and go to.
 pub(crate) trait Access: Sync {
     /// Whether the bundles of w of all strips are kept from the forward to the backward sweep.
     const KEPT: bool;
 
-    /// Asks for a step's share of what [`Access::pack`] reads.
-    fn prefetch<S: Simd>(&self, at: usize, strip: Strip, step: usize);
+    /// Asks for a step's share of what [`Access::pack`] reads of a strip in a plane.
+    fn prefetch<S: Simd>(&self, at: (Strip, usize), step: usize);
 
-    /// Packs the state, and w unless it is there already, before the sweep of a strip.
-    fn pack<S: Simd>(&self, simd: S, at: usize, strip: Strip, state: &mut [S::f64s], w: &mut [S::f64s]);
+    /// Packs the state, and w unless it is there already, before the sweep of a strip's turn.
+    fn pack<S: Simd>(&self, simd: S, at: (Strip, Turn<usize>), state: &mut [S::f64s], w: &mut [S::f64s]);
 
-    /// Unpacks w after the sweep of a strip.
-    fn unpack<S: Simd>(&mut self, simd: S, at: usize, strip: Strip, w: &[S::f64s]);
+    /// Unpacks w after the sweep of a strip's turn.
+    fn unpack<S: Simd>(&mut self, simd: S, at: (Strip, Turn<usize>), w: &[S::f64s]);
 }
 
 impl Front {
-    /// Makes ready to sweep `rows` of rows of `nx` points, with the edges of slabs of `slab` planes.
-    pub(crate) fn prepare(&mut self, nx: usize, rows: Range<usize>, slab: usize) {
-        (self.nx, self.rows) = (nx, rows);
+    /// Makes ready to sweep `rows` of rows of `nx` points.
+    pub(crate) fn prepare(&mut self, nx: usize, rows: Range<usize>, slabs: &Slabs) {
+        /// What a strip's edge begins before it and ends after it, in steps.
+        const MARGIN: usize = 4 * MAX_LANES;
+        (self.nx, self.rows, self.slabs) = (nx, rows, slabs.clone());
         self.edge.clear();
-        self.edge.resize(slab * edge_len(nx), 0.0);
+        self.edge.resize((slabs.share * (nx - 1).next_multiple_of(MAX_LANES) + MARGIN) * COMPONENTS, 0.0);
     }
 
-    /// Sweeps the planes `planes`; `first` if they are the sweep's first ones. `scale` is the factor of w on entry.
-    pub(crate) fn sweep<A: Access>(
-        &mut self,
-        mesh: &Mesh,
-        direction: Direction,
-        planes: Range<usize>,
-        first: bool,
-        access: &mut A,
-    ) {
-        dispatch(self.nx - 2, Sweep { front: self, mesh, direction, planes, first, access });
+    /// Sweeps the `slab`-th slab from below, which must be the first one that the direction comes to, or follow the one before.
+    pub(crate) fn sweep<A: Access>(&mut self, mesh: &Mesh, direction: Direction, slab: usize, access: &mut A) {
+        dispatch(self.nx - 2, Sweep { front: self, mesh, direction, slab, access });
     }
-}
-
-/// Numbers of the edge of one plane, for any number of lanes: one per step and component, and some steps before and after.
-fn edge_len(nx: usize) -> usize {
-    (nx + 3 * MAX_LANES) * COMPONENTS
 }
 
 /// One call of [`Front::sweep`].
@@ -92,8 +116,7 @@ struct Sweep<'a, A> {
     front: &'a mut Front,
     mesh: &'a Mesh,
     direction: Direction,
-    planes: Range<usize>,
-    first: bool,
+    slab: usize,
     access: &'a mut A,
 }
 
@@ -112,95 +135,125 @@ impl<A: Access> WithSimd for Sweep<'_, A> {
 impl<A: Access> Sweep<'_, A> {
     #[inline(always)]
     fn run<S: Simd, const BACKWARD: bool>(self, simd: S) {
-        let Self { front: Front { nx, rows, state, w, ahead, masks, edge }, mesh, planes, first, access, .. } = self;
-        let (steps, stored) = (Strip::steps::<S>(*nx), Strip::stored::<S>(*nx) * COMPONENTS);
-        let strips = rows.len().div_ceil(S::F64_LANES);
+        let Self { front: Front { nx, rows, slabs, state, w, ahead, masks, edge }, mesh, slab, access, .. } = self;
+        let (nx, lanes, len) = (*nx, S::F64_LANES, turn_len::<S>(*nx));
+        let planes = slabs.planes(slab);
+        let (below, all) = (slabs.steps_below::<S>(slab, nx), slabs.steps_below::<S>(slabs.count(), nx));
+        let strips = rows.len().div_ceil(lanes);
+        // The n-th strip that the sweep comes to, and its number.
+        let strip_of = {
+            #[inline(always)]
+            |n: usize| {
+                let number = if BACKWARD { strips - 1 - n } else { n };
+                let begin = rows.start + number * lanes;
+                (number, Strip::new(begin..(begin + lanes).min(rows.end), nx))
+            }
+        };
 
-        let interior = mesh.shape.nz - 2;
-        let state = state.vectors::<S>(stored);
-        let w = w.vectors::<S>(if A::KEPT { interior * strips * stored } else { stored });
-        let ahead = ahead.vectors::<S>(strips * steps * COMPONENTS);
-        let masks = masks.vectors::<S>(2 * steps);
-        if first {
+        let state = state.vectors::<S>(len * COMPONENTS);
+        let w = w.vectors::<S>(if A::KEPT { strips * all } else { len } * COMPONENTS);
+        let ahead = ahead.vectors::<S>(strips * len * COMPONENTS);
+        let masks = masks.vectors::<S>(2 * masks_len::<S>(nx));
+        let (whole, last) = masks.split_at_mut(masks_len::<S>(nx));
+        if slab == if BACKWARD { slabs.count() - 1 } else { 0 } {
             ahead.fill(simd.splat_f64s(0.0));
-            strip_of::<S>(rows, 0, *nx).mask::<S>(&mut masks[..steps]);
-            strip_of::<S>(rows, strips - 1, *nx).mask::<S>(&mut masks[steps..]);
+            let [first_strip, last_strip] = if BACKWARD { [strips - 1, 0] } else { [0, strips - 1] };
+            for (strip, masks) in [(first_strip, &mut *whole), (last_strip, &mut *last)] {
+                for (ends, begins) in [(false, true), (true, true), (true, false)] {
+                    let turn = Turn { ends: ends.then_some(()), begins: begins.then_some(()) };
+                    strip_of(strip).1.mask::<S>(turn, &mut masks[mask_of::<S, _>(&turn, nx)]);
+                }
+            }
         }
 
         let c = Coefficients::new(simd, mesh, BACKWARD);
         let dt = Lane::splat(simd, mesh.dt);
-        // The m-th plane of the n-th strip that the sweep comes to.
-        let turn = {
-            #[inline(always)]
-            |n: usize, m: usize| match BACKWARD {
-                true => (strips - 1 - n, planes.end - 1 - m),
-                false => (n, planes.start + m),
-            }
-        };
         for n in 0..strips {
-            for (m, edge) in edge.chunks_exact_mut(edge_len(*nx)).enumerate().take(planes.len()) {
-                let (number, plane) = turn(n, m);
-                let strip = strip_of::<S>(rows, number, *nx);
-                let next =
-                    if m + 1 < planes.len() { Some(turn(n, m + 1)) } else { (n + 1 < strips).then(|| turn(n + 1, 0)) };
-                let next = next.map(|(number, plane)| (strip_of::<S>(rows, number, *nx), plane));
+            let (number, strip) = strip_of(n);
+            let masks = if number + 1 == strips { &*last } else { &*whole };
+            let ahead = &mut ahead[number * len * COMPONENTS..][..len * COMPONENTS];
+            let mut carried = [[Lane::splat(simd, 0.0); COMPONENTS]; 2];
+            for i in 0..=planes.len() {
+                let m = if BACKWARD { planes.len() - i } else { i };
+                let turn = Turn::new(&planes, m);
+                let steps = turn.steps::<S>(nx) * COMPONENTS;
 
-                let mask = if number + 1 == strips { &masks[steps..] } else { &masks[..steps] };
-                let ahead = &mut ahead[number * steps * COMPONENTS..][..steps * COMPONENTS];
-                let slot = if A::KEPT { number * interior + plane - 1 } else { 0 };
-                let (before, from) = w.split_at_mut(slot * stored);
-                let (w, after) = from.split_at_mut(stored);
-                // What is kept of the next plane, or will be.
-                let next_w = if BACKWARD { &before[before.len().saturating_sub(stored)..] } else { &*after };
-                access.pack(simd, plane, strip, state, w);
+                // The plane that comes into view in the next turn, or in that of the next strip.
+                let (next, plane) = (n + (i + 1) / planes.len(), (i + 1) % planes.len());
+                let plane = if BACKWARD { planes.end - 1 - plane } else { planes.start + plane };
+                let next = (next < strips).then(
+                    #[inline(always)]
+                    || (strip_of(next).1, plane),
+                );
+
+                let at = if A::KEPT { number * all + below + m * len } else { 0 } * COMPONENTS;
+                let (before, from) = w.split_at_mut(at);
+                let (w, after) = from.split_at_mut(steps);
+                // What is kept of the next turn, or will be.
+                let next_w = if BACKWARD { &before[before.len().saturating_sub(len * COMPONENTS)..] } else { &*after };
+                access.pack(simd, (strip, turn), &mut state[..steps], w);
                 let ask = {
                     #[inline(always)]
                     |step| {
-                        if let Some((strip, plane)) = next {
-                            access.prefetch::<S>(plane, strip, step);
+                        if let Some(next) = next {
+                            access.prefetch::<S>(next, step);
                         }
                         if A::KEPT {
                             unroll!(COMPONENTS, |c| prefetch(next_w, step * COMPONENTS + c));
                         }
                     }
                 };
-                sweep_strip::<S, BACKWARD>(&c, dt, (state, w, mask, ahead, edge), ask);
-                access.unpack(simd, plane, strip, w);
+                let mask = &masks[mask_of::<S, _>(&turn, nx)];
+                let edge = &mut edge[m * len * COMPONENTS..];
+                sweep_turn::<S, BACKWARD>(&c, dt, (&state[..steps], w, mask, ahead, edge), &mut carried, ask);
+                access.unpack(simd, (strip, turn), w);
             }
         }
     }
 }
 
-/// The strip with number `number` of a block of rows.
+/// How many masks a strip has: those of the three kinds of turns, one after the other.
 #[inline(always)]
-fn strip_of<S: Simd>(rows: &Range<usize>, number: usize, nx: usize) -> Strip {
-    let begin = rows.start + number * S::F64_LANES;
-    Strip::new(begin..(begin + S::F64_LANES).min(rows.end), nx)
+fn masks_len<S: Simd>(nx: usize) -> usize {
+    2 * turn_len::<S>(nx) + S::F64_LANES
 }
 
-/// Sweeps one strip; at each step, `ask` asks for what comes later.
+/// Where among them a turn's are: the first one's, those of the ones between, the last one's.
 #[inline(always)]
-fn sweep_strip<S: Simd, const BACKWARD: bool>(
+fn mask_of<S: Simd, T>(turn: &Turn<T>, nx: usize) -> Range<usize> {
+    let len = turn_len::<S>(nx);
+    match turn {
+        Turn { ends: None, .. } => 0..len,
+        Turn { begins: Some(_), .. } => len..2 * len,
+        Turn { begins: None, .. } => 2 * len..masks_len::<S>(nx),
+    }
+}
+
+/// Sweeps one turn of a strip, with what its points contribute in x and y `carried` from the turn before to the one after; at
+/// each step, `ask` asks for what comes later.
+#[inline(always)]
+fn sweep_turn<S: Simd, const BACKWARD: bool>(
     c: &Coefficients<S>,
     dt: Lane<S>,
     (state, w, mask, ahead, edge): (&[S::f64s], &mut [S::f64s], &[S::f64s], &mut [S::f64s], &mut [f64]),
+    carried: &mut [State<S>; 2],
     ask: impl Fn(usize),
 ) {
     let (simd, lanes) = (dt.simd(), S::F64_LANES);
     let steps = mask.len();
-    let zero = [Lane::splat(simd, 0.0); COMPONENTS];
     let shift = Shift::new(simd);
-    let (mut along_x, mut along_y) = (zero, zero);
+    let [mut along_x, mut along_y] = *carried;
     for n in 0..steps {
         let step = if BACKWARD { steps - 1 - n } else { n };
         ask(step);
         let (state, fields) = (&state[step * COMPONENTS..][..COMPONENTS], &mut w[step * COMPONENTS..][..COMPONENTS]);
         let ahead = &mut ahead[step * COMPONENTS..][..COMPONENTS];
         let valid = simd.less_than_f64s(simd.splat_f64s(0.0), mask[step]);
-        let inside = {
+        let or = {
             #[inline(always)]
-            |number: Lane<S>| Lane::new(simd, simd.select_f64s(valid, number.value(), simd.splat_f64s(0.0)))
+            |number: Lane<S>, other| Lane::new(simd, simd.select_f64s(valid, number.value(), other))
         };
+        let zero = simd.splat_f64s(0.0);
 
         // The strip before left its edge in the same steps, but its last row is as many steps late as there are lanes
         // between; the edge begins that many steps before the strip.
@@ -218,11 +271,11 @@ fn sweep_strip<S: Simd, const BACKWARD: bool>(
             } else {
                 shift.enter_first(entering[m], along_y[m])
             };
-            inside(along_x[m] + (along_y + other))
+            or(along_x[m] + (along_y + other), zero)
         });
         let mut change = flow.solve(c, contributed);
         if BACKWARD {
-            change = change + flow.change(tabulate!(|m| inside(w[m])));
+            change = change + flow.change(tabulate!(|m| or(w[m], zero)));
         }
         let w = flow.vector(&change);
 
@@ -231,11 +284,13 @@ fn sweep_strip<S: Simd, const BACKWARD: bool>(
         let own = &mut edge[own..][..COMPONENTS];
         unroll!(COMPONENTS, |m| {
             fields[m] = w[m].value();
-            ahead[m] = along_z[m].value();
+            // A lane that is in another slab's turn leaves what is there to it.
+            ahead[m] = or(along_z[m], ahead[m]).value();
             // Forward the last lane leaves the strip, and has come to the first one by then; backward the first leaves.
             let shifted = if BACKWARD { shift.down(along_y[m]) } else { shift.up(along_y[m]) };
             own[m] = if BACKWARD { along_y[m] } else { shifted }.first();
             along_y[m] = shifted;
         });
     }
+    *carried = [along_x, along_y];
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 
 use super::jacobian::{Coefficients, Flow, OMEGA};
-use super::wavefront::Strip;
+use super::wavefront::{Rows, Strip, Turn, turn_len};
 use super::{add, backward, forward, relax};
 use crate::mz::classes::{Benchmark, Class, Fuse};
 use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
@@ -142,13 +142,15 @@ fn mesh() -> Mesh {
     Mesh { h: [0.1, 0.07, 0.15], dt: 0.01, ..Benchmark::Lu.problem(Class::S).meshes(Benchmark::Lu)[0] }
 }
 
-/// Packs strips, doubles every number, and unpacks them into the rows from `first` on.
+/// Packs strips turn by turn, doubles every number, and unpacks them into the rows from `rows.start` on.
 struct Double<'a> {
-    rows: Range<usize>,
-    first: usize,
     nx: usize,
-    plane: &'a [f64],
-    block: &'a mut [f64],
+    rows: Range<usize>,
+    planes: Range<usize>,
+    /// Planes of rows from 0 to one after the last one's.
+    from: &'a [f64],
+    /// Planes of the rows alone.
+    to: &'a mut [Vec<f64>],
 }
 
 impl WithSimd for Double<'_> {
@@ -156,31 +158,52 @@ impl WithSimd for Double<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { rows, first, nx, plane, block } = self;
+        let Self { nx, rows, planes, from, to } = self;
         let mut scratch = Scratch::default();
         // Two fields, of which the second is the one in use.
-        let bundle = scratch.vectors::<S>(2 * Strip::stored::<S>(nx));
+        let bundle = scratch.vectors::<S>(2 * turn_len::<S>(nx));
         for begin in rows.clone().step_by(S::F64_LANES) {
             let strip = Strip::new(begin..(begin + S::F64_LANES).min(rows.end), nx);
-            strip.pack(simd, plane, bundle, (1, 2));
-            strip.within(first).unpack(simd, block, bundle, (1, 2), |old, new| old + new);
+            for number in 0..=planes.len() {
+                let turn = Turn::new(&planes, number);
+                let bundle = &mut bundle[..2 * turn.steps::<S>(nx)];
+                let plane = nx * (rows.end + 1);
+                let packed = turn.map(|k| Rows { numbers: from, first: k * plane + strip.begin(0) });
+                strip.pack(simd, packed, bundle, (1, 2));
+                let (below, above) = to.split_at_mut(turn.begins.unwrap_or(planes.end));
+                let unpacked = Turn {
+                    ends: turn.ends.map(|k| Rows { numbers: &mut below[k][..], first: strip.begin(rows.start) }),
+                    begins: turn.begins.map(|_| Rows { numbers: &mut above[0][..], first: strip.begin(rows.start) }),
+                };
+                strip.unpack(simd, unpacked, bundle, (1, 2), |old, new| old + new);
+            }
         }
     }
 }
 
 proptest! {
-    /// Whatever the rows, and however wide the vectors.
+    /// Whatever the rows and the slab, and however wide the vectors.
     #[test]
-    fn strips_visit_every_interior_point_once(nx in 6usize..40, first in 1usize..5, count in 1usize..20) {
-        let rows = first..first + count;
-        let plane: Vec<f64> = (0..nx * (rows.end + 1)).map(|point| point as f64 + 1.0).collect();
-        let block = &plane[first * nx..rows.end * nx];
+    fn strips_visit_every_interior_point_once(
+        nx in 3usize..40,
+        first in 1usize..5,
+        count in 1usize..20,
+        below in 0usize..3,
+        planes in 1usize..4,
+    ) {
+        let (rows, planes) = (first..first + count, below..below + planes);
+        let plane = nx * (rows.end + 1);
+        let from: Vec<f64> = (0..plane * planes.end).map(|point| point as f64 + 1.0).collect();
+        let block = |k: usize| from[k * plane..][first * nx..rows.end * nx].to_vec();
         let inside = |point: usize| (1..nx - 1).contains(&(point % nx));
-        let expected: Vec<f64> =
-            block.iter().enumerate().map(|(point, number)| if inside(point) { 2.0 * number } else { *number }).collect();
+        let doubled = |k: usize| {
+            let factor = |point| if inside(point) && planes.contains(&k) { 2.0 } else { 1.0 };
+            block(k).iter().enumerate().map(|(point, number)| factor(point) * number).collect::<Vec<f64>>()
+        };
+        let expected: Vec<_> = (0..planes.end).map(doubled).collect();
         for width in [0, 1, 2, 4, 8] {
-            let mut found = block.to_vec();
-            let work = Double { rows: rows.clone(), first, nx, plane: &plane, block: &mut found };
+            let mut to: Vec<_> = (0..planes.end).map(block).collect();
+            let work = Double { nx, rows: rows.clone(), planes: planes.clone(), from: &from, to: &mut to };
             match width {
                 0 => dispatch(MAX_LANES, work),
                 1 => work.with_simd(Scalar),
@@ -188,7 +211,7 @@ proptest! {
                 4 => work.with_simd(Scalar256b),
                 _ => work.with_simd(Scalar512b),
             }
-            prop_assert_eq!(&found, &expected, "rows of {} points, {} lanes", nx, width);
+            prop_assert_eq!(&to, &expected, "rows of {} points, {} lanes", nx, width);
         }
     }
 

@@ -1,13 +1,19 @@
-//! Wavefronts in the lanes of a vector: neighbouring rows of a plane, each a point behind the one before.
+//! Wavefronts in the lanes of a vector: neighbouring rows of all planes, each a point behind the one before.
 //!
 //! In LU's sweeps a point waits for the ones before it in x, y and z. Step t of a strip of rows takes point t of the
 //! first row, point t − 1 of the second and so on: points of one diagonal i + j, which do not wait for each other.
 //! What a lane hands on in x stays in its lane, what it hands on in y moves to the next lane; both are in
-//! registers when the next step wants them. The backward sweep walks the very same steps in reverse.
+//! registers when the next step wants them. A lane whose row has ended goes on with the same row of the next plane, so that
+//! lanes idle at the two ends of a slab of planes only. The backward sweep walks the very same steps in reverse.
+//!
+//! The steps go in turns. In turn m the first lane is in plane m all the time; each other one ends its row in plane m − 1
+//! before it begins the one in plane m. A turn has at least one step more than a row has interior points, so that nothing is handed on
+//! from one row's end to another's begin, and as many more as make whole blocks of as many steps as there are lanes. So only a
+//! turn's first block has points of two planes. The last turn, in which no row begins, is that block alone.
 //!
 //! A bundle holds vectors in the order `[step][field]`. Invariant: lanes that are not at an interior point of the
-//! plane — before a row's begin, after its end, or without a row — hold numbers of points nearby (so that a
-//! formula stays finite there), and the mask is 0.
+//! slab — between two rows, before the first plane's, after the last one's, or without a row — hold numbers of points nearby (so
+//! that a formula stays finite there), and the mask is 0.
 
 use std::ops::Range;
 
@@ -15,10 +21,61 @@ use pulp::Simd;
 
 use crate::mz::lanes::{Lane, MAX_LANES, is_avx512, transpose};
 
-/// Up to as many neighbouring rows of a plane as there are lanes.
+/// What belongs to the planes in which a turn's rows end, and to those in which they begin; none at the ends of a slab.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn<T> {
+    pub(crate) ends: Option<T>,
+    pub(crate) begins: Option<T>,
+}
+
+impl Turn<usize> {
+    /// The planes of the `number`-th turn through a slab of `planes`; there is one turn more than planes.
+    #[inline(always)]
+    pub(crate) fn new(planes: &Range<usize>, number: usize) -> Self {
+        let plane = planes.start + number;
+        Self { ends: (number > 0).then(|| plane - 1), begins: (plane < planes.end).then_some(plane) }
+    }
+
+    /// How many steps it takes, if rows have `nx` points.
+    #[inline(always)]
+    pub(crate) fn steps<S: Simd>(&self, nx: usize) -> usize {
+        if self.begins.is_some() { turn_len::<S>(nx) } else { S::F64_LANES }
+    }
+}
+
+impl<T> Turn<T> {
+    /// The same of what belongs to these.
+    #[inline(always)]
+    pub(crate) fn map<U>(self, mut of: impl FnMut(T) -> U) -> Turn<U> {
+        Turn { ends: self.ends.map(&mut of), begins: self.begins.map(&mut of) }
+    }
+}
+
+impl<T: Copy> Turn<T> {
+    /// Both, one for the other where there is none.
+    #[inline(always)]
+    fn both(self) -> Option<[T; 2]> {
+        Some([self.ends.or(self.begins)?, self.begins.or(self.ends)?])
+    }
+}
+
+/// How many steps a turn takes that is not a slab's last one, if rows have `nx` points.
+#[inline(always)]
+pub(crate) fn turn_len<S: Simd>(nx: usize) -> usize {
+    (nx - 1).next_multiple_of(S::F64_LANES)
+}
+
+/// One component of a plane, or of more: its numbers, and where among them a strip's first row begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows<T> {
+    pub(crate) numbers: T,
+    pub(crate) first: usize,
+}
+
+/// Up to as many neighbouring rows as there are lanes, the same ones in all planes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Strip {
-    /// The first row within the plane.
+    /// The first row within a plane.
     row: usize,
     /// How many rows there are.
     count: usize,
@@ -27,90 +84,71 @@ pub(crate) struct Strip {
 }
 
 impl Strip {
-    /// The rows `rows` of a plane with rows of `nx` points.
+    /// The rows `rows` of planes with rows of `nx` points.
     #[inline(always)]
     pub(crate) fn new(rows: Range<usize>, nx: usize) -> Self {
         Self { row: rows.start, count: rows.len(), nx }
     }
 
-    /// The same rows in a block that begins with row `first` of the plane.
+    /// The point that the first row begins with, in a plane whose first row is `first`.
     #[inline(always)]
-    pub(crate) fn within(self, first: usize) -> Self {
-        Self { row: self.row - first, ..self }
+    pub(crate) fn begin(&self, first: usize) -> usize {
+        (self.row - first) * self.nx
     }
 
-    /// Where the share of its points begins, one line after the other, that is as large as a step's.
+    /// 1 where a lane is at an interior point, else 0, per step of a turn.
     #[inline(always)]
-    pub(crate) fn share<S: Simd>(&self, step: usize) -> usize {
-        self.row * self.nx + step * S::F64_LANES
-    }
-
-    /// How many steps a strip takes.
-    #[inline(always)]
-    pub(crate) fn steps<S: Simd>(nx: usize) -> usize {
-        nx - 2 + S::F64_LANES - 1
-    }
-
-    /// 1 where a lane is at an interior point, else 0, per step.
-    #[inline(always)]
-    pub(crate) fn mask<S: Simd>(&self, mask: &mut [S::f64s]) {
+    pub(crate) fn mask<S: Simd>(&self, turn: Turn<()>, mask: &mut [S::f64s]) {
         for (step, lanes) in mask.iter_mut().enumerate() {
             let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(lanes));
             for (lane, value) in lanes.iter_mut().enumerate() {
-                *value = f64::from(self.point(step, lane).is_some());
+                *value = f64::from(self.point::<S, ()>(turn, step, lane).is_some());
             }
         }
     }
 
-    /// The point of the plane at which a lane is in a step, if it is an interior one.
+    /// What a lane is in at a step of a turn, and at which point of the strip, as if it began at 0; none if that is not an interior point.
     #[inline(always)]
-    fn point(&self, step: usize, lane: usize) -> Option<usize> {
-        (lane < self.count && lane <= step && step - lane < self.nx - 2)
-            .then(|| (self.row + lane) * self.nx + step - lane + 1)
+    fn point<S: Simd, T>(&self, turn: Turn<T>, step: usize, lane: usize) -> Option<(T, usize)> {
+        let (rows, along) = match step.checked_sub(lane) {
+            Some(along) => (turn.begins, along),
+            None => (turn.ends, step + turn_len::<S>(self.nx) - lane),
+        };
+        let rows = rows.filter(|_| lane < self.count && along < self.nx - 2)?;
+        Some((rows, lane * self.nx + along + 1))
     }
 
-    /// How many vectors of each field a bundle has: one per step, and as many more as make whole blocks.
+    /// Where a lane's row, or the last one if it has none, is after so many steps, as if it went on beyond its ends and the strip
+    /// began at 0.
     #[inline(always)]
-    pub(crate) fn stored<S: Simd>(nx: usize) -> usize {
-        Self::steps::<S>(nx).next_multiple_of(S::F64_LANES)
+    fn place(&self, lane: usize, steps: usize) -> usize {
+        lane.min(self.count - 1) * (self.nx - 1) + steps + 1
     }
 
-    /// Where in the plane a lane is in a step, as if rows went on beyond their ends. Lanes without a row may be before the plane's
-    /// first point, which wraps around.
-    #[inline(always)]
-    fn place(&self, step: usize, lane: usize) -> usize {
-        ((self.row + lane.min(self.count - 1)) * self.nx + step + 1).wrapping_sub(lane)
-    }
-
-    /// Where in the plane all lanes are during `N` steps from `step` on, if all have rows: each begins `nx` − 1 points after the one
-    /// before.
-    #[inline(always)]
-    fn block<const N: usize>(&self, step: usize) -> Option<Range<usize>> {
-        let first = self.place(step, 0);
-        (self.count == N).then_some(first..first + (N - 1) * (self.nx - 1) + N)
-    }
-
-    /// Copies the rows of one component of a plane into field `field` of a bundle of `fields` fields per step.
+    /// Copies a turn's rows of one component into field `field` of a bundle of `fields` fields per step.
     ///
     /// # Panics
-    /// If the plane does not have these rows.
+    /// If there are no such rows.
     #[inline(always)]
     pub(crate) fn pack<S: Simd>(
         &self,
         simd: S,
-        plane: &[f64],
+        turn: Turn<Rows<&[f64]>>,
         bundle: &mut [S::f64s],
         (field, fields): (usize, usize),
     ) {
+        let Some(planes) = turn.both() else { return };
         if S::F64_LANES == 4 {
-            self.pack_blocks::<S, 4>(simd, plane, bundle, (field, fields));
+            self.pack_blocks::<S, 4>(simd, planes, bundle, (field, fields));
         } else if is_avx512::<S>() {
-            self.pack_blocks::<S, 8>(simd, plane, bundle, (field, fields));
+            self.pack_blocks::<S, 8>(simd, planes, bundle, (field, fields));
         } else {
+            let [_, begins] = planes;
             for (step, point) in bundle.chunks_exact_mut(fields).enumerate() {
                 let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(&mut point[field]));
                 for (lane, value) in lanes.iter_mut().enumerate() {
-                    *value = plane[nearest(plane, self.place(step, lane))];
+                    let (rows, point) = self.point::<S, _>(turn, step, lane).unwrap_or((begins, 1));
+                    *value = rows.numbers[rows.first + point];
                 }
             }
         }
@@ -121,53 +159,57 @@ impl Strip {
     fn pack_blocks<S: Simd, const N: usize>(
         &self,
         simd: S,
-        plane: &[f64],
+        [ends, begins]: [Rows<&[f64]>; 2],
         bundle: &mut [S::f64s],
         (field, fields): (usize, usize),
     ) {
         for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
-            let step = number * N;
-            let rows: [S::f64s; N] = match self.block::<N>(step).and_then(
-                #[inline(always)]
-                |block| plane.get(block),
-            ) {
-                Some(rows) => tabulate!(|lane| Lane::load(simd, rows, lane * (self.nx - 1)).value()),
-                None => tabulate!(|lane| load_near(simd, plane, self.place(step, lane)).value()),
-            };
-            let columns = transpose(simd, rows);
+            let mut rows = self.windows::<S, N>(simd, begins, number * N);
+            if number == 0 {
+                let ending = self.windows::<S, N>(simd, ends, turn_len::<S>(self.nx));
+                rows = tabulate!(|lane| rows[lane].with_first(lane, ending[lane]));
+            }
+            let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| rows[lane].value()));
             unroll!(N, |i| block[i * fields + field] = columns[i]);
         }
     }
 
-    /// Updates the interior points of the rows of one component of a plane from field `field` of a bundle of `fields`
-    /// fields per step.
+    /// What is at all lanes during `N` steps, if they have gone so many of their rows.
+    #[inline(always)]
+    fn windows<S: Simd, const N: usize>(&self, simd: S, rows: Rows<&[f64]>, steps: usize) -> [Lane<S>; N] {
+        let from = &rows.numbers[rows.first..];
+        if self.place(N - 1, steps) + N <= from.len() {
+            tabulate!(|lane| Lane::load(simd, from, self.place(lane, steps)))
+        } else {
+            tabulate!(|lane| load_near(simd, from, self.place(lane, steps)))
+        }
+    }
+
+    /// Updates a turn's interior points of one component from field `field` of a bundle of `fields` fields per step.
     ///
     /// # Panics
-    /// If the plane does not have these rows.
+    /// If there are no such rows.
     #[inline(always)]
     pub(crate) fn unpack<S: Simd>(
         &self,
         simd: S,
-        plane: &mut [f64],
+        turn: Turn<Rows<&mut [f64]>>,
         bundle: &[S::f64s],
         (field, fields): (usize, usize),
-        update: impl Fn(Lane<S>, Lane<S>) -> Lane<S>,
+        update: impl Fn(Lane<S>, Lane<S>) -> Lane<S> + Copy,
     ) {
         if S::F64_LANES == 4 {
-            self.unpack_blocks::<S, 4>(simd, plane, bundle, (field, fields), update);
+            self.unpack_blocks::<S, 4>(simd, turn, bundle, (field, fields), update);
         } else if is_avx512::<S>() {
-            self.unpack_blocks::<S, 8>(simd, plane, bundle, (field, fields), update);
+            self.unpack_blocks::<S, 8>(simd, turn, bundle, (field, fields), update);
         } else {
+            let Turn { mut ends, mut begins } = turn;
             for (step, point) in bundle.chunks_exact(fields).enumerate() {
-                let mut old = [0.0; MAX_LANES];
-                for (lane, old) in old.iter_mut().enumerate().take(S::F64_LANES) {
-                    *old = plane[nearest(plane, self.place(step, lane))];
-                }
-                let new = [update(Lane::load(simd, &old, 0), Lane::new(simd, point[field])).value()];
-                for (lane, &new) in bytemuck::cast_slice::<S::f64s, f64>(&new).iter().enumerate() {
-                    if let Some(point) = self.point(step, lane) {
-                        plane[point] = new;
-                    }
+                for (lane, &new) in bytemuck::cast_slice::<S::f64s, f64>(&point[field..=field]).iter().enumerate() {
+                    let turn = Turn { ends: ends.as_mut(), begins: begins.as_mut() };
+                    let Some((rows, point)) = self.point::<S, _>(turn, step, lane) else { continue };
+                    let number = &mut rows.numbers[rows.first + point];
+                    *number = update(Lane::splat(simd, *number), Lane::splat(simd, new)).first();
                 }
             }
         }
@@ -178,62 +220,85 @@ impl Strip {
     fn unpack_blocks<S: Simd, const N: usize>(
         &self,
         simd: S,
-        plane: &mut [f64],
+        Turn { mut ends, mut begins }: Turn<Rows<&mut [f64]>>,
         bundle: &[S::f64s],
         (field, fields): (usize, usize),
-        update: impl Fn(Lane<S>, Lane<S>) -> Lane<S>,
+        update: impl Fn(Lane<S>, Lane<S>) -> Lane<S> + Copy,
     ) {
-        // The blocks that begin with these steps are in the interior of all rows.
-        let inside = N - 1..(self.nx - 1).saturating_sub(N);
         for (number, block) in bundle.chunks_exact(N * fields).enumerate() {
-            let step = number * N;
-            let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + field]);
-            let rows = transpose(simd, columns);
-            if inside.contains(&step) {
-                let plane = &mut plane[self.place(step, 0)..];
-                unroll!(N, |lane| if lane < self.count {
-                    let (place, new) = (lane * (self.nx - 1), Lane::new(simd, rows[lane]));
-                    update(Lane::load(simd, plane, place), new).store(plane, place);
-                });
-                continue;
+            let steps = number * N;
+            let rows: [S::f64s; N] = transpose(simd, tabulate!(|i| block[i * fields + field]));
+            let rows: [Lane<S>; N] = tabulate!(|lane| Lane::new(simd, rows[lane]));
+            if let Some(ends) = ends.as_mut().filter(|_| number == 0) {
+                self.merge(simd, &mut ends.numbers[ends.first..], turn_len::<S>(self.nx), rows, update);
             }
-            unroll!(N, |lane| if lane < self.count {
-                let (place, new) = (self.place(step, lane), Lane::new(simd, rows[lane]));
-                let (begin, end) = (lane.saturating_sub(step), (self.nx - 2 + lane).saturating_sub(step));
-                let interior = simd.mask_between_m64s(begin as u64, end as u64).mask();
-                let old = load_near(simd, plane, place);
-                let new = simd.select_f64s(interior, update(old, new).value(), old.value());
-                store_near(Lane::new(simd, new), plane, place);
-            });
+            if let Some(begins) = &mut begins {
+                let to = &mut begins.numbers[begins.first..];
+                if steps >= N && steps + N < self.nx - 1 {
+                    unroll!(N, |lane| if lane < self.count {
+                        let place = self.place(lane, steps);
+                        update(Lane::load(simd, to, place), rows[lane]).store(to, place);
+                    });
+                } else {
+                    self.merge(simd, to, steps, rows, update);
+                }
+            }
         }
     }
-}
 
-/// The numbers of a plane that begin at `place`, or where the plane has none, those at its ends.
-#[inline(always)]
-fn load_near<S: Simd>(simd: S, plane: &[f64], place: usize) -> Lane<S> {
-    if place < plane.len() && plane.len() - place >= S::F64_LANES {
-        return Lane::load(simd, plane, place);
+    /// Updates what is at the lanes during `N` steps, if they have gone so many of their rows, where they are at interior points.
+    #[inline(always)]
+    fn merge<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        to: &mut [f64],
+        steps: usize,
+        rows: [Lane<S>; N],
+        update: impl Fn(Lane<S>, Lane<S>) -> Lane<S>,
+    ) {
+        unroll!(N, |lane| if lane < self.count {
+            let place = self.place(lane, steps);
+            let (begin, end) = (lane.saturating_sub(steps), (self.nx - 2 + lane).saturating_sub(steps));
+            if begin < end {
+                let interior = simd.mask_between_m64s(begin as u64, end as u64).mask();
+                let old = load_near(simd, to, place);
+                let new = simd.select_f64s(interior, update(old, rows[lane]).value(), old.value());
+                store_near(Lane::new(simd, new), to, place);
+            }
+        });
     }
-    let near: [f64; MAX_LANES] = tabulate!(|i| plane[nearest(plane, place.wrapping_add(i))]);
-    Lane::load(simd, &near, 0)
 }
 
-/// Stores lanes from `place` on as far as the plane has points.
+/// The numbers that begin at `place`, and after the last one, that again.
 #[inline(always)]
-fn store_near<S: Simd>(numbers: Lane<S>, plane: &mut [f64], place: usize) {
-    let Some(rest) = plane.get_mut(place..) else { return };
-    if rest.len() >= S::F64_LANES {
-        numbers.store(rest, 0);
+fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S> {
+    if place + S::F64_LANES <= from.len() {
+        return Lane::load(simd, from, place);
+    }
+    Lane::load(simd, &at_end(from, place), 0)
+}
+
+#[cold]
+#[inline(never)]
+fn at_end(from: &[f64], place: usize) -> [f64; MAX_LANES] {
+    std::array::from_fn(|i| from[(place + i).min(from.len() - 1)])
+}
+
+/// Stores lanes from `place` on as far as there are numbers.
+#[inline(always)]
+fn store_near<S: Simd>(numbers: Lane<S>, to: &mut [f64], place: usize) {
+    if place + S::F64_LANES <= to.len() {
+        numbers.store(to, place);
     } else {
-        rest.copy_from_slice(&bytemuck::cast_slice::<S::f64s, f64>(&[numbers.value()])[..rest.len()]);
+        let numbers = [numbers.value()];
+        store_end(bytemuck::cast_slice(&numbers), to, place);
     }
 }
 
-/// The point of a plane that is nearest to `place`, which may be before it by wrapping around.
-#[inline(always)]
-fn nearest(plane: &[f64], place: usize) -> usize {
-    (place.cast_signed().max(0) as usize).min(plane.len() - 1)
+#[cold]
+#[inline(never)]
+fn store_end(numbers: &[f64], to: &mut [f64], place: usize) {
+    to.iter_mut().skip(place).zip(numbers).for_each(|(to, number)| *to = *number);
 }
 
 /// How numbers move from lane to lane between two steps.
