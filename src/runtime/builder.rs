@@ -289,6 +289,10 @@ impl Builder {
     /// a unit executes some meanwhile. The default is 512 per unit and at least 1024: enough to look ahead, and small
     /// enough for caches. Submissions inside bodies do not wait.
     ///
+    /// A body that such a submitter executes must not wait for what the same thread does after the submission: it would
+    /// wait for ever. A program whose bodies do so needs a window wide enough for all that it submits meanwhile, or a
+    /// submitter that hosts no unit.
+    ///
     /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything
     /// waits for what is yet to be submitted, submission goes on after a while: four times as long as a task took
     /// lately, and 50 ms at least while a body computes. A body that sleeps may be waiting for the submitter: it is

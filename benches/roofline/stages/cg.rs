@@ -1,5 +1,6 @@
 //! CG's stages: operations, least bytes, and how they are measured, with the matrix stored as the program does by itself: as rows,
-//! as slices, or as one triangle of a large one, where each block of rows has a share of the product.
+//! as slices, or as one triangle of a large one, where each block of rows has a share of the product. There is one block for each
+//! unit, as the program has by default.
 
 use std::error::Error;
 use std::ops::Range;
@@ -15,8 +16,6 @@ use super::{Effort, Measured, Shares, Work, runtime, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
-/// Blocks of rows for each unit, as the program has by default.
-const BLOCKS: usize = 2;
 /// Iterations of conjugate gradients in a step of the power iteration.
 const ITERATIONS: usize = 25;
 
@@ -96,8 +95,8 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
     let rt = runtime(crew)?;
     let same =
         Matrix { offsets: matrix.offsets.clone(), columns: matrix.columns.clone(), values: matrix.values.clone() };
-    let storage = Storage::of(&rt, &matrix, &matrix.row_blocks(BLOCKS * crew.units()));
-    let mut plain = crew.run(|| Plain::new(matrix, BLOCKS * crew.units(), storage));
+    let storage = Storage::of(&rt, &matrix, &matrix.row_blocks(crew.units()));
+    let mut plain = crew.run(|| Plain::new(matrix, crew.units(), storage));
     let passes = crew.run(|| plain.passes(effort));
     let step = shares(crew, &rt, &problem, (same, storage), &mut plain, effort)?;
     // Slices gather from a window of the vector.
@@ -204,7 +203,6 @@ impl Plain {
         let parts: Vec<_> = parts.collect();
         let mut rho: f64 = parts
             .into_par_iter()
-            .with_min_len(BLOCKS)
             .map(|(((z, r), p), rows)| {
                 let x = &x[rows.clone()];
                 z.fill(0.0);
@@ -229,7 +227,7 @@ impl Plain {
             self.times(block, &self.p, q);
             kernels::dot(&self.p[rows.clone()], q)
         };
-        let p_dot_q = parts.into_par_iter().with_min_len(BLOCKS).map(of_block).sum();
+        let p_dot_q = parts.into_par_iter().map(of_block).sum();
         self.q = q;
         p_dot_q
     }
@@ -240,13 +238,13 @@ impl Plain {
         let of_block = |(r, rows): (&mut [f64], &Range<usize>)| {
             kernels::update_residual_by_shares(alpha, within(&q, &self.shares, rows), r)
         };
-        parts.into_par_iter().with_min_len(BLOCKS).map(of_block).sum()
+        parts.into_par_iter().map(of_block).sum()
     }
 
     fn advance(&mut self, alpha: f64, beta: f64) {
         let Self { blocks, z, r, p, next, .. } = self;
         let parts: Vec<_> = split(z, blocks).into_iter().zip(split(next, blocks)).zip(blocks.iter()).collect();
-        parts.into_par_iter().with_min_len(BLOCKS).for_each(|((z, next), rows)| {
+        parts.into_par_iter().for_each(|((z, next), rows)| {
             kernels::advance(alpha, beta, &r[rows.clone()], z, &p[rows.clone()], next);
         });
         std::mem::swap(p, next);
@@ -256,7 +254,7 @@ impl Plain {
         if let Stored::Symmetric(..) = self.matrix {
             let mut q = std::mem::take(&mut self.q);
             let parts: Vec<_> = split(&mut q, &self.shares).into_iter().enumerate().collect();
-            parts.into_par_iter().with_min_len(BLOCKS).for_each(|(block, q)| self.times(block, &self.z, q));
+            parts.into_par_iter().for_each(|(block, q)| self.times(block, &self.z, q));
             self.q = q;
         }
         let q = cut(&self.q, &self.shares);
@@ -269,11 +267,11 @@ impl Plain {
             }
         };
         let of_block = |block| of_block(block).z_dot_z;
-        let square: f64 = self.blocks.par_iter().enumerate().with_min_len(BLOCKS).map(of_block).sum();
+        let square: f64 = self.blocks.par_iter().enumerate().map(of_block).sum();
         let Self { blocks, x, z, .. } = self;
         let parts: Vec<_> = split(x, blocks).into_iter().zip(blocks.iter()).collect();
         let scale = 1.0 / square.sqrt();
-        parts.into_par_iter().with_min_len(BLOCKS).for_each(|(x, rows)| {
+        parts.into_par_iter().for_each(|(x, rows)| {
             x.iter_mut().zip(&z[rows.clone()]).for_each(|(x, z)| *x = scale * z);
         });
     }
@@ -309,7 +307,7 @@ fn shares(
     effort: Effort,
 ) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
-    let solver = Solver::new(rt, problem, matrix, BLOCKS * units, storage)?;
+    let solver = Solver::new(rt, problem, matrix, units, storage)?;
     solver.reset()?;
     solver.step(0)?;
     rt.wait()?;

@@ -177,7 +177,7 @@ impl Effort {
 /// A runtime with a unit of one core for each of the crew's threads.
 fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
     /// For each unit: few enough that what the runtime keeps of them stays in the second cache, and several steps.
-    const PENDING: usize = 256;
+    const PENDING: usize = 32;
     let units = crew.units();
     let builder = Runtime::builder().compute_units(format!("{units}:CPU:1")).window(PENDING * units);
     builder.submitter_hosts_unit(true).build()
