@@ -98,7 +98,7 @@ pub(crate) trait Access: Sync {
 impl Front {
     /// Makes ready to sweep `rows` of rows of `nx` points.
     pub(crate) fn prepare(&mut self, nx: usize, rows: Range<usize>, slabs: &Slabs) {
-        /// What a strip's edge begins before it and ends after it, in steps.
+        /// How many steps an edge begins before its strip and ends after it, together.
         const MARGIN: usize = 4 * MAX_LANES;
         (self.nx, self.rows, self.slabs) = (nx, rows, slabs.clone());
         self.edge.clear();

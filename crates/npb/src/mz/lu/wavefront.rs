@@ -3,8 +3,8 @@
 //! In LU's sweeps a point waits for the ones before it in x, y and z. Step t of a strip of rows takes point t of the
 //! first row, point t − 1 of the second and so on: points of one diagonal i + j, which do not wait for each other.
 //! What a lane hands on in x stays in its lane, what it hands on in y moves to the next lane; both are in
-//! registers when the next step wants them. A lane whose row has ended goes on with the same row of the next plane, so that
-//! lanes idle at the two ends of a slab of planes only. The backward sweep walks the very same steps in reverse.
+//! registers when the next step wants them. A lane whose row has ended goes on with the same row of the next plane, so lanes wait
+//! for one another at the two ends of a slab of planes, not in each plane. The backward sweep walks the very same steps in reverse.
 //!
 //! The steps go in turns. In turn m the first lane is in plane m all the time; each other one ends its row in plane m − 1
 //! before it begins the one in plane m. A turn has at least one step more than a row has interior points, so that nothing is handed on
@@ -65,7 +65,7 @@ pub(crate) fn turn_len<S: Simd>(nx: usize) -> usize {
     (nx - 1).next_multiple_of(S::F64_LANES)
 }
 
-/// One component of a plane, or of more: its numbers, and where among them a strip's first row begins.
+/// One component of one plane or more: its numbers, and where among them a strip's first row begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<T> {
     pub(crate) numbers: T,
@@ -107,7 +107,8 @@ impl Strip {
         }
     }
 
-    /// What a lane is in at a step of a turn, and at which point of the strip, as if it began at 0; none if that is not an interior point.
+    /// The plane that a lane is in at a step of a turn, and its point, counted from the strip's first one; none if that is not an
+    /// interior point.
     #[inline(always)]
     fn point<S: Simd, T>(&self, turn: Turn<T>, step: usize, lane: usize) -> Option<(T, usize)> {
         let (rows, along) = match step.checked_sub(lane) {
@@ -118,8 +119,8 @@ impl Strip {
         Some((rows, lane * self.nx + along + 1))
     }
 
-    /// Where a lane's row, or the last one if it has none, is after so many steps, as if it went on beyond its ends and the strip
-    /// began at 0.
+    /// The point, counted from the strip's first one, at which a lane is after so many steps of its row, or where the last row's lane
+    /// is if it has none. Rows go on beyond their ends here.
     #[inline(always)]
     fn place(&self, lane: usize, steps: usize) -> usize {
         lane.min(self.count - 1) * (self.nx - 1) + steps + 1
@@ -174,7 +175,7 @@ impl Strip {
         }
     }
 
-    /// What is at all lanes during `N` steps, if they have gone so many of their rows.
+    /// The numbers that each lane is at during `N` steps, after so many steps of its row.
     #[inline(always)]
     fn windows<S: Simd, const N: usize>(&self, simd: S, rows: Rows<&[f64]>, steps: usize) -> [Lane<S>; N] {
         let from = &rows.numbers[rows.first..];
@@ -246,7 +247,7 @@ impl Strip {
         }
     }
 
-    /// Updates what is at the lanes during `N` steps, if they have gone so many of their rows, where they are at interior points.
+    /// Updates the numbers that each lane is at during `N` steps, after so many steps of its row, where these are interior points.
     #[inline(always)]
     fn merge<S: Simd, const N: usize>(
         &self,
