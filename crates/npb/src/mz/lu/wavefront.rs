@@ -279,6 +279,7 @@ fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S> {
     Lane::load(simd, &at_end(from, place), 0)
 }
 
+/// [`load_near`] where the numbers end, out of the way of all other loads.
 #[cold]
 #[inline(never)]
 fn at_end(from: &[f64], place: usize) -> [f64; MAX_LANES] {
@@ -296,6 +297,7 @@ fn store_near<S: Simd>(numbers: Lane<S>, to: &mut [f64], place: usize) {
     }
 }
 
+/// [`store_near`] where the numbers end.
 #[cold]
 #[inline(never)]
 fn store_end(numbers: &[f64], to: &mut [f64], place: usize) {
