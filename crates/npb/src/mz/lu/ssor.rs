@@ -140,14 +140,17 @@ impl<A: Access> Sweep<'_, A> {
         let planes = slabs.planes(slab);
         let (below, all) = (slabs.steps_below::<S>(slab, nx), slabs.steps_below::<S>(slabs.count(), nx));
         let strips = rows.len().div_ceil(lanes);
-        // The n-th strip that the sweep comes to, and its number.
         let strip_of = {
             #[inline(always)]
-            |n: usize| {
-                let number = if BACKWARD { strips - 1 - n } else { n };
+            |number: usize| {
                 let begin = rows.start + number * lanes;
-                (number, Strip::new(begin..(begin + lanes).min(rows.end), nx))
+                Strip::new(begin..(begin + lanes).min(rows.end), nx)
             }
+        };
+        // The number of the n-th strip that the sweep comes to.
+        let number_of = {
+            #[inline(always)]
+            |n: usize| if BACKWARD { strips - 1 - n } else { n }
         };
 
         let state = state.vectors::<S>(len * COMPONENTS);
@@ -157,11 +160,10 @@ impl<A: Access> Sweep<'_, A> {
         let (whole, last) = masks.split_at_mut(masks_len::<S>(nx));
         if slab == if BACKWARD { slabs.count() - 1 } else { 0 } {
             ahead.fill(simd.splat_f64s(0.0));
-            let [first_strip, last_strip] = if BACKWARD { [strips - 1, 0] } else { [0, strips - 1] };
-            for (strip, masks) in [(first_strip, &mut *whole), (last_strip, &mut *last)] {
+            for (number, masks) in [(0, &mut *whole), (strips - 1, &mut *last)] {
                 for (ends, begins) in [(false, true), (true, true), (true, false)] {
                     let turn = Turn { ends: ends.then_some(()), begins: begins.then_some(()) };
-                    strip_of(strip).1.mask::<S>(turn, &mut masks[mask_of::<S, _>(&turn, nx)]);
+                    strip_of(number).mask::<S>(turn, &mut masks[mask_of::<S, _>(&turn, nx)]);
                 }
             }
         }
@@ -169,7 +171,8 @@ impl<A: Access> Sweep<'_, A> {
         let c = Coefficients::new(simd, mesh, BACKWARD);
         let dt = Lane::splat(simd, mesh.dt);
         for n in 0..strips {
-            let (number, strip) = strip_of(n);
+            let number = number_of(n);
+            let strip = strip_of(number);
             let masks = if number + 1 == strips { &*last } else { &*whole };
             let ahead = &mut ahead[number * len * COMPONENTS..][..len * COMPONENTS];
             let mut carried = [[Lane::splat(simd, 0.0); COMPONENTS]; 2];
@@ -183,7 +186,7 @@ impl<A: Access> Sweep<'_, A> {
                 let plane = if BACKWARD { planes.end - 1 - plane } else { planes.start + plane };
                 let next = (next < strips).then(
                     #[inline(always)]
-                    || (strip_of(next).1, plane),
+                    || (strip_of(number_of(next)), plane),
                 );
 
                 let at = if A::KEPT { number * all + below + m * len } else { 0 } * COMPONENTS;
